@@ -13,10 +13,27 @@ RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./intern
 	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy ./cmd/internal/serve/events \
 	./cmd/internal/serve/grpc ./cmd/internal/serve/metrics ./cmd/internal/serve/proxy ./cmd/internal/serve/reload ./pkg/limiter/httplimit
 
-.PHONY: build demo setup test fuzz lint bench soak drills docs pictures vulnerabilities clean
+# Tests wait more than they compute, and compiling is the other way round: some of both go on side
+# by side. What each prints comes in one piece. `make lint` vets all of it, once.
+TESTS       := test-module test-races test-races-of-all test-envoy-client test-probed test-peers test-benchmarks test-interceptor
+TOGETHER     = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j 3) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# The packages that have one of RACES and are not in RACING: the others are not built under the race
+# detector for nothing. And what of RACING takes long, none of which is one of RACES.
+HAVING       = $(filter-out $(RACING),$(patsubst %/,%,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=docs \
+	'^func (Test|Fuzz|Example)[A-Za-z0-9_]*($(subst /Law11,,$(RACES)))' .)))))
+RACELESS    := Failover|ClientsCannotMakeSeries
+
+.PHONY: ci build demo setup test $(TESTS) fuzz lint lint-in-the-gaps bench soak drills docs pictures vulnerabilities clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
+
+# The linters compute all the time, and get what the tests leave of the processors.
+ci: ## what has to pass before a change lands: lint, demo and test
+	@$(MAKE) --no-print-directory $(TOGETHER) demo lint-in-the-gaps test
+
+lint-in-the-gaps:
+	@nice -n 10 $(MAKE) --no-print-directory lint
 
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
@@ -27,14 +44,31 @@ setup: ## install what the tests run and is missing: redis-server, chromium, she
 	@sh docs/peers/install-node-modules.sh
 
 test: setup ## every test; installs first what they run and is missing
-	go test -timeout 20m ./...
-	go test -timeout 20m -race -run '$(RACES)' ./...
-	go test -timeout 20m -race -skip 'Failover|ClientsCannotMakeSeries' $(RACING)
-	cd docs/benchmarks && go test -timeout 10m ./...
-	cd docs/envoy-client && go test -count=1 -timeout 10m ./... # the server that it builds is not in the cache's key
-	cd docs/examples/grpc-interceptor && go test -timeout 10m ./...
-	cd docs/probed && go test -count=1 -timeout 10m ./... # neither are the servers that it probes
-	cd docs/peers && go test -timeout 10m ./...
+	@$(MAKE) --no-print-directory $(TOGETHER) $(TESTS)
+
+test-module:
+	go test -vet=off -timeout 20m ./...
+
+test-races:
+	go test -vet=off -timeout 20m -race -run '$(RACES)' $(HAVING)
+
+test-races-of-all:
+	go test -vet=off -timeout 20m -race -skip '$(RACELESS)' $(RACING)
+
+test-benchmarks:
+	cd docs/benchmarks && go test -vet=off -timeout 10m ./...
+
+test-envoy-client:
+	cd docs/envoy-client && go test -vet=off -count=1 -timeout 10m ./... # the server that it builds is not in the cache's key
+
+test-interceptor:
+	cd docs/examples/grpc-interceptor && go test -vet=off -timeout 10m ./...
+
+test-probed:
+	cd docs/probed && go test -vet=off -count=1 -timeout 10m ./... # neither are the servers that it probes
+
+test-peers:
+	cd docs/peers && go test -vet=off -timeout 10m ./...
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record Subject; do \
@@ -52,7 +86,9 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./cmd/internal/dash -run '^$$' -fuzz '^FuzzPlay$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/redisserver -run '^$$' -fuzz '^FuzzAnswers$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/connect -run '^$$' -fuzz FuzzURLs -fuzztime 30s -fuzzminimizetime 20x
-	go test ./pkg/limiter/foreign -run '^$$' -fuzz '^FuzzLayouts$$' -fuzztime 30s -fuzzminimizetime 20x
+	@for target in Layouts Judge Bucket4j LimitadorKey PickledTimes; do \
+		go test ./pkg/limiter/foreign -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+	done
 	go test ./pkg/limiter/policy -run '^$$' -fuzz '^FuzzParseKey$$' -fuzztime 30s -fuzzminimizetime 20x
 	@for target in Parse MistakesHoldNoPassword; do \
 		go test ./cmd/internal/config -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \

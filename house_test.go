@@ -37,8 +37,10 @@ var layers = map[string][]string{
 		"pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter"},
-	"cmd/internal/backup":    {"cmd/internal/files", "cmd/internal/shell", "internal/lines", "internal/panics", "pkg/limiter", "pkg/limiter/foreign"},
-	"cmd/internal/progress":  {"cmd/internal/output"},
+	"cmd/internal/backup": {
+		"cmd/internal/files", "cmd/internal/shell", "internal/lines", "internal/panics", "pkg/limiter", "pkg/limiter/foreign",
+	},
+	"cmd/internal/progress": {"cmd/internal/output"},
 	"cmd/internal/config": {
 		"cmd/internal/allowance", "cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter",
 		"pkg/limiter/foreign", "pkg/limiter/httplimit", "pkg/limiter/policy",

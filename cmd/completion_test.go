@@ -186,6 +186,7 @@ var shellsUnderTest = []struct {
 }
 
 func TestCompletionRunsNothing(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat(bashCompletion); err != nil {
 		t.Fatalf("%s; `make setup` installs it", err)
 	}

@@ -249,6 +249,7 @@ func TestDashboardLeavesTheTerminalAsItWas(t *testing.T) {
 
 // The last frame stays while there is no master, and goes on with the next one.
 func TestDashboardOutlivesAFailover(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	store := "redis+sentinel://" + strings.Join(sentinel.Addrs(), ",") + "/" + redistest.MasterName
 	env := []string{"NO_COLOR=1", "TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME="}
@@ -294,6 +295,7 @@ func TestOtherCommandsLeaveTheTerminalAlone(t *testing.T) {
 // With one master of a Cluster away the keys of the others stay live, and its own are marked,
 // until it is back.
 func TestDashboardOfAClusterWithAMasterAway(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-node-timeout", "60000")
 	store := "redis+cluster://" + strings.Join(cluster.Addrs(), ",")
 	env := []string{"NO_COLOR=1", "TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}

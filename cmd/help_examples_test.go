@@ -17,6 +17,7 @@ import (
 
 // The examples in the help texts work as they stand, pasted into a shell.
 func TestHelpExamplesWork(t *testing.T) {
+	t.Parallel()
 	n := 0
 	layouts := redistest.Start(t)
 	var visit func(*cobra.Command)

@@ -53,6 +53,7 @@ func TestHostileSubjectsInOverrides(t *testing.T) {
 // What somebody else has written to the keys beside the limits breaks no command, and
 // decisions are made as if it were not there.
 func TestForeignValuesUnderThePrefix(t *testing.T) {
+	t.Parallel()
 	w, server, _ := hostileStore(t)
 	w.run(t, exitYes, "override", "set", "nobody:*", "--times", "2", "--for", "1h", "--reason", "r", "--yes")
 	w.run(t, exitYes, "reset", "--exact", "a", "--yes")

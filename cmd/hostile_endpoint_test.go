@@ -64,6 +64,7 @@ func replying(answer func() string) func(net.Conn) {
 // Whatever an HTTP server does, probe and load tests of it end in their time, with a code that
 // scripts know, and a terminal obeys nothing of what they print.
 func TestEndpointsThatAreHostile(t *testing.T) {
+	t.Parallel()
 	const denied, end = "HTTP/1.1 429 Too Many Requests\r\n", "Content-Length: 0\r\n\r\n"
 	always := func(text string) func(net.Conn) { return replying(func() string { return text }) }
 	behaviours := map[string]func(net.Conn){

@@ -81,6 +81,7 @@ func masters() []hostile.Behaviour {
 
 // What is not a Cluster, or no Sentinel, is found out as soon.
 func TestEveryKindOfStoreOutlastsHostileServers(t *testing.T) {
+	t.Parallel()
 	dir, sound := hostileDir(t)
 	all := newSideBySide(32)
 	for _, kind := range []struct {

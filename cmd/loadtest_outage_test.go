@@ -25,6 +25,7 @@ func answersOf(r *report.Run, decider limiter.Decider) report.Answers {
 // A server that hangs from the first answer on is an outage that each policy answers in its
 // own way. None of that counts as the limit's.
 func TestALoadTestShowsAnOutageBeforeItHappens(t *testing.T) {
+	t.Parallel()
 	for policy, check := range map[string]func(r *report.Run) bool{
 		"fail": func(r *report.Run) bool {
 			return r.Errors > 0 && r.Local == 0 && r.Unguarded == 0 && r.ErrorLatency != nil

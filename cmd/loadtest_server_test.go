@@ -135,6 +135,7 @@ func TestALoadTestWhoseServerDies(t *testing.T) {
 // Requests whose answers did not come in time may have been charged, or not: neither is
 // held against the limit.
 func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range []string{"token-bucket", "sliding-log"} {
 		server := redistest.Start(t)
 		onLoad(t, server, func() {
@@ -158,6 +159,7 @@ func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
 }
 
 func TestAnErrorInALoadTestLeavesNothingInTheStore(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--maxmemory", "4mb")
 	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "sliding-log:100/1h", "--workers", "8",
 		"--keys", "30000", "--distribution", "sequential", "--requests", "30000", "--duration", "10m", "--threshold", "errors==0")

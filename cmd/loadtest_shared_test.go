@@ -59,6 +59,7 @@ func merged(t *testing.T, files ...string) (*report.Document, string, int) {
 // Two machines that drive the same keys are audited together: nothing is wrong with a right store,
 // though neither was admitted all that the limit allows.
 func TestMachinesThatShareKeysAreAuditedTogether(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	files := sharedRun(t, server, "--run", "both", "--limit", "20/1s", "--rate", "400")
 	both, stderr, code := merged(t, files...)
@@ -90,6 +91,7 @@ func TestMachinesThatShareKeysAreAuditedTogether(t *testing.T) {
 
 // Each of two machines was admitted less than the limit, and together they were admitted more.
 func TestMachinesTogetherFindWhatNeitherSeesAlone(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	// Each asks for 350 of 380, and when these are used both ask for 50 at once.
 	files := sharedRun(t, server, "--run", "naive", "--limit", "sliding-log:380/1h", "--implementation", "naive",

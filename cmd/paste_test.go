@@ -63,6 +63,7 @@ func hostileTexts() []string {
 // The line that undoes a reset does, whatever the prefix, the file and the
 // configuration are called.
 func TestUndoLineIsSafeToPaste(t *testing.T) {
+	t.Parallel()
 	limitctl, err := exec.LookPath("limitctl")
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +115,7 @@ func TestUndoLineThatCannotBe(t *testing.T) {
 
 // A backup may be anybody's, and its prefix becomes part of a hint.
 func TestHintsAreSafeToPaste(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"bash", "zsh", "fish"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()

@@ -239,6 +239,7 @@ func copyOf(t *testing.T, directory string) string {
 // Whatever a password holds, however limitctl is told it, and however a server repeats
 // it: no output has it, and no file.
 func TestNoOutputHoldsAPassword(t *testing.T) {
+	t.Parallel()
 	all := newSideBySide(16)
 	directory := secretDirectory(t)
 	n := 0
@@ -268,6 +269,7 @@ func TestNoOutputHoldsAPassword(t *testing.T) {
 
 // Each way of repeating is tried in each place, with one password.
 func TestNoPlaceShowsAPassword(t *testing.T) {
+	t.Parallel()
 	const secret = "zebra'hunter2 \"x\" & so:on"
 	all := newSideBySide(16)
 	directory := secretDirectory(t)
@@ -285,6 +287,7 @@ func TestNoPlaceShowsAPassword(t *testing.T) {
 
 // The same with a server that does what it is asked: undo lines, audit, backups, reports.
 func TestWorkLeavesNoPassword(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	directory := secretDirectory(t)
 	secrets := hostileSecrets()

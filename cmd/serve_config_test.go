@@ -133,6 +133,7 @@ func TestServeReloads(t *testing.T) {
 // Whatever a password holds, however the server is told it, and however its store repeats it:
 // neither the log nor an answer has it.
 func TestServeShowsNoPassword(t *testing.T) {
+	t.Parallel()
 	const secret = "zebra'hunter2 \"x\" & so:on"
 	servers := repeating(secret)
 	var styles []string

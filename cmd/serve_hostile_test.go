@@ -28,10 +28,11 @@ func TestServeOutlastsEveryHostileServer(t *testing.T) {
 				continue
 			}
 			all.do(func() {
-				untilMet(t, sound, "serve", b, stage, func(server *hostile.Server, timeout time.Duration) {
+				untilMet(t, sound, "serve", b, stage, func(server *hostile.Server, timeout time.Duration) string {
 					if problem := serveOn(t, "redis://"+server.Addr, timeout, b.Sound); problem != "" {
 						t.Errorf("serve %q, %s: %s", stage, b.Name, problem)
 					}
+					return ""
 				})
 			})
 		}

@@ -149,6 +149,7 @@ func TestWatchKeepsTheLastGoodTable(t *testing.T) {
 
 // With one master of a Cluster away, what the others have is looked at anew.
 func TestWatchGoesOnWithAPart(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
 	w := newWorld(t)
 	w.OutIsTerminal = true

@@ -4,27 +4,34 @@
 -- since. All is looked at before anything is deleted.
 --
 -- KEYS      the keys, those of a family next to each other
--- ARGV      for each key four: the number of its family; the type that it had; the field to
+-- ARGV      for each key five: the number of its family; the type that it had; the field to
 --           delete, or '' for the whole key; the value that the caller has kept, as in
---           foreign_held.lua, or '' for none
+--           foreign_held.lua, or '' for none; when it then expired, in ms since the epoch or -1
 -- Returns   an array: a string of one byte a key, '1' deleted, '0' not there, 'o' left since it
 --           has another type, '-' left with another one of its family, 'b' left since too much
 --           had to be returned; then four elements for each key that was left (its index in
 --           KEYS, its type, '', 0) or that was deleted and held another value than the caller
---           has kept (its index, '', the value, when it would have expired in ms since the
---           epoch or -1)
--- Cost      a GET and an UNLINK a key; a TYPE, a DUMP or HGET and a DEL for what is no string
+--           has kept, or for another time (its index, '', the value, when it would have expired
+--           in ms since the epoch or -1)
+-- Cost      a GET, a PEXPIRETIME and an UNLINK a key; a TYPE, a DUMP or HGET and a DEL for what is no string
 
 local done, news = {}, {}
 local told = 0
 
+-- expires_elsewhen reports whether a key expires at another time than it did, as one that was blocked
+-- again. Without PEXPIRETIME the two times are some ms off.
+local function expires_elsewhen(key, kept)
+  local at, was = expires_at(key), tonumber(kept)
+  return (at < 0) ~= (was < 0) or math.abs(at - was) > 1000
+end
+
 -- look finds out about KEYS[i], and returns how many bytes have to be told of it.
 local function look(i)
-  local key, kind, field, kept = KEYS[i], ARGV[4 * i - 2], ARGV[4 * i - 1], ARGV[4 * i]
+  local key, kind, field, kept = KEYS[i], ARGV[5 * i - 3], ARGV[5 * i - 2], ARGV[5 * i - 1]
   local is, value, same = held(key, kind, field, kept, stands_for)
   if is == kind and value ~= nil then
     done[i] = '1'
-    if kept ~= '' and not same then
+    if kept ~= '' and (not same or expires_elsewhen(key, ARGV[5 * i])) then
       news[i] = value
       return #value
     end
@@ -50,7 +57,7 @@ while first <= #KEYS do
   while true do
     bytes = bytes + look(last)
     foreign = foreign or done[last] == 'o'
-    if last == #KEYS or ARGV[4 * last + 1] ~= ARGV[4 * first - 3] then
+    if last == #KEYS or ARGV[5 * last + 1] ~= ARGV[5 * first - 4] then
       break
     end
     last = last + 1
@@ -73,8 +80,8 @@ for i = 1, #KEYS do
 end
 for i = 1, #KEYS do
   if done[i] == '1' then
-    if ARGV[4 * i - 1] ~= '' then
-      redis.call('HDEL', KEYS[i], ARGV[4 * i - 1])
+    if ARGV[5 * i - 2] ~= '' then
+      redis.call('HDEL', KEYS[i], ARGV[5 * i - 2])
     else
       redis.call('UNLINK', KEYS[i])
     end

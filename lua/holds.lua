@@ -20,11 +20,13 @@ end
 
 -- expires_at returns when a key expires, in ms since the epoch, or -1 for never.
 -- Before Redis 7 that has to be computed, and may be a millisecond off.
+local says_instants = true
 local function expires_at(key)
-  local at = redis.pcall('PEXPIRETIME', key)
+  local at = says_instants and redis.pcall('PEXPIRETIME', key)
   if type(at) == 'number' then
     return at
   end
+  says_instants = false
   local left = redis.call('PTTL', key)
   if left < 0 then
     return -1

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/lazyregexp"
@@ -138,7 +139,9 @@ const (
 )
 
 // All returns every script that a server may be asked to run.
-func All() []string {
+func All() []string { return slices.Clone(all()) }
+
+var all = sync.OnceValue(func() []string {
 	var all []string
 	for _, kind := range limiter.Kinds() {
 		switch {
@@ -153,7 +156,7 @@ func All() []string {
 		DecideSpecial(limiter.Kinds()...), Delete(), Adjust(), Export(), Import(), ForeignDelete(), ForeignImport(),
 		ForeignSet(), AddDenials(),
 		SetOverride(), RevokeOverride(), ListOverrides())
-}
+})
 
 // page returns the file with the rule of a kind.
 func page(kind limiter.Kind) string {
@@ -216,7 +219,7 @@ func luaText(text string) string {
 
 // numbers returns what the scripts call numbers that Go says. Of each kind
 // these are TOKEN_BUCKET, its number, and TOKEN_BUCKET_MAGIC, _SIZE and _MAX_COUNT.
-func numbers() map[string]string {
+var numbers = sync.OnceValue(func() map[string]string {
 	kinds := limiter.Kinds()
 	numbers := map[string]string{
 		"RECORD_MAGIC":       magic(limiter.RecordVersion),
@@ -260,7 +263,7 @@ func numbers() map[string]string {
 		numbers[name+"_MAX_COUNT"] = strconv.FormatInt(kind.Algorithm().MaxCount(), 10)
 	}
 	return numbers
-}
+})
 
 // lastVersion returns the greatest version of records.
 func lastVersion(kinds []limiter.Kind) (last uint8) {

@@ -111,7 +111,8 @@ func TestForeignLimits(t *testing.T) {
 		if !test.takes {
 			want = limiter.Limit{}
 		}
-		if len(all.Limits) != 1 || all.Limits[0].String() != want.String() || TakesLimit(test.limit) != test.takes || all.Used[0] == nil || *all.Used[0] != 7 {
+		if len(all.Limits) != 1 || all.Limits[0].String() != want.String() || TakesLimit(test.limit) != test.takes ||
+			all.Used[0] == nil || *all.Used[0] != 7 {
 			t.Errorf("of %+v it has %+v and %v used", test.limit, all.Limits, all.Used)
 		}
 	}
@@ -214,7 +215,8 @@ func TestSelectedBy(t *testing.T) {
 			}
 		}
 	}
-	for _, unknown := range []string{"", "'*'", "in the dashboard: rate:x", "--exact", "rate:" + strings.Repeat("x", 3000) + "…", "'", shell.Unwritable,
+	for _, unknown := range []string{"", "'*'", "in the dashboard: rate:x", "--exact",
+		"rate:" + strings.Repeat("x", 3000) + "…", "'", shell.Unwritable,
 		"--exact --exact"} {
 		if got := selectedBy(unknown); !got.IsZero() {
 			t.Errorf("%q selects %q", unknown, got)

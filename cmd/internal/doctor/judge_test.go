@@ -170,6 +170,14 @@ func TestClocks(t *testing.T) {
 		{"skewed", apart(101 * time.Millisecond), Warn, "a:1 is ahead of b:1", "never runs backwards"},
 		{"far too skewed", apart(1001 * time.Millisecond), Fail, "1001 ms", "time stands still"},
 	})
+	layouts := func(skews ...skew) Finding { return judgeClocksOfLayouts(judgeClocks(skews), skews) }
+	checkVerdicts(t, []verdictTest{
+		{"layouts, a server like us", layouts(skew{"s", time.Second, time.Millisecond}), OK, "1000 ms ahead of ours", ""},
+		{"layouts, a server far away", layouts(skew{"s", -2 * time.Second, time.Second}), OK, "2000 ms behind ours", ""},
+		{"layouts, a server ahead", layouts(skew{"s", time.Hour, time.Millisecond}), Warn, "3600000 ms ahead of ours", "their own processes"},
+		{"layouts, one of several behind", layouts(skew{"a", 0, 0}, skew{"b", -time.Minute, 0}), Fail,
+			"b: the server's is 60000 ms behind ours", "time stands still until that clock catches up; run NTP"},
+	})
 }
 
 func TestScripts(t *testing.T) {

@@ -129,7 +129,11 @@ func (e *examination) clocks(ctx context.Context, servers []*server) error {
 		}
 		skews = append(skews, best)
 	}
-	e.report.add(judgeClocks(skews))
+	clocks := judgeClocks(skews)
+	if e.Layouts.Keys != nil {
+		clocks = judgeClocksOfLayouts(clocks, skews)
+	}
+	e.report.add(clocks)
 	return nil
 }
 

@@ -9,19 +9,18 @@ import (
 // Unsure is the keys that an operation met and that may be of a limiter.
 type Unsure struct {
 	Count int64
-	// NeverExpire is how many of them have no expiry.
+	// NeverExpire is how many of them may deny for ever, since they have no expiry.
 	NeverExpire int64
-	// First are the first few of them, those without an expiry before all others: these may deny
-	// for ever.
+	// First are the first few of them, those that may deny for ever before all others.
 	First []*foreign.UnsureError
 }
 
 func (u *Unsure) add(key *foreign.UnsureError) {
 	u.Count++
 	at := len(u.First)
-	if key.NeverExpires {
+	if key.MayDenyForEver() {
 		u.NeverExpire++
-		if expires := slices.IndexFunc(u.First, func(k *foreign.UnsureError) bool { return !k.NeverExpires }); expires >= 0 {
+		if expires := slices.IndexFunc(u.First, func(k *foreign.UnsureError) bool { return !k.MayDenyForEver() }); expires >= 0 {
 			at = expires
 		}
 	}

@@ -3,7 +3,6 @@
 //
 //   {"do": "make", "kind": "upstash-sliding", "count": 10, "periodMs": 2000, ...}
 //   {"do": "take", "key": "a", "cost": 1}     {"allowed": true, "remaining": 9, "resetMs": 1200}
-//   {"do": "block", "key": "a", "seconds": 5} of rate-limiter-flexible
 //   {"do": "at", "ms": 1795294331450}         what the library's clock shows from now on
 //
 // The server is the first argument, as host:port.
@@ -54,8 +53,6 @@ const makers = {
         if (r instanceof Error) throw r;
         return answer(false, r);
       }),
-      block: async (key, seconds) => limiter.block(key, seconds),
-      give: async (key, points) => limiter.reward(key, points),
     };
   },
   "rate-limit-redis": (o) => {
@@ -105,7 +102,6 @@ const upstash = (Limiter, limiter, connection) => (o) => {
       await r.pending;
       return { allowed: r.success, remaining: r.remaining, resetMs: r.reset - Date.now() };
     },
-    limitAll: async (count) => made.setDynamicLimit({ limit: count }),
   };
 };
 makers["upstash-fixed"] = upstash(Ratelimit, (o) => Ratelimit.fixedWindow(o.count, window(o)), upstashRedis);
@@ -123,9 +119,6 @@ const commands = {
     return {};
   },
   take: (c) => limiter.take(c.key, c.cost ?? 1),
-  block: (c) => limiter.block(c.key, c.seconds),
-  give: (c) => limiter.give(c.key, c.points),
-  limitAll: (c) => limiter.limitAll(c.count),
   at: async (c) => {
     now = c.ms;
     return {};

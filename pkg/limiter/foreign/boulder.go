@@ -104,7 +104,7 @@ func (boulder) Decode(found *Found) (Reading, error) {
 	entry, s := arrivalEntry(arrival, found, wholeInterval)
 	kept := lifetime{needed: entry.ResetAfter, passes: true, never: "letsencrypt/boulder#7720"}
 	if entry.UsedKnown() {
-		kept.longest = time.Duration(s.tolerance) + boulderKept
+		kept.longest = plus(time.Duration(s.tolerance), boulderKept)
 	}
 	entry.Defects = kept.defects(&entry, value)
 	_, usual := parseBucketKey(found.StoreKey)

@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -32,6 +33,22 @@ func heldEntry(entry *limiter.Entry, tokens float64) {
 	entry.UsedUnknown = false
 	entry.Remaining = max(0, whole)
 	entry.Used = entry.Limit.Capacity() - whole
+}
+
+// repeated returns n of a duration, neither less than 0, or the longest duration if they are more.
+func repeated(n int64, d time.Duration) time.Duration {
+	if high, low := bits.Mul64(uint64(n), uint64(d)); high == 0 && low <= math.MaxInt64 {
+		return time.Duration(low)
+	}
+	return math.MaxInt64
+}
+
+// plus adds durations, of which b is not less than 0, up to the longest duration.
+func plus(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // durationOf returns so many ns, or the longest duration if they are more.

@@ -1,10 +1,6 @@
 package foreign
 
-import (
-	"errors"
-
-	"github.com/limitctl/limitctl/pkg/limiter"
-)
+import "github.com/limitctl/limitctl/pkg/limiter"
 
 // counter is a window as hand-written limiters keep it: INCR, and EXPIRE at the first request.
 type counter struct{}
@@ -29,20 +25,7 @@ func (counter) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []s
 
 // Decode implements [Layout]. No counter is Certain: an integer that expires can be anything.
 func (counter) Decode(found *Found) (Reading, error) {
-	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
-	count, err := countOf(value)
-	if err != nil {
-		return Reading{}, err
-	}
-	if count < 0 {
-		return Reading{}, errors.New("a negative count")
-	}
-	entry := ownWindowEntry(found, count)
-	entry.Defects = lifetime{longest: entry.Limit.Period}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}}, nil
+	return decodeOwnWindow(found, "", false)
 }
 
 // SetRemaining implements [Setter].

@@ -44,7 +44,10 @@ func CheckRecord(r *limiter.Record, selected limiter.Pattern) error {
 	return nil
 }
 
-// isNamedLike reports whether the key of an entry can be that of store keys of which Match says so.
+// isNamedLike reports whether the key of an entry can be that of store keys of which Match says so. The
+// value can tell that a number at the end of a subject is a window's, or the other way round.
 func isNamedLike(key, match limiter.Key) bool {
-	return strings.HasPrefix(key.Name, match.Name) && (match.Subject == "" || strings.Contains(key.Subject, match.Subject))
+	number, isBegin := strings.CutPrefix(match.Subject, key.Subject+":")
+	return strings.HasPrefix(key.Name, match.Name) &&
+		(strings.Contains(key.Subject, match.Subject) || key.Subject != "" && isBegin && isDigits(number))
 }

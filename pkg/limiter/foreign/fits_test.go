@@ -15,7 +15,8 @@ func TestRecordsThatWereReadFit(t *testing.T) {
 				continue
 			}
 			for _, selected := range []limiter.Pattern{{}, pattern(t, "*"), exactly(t, v.storeKey)} {
-				look := (Sources{{Layout: layout, Keys: exactly(t, v.storeKey), Limit: v.limit}}).Look(v.storeKey, &limiter.Query{Subjects: pattern(t, "*")})
+				asked := &limiter.Query{Subjects: exactly(t, v.storeKey)}
+				look := (Sources{{Layout: layout, Limit: v.limit}}).Look(v.storeKey, asked)
 				if look == nil {
 					t.Fatalf("%s is not looked at", v.name)
 				}
@@ -34,7 +35,7 @@ func TestRecordsThatWereReadFit(t *testing.T) {
 	}
 }
 
-func exactly(t *testing.T, storeKey string) limiter.Pattern {
+func exactly(t testing.TB, storeKey string) limiter.Pattern {
 	t.Helper()
 	p, err := limiter.ExactStoreKeyPattern(storeKey)
 	if err != nil {
@@ -64,6 +65,8 @@ func TestRecordsThatDoNotFit(t *testing.T) {
 		{record("login:42", "redis_rate", "rate:login:42", "rate:b"), "*", `keys "rate:login:42" and "rate:b" are not of one limit`},
 		{record("login:42", "redis_rate", "my:rate:login:42"), "my:*", ""},
 		{record("login:42", "redis_rate", "yours:rate:login:42"), "my:*", `key "yours:rate:login:42" was not selected by my:*`},
+		{record("a", "upstash@2", "a:2"), "a:*", ""}, // the number is a window's, as its value tells
+		{record("alice", "counter", "session:alice"), "alice", `is not of limit counter of "alice"`},
 		{record("x", "nosuch", "x"), "*", `layout "nosuch" is not known`},
 		{record("203.0.113.9", "kong/minute", kong), "*", ""},
 		{record("203.0.113.9", "kong/hour", kong), "*", `is not of limit kong/hour`},

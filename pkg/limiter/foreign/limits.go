@@ -20,7 +20,7 @@ type limits struct{}
 const (
 	limitsPrefix   = "LIMITS:"
 	limitsBare     = "LIMITER/" // the default namespace, which keys of version 2 begin with
-	limitsPrevious = "/-1" // behind the key in braces: the counter of the window before
+	limitsPrevious = "/-1"      // behind the key in braces: the counter of the window before
 )
 
 // limitsUnits are the units of periods. A month has 30 days, and a year twelve of these.

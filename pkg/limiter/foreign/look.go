@@ -99,12 +99,12 @@ func (l *Look) StoreKeys(now limiter.Instant) []string {
 // a store key holds, for those that StoreKeys named. principal is the store key that stands for
 // all that were read together: a scan that comes across the others leaves them out.
 //
-// A layout that an operator named for the key has it, if the values can be the layout's. Of all
-// others the one that is certain has it. What limitctl wrote itself is nobody's, whatever its
-// prefix.
+// A layout that an operator named for the key has it, if the values can be the layout's. By a mapping
+// alone they also have to be plausible beside its limit. Of all others the one that is certain has it.
+// What limitctl wrote itself is nobody's, whatever its prefix.
 //
 // The error concerns this key alone. It is a [limiter.ForeignError] if an operator named a layout
-// for the key, and the values cannot be of that layout or of another one that is known. It is an
+// for the key, other than by a mapping alone, and the values cannot be of that layout or of another one that is known. It is an
 // [UnsureError] in all other cases in which the key looks like a limiter's and was left out. A key
 // that looks like nobody's has no entry and no error.
 func (l *Look) Judge(values func(storeKey string) Value) (entries []limiter.Entry, principal string, err error) {
@@ -154,7 +154,7 @@ func (v *verdict) add(c *candidate) {
 // claim returns the candidate that has the key, or nil.
 func (v *verdict) claim() *candidate {
 	switch {
-	case v.asked != nil && len(v.asked.reading.Entries) > 0:
+	case v.asked != nil && len(v.asked.reading.Entries) > 0 && (!v.asked.mapped || v.asked.isPlausible()):
 		return v.asked
 	case len(v.certain) == 1:
 		return v.certain[0]
@@ -165,6 +165,14 @@ func (v *verdict) claim() *candidate {
 // err says why nobody has the key, if that is worth telling.
 func (v *verdict) err(value *Value, now limiter.Instant) error {
 	likely := append(v.certain, v.possible...)
+	if v.asked != nil && v.asked.mapped {
+		if v.asked.wrong != nil { // among others that would have it, if any
+			likely = nil
+			v.wrong = []*candidate{v.asked}
+		} else if len(v.asked.reading.Entries) > 0 {
+			likely = []*candidate{v.asked}
+		}
+	}
 	if len(likely) == 0 && (v.asked == nil || v.asked.wrong == nil) {
 		v.wrong = slices.DeleteFunc(v.wrong, func(c *candidate) bool { return c.Layout.Info().Prefixes == nil })
 		if len(v.wrong) == 0 { // only limiters whose keys can be any would have it
@@ -176,7 +184,7 @@ func (v *verdict) err(value *Value, now limiter.Instant) error {
 	if is.Layout != "" && !is.ByValue && !isLikely {
 		return &UnsureError{StoreKey: value.StoreKey, Layouts: []string{is.Layout}, Is: is.Text}
 	}
-	if v.asked != nil && v.asked.wrong != nil {
+	if v.asked != nil && v.asked.wrong != nil && !v.asked.mapped {
 		return &limiter.ForeignError{StoreKey: value.StoreKey, Holds: notWritten(v.asked.Layout, v.asked.wrong)}
 	}
 	unsure := &UnsureError{StoreKey: value.StoreKey}

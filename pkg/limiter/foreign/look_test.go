@@ -59,7 +59,7 @@ func (f fake) Decode(found *Found) (Reading, error) {
 	return Reading{}, errors.New("a word")
 }
 
-func pattern(t *testing.T, text string) limiter.Pattern {
+func pattern(t testing.TB, text string) limiter.Pattern {
 	t.Helper()
 	p, err := limiter.ParsePattern(text)
 	if err != nil {

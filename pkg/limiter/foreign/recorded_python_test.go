@@ -42,3 +42,33 @@ func TestRecordedLimits(t *testing.T) {
 		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
 	})
 }
+
+// TestRecordedDRF holds what we say of throttles to what those of Django REST framework 3.14 said.
+// Its clock is a float of seconds, which is not exact to the last digits of a µs.
+func TestRecordedDRF(t *testing.T) {
+	eachRecorded(t, "drf", func(t *testing.T, s *recordedState) {
+		storeKey, limit := s.key(":1:throttle_", ""), s.limit(t)
+		if storeKey == "" {
+			if *s.Take.Used != 0 || !*s.Take.Allowed {
+				t.Fatalf("there is no key, and the throttle says %+v", s.Take)
+			}
+			return
+		}
+		if layout, err := s.claimed(t, storeKey); layout != "drf" {
+			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
+		}
+		at := func(now limiter.Instant) *limiter.Entry { return s.entry(t, drf{}, storeKey, limit, now) }
+		first, last := at(s.Until), at(s.Taken)
+		checkBetween(t, "used", *s.Take.Used, first.Used, last.Used)
+		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
+		if s.Take.Retry != nil {
+			const inexact = 2e-6
+			checkBetween(t, "retry", *s.Take.Retry, first.RetryAfter.Seconds()+inexact, last.RetryAfter.Seconds()-inexact)
+		}
+		// The key tells the period.
+		untold := s.entry(t, drf{}, storeKey, limiter.Limit{Count: limit.Count}, s.Until)
+		if untold.Limit.Period != limit.Period || untold.Used != first.Used {
+			t.Errorf("without the period it says %+v", untold)
+		}
+	})
+}

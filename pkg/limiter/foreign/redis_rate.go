@@ -132,6 +132,9 @@ func (redisRate) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		case units > remaining:
 			steps.arrival = math.Nextafter(steps.arrival, math.Inf(1))
 		default:
+			if steps.arrival > math.MaxInt32 {
+				return nil, limiter.Invalidf("limit %s comes back after 2085, which is too late to be set", limit)
+			}
 			ttl := time.Duration(math.Ceil(steps.arrival-steps.now)) * time.Second
 			return []Write{{StoreKey: found.StoreKey, Text: strconv.FormatFloat(steps.arrival, 'g', 17, 64), TTL: max(ttl, time.Second)}}, nil
 		}

@@ -14,11 +14,7 @@ func checkSet(t *testing.T, layout Setter, found *Found, remaining int64, want .
 		t.Fatalf("it writes %+v, %v, want %+v", writes, err, want)
 	}
 	for _, w := range writes {
-		for i := range found.Values {
-			if found.Values[i].StoreKey == w.StoreKey {
-				found.Values[i] = written(found.Values[i], w)
-			}
-		}
+		apply(t, found, w)
 	}
 	reading, err := layout.Decode(found)
 	if err != nil {
@@ -30,21 +26,4 @@ func checkSet(t *testing.T, layout Setter, found *Found, remaining int64, want .
 			t.Errorf("%d remain, want %d: %+v", e.Remaining, remaining, e)
 		}
 	}
-}
-
-// written is a value after a write.
-func written(v Value, w Write) Value {
-	if w.TTL != 0 {
-		v.TTL = w.TTL
-	}
-	if w.Field == "" {
-		return text(w.StoreKey, w.Text, v.TTL)
-	}
-	fields := []string{w.Field, w.Text}
-	for _, member := range v.Members {
-		if member.Name != w.Field {
-			fields = append(fields, member.Name, member.Text)
-		}
-	}
-	return hash(w.StoreKey, v.TTL, fields...)
 }

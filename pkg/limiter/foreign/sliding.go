@@ -60,5 +60,5 @@ func (w *twoWindows) empty() time.Duration {
 
 // ceilMicroseconds rounds ns up to whole µs.
 func ceilMicroseconds(ns float64) time.Duration {
-	return time.Duration(math.Ceil(max(0, ns)/float64(time.Microsecond))) * time.Microsecond
+	return repeated(toInt64(math.Ceil(max(0, ns)/float64(time.Microsecond))), time.Microsecond)
 }

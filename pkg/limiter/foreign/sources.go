@@ -25,12 +25,13 @@ type Sources []Source
 type candidate struct {
 	*Source
 	key limiter.Key
-	// asked: an operator named the layout for this key.
-	asked    bool
-	together []string
-	found    *Found
-	reading  Reading
-	wrong    error
+	// asked: an operator named the layout for this key. mapped: by a mapping alone, whose
+	// pattern is of many keys and can have strangers among them.
+	asked, mapped bool
+	together      []string
+	found         *Found
+	reading       Reading
+	wrong         error
 }
 
 // candidates returns the layouts that can have made a store key, at most one of them asked for.
@@ -55,7 +56,9 @@ func (s Sources) candidates(storeKey string, subjects limiter.Pattern) (found []
 		}
 		isMapped = isMapped || isMapping
 		// The layout and a subject name the key, too.
-		c.asked = isMapping || !isMapped && named && (c.asked || subjects.Match(c.key.Subject))
+		isNamed := named && (subjects.Match(storeKey) || subjects.Match(c.key.Subject))
+		c.asked = isMapping || !isMapped && isNamed
+		c.mapped = isMapping && !(isNamed && only == c.Layout)
 		found = append(found, c)
 	}
 	return found

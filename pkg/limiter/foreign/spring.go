@@ -100,8 +100,8 @@ func springEntry(found *Found, tokens float64, counted int64) limiter.Entry {
 		if tokens >= wanted {
 			return 0
 		}
-		at := max(seconds, counted) + int64(math.Ceil((wanted-tokens)/rate))
-		return time.Duration(at*second-int64(found.Now)) * time.Microsecond
+		from := time.Duration(max(seconds, counted)*second-int64(found.Now)) * time.Microsecond
+		return plus(from, repeated(toInt64(math.Ceil((wanted-tokens)/rate)), time.Second))
 	}
 	left := int64(math.Floor(tokens))
 	entry.UsedUnknown = false
@@ -121,7 +121,7 @@ func (spring) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return nil, limiter.Invalidf("%d units cannot remain of a bucket of %d", remaining, limit.Capacity())
 	}
 	fill := float64(limit.Capacity()) / (float64(limit.Count) / limit.Period.Seconds())
-	kept := time.Duration(math.Floor(2*fill)) * time.Second
+	kept := repeated(toInt64(math.Floor(2*fill)), time.Second)
 	seconds := int64(found.Now) / int64(time.Second/time.Microsecond)
 	return []Write{
 		{StoreKey: found.Values[0].StoreKey, Text: strconv.FormatInt(remaining, 10), TTL: kept},

@@ -36,6 +36,14 @@ func (ulule) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []str
 // Decode implements [Layout]. Only a counter of an address under the usual prefix is Certain,
 // which is what the middleware counts by. Other keys could be anybody's.
 func (ulule) Decode(found *Found) (Reading, error) {
+	ttl := found.Values[0].TTL
+	address, usual := strings.CutPrefix(found.StoreKey, "limiter:")
+	return decodeOwnWindow(found, "ulule/limiter#233", usual && isAddress(address) && ttl >= 0 && ttl < longestLimit)
+}
+
+// decodeOwnWindow decodes a counter whose window ends with its key. never is the known issue of one
+// that has no expiry.
+func decodeOwnWindow(found *Found, never string, certain bool) (Reading, error) {
 	value := &found.Values[0]
 	if value.Type == NoValue {
 		return Reading{}, nil
@@ -48,9 +56,8 @@ func (ulule) Decode(found *Found) (Reading, error) {
 		return Reading{}, errors.New("a negative count")
 	}
 	entry := ownWindowEntry(found, count)
-	entry.Defects = lifetime{longest: entry.Limit.Period, never: "ulule/limiter#233"}.defects(&entry, value)
-	address, usual := strings.CutPrefix(found.StoreKey, "limiter:")
-	return Reading{Entries: []limiter.Entry{entry}, Certain: usual && isAddress(address) && value.TTL >= 0 && value.TTL < longestLimit}, nil
+	entry.Defects = lifetime{longest: entry.Limit.Period, never: never}.defects(&entry, value)
+	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
 }
 
 // ownWindowEntry is the entry of a counter whose window ends with its key. Of a key that never

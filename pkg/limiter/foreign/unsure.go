@@ -30,6 +30,9 @@ type UnsureError struct {
 	NeverExpires bool
 }
 
+// MayDenyForEver reports whether the key can be a counter of one of its layouts that nothing ends.
+func (e *UnsureError) MayDenyForEver() bool { return e.NeverExpires && e.Is == "" && e.Wrong == "" }
+
 // Error names the key and the layouts. A key that is not printable is quoted.
 func (e *UnsureError) Error() string {
 	text, layouts := "key "+strconv.Quote(e.StoreKey), strings.Join(e.Layouts, " or ")

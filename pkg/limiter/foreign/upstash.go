@@ -164,7 +164,7 @@ func (upstash) split(found *Found) (values []Value, dynamic int64, err error) {
 		if value.Type == NoValue {
 			continue
 		}
-		if dynamic, err = countOf(value); err != nil || dynamic < 1 {
+		if dynamic, err = countOf(value); err != nil || dynamic < 1 || dynamic > math.MaxInt64/4 {
 			return nil, 0, errors.New("a limit in " + value.StoreKey + " that is not a count")
 		}
 	}
@@ -262,10 +262,10 @@ func (upstash) bucket(found *Found, said limiter.Limit, value *Value) (Reading, 
 		next := time.Duration(b.refilledAt-now)*time.Millisecond + entry.Limit.Period
 		if entry.Used > 0 {
 			entry.ResetAfter = next
-			needed = next + time.Duration((entry.Used-1)/entry.Limit.Count)*entry.Limit.Period
+			needed = plus(next, repeated((entry.Used-1)/entry.Limit.Count, entry.Limit.Period))
 		}
 		if !entry.Allowed {
-			entry.RetryAfter = next + time.Duration(-b.tokens/entry.Limit.Count)*entry.Limit.Period
+			entry.RetryAfter = plus(next, repeated(-b.tokens/entry.Limit.Count, entry.Limit.Period))
 		}
 	}
 	// It is kept until it is full, counted from the last request.
@@ -289,8 +289,8 @@ func (upstash) setBucket(found *Found, said limiter.Limit, value *Value, remaini
 		}
 	}
 	b.refill(limit, found.Now)
-	intervals := max(1, (limit.Capacity()-remaining+limit.Count-1)/limit.Count)
-	ttl := time.Duration(intervals) * limit.Period
+	missing := max(1, limit.Capacity()-remaining)
+	ttl := repeated((missing-1)/limit.Count+1, limit.Period)
 	return []Write{
 		{StoreKey: value.StoreKey, Field: "refilledAt", Text: strconv.FormatInt(b.refilledAt, 10), TTL: ttl},
 		{StoreKey: value.StoreKey, Field: "tokens", Text: strconv.FormatInt(remaining, 10), TTL: ttl},

@@ -128,6 +128,9 @@ const upstashNever = "cachedFixedWindow of @upstash/ratelimit never sets one"
 func (u upstash) windowsOf(found *Found, key *upstashKey, dynamic int64, values []Value) (
 	w upstashWindows, limit limiter.Limit, alone bool) {
 	w.window, limit = windowOf(found.Limit, limiter.FixedWindow, key.index, time.Millisecond, time.Second, found.Now)
+	if w.period < time.Millisecond { // which is what the limiter counts in
+		w.period = 0
+	}
 	if limit.Count == 0 && dynamic > 0 || limit.Algorithm.HasBurst() {
 		limit.Algorithm = limiter.FixedWindow
 	}

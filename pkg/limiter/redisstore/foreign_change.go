@@ -21,7 +21,7 @@ type deletion struct {
 	foreign  []error
 }
 
-// late is what a part held when it was deleted, and the caller had not kept.
+// late is what a part held when it was deleted, and until when, if the caller had not kept that.
 type late struct {
 	dump    []byte
 	expires any
@@ -75,10 +75,10 @@ func (d *deletion) call(ctx context.Context, units []foreignUnit) error {
 // callOnce deletes units, and returns those that were left since too much had to be returned.
 func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []foreignUnit, err error) {
 	parts, unitOf, storeKeys := flat(units)
-	kept, arguments := make([][]byte, len(parts)), make([]any, 0, 4*len(parts))
+	kept, arguments := make([][]byte, len(parts)), make([]any, 0, 5*len(parts))
 	for i := range parts {
 		kept[i] = keptPart(parts[i].Part)
-		arguments = append(arguments, unitOf[i], parts[i].Type, parts[i].Field, kept[i])
+		arguments = append(arguments, unitOf[i], parts[i].Type, parts[i].Field, kept[i], expiresMS(parts[i].Part))
 	}
 	cmd, err := d.run(ctx, "deletion", d.store.scripts.toDeleteForeign(), units, storeKeys, arguments)
 	if err != nil {

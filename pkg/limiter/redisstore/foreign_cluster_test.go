@@ -181,3 +181,54 @@ func TestForeignFamiliesWithoutAMaster(t *testing.T) {
 		t.Errorf("%d limits were found of %d, and the errors are %v", found, whole, errs)
 	}
 }
+
+// A master that hangs is waited for by each of the others once in a scan, however many limits have
+// keys there.
+func TestForeignFamiliesBesideAMasterThatHangs(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
+	client := clusterClient(t, cluster, redis.ClusterOptions{})
+	pipe := client.Pipeline()
+	for i := range 4000 {
+		pipe.Set(ctx, fmt.Sprintf("pair:%d", i), 5, time.Hour)
+		pipe.Set(ctx, fmt.Sprintf("pair:%d:timer", i), 5, time.Hour)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	hung := cluster.Masters[1]
+	asked := &pipelineCount{}
+	reader := clusterClient(t, cluster, redis.ClusterOptions{ReadTimeout: 300 * time.Millisecond, MaxRetries: -1, MaxRedirects: 2})
+	reader.OnNewNode(func(node *redis.Client) {
+		if node.Options().Addr == hung.Addr {
+			node.AddHook(asked)
+		}
+	})
+	keys := foreignOn(t, reader)
+	if entries, errs := scanned(t, keys, limiter.Query{}); len(entries) != 4000 || len(errs) > 0 { // which learns the Cluster
+		t.Fatal(len(entries), errs)
+	}
+	before := asked.count.Swap(0)
+	hung.Pause()
+	defer hung.Resume()
+	entries, errs := scanned(t, keys, limiter.Query{})
+	var incomplete *limiter.IncompleteError
+	if len(entries) == 0 || len(errs) != 1 || !errors.As(errs[0], &incomplete) || incomplete.Part != hung.Addr {
+		t.Errorf("%d limits were found, and the errors are %v", len(entries), errs)
+	}
+	if n := asked.count.Load(); n > 4 || before < 10 {
+		t.Errorf("the master that hangs was asked %d times, and %d times before it did", n, before)
+	}
+}
+
+// pipelineCount counts the pipelines that a client sends.
+type pipelineCount struct{ count atomic.Int64 }
+
+func (c *pipelineCount) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (c *pipelineCount) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (c *pipelineCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.count.Add(1)
+		return next(ctx, cmds)
+	}
+}

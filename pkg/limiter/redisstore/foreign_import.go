@@ -107,12 +107,8 @@ func (f *foreignKeys) importUnits(ctx context.Context, replace bool, units []for
 		arguments[0] = "1"
 	}
 	for i, part := range parts {
-		expires := int64(-1)
-		if !part.Expires.IsZero() {
-			expires = part.Expires.UnixMilli()
-		}
 		value, isText := dumpedPart(part.Part)
-		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expires)
+		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Part))
 	}
 	cmd, err := f.run(ctx, "import", f.store.scripts.toImportForeign(), units, storeKeys, arguments)
 	if err != nil {

@@ -68,7 +68,8 @@ func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks
 		return nil, err
 	}
 	r := &foreignReader{foreignKeys: sc.foreignKeys, dumps: sc.query.Records, sizes: sc.query.Bytes, hashes: sc.hashes.Load(),
-		server: server, values: map[string]*heldValue{}, now: now, lose: sc.loseMaster, several: len(looks) > 1}
+		server: server, values: map[string]*heldValue{}, now: now, lose: sc.loseMaster, isLost: sc.hasLost,
+		several: len(looks) > 1}
 	looks = sc.notYet(looks)
 	// Which keys belong together can depend on the time, and that is known when they are read.
 	const turns = 3

@@ -32,6 +32,9 @@ type foreignReader struct {
 	// lose is told of a master that could not be asked, and whose values are marked. If it is
 	// nil or returns an error the reading ends.
 	lose func(node *redis.Client, err error) error
+	// isLost, if it is not nil, reports whether a master could not be asked before. It is not asked
+	// again: one that hangs would be waited for at each page.
+	isLost func(node *redis.Client) bool
 }
 
 // mostHeld is about how many bytes of memory the values take that are held at once, strings that
@@ -71,11 +74,13 @@ func (r *foreignReader) add(ctx context.Context, storeKeys []string) error {
 		return err
 	}
 	for node, values := range elsewhere {
+		if r.isLost != nil && r.isLost(node) {
+			lose(values)
+			continue
+		}
 		more, err := r.readFrom(ctx, node, values)
 		if err != nil && ctx.Err() == nil && r.lose != nil {
-			for _, held := range values {
-				held.lost = true
-			}
+			lose(values)
 			err = r.lose(node, err)
 		}
 		if err != nil {
@@ -84,6 +89,13 @@ func (r *foreignReader) add(ctx context.Context, storeKeys []string) error {
 		moved = append(moved, more...)
 	}
 	return r.follow(ctx, moved)
+}
+
+// lose marks values whose master could not be asked.
+func lose(values []*heldValue) {
+	for _, held := range values {
+		held.lost = true
+	}
 }
 
 // elsewhere returns the master that has a store key, if that is another one than the reader's.

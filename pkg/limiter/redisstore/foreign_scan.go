@@ -208,6 +208,13 @@ func (sc *foreignScan) loseMaster(node *redis.Client, err error) error {
 	return nil
 }
 
+// hasLost reports whether a master could not be asked.
+func (sc *foreignScan) hasLost(node *redis.Client) bool {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	return sc.lost[node.Options().Addr] != nil
+}
+
 // withLost returns the error of the scan, and those of masters that were asked in passing and
 // that it does not name.
 func (sc *foreignScan) withLost(err error) error {

@@ -272,6 +272,46 @@ func TestAForeignDeletionChecks(t *testing.T) {
 	}
 }
 
+// What is kept for another time than when it was looked at is told as it was, even if the value is the
+// same: a key that was blocked again would be free too early after an undo.
+func TestAForeignDeletionTellsExpiries(t *testing.T) {
+	server := redistest.Start(t)
+	keys := foreignAt(t, server)
+	for _, name := range []string{"same", "longer", "shorter", "for ever", "no more"} {
+		server.Do("SET", "pair:"+name, 3, "EX", 1000)
+		server.Do("HSET", "bucket:"+name, "n", 3)
+		server.Do("EXPIRE", "bucket:"+name, 1000)
+	}
+	server.Do("PERSIST", "pair:no more")
+	server.Do("PERSIST", "bucket:no more")
+	records := recordsOf(t, keys)
+	for _, family := range []string{"pair:", "bucket:"} {
+		server.Do("EXPIRE", family+"longer", 5000)
+		server.Do("EXPIRE", family+"shorter", 500)
+		server.Do("PERSIST", family+"for ever")
+		server.Do("EXPIRE", family+"no more", 1000)
+	}
+	deleted, changed, err := keys.Delete(ctx, records...)
+	if deleted != 10 || len(changed) != 8 || err != nil {
+		t.Errorf("deleted %d, changed %d, %v", deleted, len(changed), err)
+	}
+	for i := range changed {
+		if changed[i].Key.Subject == "same" {
+			t.Errorf("%v has changed", changed[i].Key)
+		}
+	}
+	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[limiter.Imported] != 8 {
+		t.Errorf("importing came to %v, %v", tally(outcomes), err)
+	}
+	for _, family := range []string{"pair:", "bucket:"} {
+		for name, want := range map[string]int64{"longer": 5000, "shorter": 500, "for ever": -1, "no more": 1000} {
+			if got := server.Do("TTL", family+name).(int64); got > want || got < want-100 {
+				t.Errorf("%s%s is kept for %d s, want %d", family, name, got, want)
+			}
+		}
+	}
+}
+
 // A family comes back whole or stays away, nothing in use is overwritten, and a field that comes
 // back into a hash leaves the expiry of that.
 func TestAForeignImportChecks(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 // One master that hangs holds up callers of its own keys and nobody else. The same
 // holds for a caller that sends its calls one by one.
 func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1})
 	defer client.Close()
@@ -202,6 +203,7 @@ func (f *forgetful) forgetAll() {
 // Connections that fall silent cost the callers that wait on them, and nobody behind
 // them: also with a client that never times out.
 func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := startForgetful(t, server.Addr)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: -1, PoolTimeout: forever, MaxRetries: -1,
@@ -398,6 +400,7 @@ func TestStormsOfConnectionsLeaveNothingBehind(t *testing.T) {
 // A caller that leaves a take over several slots does not wait for what is given back,
 // which goes on without it.
 func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1})
 	defer client.Close()

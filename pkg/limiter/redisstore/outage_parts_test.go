@@ -71,6 +71,7 @@ func onEachMaster(t *testing.T, cluster *redistest.Cluster) (keys [3]limiter.Key
 // its own fail at once, or by a local share. When it goes on, a probe of it closes its
 // breaker.
 func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
+	t.Parallel()
 	// The others would stop, too, once they notice.
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	keys := onEachMaster(t, cluster)
@@ -167,6 +168,7 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 
 // The breaker of a master that was replaced is not open for ever.
 func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartClusterWithReplicas(t)
 	keys := onEachMaster(t, cluster)
 	store, err := New(redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}))

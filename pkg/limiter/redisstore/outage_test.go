@@ -221,6 +221,7 @@ func TestCutRepliesAreNotAskedForAgain(t *testing.T) {
 // While a master fails over, a local share answers for it, and never lets through more
 // than it is. Then the store decides again.
 func TestFailoverWithALocalShare(t *testing.T) {
+	t.Parallel()
 	for name, launch := range map[string]func(t *testing.T) (client redis.UniversalClient, kill, failOver func() error){
 		"Sentinel": func(t *testing.T) (redis.UniversalClient, func() error, func() error) {
 			s := redistest.StartSentinel(t)

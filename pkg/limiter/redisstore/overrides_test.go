@@ -40,6 +40,7 @@ func eventually(tb testing.TB, what string, is func() bool) (after time.Duration
 // A service that runs lets somebody through for as long as an operator says, on a server, on a
 // Cluster and behind Sentinels.
 func TestARunningServiceAppliesOverrides(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		client func(t *testing.T) (service, operator redis.UniversalClient)

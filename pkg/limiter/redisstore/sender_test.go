@@ -33,6 +33,7 @@ func (l *lane) awaitState(busy, waiting int) {
 // it is sent has charged nothing and says so; one that gives up after does not
 // know.
 func TestConcurrentCallsShareAnExchange(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, DisableIdentity: true})
 	defer client.Close()
