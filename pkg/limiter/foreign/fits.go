@@ -35,6 +35,10 @@ func CheckRecord(r *limiter.Record, selected limiter.Pattern) error {
 		// A field is of one of those who share the hash, which others may have selected.
 		isSelected = isSelected || selected.Match(part.StoreKey) || part.Field != ""
 	}
+	if storeKey, exact := selected.Exact(); exact { // it can name a window's key that is not there
+		key, ok := layout.Match(storeKey, true)
+		isSelected = isSelected || ok && key == first
+	}
 	switch {
 	case !isNamedLike(r.Key, first):
 		return fmt.Errorf("key %q is not of limit %s of %q", r.Parts[0].StoreKey, r.Key.Name, r.Key.Subject)
