@@ -27,7 +27,8 @@ func TestInspectMarksDefects(t *testing.T) {
 		}
 		kept.sort()
 		var out strings.Builder
-		(&inspectAnswer{kept: kept, facts: facts, resetStuck: "limitctl reset '*' --stuck --dry-run"}).Print(&output.Printer{Out: &out, Width: 120})
+		answer := &inspectAnswer{kept: kept, facts: facts, resetStuck: "limitctl reset '*' --stuck --dry-run"}
+		answer.Print(&output.Printer{Out: &out, Width: 120})
 		return out.String()
 	}
 	for _, test := range []struct {

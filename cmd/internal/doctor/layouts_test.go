@@ -97,7 +97,8 @@ func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
 	forEverUnsure.addUnsure(&foreign.UnsureError{StoreKey: "limiter:x", Layouts: []string{"ulule"}, NeverExpires: true})
 	forEverUnsure.addUnsure(&foreign.UnsureError{StoreKey: "limiter:y", Layouts: []string{"ulule"}})
 	want = append(want, verdictTest{"unsure for ever", Finding{}, Warn,
-		"not sure of 2 keys that may be of ulule, and left out; 1 key without a TTL, which may deny for ever: limiter:x", "inspect --layout NAME"})
+		"not sure of 2 keys that may be of ulule, and left out; 1 key without a TTL, which may deny for ever: limiter:x",
+		"inspect --layout NAME"})
 	findings = append(findings, forEverUnsure.judgeUnsure())
 	if len(findings) != len(want) {
 		t.Fatalf("there are %d findings, want %d: %+v", len(findings), len(want), findings)
