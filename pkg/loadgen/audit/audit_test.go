@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,9 +126,10 @@ func aLimit(t *rapid.T) limiter.Limit {
 func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := history{limit: aLimit(t)}
-		// What would have been charged without what was too much, and with what was denied
-		// wrongly.
-		over, under := history{limit: h.limit}, history{limit: h.limit}
+		// What would have been charged without what was too much, and what with all that was denied
+		// wrongly since something was in use.
+		over := history{limit: h.limit}
+		var under *history
 		a := New()
 		a.SetLimit(0, h.limit)
 		var want Finding
@@ -136,6 +138,9 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 		run := int64(0)
 		n := rapid.IntRange(1, 40).Draw(t, "requests")
 		for range n {
+			if under != nil && h.used(now) == 0 && under.used(now) == 0 {
+				under = nil
+			}
 			now += rapid.SampledFrom([]int64{0, 0, 1, 10, 500, 999, 1000, 1001, 2500, 20_000}).Draw(t, "step")
 			cost := rapid.Int64Range(1, h.limit.Capacity()).Draw(t, "cost")
 			used := h.used(now)
@@ -158,7 +163,9 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 					}
 					want.LeastOver += cost - fitting
 					over.charge(now, fitting)
-					under.charge(now, min(cost, max(0, h.limit.Capacity()-under.used(now))))
+					if under != nil {
+						under.charge(now, min(cost, max(0, h.limit.Capacity()-under.used(now))))
+					}
 					h.charge(now, cost)
 					a.Observe(Observation{0, limiter.Instant(now), cost, true, true, nil})
 					run = 0
@@ -168,6 +175,9 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			if used+cost <= h.limit.Capacity() {
 				want.UnderAdmitted += cost
 				want.KeysUnder = 1
+				if under == nil {
+					under = &history{h.limit, slices.Clone(h.at), slices.Clone(h.units)}
+				}
 				if under.used(now)+cost <= h.limit.Capacity() {
 					want.LeastUnder += cost
 					under.charge(now, cost)
