@@ -13,27 +13,24 @@ RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./intern
 	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy ./cmd/internal/serve/events \
 	./cmd/internal/serve/grpc ./cmd/internal/serve/metrics ./cmd/internal/serve/proxy ./cmd/internal/serve/reload ./pkg/limiter/httplimit
 
-# Tests wait more than they compute, and compiling is the other way round: some of both go on side
-# by side. What each prints comes in one piece. `make lint` vets all of it, once.
+# The parts of the tests. One after the other they take what two processors have to give; with
+# `make -j 3 --output-sync=target test` some go on side by side.
 TESTS       := test-module test-races test-races-of-all test-envoy-client test-probed test-peers test-benchmarks test-interceptor
-TOGETHER     = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j 3) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 # The packages that have one of RACES and are not in RACING: the others are not built under the race
 # detector for nothing. And what of RACING takes long, none of which is one of RACES.
 HAVING       = $(filter-out $(RACING),$(patsubst %/,%,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=docs \
 	'^func (Test|Fuzz|Example)[A-Za-z0-9_]*($(subst /Law11,,$(RACES)))' .)))))
 RACELESS    := Failover|ClientsCannotMakeSeries
 
-.PHONY: ci build demo setup test $(TESTS) fuzz lint lint-in-the-gaps bench soak drills docs pictures vulnerabilities clean
+.PHONY: ci build demo setup test $(TESTS) fuzz lint bench soak drills docs pictures vulnerabilities clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
 
-# The linters compute all the time, and get what the tests leave of the processors.
 ci: ## what has to pass before a change lands: lint, demo and test
-	@$(MAKE) --no-print-directory $(TOGETHER) demo lint-in-the-gaps test
-
-lint-in-the-gaps:
-	@nice -n 10 $(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory demo
+	@$(MAKE) --no-print-directory test
 
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
@@ -44,7 +41,7 @@ setup: ## install what the tests run and is missing: redis-server, chromium, she
 	@sh docs/peers/install-node-modules.sh
 
 test: setup ## every test; installs first what they run and is missing
-	@$(MAKE) --no-print-directory $(TOGETHER) $(TESTS)
+	@$(MAKE) --no-print-directory $(TESTS)
 
 test-module:
 	go test -vet=off -timeout 20m ./...

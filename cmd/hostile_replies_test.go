@@ -228,6 +228,9 @@ func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hos
 			if c.late != "" && code == exitNo && strings.Contains(w.out.String(), c.late) && c.canSurvive(stage) {
 				return fmt.Sprintf("with %s for each answer it says that %s", timeout, c.late)
 			}
+			if c.goesOn && code == exitInterrupted {
+				return fmt.Sprintf("with %s for each answer it had not looked once when it was interrupted", timeout)
+			}
 			if problem := c.judge(stage, b, code, w.err.String()); problem != "" {
 				t.Errorf("%s %q, %s: %s; exit code %d\n%s%s", c.name, stage, b.Name, problem, code, firstOf(&w.out), firstOf(&w.err))
 			}

@@ -140,13 +140,13 @@ func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
 		server := redistest.Start(t)
 		onLoad(t, server, func() {
 			server.Pause()
-			time.Sleep(1500 * time.Millisecond)
+			time.Sleep(2500 * time.Millisecond)
 			server.Resume()
 		})
 		document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", algorithm+":100/1h", "--keys", "2",
-			"--rate", "200", "--requests", "600", "--duration", "10m", "--timeout", "500ms")
+			"--rate", "200", "--requests", "800", "--duration", "10m", "--timeout", "1s")
 		r := &document.Runs[0]
-		if r.Unknown == 0 || r.Allowed == 0 || r.Denied == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 600 {
+		if r.Unknown == 0 || r.Allowed == 0 || r.Denied == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 800 {
 			t.Errorf("%s: %d allowed, %d denied, %d errors, %d unknown, %d dropped", algorithm, r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped)
 		}
 		if r.Late == 0 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 || r.Audit.WorstWindowRatio > 1 {

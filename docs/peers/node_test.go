@@ -291,6 +291,9 @@ func (s *scenario) sequence(p *peer, number int) (denied int) {
 		if s.kind == "upstash-sliding" {
 			fits = before.Allowed // it only asks whether there is room for one
 		}
+		if before.Used > 0 && before.ResetAfter <= took || said.ResetMs > 0 && time.Duration(said.ResetMs*float64(time.Millisecond)) <= took {
+			continue // a window may have ended between two of the three
+		}
 		if said.Allowed != fits {
 			p.t.Fatalf("step of %s for %d: the library says %+v, limitctl said before %+v", subject, cost, said, before)
 		}
