@@ -225,7 +225,7 @@ func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hos
 		go func() { ended <- Run(ctx, c.to(fmt.Sprintf(url, server.Addr), timeout), w.Env) }()
 		select {
 		case code := <-ended:
-			if c.late != "" && code == exitNo && strings.Contains(w.out.String(), c.late) && c.canSurvive(stage) {
+			if c.late != "" && !b.Spoils && code == exitNo && strings.Contains(w.out.String(), c.late) && c.canSurvive(stage) {
 				return fmt.Sprintf("with %s for each answer it says that %s", timeout, c.late)
 			}
 			if c.goesOn && code == exitInterrupted {
@@ -262,6 +262,9 @@ func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr 
 	codes := append([]int{exitUnreachable, exitRefused}, c.codes...)
 	if c.canSurvive(stage) {
 		codes = append(codes, exitYes)
+	}
+	if c.canSurvive(stage) && b.Spoils { // its other questions may get such answers
+		codes = append(codes, exitNo)
 	}
 	if b.Sound { // what is no answer to one question is one to another
 		codes = append(codes, exitYes, exitNo, exitPartly)

@@ -42,7 +42,7 @@ func Behaviours() []Behaviour {
 		then("error without an end", "-ERR ", strings.Repeat("x", 1<<16)),
 		then("number without an end", ":", strings.Repeat("1", 1<<16)),
 		then("big number without an end", "(", strings.Repeat("7", 1<<16)),
-		then("answers without an end", "", strings.Repeat("+OK\r\n", 1000)),
+		spoils(then("answers without an end", "", strings.Repeat("+OK\r\n", 1000))),
 		then("pushes without an end", "", strings.Repeat(">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n", 1000)),
 		then("large pushes without an end", "", ">2\r\n+x\r\n$1000000\r\n"+strings.Repeat("x", 1000000)+"\r\n"),
 		then("messages without an end", "", strings.Repeat(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n", 1000)),
@@ -123,7 +123,7 @@ func Behaviours() []Behaviour {
 		dribble("dribbled line", "+OOOOOOOO"),
 		dribble("dribbled list", "*1000\r\n:1\r\n"),
 		dribble("dribbled pushes", ">1\r\n+x\r\n"),
-		dribble("dribbled answers", "+OK\r\n"),
+		spoils(dribble("dribbled answers", "+OK\r\n")),
 		{Name: "two answers for one", Sound: true, Answer: func(c *Client) bool { return c.say("+OK\r\n+OK\r\n") }},
 	}
 }
@@ -132,6 +132,12 @@ func Behaviours() []Behaviour {
 func says(name, answer string) Behaviour {
 	bytes := []byte(answer) // once, as some are large
 	return Behaviour{Name: name, Answer: func(c *Client) bool { return c.write(bytes) }}
+}
+
+// spoils marks a behaviour after which a connection has answers that nobody asked for.
+func spoils(b Behaviour) Behaviour {
+	b.Spoils = true
+	return b
 }
 
 // sound is a server whose answer is one, though not to what was asked.

@@ -27,6 +27,9 @@ type Behaviour struct {
 	Greets bool
 	// Sound says that RESP allows it: as the answer to some questions it means something.
 	Sound bool
+	// Spoils says that its answer goes on with others, so that who asks something else over the
+	// same connection gets one of those.
+	Spoils bool
 	// Usual are commands that it answers as servers of its kind do, though the sound one
 	// is not of that kind. Their answers are not hostile.
 	Usual map[string]Behaviour
