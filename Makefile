@@ -13,24 +13,37 @@ RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./intern
 	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy ./cmd/internal/serve/events \
 	./cmd/internal/serve/grpc ./cmd/internal/serve/metrics ./cmd/internal/serve/proxy ./cmd/internal/serve/reload ./pkg/limiter/httplimit
 
-# The parts of the tests. One after the other they take what two processors have to give; with
-# `make -j 3 --output-sync=target test` some go on side by side.
-TESTS       := test-module test-races test-races-of-all test-envoy-client test-probed test-peers test-benchmarks test-interceptor
+# What `make test` runs: the quick tier (see internal/tier). The tests mostly wait, for servers and
+# time-outs, and on a busy machine more processes get a larger share of it: so more packages run at
+# once than there are processors. Without the debugger's tables, programs are linked in half the time.
+QUICK       := -short -vet=off -ldflags=-w -p 8 -timeout 10m
+
+# The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
+# people develop on besides Linux.
+SYSTEMS     := linux/amd64 linux/arm64 linux/arm/7 darwin/amd64 darwin/arm64 windows/amd64 freebsd/amd64
+DEVELOPED   := darwin/arm64 windows/amd64
+
+# The parts of `make ci`. One after the other they take what two processors have to give.
+PARTS       := setup lint systems demo test-module test-races test-races-of-all test-envoy-client test-probed test-peers test-benchmarks test-interceptor
 # The packages that have one of RACES and are not in RACING: the others are not built under the race
 # detector for nothing. And what of RACING takes long, none of which is one of RACES.
 HAVING       = $(filter-out $(RACING),$(patsubst %/,%,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=docs \
 	'^func (Test|Fuzz|Example)[A-Za-z0-9_]*($(subst /Law11,,$(RACES)))' .)))))
 RACELESS    := Failover|ClientsCannotMakeSeries
 
-.PHONY: ci build demo setup test $(TESTS) fuzz lint bench soak drills docs pictures vulnerabilities clean
+.PHONY: build test ci $(PARTS) mutants stress nightly nightly-races nightly-thrice fuzz bench soak drills docs pictures vulnerabilities clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
 
-ci: ## what has to pass before a change lands: lint, demo and test
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory demo
-	@$(MAKE) --no-print-directory test
+test: ## the quick tests, in a few minutes; needs Go and redis-server only
+	@sh docs/install-test-tools.sh --unasked redis-server
+	go test $(QUICK) $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, and the tests of"
+	@find . -name '*_test.go' -exec grep -hoE 'tier\.Full\([a-z]+, "[^"]*"' {} + | sed 's/^[^"]*"\(.*\)"$$/\1/' | sort | uniq -c
+
+ci: ## everything that has to pass before a change lands; installs first what the tests run
+	@sh .ci/parts $(PARTS)
 
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
@@ -40,11 +53,8 @@ setup: ## install what the tests run and is missing: redis-server, chromium, she
 	@sh docs/probed/install-node-modules.sh
 	@sh docs/peers/install-node-modules.sh
 
-test: setup ## every test; installs first what they run and is missing
-	@$(MAKE) --no-print-directory $(TESTS)
-
 test-module:
-	go test -vet=off -timeout 20m ./...
+	go test -vet=off -timeout 40m ./...
 
 test-races:
 	go test -vet=off -timeout 20m -race -run '$(RACES)' $(HAVING)
@@ -65,7 +75,7 @@ test-probed:
 	cd docs/probed && go test -vet=off -count=1 -timeout 10m ./... # neither are the servers that it probes
 
 test-peers:
-	cd docs/peers && go test -vet=off -timeout 10m ./...
+	cd docs/peers && go test -vet=off -timeout 30m ./...
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record Subject; do \
@@ -107,6 +117,9 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzParseThreshold$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzRead$$' -fuzztime 30s -fuzzminimizetime 20x
 
+mutants: ## breaks the code in many ways, one at a time, and fails where no test fails
+	@go run ./internal/mutants
+
 lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings being errors
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
 	go vet ./...
@@ -121,12 +134,32 @@ lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings
 	cd docs/probed && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/peers && go vet ./... && go run $(STATICCHECK) ./...
 
+systems: ## build for every system, and vet the tests for those that people develop on
+	@failed=0; $(foreach system,$(SYSTEMS),$(call on,$(system),build)) $(foreach system,$(DEVELOPED),$(call on,$(system),vet)) exit $$failed
+
+# A line of a shell that does a thing for a system.
+on = echo "go $(2) for $(1)"; GOOS=$(word 1,$(subst /, ,$(1))) GOARCH=$(word 2,$(subst /, ,$(1))) GOARM=$(word 3,$(subst /, ,$(1))) go $(2) ./... || failed=1;
+
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
 	go run $(GOVULNCHECK) ./...
 
 bench: ## beside our peers; see docs/benchmarks
 	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
+
+stress: ## the quick tests as another user, in another zone, beside busy loops, and with the clock moved; takes an hour or two, and Linux
+	@sh docs/install-test-tools.sh --unasked redis-server
+	go build -o bin/stress ./internal/stress
+	@exec bin/stress $(QUICK) ./...
+
+nightly: setup ## what a night has time for: every test under the race detector, every test three times, and stress
+	@$(MAKE) --no-print-directory --keep-going nightly-races nightly-thrice stress
+
+nightly-races:
+	go test -vet=off -timeout 2h -race ./...
+
+nightly-thrice:
+	go test -vet=off -timeout 2h -count=3 -shuffle=on ./...
 
 soak: setup ## ten minutes of load, rubbish and outages on a server, which has to end as it began, and every simulated server
 	go test -count 1 ./cmd/internal/probe ./pkg/loadgen/audit/interval -thorough

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -14,10 +16,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/limitctl/limitctl/cmd"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 var update = flag.Bool("update", false, "write into the pages what their commands print now")
+
+// TestMain makes this binary limitctl for the pages, found on the PATH. It waits a minute for a
+// store's answer, so that a busy machine is in time.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"limitctl": func() { os.Exit(cmd.Main("", time.Minute)) }})
+}
 
 // What the pages show is run. What becomes of a block depends on the word behind its
 // fence:
@@ -34,7 +46,7 @@ var update = flag.Bool("update", false, "write into the pages what their command
 //
 //	<!-- not run: WHY -->   The block is only shown.
 //	<!-- figures vary -->   No number, bar or curve in the output is compared.
-//	<!-- warnings vary -->  What a report says of the machine is not compared.
+//	<!-- warnings vary -->  What a report says of the machine, and that a wait begins, is not compared.
 //	<!-- order varies -->   Lines are compared in any order.
 //
 // Several are joined by "and": <!-- figures and order vary -->.
@@ -42,16 +54,13 @@ var update = flag.Bool("update", false, "write into the pages what their command
 // The blocks of a page are run in their order by one bash, in a copy of docs/samples,
 // with a home directory and a Redis of the page's own. That Redis is the localhost:6379
 // of the page. What it starts in the background listens at the addresses in served, for
-// which it gets free ones, and is ended with the page.
+// which it gets free ones, and is ended with the page. It is morning on the page's machine.
 //
 // After a change of what commands print, write the pages anew and read the difference:
 //
 //	go test . -run TestThePages -update
 func TestThePagesShowWhatCommandsPrint(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "limitctl")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	tier.Full(t, "the pages of the docs, which bash runs")
 	commands := 0
 	t.Run("pages", func(t *testing.T) {
 		for _, path := range pagesOfDocs(t) {
@@ -60,7 +69,7 @@ func TestThePagesShowWhatCommandsPrint(t *testing.T) {
 			if len(page.commands()) > 0 {
 				t.Run(path, func(t *testing.T) {
 					t.Parallel()
-					page.run(t, filepath.Dir(binary))
+					page.run(t)
 				})
 			}
 		}
@@ -72,6 +81,7 @@ func TestThePagesShowWhatCommandsPrint(t *testing.T) {
 
 // What the pages show and do not run is what it says.
 func TestThePagesShowWhatFilesHold(t *testing.T) {
+	tier.Full(t, "the pages of the docs, which bash runs")
 	var samples []string
 	for _, pattern := range []string{"docs/samples/*", "docs/examples/*.sh"} {
 		paths, err := filepath.Glob(pattern)
@@ -272,7 +282,37 @@ func (p *page) commands() []command {
 }
 
 // run runs the page's commands and compares what they print.
-func (p *page) run(t *testing.T, bin string) {
+func (p *page) run(t *testing.T) {
+	day := time.Now().UTC().YearDay()
+	outputs, err := p.session(t)
+	if time.Now().UTC().YearDay() != day { // windows of a day ended within the page, and what was used in them is gone
+		outputs, err = p.session(t)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stale []command
+	var now [][]string
+	for i, c := range p.commands() {
+		if !c.compared {
+			continue
+		}
+		want := p.lines[c.first:c.end]
+		got := withoutNotices(strings.Split(strings.TrimSuffix(outputs[i], "\n"), "\n"))
+		if !matches(normal(want, c.vary), normal(got, c.vary)) {
+			t.Errorf("%s:%d: %s\nprints\n\t%s\nand the page says\n\t%s",
+				p.path, c.line, c.text, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+			stale, now = append(stale, c), append(now, got)
+		}
+	}
+	if *update {
+		p.write(t, stale, now)
+	}
+}
+
+// session runs the page's commands and returns what each of them prints, as on its reader's
+// machine. An error means that not all were run.
+func (p *page) session(t *testing.T) (outputs []string, err error) {
 	server := redistest.Start(t)
 	home := t.TempDir()
 	work := filepath.Join(home, "samples")
@@ -297,16 +337,13 @@ func (p *page) run(t *testing.T, bin string) {
 	if err := os.WriteFile(path, []byte(script.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// A window of a day ends at midnight, and what was used is gone.
-	if now := time.Now().UTC(); now.Add(2*time.Minute).Day() != now.Day() {
-		time.Sleep(2 * time.Minute)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	bash := exec.CommandContext(ctx, "bash", path)
 	bash.Dir = work
 	bash.Env = []string{
-		"PATH=" + bin + ":" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + home, "USER=me", "TERM=dumb", "LANG=C.UTF-8",
+		"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + home, "USER=me", "TERM=dumb", "LANG=C.UTF-8",
+		"TZ=" + morning(time.Now()),
 	}
 	// What a page starts in the background belongs to a group, which ends with the page. It
 	// keeps its output open, so that goes to a file.
@@ -325,32 +362,24 @@ func (p *page) run(t *testing.T, bin string) {
 	if wrong != nil {
 		t.Fatal(wrong)
 	}
-	outputs := strings.Split(string(printed), "\x00")
-	if len(outputs) <= len(commands) {
-		failed := commands[len(outputs)-1]
-		t.Fatalf("%s:%d: %v, and so ended:\n%s\n%s", p.path, failed.line, err, failed.text, outputs[len(outputs)-1])
-	}
 	// The page says how it is on its reader's machine.
 	wide := strings.Repeat(" ", max(0, len(server.Addr)-len("localhost:6379"))) // so that columns stay in line
 	there := strings.NewReplacer(append(toThere,
 		server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379", home, "/home/me")...)
-	var stale []command
-	var now [][]string
-	for i, c := range commands {
-		if !c.compared {
-			continue
-		}
-		want := p.lines[c.first:c.end]
-		got := withoutNotices(strings.Split(strings.TrimSuffix(there.Replace(outputs[i]), "\n"), "\n"))
-		if !matches(normal(want, c.vary), normal(got, c.vary)) {
-			t.Errorf("%s:%d: %s\nprints\n\t%s\nand the page says\n\t%s",
-				p.path, c.line, c.text, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
-			stale, now = append(stale, c), append(now, got)
-		}
+	zone := regexp.MustCompile(`(\d\d:\d\d:\d\d) (?:GMT|[-+]\d\d)\b`)
+	outputs = strings.Split(zone.ReplaceAllString(there.Replace(string(printed)), "$1 UTC"), "\x00")
+	if len(outputs) <= len(commands) {
+		failed := commands[len(outputs)-1]
+		return nil, fmt.Errorf("%s:%d: %v, and so ended:\n%s\n%s", p.path, failed.line, err, failed.text, outputs[len(outputs)-1])
 	}
-	if *update {
-		p.write(t, stale, now)
-	}
+	return outputs, nil
+}
+
+// morning is a time zone in which it is nine o'clock or a little later. "Until 04:00" is then
+// tomorrow morning, whenever the page is run.
+func morning(now time.Time) string {
+	ahead := (9-now.UTC().Hour()+12+24)%24 - 12 // hours of -12 to 11
+	return fmt.Sprintf("Etc/GMT%+d", -ahead)    // whose names have the sign of POSIX: Etc/GMT-2 is two hours ahead
 }
 
 // served are the addresses of pages at which they start servers. Each page gets free ones.
@@ -434,13 +463,15 @@ var figures = []struct {
 	becomes string
 }{
 	{regexp.MustCompile(`DURATION|[-+<>]?\d[\d,.]*( ?[kMG]?B\b)?`), "FIGURE"},
+	{regexp.MustCompile(`^ *(mean|latency|service|lag)( +p?FIGURE)+`), "$1 FIGURES"}, // p99.99 needs 10,000 requests
 	{regexp.MustCompile(`[█▇▆▅▄▃▂▁░·]{3,}`), "BAR"},
 	{regexp.MustCompile(`^cost\? .*`), "cost?"}, // what was measured depends on the run, too
 }
 
 // warnings are lines of a report that depend on how busy the machine is.
 var warnings = regexp.MustCompile(
-	`^(! |✗ (.+: )?the load generator was the limit|✗ (.+: )?[\d,]+ of [\d,]+ arrivals were dropped|dropped +[·▁-█]+$)`)
+	`^(! |limitctl: waiting |✗ (.+: )?the load generator was the limit|✗ (.+: )?[\d,]+ of [\d,]+ arrivals were dropped|` +
+		`(dropped|no answer) +[·▁-█]+$)`)
 
 // normal is an output without what varies. Widths of columns follow what is in them.
 func normal(lines, vary []string) []string {

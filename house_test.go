@@ -122,6 +122,7 @@ var layers = map[string][]string{
 	"internal/filekind":     {},
 	"internal/lazyregexp":   {},
 	"internal/lines":        {},
+	"internal/mutants":      {"internal/goroutines"},
 	"internal/redact":       {"internal/textprefix"},
 	"internal/hostile":      {"internal/goroutines", "internal/panics"},
 	"internal/panics":       {},
@@ -146,7 +147,7 @@ var layers = map[string][]string{
 	"pkg/limiter/storetest":      {"pkg/limiter"},
 	"pkg/limiter/foreign":        {"internal/spelling", "pkg/limiter"},
 	"lua":                        {"internal/denialtable", "internal/lazyregexp", "internal/overridetable", "pkg/limiter"},
-	"internal/redistest":         {"internal/hostile"},
+	"internal/redistest":         {"internal/hostile", "internal/tier"},
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
 	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},
 	"docs/examples/llm-gateway": {
@@ -154,6 +155,8 @@ var layers = map[string][]string{
 	},
 	"internal/hostiletext":      {},
 	"internal/textcut":          {},
+	"internal/tier":             {},
+	"internal/terminaltest":     {},
 	"internal/textprefix":       {},
 	"cmd/internal/report/chart": {"cmd/internal/output"},
 	"internal/configfile": {
@@ -161,6 +164,7 @@ var layers = map[string][]string{
 	},
 	"internal/readfile": {"internal/filekind"},
 	"internal/sleep":    {},
+	"internal/stress":   {"internal/goroutines"},
 	"internal/visible":  {},
 	"internal/yamlfile": {"internal/lazyregexp", "internal/redact", "internal/spelling", "internal/visible"},
 	"pkg/limiter/policyfile": {
@@ -209,13 +213,16 @@ var drivers = map[string][]string{
 	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
 	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
 	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
-	"testing":                                 {"pkg/limiter/storetest", "internal/redistest", "internal/hostile"},
+	"testing": {
+		"pkg/limiter/storetest", "internal/redistest", "internal/hostile", "internal/tier",
+	},
 }
 
 // systemPlaces may import os. All else gets what it needs handed in.
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
-	"internal/alarm", "docs/examples/worker", "docs/pictures",
+	"internal/terminaltest",
+	"internal/alarm", "internal/mutants", "internal/stress", "docs/examples/worker", "docs/pictures",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.

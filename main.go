@@ -11,5 +11,5 @@ import (
 var version string
 
 func main() {
-	os.Exit(cmd.Main(version))
+	os.Exit(cmd.Main(version, 0))
 }

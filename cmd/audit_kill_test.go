@@ -28,7 +28,7 @@ func manyKeys(t *testing.T, server *redistest.Server, all int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit, err := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Period: 366 * 24 * time.Hour}.Normalize()
+	limit, err := limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 1_000_000, Period: 366 * 24 * time.Hour}.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,7 @@ func newWorld(t *testing.T) *world {
 			return ctx.Err()
 		},
 		Size:    func() (int, int) { return 80, 24 },
+		Timeout: patience,
 		TabTime: patience,
 		Hold:    func() {},
 		Hangups: func() <-chan struct{} { return nil },
@@ -145,9 +146,12 @@ func TestWaitSleepsForTheStatedTime(t *testing.T) {
 	w.run(t, exitYes, "consume", "u", "--limit", "1/1h")
 	// Its clock is the test's, the store's is not: it stays denied, and the
 	// waiting ends with its patience.
-	w.run(t, exitNo, "consume", "u", "--limit", "1/1h", "--wait=90m")
+	_, stderr := w.run(t, exitNo, "consume", "u", "--limit", "1/1h", "--wait=90m")
 	if len(w.slept) != 1 || w.slept[0] < 59*time.Minute || w.slept[0] > time.Hour {
 		t.Errorf("it slept %v, want once for an hour", w.slept)
+	}
+	if !strings.Contains(stderr, "limitctl: waiting ") || !strings.Contains(stderr, " for a turn\n") {
+		t.Errorf("it says %q", stderr)
 	}
 	w.slept = nil
 	w.run(t, exitYes, "consume", "v", "--limit", "leaky-bucket:10/1h", "--cost", "3")
@@ -157,13 +161,30 @@ func TestWaitSleepsForTheStatedTime(t *testing.T) {
 	}
 }
 
+// A time of day that is almost reached is not over.
+func TestAnOverrideLastsASecondAtLeast(t *testing.T) {
+	w := newWorld(t)
+	midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(48 * time.Hour) // to come for the store's clock, too
+	for left, want := range map[time.Duration]string{time.Second: "", time.Second / 2: "--until 23:59:59 is less than 1s away"} {
+		w.now = midnight.Add(-time.Second - left)
+		code := exitYes
+		if want != "" {
+			code = exitUsage
+		}
+		_, stderr := w.run(t, code, "override", "set", "a", "--times", "2", "--until", "23:59:59", "--reason", "r", "--yes")
+		if !strings.Contains(stderr, want) {
+			t.Errorf("at %s it says %q", w.now, stderr)
+		}
+	}
+}
+
 // Tables fit the terminal, wide characters included, and colours come only on one
 // that wants them.
 func TestInspectFitsTheTerminal(t *testing.T) {
 	w := newWorld(t)
 	for i, subject := range []string{"tenant:acme:region:eu-west-1:user:123456789:route:/api/v1/things",
 		"日本語のテナント:東京:ユーザー:四十二番", "u"} {
-		w.run(t, exitYes, "consume", subject, "--limit", "sliding-counter:1000000/1h", "--cost", fmt.Sprint(1+i*499_999))
+		w.run(t, exitYes, "consume", subject, "--limit", "sliding-log:1000000/366d", "--cost", fmt.Sprint(1+i*499_999))
 	}
 	plain, _ := w.run(t, exitYes, "inspect", "*")
 	if strings.Contains(plain, "\x1b") || strings.Contains(plain, "…") {
@@ -179,7 +200,7 @@ func TestInspectFitsTheTerminal(t *testing.T) {
 		lines := strings.Split(strings.TrimSuffix(table, "\n"), "\n")
 		folded := columns < 200 // what all limits are called, which is said once above the table
 		if folded {
-			if strip(lines[0]) != "NAME sliding-counter/1h" {
+			if strip(lines[0]) != "NAME sliding-log/366d" {
 				t.Errorf("on %d columns the first line is %s", columns, lines[0])
 			}
 			lines = lines[1:]

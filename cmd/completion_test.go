@@ -12,9 +12,11 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// patientVariable gives completion in a process of the tests all the time it needs.
+// patientVariable gives limitctl in a process of the tests all the time that an answer or the
+// completion of a word needs.
 const patientVariable = "LIMITCTL_TEST_PATIENT"
 
 // hostileSubjects are such as strangers may bring about. What they run, if anything
@@ -51,6 +53,7 @@ type shellUnderTest struct {
 // startShell starts a shell in a directory of its own, and waits for its prompt.
 func startShell(t *testing.T, store, program string, args []string, setUp string) *shellUnderTest {
 	t.Helper()
+	tier.Full(t, "bash, zsh and fish")
 	home := t.TempDir()
 	s := &shellUnderTest{terminal: openTerminal(t), dir: filepath.Join(home, "work"), lines: filepath.Join(home, "lines")}
 	limitctl, err := exec.LookPath("limitctl")
@@ -186,6 +189,7 @@ var shellsUnderTest = []struct {
 }
 
 func TestCompletionRunsNothing(t *testing.T) {
+	tier.Full(t, "bash, zsh and fish")
 	t.Parallel()
 	if _, err := os.Stat(bashCompletion); err != nil {
 		t.Fatalf("%s; `make setup` installs it", err)

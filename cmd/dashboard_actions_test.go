@@ -17,7 +17,6 @@ func dashActionsOf(t *testing.T, store connect.Store) *dashActions {
 	t.Helper()
 	g := &globalOptions{env: newWorld(t).Env}
 	newRootCmd(g) // which has the flags
-	g.timeout = time.Second
 	s, err := g.settings()
 	if err != nil {
 		t.Fatal(err)

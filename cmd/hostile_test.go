@@ -17,6 +17,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // ourStyles are the only sequences that people's output has, and that on a terminal.
@@ -151,6 +152,7 @@ func rowsUnder(header, table string) int {
 }
 
 func TestHostileSubjectsInDecisions(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	w, _, subjects := hostileStore(t)
 	for i, subject := range subjects {
 		w.wantIn(t, []string{subject}, "check", "--limit", "10/1h", "--", subject)
@@ -207,6 +209,7 @@ func TestHostileSubjectsInLists(t *testing.T) {
 
 // A reset, its audit and its undo name strangers, too.
 func TestHostileSubjectsInChanges(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	w, _, subjects := hostileStore(t)
 	before, user := w.Getenv, ""
 	w.Getenv = func(name string) string {
@@ -255,6 +258,7 @@ func TestHostileSubjectsInChanges(t *testing.T) {
 
 // Files have names and contents that are anybody's.
 func TestHostileFiles(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	w := newWorld(t)
 	folder := t.TempDir()
 	for i, text := range hostiletext.Texts() {
@@ -312,6 +316,7 @@ func TestHostileFiles(t *testing.T) {
 }
 
 func TestHostileAttributes(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "limitctl.yaml")
 	policy := "policies:\n  api:\n    limits:\n    - {name: user, by: [user], limit: 10/1h}\n"

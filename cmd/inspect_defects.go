@@ -5,6 +5,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // defectMark marks a key with a defect.
@@ -96,7 +97,7 @@ func printDefects(p *output.Printer, counts []defectCount, stuck int, lookFirst 
 func printOverfull(p *output.Printer, rows []inspectRow) {
 	overfull := 0
 	for i := range rows {
-		if e := &rows[i].entry; keepsArrival(e.Layout) && e.RemainingKnown() && e.Used > e.Limit.Capacity() {
+		if e := &rows[i].entry; e.RemainingKnown() && e.Used > e.Limit.Capacity() && keepsArrival(e.Layout) {
 			overfull++
 		}
 	}
@@ -107,6 +108,7 @@ func printOverfull(p *output.Printer, rows []inspectRow) {
 }
 
 // keepsArrival reports whether the keys of a layout are the time at which all units are back.
-func keepsArrival(layout string) bool {
-	return slices.Contains([]string{"boulder", "gcra-ns", "redis-cell", "redis_rate", "throttled"}, layout)
+func keepsArrival(name string) bool {
+	layout, err := foreign.Named(name)
+	return err == nil && layout.Info().KeepsArrival
 }

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -68,6 +69,7 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 
 // Millions of keys can be put into an order: one takes at most 200 bytes.
 func TestAKeptRowIsSmall(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	const keys = 200_000
 	heap := func() uint64 {
 		runtime.GC()

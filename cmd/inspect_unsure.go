@@ -57,7 +57,7 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 		switch {
 		case key.Defect != "":
 			wrong = " (" + key.Defect + ")"
-		case key.MayDenyForEver():
+		case key.NeverExpires:
 			wrong = " (no TTL, so it may deny for ever)"
 		}
 		g.note("1 key may be of %s and is %s: %s%s; ask for it with %s", strings.Join(key.Layouts, " or "), left,

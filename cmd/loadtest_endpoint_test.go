@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
@@ -80,6 +81,7 @@ func endpointTested(t *testing.T, w *world, exit int, args ...string) *report.Do
 }
 
 func TestLoadtestOfAnEndpoint(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	for _, algorithm := range limiter.Algorithms() {
 		limit := algorithm.String() + ":20/1s"
 		t.Run(limit, func(t *testing.T) {
@@ -210,6 +212,7 @@ func TestSubjectsOfAFile(t *testing.T) {
 }
 
 func TestScenariosAndReportsOfAnEndpoint(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	s := newLimitedService(t, "20/1s")
 	w := newWorld(t)
 	dir := t.TempDir()

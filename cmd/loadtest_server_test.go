@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // onLoad calls do once a load test has written to the server.
@@ -135,6 +138,7 @@ func TestALoadTestWhoseServerDies(t *testing.T) {
 // Requests whose answers did not come in time may have been charged, or not: neither is
 // held against the limit.
 func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	t.Parallel()
 	for _, algorithm := range []string{"token-bucket", "sliding-log"} {
 		server := redistest.Start(t)
@@ -160,9 +164,16 @@ func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
 
 func TestAnErrorInALoadTestLeavesNothingInTheStore(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--maxmemory", "4mb")
+	server := redistest.Start(t)
+	_, used, _ := strings.Cut(fmt.Sprint(server.Do("INFO", "memory")), "used_memory:")
+	bytes, err := strconv.Atoi(strings.TrimSpace(used[:strings.IndexByte(used, '\n')]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Do("CONFIG", "SET", "maxmemory", bytes+1<<20) // room for the connections, and for some of the keys
 	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "sliding-log:100/1h", "--workers", "8",
-		"--keys", "30000", "--distribution", "sequential", "--requests", "30000", "--duration", "10m", "--threshold", "errors==0")
+		"--keys", "10000", "--distribution", "sequential", "--requests", "10000", "--duration", "10m", "--threshold", "errors==0",
+		"--timeout", patience.String())
 	if r := &document.Runs[0]; r.Errors == 0 || r.Allowed == 0 || len(r.ErrorTexts) != 1 || !strings.Contains(r.ErrorTexts[0].Text, "memory") {
 		t.Errorf("%d errors, %d allowed: %v", r.Errors, r.Allowed, r.ErrorTexts)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // sharedRun runs a load test on two machines at once, which are processes here, and returns the
@@ -59,6 +60,7 @@ func merged(t *testing.T, files ...string) (*report.Document, string, int) {
 // Two machines that drive the same keys are audited together: nothing is wrong with a right store,
 // though neither was admitted all that the limit allows.
 func TestMachinesThatShareKeysAreAuditedTogether(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	t.Parallel()
 	server := redistest.Start(t)
 	files := sharedRun(t, server, "--run", "both", "--limit", "20/1s", "--rate", "400")
@@ -91,6 +93,7 @@ func TestMachinesThatShareKeysAreAuditedTogether(t *testing.T) {
 
 // Each of two machines was admitted less than the limit, and together they were admitted more.
 func TestMachinesTogetherFindWhatNeitherSeesAlone(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	t.Parallel()
 	server := redistest.Start(t)
 	// Each asks for 350 of 380, and when these are used both ask for 50 at once.

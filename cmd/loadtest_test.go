@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -37,6 +38,7 @@ func loadtest(t *testing.T, want int, args ...string) *report.Document {
 // scenario shows it may show in one of many attempts: while other tests are built and run
 // on few cores, most runs have a stall.
 func TestScenariosAgainstRedis(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	const attempts = 60
 	server := redistest.Start(t)
 	for _, scenario := range loadgen.Scenarios() {
@@ -129,6 +131,7 @@ func TestTheNaiveImplementationIsFoundOut(t *testing.T) {
 // A server that stalls for a second keeps what is due meanwhile waiting, and the report
 // says so.
 func TestAStallOfTheServerIsNotHidden(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	server := redistest.Start(t)
 	onLoad(t, server, func() {
 		server.Pause()

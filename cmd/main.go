@@ -21,8 +21,13 @@ import (
 	"github.com/limitctl/limitctl/internal/sleep"
 )
 
-// Main runs limitctl in the process's own environment and returns its exit code.
-func Main(version string) int { return mainIn(osEnv(version)) }
+// Main runs limitctl in the process's own environment and returns its exit code. See Env for the
+// timeout.
+func Main(version string, timeout time.Duration) int {
+	env := osEnv(version)
+	env.Timeout = timeout
+	return mainIn(env)
+}
 
 func mainIn(env *Env) int {
 	noterminalquery.Restore()
@@ -126,6 +131,8 @@ type Env struct {
 	// Size returns the columns and rows of the terminal that Out is.
 	Size    func() (columns, rows int)
 	Version string
+	// Timeout is the default of --timeout, or 0 for that of production.
+	Timeout time.Duration
 	// TabTime is how long what completes a word may take.
 	TabTime time.Duration
 	// Hold says that the command has to end by itself from now on, even when it is

@@ -106,8 +106,10 @@ func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.
 		return end, err
 	}
 	switch left := end.Sub(now); {
-	case left < time.Second:
+	case left <= 0:
 		return end, usagef("--until %s is over: it is %s now", until, clock(now, now))
+	case left < time.Second:
+		return end, usagef("--until %s is less than 1s away; an override lasts at least 1s", until)
 	case left > limiter.MaxOverrideTime:
 		return end, usagef("--until %s is %s away; an override lasts at most 30d", until, output.Duration(left))
 	}

@@ -12,12 +12,14 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // paste runs a line in a shell as if it had been pasted there, with the commands that
 // are given as scripts, and returns what it printed.
 func paste(t *testing.T, program, line string, commands map[string]string, env ...string) string {
 	t.Helper()
+	tier.Full(t, "bash, zsh and fish")
 	dir := t.TempDir()
 	for name, text := range commands {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {

@@ -17,7 +17,9 @@ import (
 
 // askingTime is how long a command may look for a protected context whose store it is about
 // to change.
-const askingTime = time.Second
+func (g *globalOptions) askingTime() time.Duration {
+	return min(g.timeout, max(time.Second, g.env.Timeout))
+}
 
 // settingsToChange is settings for a command that changes what others have. What protects a
 // context protects its store, in whichever way that is reached: by URL, by another context,
@@ -47,7 +49,7 @@ func (g *globalOptions) settingsToChange(ctx context.Context) (*settings, error)
 	if len(others) == 0 {
 		return s, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(askingTime, g.timeout))
+	ctx, cancel := context.WithTimeout(ctx, g.askingTime())
 	defer cancel()
 	s.guard, err = g.guardOf(ctx, s, others)
 	return s, err
@@ -102,7 +104,7 @@ func (g *globalOptions) guardOf(ctx context.Context, s *settings, protected []*c
 
 // askContext finds out which store a context has, by the login of the context.
 func (g *globalOptions) askContext(ctx context.Context, s *settings, x *config.Context) (identity.Store, error) {
-	options := connect.Options{Prefix: s.prefix.value, Timeout: min(askingTime, g.timeout), ReadFile: g.env.readCertificate}
+	options := connect.Options{Prefix: s.prefix.value, Timeout: g.askingTime(), ReadFile: g.env.readCertificate}
 	if x.PasswordFile != "" || x.PasswordEnv != "" { // else LIMITCTL_PASSWORD, which may be for another store
 		var err error
 		aside := *g // which remembers the password of the store that is chosen
@@ -127,7 +129,7 @@ func (g *globalOptions) identifySettings(ctx context.Context, s *settings) (iden
 	if err != nil {
 		return known, err
 	}
-	asked, err := identity.Ask(ctx, s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: min(askingTime, g.timeout),
+	asked, err := identity.Ask(ctx, s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: g.askingTime(),
 		Password: password, ReadFile: g.env.readCertificate})
 	if err != nil {
 		return known, err
@@ -158,7 +160,7 @@ func (g *globalOptions) identify(ctx context.Context, s *settings, store connect
 // lookUp resolves names of hosts.
 func (g *globalOptions) lookUp() identity.LookUp {
 	return func(ctx context.Context, host string) ([]string, error) {
-		ctx, cancel := context.WithTimeout(ctx, min(askingTime, g.timeout))
+		ctx, cancel := context.WithTimeout(ctx, g.askingTime())
 		defer cancel()
 		return net.DefaultResolver.LookupHost(ctx, host)
 	}

@@ -39,7 +39,9 @@ var exitNoOf = map[string]string{
 
 // docs/commands.md is what the commands say of themselves. Write it anew with `make docs`.
 func TestTheReferenceIsUpToDate(t *testing.T) {
-	root := newRootCmd(&globalOptions{env: newWorld(t).Env})
+	w := newWorld(t)
+	w.Timeout = 0 // so that the default of --timeout is that of production
+	root := newRootCmd(&globalOptions{env: w.Env})
 	root.InitDefaultHelpCmd()
 	want := reference(t, root)
 	if *update {

@@ -69,7 +69,7 @@ func TestResetBesideAService(t *testing.T) {
 	var keys []limiter.Key
 	taken := make([]atomic.Int64, 1200) // more than a batch
 	take := func(i int) {
-		limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Period: 366 * 24 * time.Hour}
+		limit := limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 1_000_000, Period: 366 * 24 * time.Hour}
 		if i%2 == 0 { // what it holds grows beyond what a scan reads
 			limit.Algorithm = limiter.SlidingLog
 		}

@@ -8,7 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 func TestMain(m *testing.M) {
@@ -25,7 +27,7 @@ func TestMain(m *testing.M) {
 		"limitctl": func() {
 			env := osEnv("v0.0.0-test")
 			if os.Getenv(patientVariable) != "" {
-				env.TabTime = patience
+				env.Timeout, env.TabTime = patience, patience
 			}
 			os.Exit(mainIn(env))
 		},
@@ -34,15 +36,16 @@ func TestMain(m *testing.M) {
 }
 
 // unhurried are the tests, and not the commands that they run. Those that go on side by side
-// mostly wait, for servers, clocks and time-outs, so there are more of them at once than
-// processors; and garbage is collected less often, as hostile answers are large.
+// mostly wait, for servers, clocks and time-outs, so there are more of them at once than processors.
 type unhurried struct{ tests *testing.M }
 
 func (u unhurried) Run() (code int) {
 	if err := flag.Set("test.parallel", "4"); err != nil { // which the command line can overrule
 		panic(err)
 	}
-	debug.SetGCPercent(200)
+	if err := os.Setenv(patientVariable, "1"); err != nil { // for the processes that tests start
+		panic(err)
+	}
 	return u.tests.Run()
 }
 
@@ -50,6 +53,9 @@ func (u unhurried) Run() (code int) {
 // own commands they have
 //
 //	exits CODE COMMAND...       run it and want that exit code
+//	timesout CODE PATTERN COMMAND...
+//	                            run it with a --timeout, and want that exit code and an
+//	                            output that matches; each try has more time than the last
 //	redis start [CONFIG...]     have servers of the topology to oneself, empty; $REDIS is
 //	                            their URL, and $REDIS_SCHEME://$REDIS_ADDR$REDIS_PATH
 //	redis pause|resume|kill     all of them
@@ -71,7 +77,8 @@ func (u unhurried) Run() (code int) {
 // an empty store of that kind and `redis` works on its servers. One that is about
 // something else says so at its head, such as `[!file] stop`.
 //
-// $REPORTS is a directory of saved reports, and $EXAMPLES that of docs/examples.
+// $REPORTS is a directory of saved reports, and $EXAMPLES that of docs/examples. limitctl waits
+// a minute for an answer, so that a busy machine is in time; what is to time out gives --timeout.
 func TestScripts(t *testing.T) {
 	reports, err := filepath.Abs("internal/report/testdata")
 	if err != nil {
@@ -84,6 +91,9 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	for _, topology := range topologies {
 		t.Run(topology.name, func(t *testing.T) {
+			if topology.several {
+				tier.Full(t, "a Cluster or Sentinels")
+			}
 			t.Parallel()
 			pool := &pool{topology: topology}
 			t.Cleanup(pool.close)
@@ -95,6 +105,7 @@ func TestScripts(t *testing.T) {
 					env.Setenv("HOME", env.WorkDir)
 					env.Setenv("REPORTS", reports)
 					env.Setenv("EXAMPLES", examples)
+					env.Setenv(patientVariable, "1")
 					env.Values[clusterKey{}] = new(clusterOf)
 					env.Values[sentinelKey{}] = new(sentinelOf)
 					return pool.setUp(env)
@@ -107,6 +118,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits":     exits,
+					"timesout":  timesOut,
 					"redis":     redisCommand,
 					"cluster":   clusterCommand,
 					"sentinel":  sentinelCommand,
@@ -123,15 +135,37 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	got := 0
-	var exit *exec.ExitError
-	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
+	if got := codeOf(ts, args[1:]); got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// codeOf runs a command and returns its exit code.
+func codeOf(ts *testscript.TestScript, args []string) int {
+	err := ts.Exec(args[0], args[1:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	ts.Check(err)
+	return 0
+}
+
+// timesOut is for a store of which a part does not answer: where a machine is busy, an answer of
+// the other part can be too late as well.
+func timesOut(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: timesout CODE PATTERN COMMAND...")
+	}
+	pattern := regexp.MustCompile("(?m)" + args[1])
+	for timeout := 300 * time.Millisecond; ; timeout *= 4 {
+		code := codeOf(ts, append(slices.Clone(args[2:]), "--timeout", timeout.String()))
+		switch met := pattern.MatchString(ts.ReadFile("stdout") + ts.ReadFile("stderr")); {
+		case met && strconv.Itoa(code) == args[0]:
+			return
+		case timeout > patience:
+			ts.Fatalf("exit code %d, want %s and an output that matches `%s`", code, args[0], args[1])
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // consumeRequest is a request as bytes.
@@ -82,6 +83,7 @@ func TestServeLosesNoRequestAtItsEnd(t *testing.T) {
 
 // Hundreds of SIGHUPs and a new certificate cost no request; who comes is shown the new one.
 func TestServeReloadsUnderLoad(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	first, later := testPair(t, "first"), testPair(t, "later")
 	c := newChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl", "--store", "memory:", "--drain", "20s",

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 const monitoring = "../docs/monitoring/"
@@ -101,6 +103,7 @@ func TestTheDashboardIsWhole(t *testing.T) {
 
 // The rules, their tests and the sample of a configuration, by Prometheus' own tool.
 func TestTheAlertsPassTheirTests(t *testing.T) {
+	tier.Full(t, "Prometheus")
 	for _, args := range [][]string{
 		{"check", "config", "prometheus.yml"}, {"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"},
 	} {
@@ -182,6 +185,7 @@ type prometheus struct {
 // startPrometheus starts one that scrapes the target with the rules of the docs, each second.
 func startPrometheus(t *testing.T, target string) *prometheus {
 	t.Helper()
+	tier.Full(t, "Prometheus")
 	dir := t.TempDir()
 	config, err := os.ReadFile(monitoring + "prometheus.yml")
 	rules, err2 := os.ReadFile(monitoring + "alerts.yml")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -99,10 +100,16 @@ func (o *outage) recover(servers []string) {
 func (o *outage) settle(servers []string) {
 	o.t.Helper()
 	o.t.Logf("in the outage: by the store %v, by others %v, unknown %v", o.byStore, o.byOthers, o.unknown)
-	o.recover(servers)
-	o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 16, 2 * outageCount * len(o.policies)}.ask())
+	all := func(policy string) bool { return o.byStore[policy]+o.unknown[policy] >= outageCount }
+	for end := time.Now().Add(childPatience); time.Now().Before(end); { // again, if the store was late and others decided
+		o.recover(servers)
+		o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 16, 2 * outageCount * len(o.policies)}.ask())
+		if !slices.ContainsFunc(o.policies, func(policy string) bool { return !all(policy) }) {
+			break
+		}
+	}
 	for _, policy := range o.policies {
-		if n := o.byStore[policy]; n > outageCount || n+o.unknown[policy] < outageCount {
+		if n := o.byStore[policy]; n > outageCount || !all(policy) {
 			o.t.Errorf("%s: the store admitted %d and perhaps %d more, want %d", policy, n, o.unknown[policy], outageCount)
 		}
 	}
@@ -189,7 +196,7 @@ func TestServeKeepsAHungMasterApart(t *testing.T) {
 			others = append(others, question)
 		}
 	}
-	s := startServe(t, "--store", "redis+cluster://"+strings.Join(cluster.Addrs(), ","), "--timeout", "2s")
+	s := startServe(t, "--store", "redis+cluster://"+strings.Join(cluster.Addrs(), ","), "--timeout", "10s")
 	servers := urls([]*served{s})
 	for _, a := range (crowd{"/v1/consume", servers, slices.Concat(hung, others), 16, keys}.ask()) {
 		if a.err != nil || a.status != http.StatusOK {
@@ -215,6 +222,9 @@ func TestServeKeepsAHungMasterApart(t *testing.T) {
 
 // A crowd of connections that ask and go leaves neither goroutines nor open files behind.
 func TestServeHoldsNothingOfThoseWhoLeft(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells of another process which files it has open")
+	}
 	s := startServe(t)
 	servers := urls([]*served{s})
 	files := func() int {

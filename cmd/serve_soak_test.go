@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 var soak = flag.Duration("soak", 3*time.Second, "how long TestServeSoak loads its server")
@@ -108,6 +109,7 @@ var mostConnections = 10 * runtime.GOMAXPROCS(0)
 // connections to the store than a client keeps, and about the memory that it had after the first
 // tenth and the first round of each player; and no limit let more through than it says.
 func TestServeSoak(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	redis := redistest.Start(t)
 	s := startServe(t, "--store", "redis://"+redis.Addr, "--timeout", "500ms", "--config", outagePolicies(t))
 	ctx, cancel := context.WithTimeout(context.Background(), *soak)

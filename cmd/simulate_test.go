@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // writeLog writes an access log of so many lines and clients, and returns its path.
@@ -66,6 +67,7 @@ func TestAnInterruptedSimulationLeavesNothingInTheStore(t *testing.T) {
 }
 
 func TestAnErrorInASimulationLeavesNothingInTheStore(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	server := redistest.Start(t, "--maxmemory", "4mb")
 	w := newWorld(t)
 	_, stderr := w.run(t, exitRefused, "simulate", writeLog(t, 60_000, 60_000), "--limit", "sliding-log:1000/1h", "--store",

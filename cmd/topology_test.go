@@ -16,13 +16,14 @@ import (
 
 // topology is a kind of store that the scripts run on.
 type topology struct {
-	name   string
-	launch func(config ...string) (*servers, error) // nil if there are no servers
+	name    string
+	launch  func(config ...string) (*servers, error) // nil if there are no servers
+	several bool                                     // it has more than one server
 }
 
 var topologies = []topology{
-	{"file", nil},
-	{"single", func(config ...string) (*servers, error) {
+	{name: "file"},
+	{name: "single", launch: func(config ...string) (*servers, error) {
 		server, err := redistest.Launch(config...)
 		if err != nil {
 			return nil, err
@@ -33,7 +34,7 @@ var topologies = []topology{
 			stop:    server.Stop,
 		}, nil
 	}},
-	{"cluster", func(config ...string) (*servers, error) {
+	{name: "cluster", several: true, launch: func(config ...string) (*servers, error) {
 		cluster, err := redistest.LaunchCluster(config...)
 		if err != nil {
 			return nil, err
@@ -44,7 +45,7 @@ var topologies = []topology{
 			stop:    cluster.Stop,
 		}, nil
 	}},
-	{"sentinel", func(config ...string) (*servers, error) {
+	{name: "sentinel", several: true, launch: func(config ...string) (*servers, error) {
 		sentinel, err := redistest.LaunchSentinel(config...)
 		if err != nil {
 			return nil, err

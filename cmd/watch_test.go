@@ -121,18 +121,24 @@ func TestWatchKeepsTheLastGoodTable(t *testing.T) {
 	store := "redis://" + server.Addr
 	w.run(t, exitYes, "consume", "user:1", "--limit", "10/1h", "--store", store)
 	for _, args := range [][]string{
-		{"inspect", "*", "--watch", "--timeout", "200ms", "--store", store},
-		{"inspect", "*", "--summary", "--watch", "--timeout", "200ms", "--store", store},
-		{"check", "user:1", "--limit", "10/1h", "--watch", "--timeout", "200ms", "--store", store},
+		{"inspect", "*", "--watch", "--store", store},
+		{"inspect", "*", "--summary", "--watch", "--store", store},
+		{"check", "user:1", "--limit", "10/1h", "--watch", "--store", store},
 	} {
-		frames := strings.Split(watched(t, w, func(look int) {
-			switch look {
-			case 1:
-				server.Pause()
-			case 2:
-				server.Resume()
+		var frames []string
+		for timeout := 200 * time.Millisecond; timeout < patience; timeout *= 4 { // until the other two looks are in time
+			frames = strings.Split(watched(t, w, func(look int) {
+				switch look {
+				case 1:
+					server.Pause()
+				case 2:
+					server.Resume()
+				}
+			}, append(args, "--timeout", timeout.String())...), "\x1b[H")
+			if !strings.Contains(frames[1]+frames[3], "no answer since ") {
+				break
 			}
-		}, args...), "\x1b[H")
+		}
 		good, stalled, after := strings.Split(frames[1], "\r\n"), strings.Split(frames[2], "\r\n"), strings.Split(frames[3], "\r\n")
 		if !strings.Contains(stalled[0], "as of ") || !strings.Contains(stalled[1], "no answer since ") ||
 			!strings.Contains(stalled[1], server.Addr) {
@@ -150,19 +156,25 @@ func TestWatchKeepsTheLastGoodTable(t *testing.T) {
 // With one master of a Cluster away, what the others have is looked at anew.
 func TestWatchGoesOnWithAPart(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "600000")
 	w := newWorld(t)
 	w.OutIsTerminal = true
 	w.Size = func() (int, int) { return 160, 12 }
 	store := "redis+cluster://" + strings.Join(cluster.Addrs(), ",")
 	w.run(t, exitYes, "consume", "user:1", "--limit", "10/1h", "--store", store) // of the second master
 	w.run(t, exitYes, "consume", "user:3", "--limit", "10/1h", "--store", store) // of the first
-	frames := strings.Split(watched(t, w, func(look int) {
-		if look == 1 {
-			cluster.Masters[1].Pause()
+	var frames []string
+	for timeout := 300 * time.Millisecond; timeout < patience; timeout *= 4 { // until the others are in time
+		frames = strings.Split(watched(t, w, func(look int) {
+			if look == 1 {
+				cluster.Masters[1].Pause()
+			}
+		}, "inspect", "*", "--watch", "--timeout", timeout.String(), "--store", store), "\x1b[H")
+		cluster.Masters[1].Resume()
+		if !strings.Contains(strings.Join(frames, ""), cluster.Masters[0].Addr) {
+			break
 		}
-	}, "inspect", "*", "--watch", "--timeout", "300ms", "--store", store), "\x1b[H")
-	cluster.Masters[1].Resume()
+	}
 	lines := strings.Split(frames[3], "\r\n")
 	if !strings.Contains(lines[1], "incomplete since ") || !strings.Contains(lines[1], cluster.Masters[1].Addr) {
 		t.Errorf("it says %q", lines[1])

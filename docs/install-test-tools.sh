@@ -5,7 +5,28 @@
 # Node.js for a middleware that docs/probe.md looks at. With arguments,
 # only the tools that they name. No server that this installs is left running, or starts
 # with the machine.
+#
+# With --unasked it installs only where nobody is asked for a password or a consent, which is
+# as root with apt-get. Elsewhere it says in one line how to install what is missing, and fails.
 set -eu
+
+unasked=
+if [ "${1-}" = --unasked ]; then unasked=yes; shift; fi
+
+# advice is the command that installs redis-server on this system.
+advice() {
+	if command -v apt-get >/dev/null; then
+		echo "sudo apt-get install redis-server"
+	elif command -v dnf >/dev/null; then
+		echo "sudo dnf install redis"
+	elif command -v apk >/dev/null; then
+		echo "sudo apk add redis"
+	elif [ "$(uname)" = Darwin ]; then
+		echo "brew install redis"
+	else
+		echo "your system's package of Redis (or of Valkey, with valkey-server linked to that name)"
+	fi
+}
 
 root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
@@ -48,8 +69,12 @@ for tool in ${*:-redis-server chromium bash bash-completion zsh fish python3-yam
 done
 if [ -z "$missing" ]; then exit 0; fi
 
-echo "missing, and installed now:$missing"
+if [ -n "$unasked" ] && ! { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }; then
+	echo "missing:$missing, of which the tests start their own. Install it with: $(advice)" >&2
+	exit 1
+fi
 if command -v apt-get >/dev/null; then
+	echo "installing:$missing"
 	root apt-get update -q
 	forbid_starts
 	for tool in $missing; do # each by itself: one that this system lacks keeps no other away
@@ -64,6 +89,7 @@ if command -v apt-get >/dev/null; then
 		exit 1
 	fi
 elif command -v brew >/dev/null; then
+	echo "installing:$missing"
 	for tool in $missing; do
 		case $tool in
 		redis-server) brew install redis ;;
@@ -75,6 +101,7 @@ elif command -v brew >/dev/null; then
 		esac
 	done
 else
+	echo "missing:$missing" >&2
 	echo "Install them, redis-server 5 or later (or valkey-server linked to that name) and" >&2
 	echo "Chromium or Chrome under the name chromium; then run this again." >&2
 	exit 1

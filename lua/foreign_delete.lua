@@ -18,9 +18,9 @@
 local done, news = {}, {}
 local told = 0
 
--- expires_elsewhen reports whether a key expires at another time than it did, as one that was blocked
--- again. Without PEXPIRETIME the two times are some ms off.
-local function expires_elsewhen(key, kept)
+-- expiry_changed reports whether a key expires at another time than the caller has kept, as one does
+-- that was blocked again. Before Redis 7 both times are computed, so a second or less is no change.
+local function expiry_changed(key, kept)
   local at, was = expires_at(key), tonumber(kept)
   return (at < 0) ~= (was < 0) or math.abs(at - was) > 1000
 end
@@ -31,7 +31,7 @@ local function look(i)
   local is, value, same = held(key, kind, field, kept, stands_for)
   if is == kind and value ~= nil then
     done[i] = '1'
-    if kept ~= '' and (not same or expires_elsewhen(key, ARGV[5 * i])) then
+    if kept ~= '' and (not same or expiry_changed(key, ARGV[5 * i])) then
       news[i] = value
       return #value
     end

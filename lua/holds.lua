@@ -18,15 +18,17 @@ local function holds(key)
   return string.format('%.0f', redis.call('STRLEN', key)) .. ' bytes that are not a limit record'
 end
 
+-- Before Redis 7 there is no PEXPIRETIME. It is asked for once in a call.
+local has_expiretime = true
+
 -- expires_at returns when a key expires, in ms since the epoch, or -1 for never.
--- Before Redis 7 that has to be computed, and may be a millisecond off.
-local says_instants = true
+-- Without PEXPIRETIME that has to be computed, and may be a millisecond off.
 local function expires_at(key)
-  local at = says_instants and redis.pcall('PEXPIRETIME', key)
+  local at = has_expiretime and redis.pcall('PEXPIRETIME', key)
   if type(at) == 'number' then
     return at
   end
-  says_instants = false
+  has_expiretime = false
   local left = redis.call('PTTL', key)
   if left < 0 then
     return -1

@@ -245,7 +245,7 @@ var numbers = sync.OnceValue(func() map[string]string {
 		"MAX_COUNT":          strconv.Itoa(limiter.MaxCount),
 		"MIN_PERIOD":         strconv.FormatInt(limiter.MinPeriod.Microseconds(), 10),
 		"MAX_PERIOD":         strconv.FormatInt(limiter.MaxPeriod.Microseconds(), 10),
-		"MAX_INSTANT":        strconv.Itoa(limiter.MaxInstant),
+		"MAX_INSTANT":        strconv.FormatInt(limiter.MaxInstant, 10),
 		"MAX_DRAIN":          strconv.FormatInt(limiter.MaxDrain.Microseconds(), 10),
 		"OVERFULL_VERSION":   strconv.Itoa(limiter.OverfullVersion),
 		"OVERFULL_MAGIC":     magic(limiter.OverfullVersion),

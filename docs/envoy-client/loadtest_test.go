@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,17 +183,27 @@ func TestProbesOfAPublishedService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := publish(t, &publishedService{limit: 20, used: map[string]uint32{}, lie: c.lie})
-			stdout, stderr, code := run(t, "probe", "grpc://"+address, "--domain", "d", "--descriptor", "user={subject}", "-o", "json")
+			want := map[string]string{"denial-status": "pass", "admitted": "pass", "subjects": "pass", "recovery": "pass", "headers": c.headers}
+			type check struct{ Name, Verdict, Seen string }
 			var answer struct {
 				Limit, Dialect string
 				Exact          bool
-				Checks         []struct{ Name, Verdict, Seen string }
+				Checks         []check
 			}
-			if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
-				t.Fatalf("%v\n%s\n%s", err, stdout, stderr)
+			code := 0
+			// On a busy machine answers take so long that a check does not know. It is asked again then.
+			for attempt := range 10 {
+				var stdout, stderr string
+				stdout, stderr, code = run(t, "probe", "grpc://"+address, "--domain", "d", "--descriptor", "user={subject}", "-o", "json")
+				answer.Checks = nil
+				if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
+					t.Fatalf("%v\n%s\n%s", err, stdout, stderr)
+				}
+				if attempt == 9 || !slices.ContainsFunc(answer.Checks, func(c check) bool { return want[c.Name] != "" && c.Verdict == "unknown" }) {
+					break
+				}
 			}
 			for _, check := range answer.Checks {
-				want := map[string]string{"denial-status": "pass", "admitted": "pass", "subjects": "pass", "recovery": "pass", "headers": c.headers}
 				if verdict, known := want[check.Name]; known && check.Verdict != verdict {
 					t.Errorf("%s: %s, %s", check.Name, check.Verdict, check.Seen)
 				}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ type expected struct {
 	// fails and unknown are checks that have to end so. All others have to pass, but for those that
 	// may do anything: what they hold the server to is the limit without the note.
 	fails, unknown, any []string
+	// twice: it reads its clock twice for an answer, whose fields can contradict each other.
+	twice bool
 }
 
 var expectations = []expected{
@@ -41,7 +44,7 @@ var expectations = []expected{
 	{server: "haproxy", start: startHAProxy, path: "/counter", limit: "fixed-window:10/1s,from=first",
 		note: "each request begins the window anew", fails: []string{"retry-after"}, unknown: []string{"headers"},
 		any: []string{"denials-cost"}},
-	{server: "node", start: startNode, path: "/draft-8", limit: "fixed-window:10/1s,from=first", dialect: "draft-8"},
+	{server: "node", start: startNode, path: "/draft-8", limit: "fixed-window:10/1s,from=first", dialect: "draft-8", twice: true},
 	{server: "node", start: startNode, path: "/legacy", limit: "fixed-window:10/1s,from=first", dialect: "x-ratelimit-unix"},
 	{server: "go", start: startGo, path: "/httprate", limit: "sliding-counter:10/1s", note: "nearest", dialect: "x-ratelimit-unix",
 		any: []string{"admitted", "headers", "denials-cost", "recovery", "retry-after"}},
@@ -90,7 +93,7 @@ func TestServersThatOthersWrote(t *testing.T) {
 			// A server that this machine stalls in the middle counts as no algorithm does, and the probe
 			// says so. A limit that it names has to be the right one at once.
 			for range 2 {
-				if got.Limit == "" {
+				if got.Limit == "" || want.twice && len(want.wrong(got)) > 0 {
 					got, code = probe(t, url)
 				}
 			}
@@ -100,22 +103,30 @@ func TestServersThatOthersWrote(t *testing.T) {
 			if len(want.fails) > 0 && code != 1 {
 				t.Errorf("a check fails, and the exit code is %d", code)
 			}
-			for _, check := range got.Checks {
-				verdict := "pass"
-				switch {
-				case slices.Contains(want.any, check.Name):
-					continue
-				case slices.Contains(want.fails, check.Name):
-					verdict = "fail"
-				case slices.Contains(want.unknown, check.Name):
-					verdict = "unknown"
-				}
-				if check.Verdict != verdict {
-					t.Errorf("%s: %s, want %s; seen: %s", check.Name, check.Verdict, verdict, check.Seen)
-				}
+			for _, wrong := range want.wrong(got) {
+				t.Error(wrong)
 			}
 		})
 	}
+}
+
+// wrong says which checks did not end as they have to.
+func (want *expected) wrong(got probeDocument) (wrong []string) {
+	for _, check := range got.Checks {
+		verdict := "pass"
+		switch {
+		case slices.Contains(want.any, check.Name):
+			continue
+		case slices.Contains(want.fails, check.Name):
+			verdict = "fail"
+		case slices.Contains(want.unknown, check.Name):
+			verdict = "unknown"
+		}
+		if check.Verdict != verdict {
+			wrong = append(wrong, fmt.Sprintf("%s: %s, want %s; seen: %s", check.Name, check.Verdict, verdict, check.Seen))
+		}
+	}
+	return wrong
 }
 
 // isAbout reports whether a limit is the expected one, but for a period that may be off.

@@ -111,15 +111,15 @@ func Behaviours() []Behaviour {
 		{Name: "HTTP before it is asked", Greets: true, Answer: says("", "HTTP/1.1 408 Timeout\r\n\r\n").Answer},
 		{Name: "answers before it is asked", Greets: true, Answer: says("", strings.Repeat("+OK\r\n", 10)).Answer},
 		// Time.
-		{Name: "silence", Answer: (*Client).wait},
+		{Name: "silence", Late: true, Answer: (*Client).wait},
 		{Name: "end", Answer: func(*Client) bool { return false }},
 		{Name: "end in the middle", Answer: func(c *Client) bool { return c.say("$100\r\nabc") && false }},
 		{Name: "reset", Answer: func(c *Client) bool {
 			c.Conn.(*net.TCPConn).SetLinger(0)
 			return false
 		}},
-		{Name: "silence after half a text", Answer: func(c *Client) bool { return c.say("$100\r\nabc") && c.wait() }},
-		{Name: "silence after half a list", Answer: func(c *Client) bool { return c.say("*2\r\n+OK\r\n") && c.wait() }},
+		{Name: "silence after half a text", Late: true, Answer: func(c *Client) bool { return c.say("$100\r\nabc") && c.wait() }},
+		{Name: "silence after half a list", Late: true, Answer: func(c *Client) bool { return c.say("*2\r\n+OK\r\n") && c.wait() }},
 		dribble("dribbled line", "+OOOOOOOO"),
 		dribble("dribbled list", "*1000\r\n:1\r\n"),
 		dribble("dribbled pushes", ">1\r\n+x\r\n"),
@@ -165,7 +165,7 @@ func then(name, begin, more string) Behaviour {
 
 // dribble is a server who says a text a byte at a time, over and over.
 func dribble(name, text string) Behaviour {
-	return Behaviour{Name: name, Answer: func(c *Client) bool {
+	return Behaviour{Name: name, Late: true, Answer: func(c *Client) bool {
 		for i := 0; c.say(text[i%len(text) : i%len(text)+1]); i++ {
 			select {
 			case <-c.ended:

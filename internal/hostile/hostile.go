@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -30,6 +31,8 @@ type Behaviour struct {
 	// Spoils says that its answer goes on with others, so that who asks something else over the
 	// same connection gets one of those.
 	Spoils bool
+	// Late says that its answer has no end for as long as anybody waits, so that only time ends it.
+	Late bool
 	// Usual are commands that it answers as servers of its kind do, though the sound one
 	// is not of that kind. Their answers are not hostile.
 	Usual map[string]Behaviour
@@ -56,6 +59,7 @@ type Server struct {
 	met      atomic.Int64
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
+	passed   map[string]bool
 }
 
 // Start runs a server on a free port of the loopback interface until the test ends. It
@@ -67,7 +71,8 @@ func Start(tb testing.TB, upstream string, is Behaviour, to ...string) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &Server{Addr: listener.Addr().String(), upstream: upstream, is: is, to: to, ended: make(chan struct{}), conns: map[net.Conn]bool{}}
+	s := &Server{Addr: listener.Addr().String(), upstream: upstream, is: is, to: to, ended: make(chan struct{}),
+		conns: map[net.Conn]bool{}, passed: map[string]bool{}}
 	var serving goroutines.Group
 	serving.Go(func() {
 		for {
@@ -108,6 +113,13 @@ func (s *Server) Stop() { s.stop() }
 // Met returns how often the server was hostile so far. A test whose server was never met
 // has tested nothing: it may have ended before, of a timeout.
 func (s *Server) Met() int { return int(s.met.Load()) }
+
+// Passed returns the names of the commands that the sound server has answered, in alphabetical order.
+func (s *Server) Passed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.passed))
+}
 
 // answer is hostile to a client once.
 func (s *Server) answer(client *Client) (goOn bool) {
@@ -165,6 +177,9 @@ func (s *Server) serve(conn net.Conn) {
 			defer upstream.Close()
 			answers = bufio.NewReader(upstream)
 		}
+		s.mu.Lock()
+		s.passed[client.Command[0]] = true
+		s.mu.Unlock()
 		if _, err := upstream.Write(raw); err != nil {
 			return
 		}

@@ -201,10 +201,10 @@ func (s *Servers) explainReply(reply string, call Call) string {
 		strings.Contains(reply, "access one of the keys"):
 		return "the user lacks the right to " + s.keys(call.Keys)
 	case commandRefused(reply) != "":
-		return lacksCommand(commandRefused(reply))
+		return LacksCommand(commandRefused(reply))
 	case strings.Contains(reply, "can't run this command") && call.ScriptCommand != nil:
 		if command := call.ScriptCommand(reply); command != "" {
-			return lacksCommand(command)
+			return LacksCommand(command)
 		}
 	}
 	return s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
@@ -225,7 +225,8 @@ func commandRefused(reply string) string {
 	return command
 }
 
-func lacksCommand(command string) string {
+// LacksCommand says that a user may not run a command, and how to allow it.
+func LacksCommand(command string) string {
 	return "the user lacks the right to run " + strings.ToUpper(command) + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
 }
 

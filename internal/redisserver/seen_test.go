@@ -74,11 +74,11 @@ func TestSeenLatelyRemembersAGeneration(t *testing.T) {
 			if !seen.First(fmt.Sprint(i)) {
 				t.Fatalf("number %d was there before it came", i)
 			}
+			if oldest := max(0, i+1-seen.generation); seen.First(fmt.Sprint(oldest)) {
+				t.Fatalf("after number %d, number %d comes for the first time again", i, oldest)
+			}
 		}
-		has := func(i int) bool {
-			hash := seen.young.hash(fmt.Sprint(i))
-			return seen.young.has(hash) || seen.former.has(hash)
-		}
+		has := func(i int) bool { return seen.Has(fmt.Sprint(i)) }
 		for i := range n {
 			switch age := n - i; { // 1 is the last
 			case age <= seen.generation && !has(i):

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -138,10 +137,16 @@ func (p *Process) Stop() {
 
 // Pause stops the process without ending it: it accepts connections and answers
 // nothing until Resume.
-func (p *Process) Pause() { p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *Process) Pause() { p.signal(stopSignal) }
 
 // Resume ends a Pause.
-func (p *Process) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *Process) Resume() { p.signal(resumeSignal) }
+
+func (p *Process) signal(signal os.Signal) {
+	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		panic(err) // a test of a server that hangs would be of one that answers
+	}
+}
 
 // Kill ends the process at once, as a crash would, paused or not.
 func (p *Process) Kill() {
@@ -164,7 +169,8 @@ func (p *Process) running() bool {
 // admin returns a client by the unix socket, which needs neither TLS nor to know
 // where the port is.
 func (p *Process) admin() *redis.Client {
-	return redis.NewClient(&redis.Options{Network: "unix", Addr: p.Socket, ContextTimeoutEnabled: true, DisableIdentity: true})
+	return redis.NewClient(&redis.Options{Network: "unix", Addr: p.Socket, ReadTimeout: Patience, ContextTimeoutEnabled: true,
+		DisableIdentity: true})
 }
 
 // do runs one command.

@@ -57,8 +57,10 @@ func TestAProxyDoesWhatNetworksDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("dropped", ping, "", true)
-	for server.CommandCalls("ping") == before { // the command arrives
-		time.Sleep(time.Millisecond)
+	for deadline := time.Now().Add(Patience); server.CommandCalls("ping") == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the command does not arrive")
+		}
 	}
 
 	proxy.Suffer(Fault{Delay: 20 * time.Millisecond})

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // Server is a [Process] that belongs to a test.
@@ -31,7 +33,7 @@ func Start(tb testing.TB, args ...string) *Server {
 
 // Client returns a client of the server, closed with the test.
 func (s *Server) Client() *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, ContextTimeoutEnabled: true, DisableIdentity: true})
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: Patience, ContextTimeoutEnabled: true, DisableIdentity: true})
 	s.tb.Cleanup(func() { client.Close() })
 	return client
 }
@@ -59,6 +61,7 @@ func (s *Server) CommandCalls(command string) int {
 // StartCluster runs a Cluster until the test ends; see [LaunchCluster].
 func StartCluster(tb testing.TB, args ...string) *Cluster {
 	tb.Helper()
+	tier.Full(tb, "a Cluster or Sentinels")
 	return started(tb, func() (*Cluster, error) { return LaunchCluster(args...) })
 }
 
@@ -66,6 +69,7 @@ func StartCluster(tb testing.TB, args ...string) *Cluster {
 // the test ends; see [LaunchClusterWithReplicas].
 func StartClusterWithReplicas(tb testing.TB, args ...string) *Cluster {
 	tb.Helper()
+	tier.Full(tb, "a Cluster or Sentinels")
 	return started(tb, func() (*Cluster, error) { return LaunchClusterWithReplicas(args...) })
 }
 
@@ -73,6 +77,7 @@ func StartClusterWithReplicas(tb testing.TB, args ...string) *Cluster {
 // see [LaunchSentinel].
 func StartSentinel(tb testing.TB, args ...string) *Sentinel {
 	tb.Helper()
+	tier.Full(tb, "a Cluster or Sentinels")
 	return started(tb, func() (*Sentinel, error) { return LaunchSentinel(args...) })
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -130,10 +131,30 @@ func (f *fusedParts) take(subjects ...string) error {
 	return f.Store.Decide(context.Background(), limiter.Take, reqs, make([]limiter.Decision, len(reqs)))
 }
 
+// want wants a change, which comes before all goroutines of the bubble wait.
 func (f *fusedParts) want(t *testing.T, part string, from, to limiter.BreakerState) {
 	t.Helper()
-	if c := <-f.changes; c.Part != part || c.From != from || c.To != to {
-		t.Errorf("%q went from %s to %s; want %q from %s to %s", c.Part, c.From, c.To, part, from, to)
+	synctest.Wait()
+	select {
+	case c := <-f.changes:
+		if c.Part != part || c.From != from || c.To != to {
+			t.Errorf("%q went from %s to %s; want %q from %s to %s", c.Part, c.From, c.To, part, from, to)
+		}
+	default:
+		t.Errorf("no part changes; want %q to go from %s to %s", part, from, to)
+	}
+}
+
+// probed returns the parts that a probe has asked by now.
+func (f *fusedParts) probed(t *testing.T) []string {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case parts := <-f.probes:
+		return parts
+	default:
+		t.Error("no part is probed")
+		return nil
 	}
 }
 
@@ -150,81 +171,89 @@ func (f *fusedParts) quiet(t *testing.T) {
 // A part that is away opens its own breaker, also while calls of other parts go well
 // between, and fails nobody else's calls. A probe asks that part.
 func TestABreakerForEachPart(t *testing.T) {
-	f := newFusedParts(limiter.Breaker{Failures: 3, Pause: time.Second})
-	f.change(func() { f.sick["a"] = errAway })
-	for n := range 10 {
-		err := f.take(fmt.Sprintf("a%d", n))
-		if open := n >= 3; isOpen(err) != open || !errors.Is(err, limiter.ErrUnavailable) {
-			t.Errorf("call %d of the sick part: %v", n, err)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFusedParts(limiter.Breaker{Failures: 3, Pause: time.Second})
+		f.change(func() { f.sick["a"] = errAway })
+		for n := range 10 {
+			err := f.take(fmt.Sprintf("a%d", n))
+			if open := n >= 3; isOpen(err) != open || !errors.Is(err, limiter.ErrUnavailable) {
+				t.Errorf("call %d of the sick part: %v", n, err)
+			}
+			if err := f.take(fmt.Sprintf("b%d", n)); err != nil {
+				t.Errorf("call %d of the sound part: %v", n, err)
+			}
 		}
-		if err := f.take(fmt.Sprintf("b%d", n)); err != nil {
-			t.Errorf("call %d of the sound part: %v", n, err)
+		if a, b := f.askedOf("a"), f.askedOf("b"); a != 3 || b != 10 {
+			t.Errorf("the sick part was asked %d times, the sound one %d; want 3 and 10", a, b)
 		}
-	}
-	if a, b := f.askedOf("a"), f.askedOf("b"); a != 3 || b != 10 {
-		t.Errorf("the sick part was asked %d times, the sound one %d; want 3 and 10", a, b)
-	}
-	f.want(t, "a", limiter.BreakerClosed, limiter.BreakerOpen)
-	f.change(func() { delete(f.sick, "a"); f.now = f.now.Add(time.Second) })
-	if err := f.take("b1"); err != nil {
-		t.Error(err)
-	}
-	f.quiet(t)
-	if err := f.take("a7"); !isOpen(err) {
-		t.Error(err)
-	}
-	f.want(t, "a", limiter.BreakerOpen, limiter.BreakerHalfOpen)
-	if asked := <-f.probes; !slices.Equal(asked, []string{"a"}) {
-		t.Errorf("the probe asked %v", asked)
-	}
-	f.want(t, "a", limiter.BreakerHalfOpen, limiter.BreakerClosed)
-	if err := f.take("a1"); err != nil {
-		t.Error(err)
-	}
-	f.quiet(t)
+		f.want(t, "a", limiter.BreakerClosed, limiter.BreakerOpen)
+		f.change(func() { delete(f.sick, "a"); f.now = f.now.Add(time.Second) })
+		if err := f.take("b1"); err != nil {
+			t.Error(err)
+		}
+		f.quiet(t)
+		if err := f.take("a7"); !isOpen(err) {
+			t.Error(err)
+		}
+		f.want(t, "a", limiter.BreakerOpen, limiter.BreakerHalfOpen)
+		if asked := f.probed(t); !slices.Equal(asked, []string{"a"}) {
+			t.Errorf("the probe asked %v", asked)
+		}
+		f.want(t, "a", limiter.BreakerHalfOpen, limiter.BreakerClosed)
+		if err := f.take("a1"); err != nil {
+			t.Error(err)
+		}
+		f.quiet(t)
+	})
 }
 
 // A call over several parts needs all of them, and each that is away is probed with its own
 // keys.
 func TestACallOverSeveralPartsNeedsAll(t *testing.T) {
-	f := newFusedParts(limiter.Breaker{Failures: 1, Pause: time.Second})
-	f.change(func() { f.sick["a"], f.sick["c"] = errAway, errUnknown })
-	for range 2 { // the error says which it was
-		f.take("b1", "a1")
-		f.take("b1", "c1")
-	}
-	f.want(t, "a", limiter.BreakerClosed, limiter.BreakerOpen)
-	f.want(t, "c", limiter.BreakerClosed, limiter.BreakerOpen)
-	asked := f.askedOf("b")
-	for range 10 {
-		if err := f.take("b1", "a1"); !isOpen(err) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFusedParts(limiter.Breaker{Failures: 1, Pause: time.Second})
+		f.change(func() { f.sick["a"], f.sick["c"] = errAway, errUnknown })
+		for range 2 { // the error says which it was
+			f.take("b1", "a1")
+			f.take("b1", "c1")
+		}
+		f.want(t, "a", limiter.BreakerClosed, limiter.BreakerOpen)
+		f.want(t, "c", limiter.BreakerClosed, limiter.BreakerOpen)
+		asked := f.askedOf("b")
+		for range 10 {
+			if err := f.take("b1", "a1"); !isOpen(err) {
+				t.Error(err)
+			}
+		}
+		if now := f.askedOf("b"); now != asked {
+			t.Errorf("part b was asked %d times for calls that cannot be decided", now-asked)
+		}
+		if err := f.take("b1", "d1"); err != nil {
 			t.Error(err)
 		}
-	}
-	if now := f.askedOf("b"); now != asked {
-		t.Errorf("part b was asked %d times for calls that cannot be decided", now-asked)
-	}
-	if err := f.take("b1", "d1"); err != nil {
-		t.Error(err)
-	}
-	f.quiet(t)
-	f.change(func() { clear(f.sick); f.now = f.now.Add(time.Second) })
-	if err := f.take("b1", "c1", "a1", "a2"); !isOpen(err) || !strings.Contains(err.Error(), "cut off") {
-		t.Errorf("%v; want the reason of the first part that is away", err)
-	}
-	got := [][]string{<-f.probes, <-f.probes}
-	slices.SortFunc(got, slices.Compare)
-	if len(got[0]) != 1 || len(got[1]) != 1 || got[0][0] != "a" || got[1][0] != "c" {
-		t.Errorf("the probes asked %v", got)
-	}
-	for closed := 0; closed < 2; {
-		if c := <-f.changes; c.To == limiter.BreakerClosed {
-			closed++
+		f.quiet(t)
+		f.change(func() { clear(f.sick); f.now = f.now.Add(time.Second) })
+		if err := f.take("b1", "c1", "a1", "a2"); !isOpen(err) || !strings.Contains(err.Error(), "cut off") {
+			t.Errorf("%v; want the reason of the first part that is away", err)
 		}
-	}
-	if err := f.take("b1", "c1", "a1"); err != nil {
-		t.Error(err)
-	}
+		got := [][]string{f.probed(t), f.probed(t)}
+		slices.SortFunc(got, slices.Compare)
+		if len(got[0]) != 1 || len(got[1]) != 1 || got[0][0] != "a" || got[1][0] != "c" {
+			t.Errorf("the probes asked %v", got)
+		}
+		closed := 0
+		for len(f.changes) > 0 {
+			if c := <-f.changes; c.To == limiter.BreakerClosed {
+				closed++
+			}
+		}
+		if closed != 2 {
+			t.Errorf("%d parts are closed again, want 2", closed)
+		}
+		if err := f.take("b1", "c1", "a1"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // What counts for which part.
@@ -282,51 +311,55 @@ func TestAnAnswerOfSeveralPartsCountsForEach(t *testing.T) {
 // An error can name another part than the keys were thought to be on: the one they have
 // moved to. It counts for that one.
 func TestAnErrorOfAnotherPart(t *testing.T) {
-	f := newFusedParts(limiter.Breaker{Failures: 2})
-	f.take("a1") // so that it is known
-	f.change(func() { f.sick["b"] = &limiter.PartError{Part: "a", Err: errAway} })
-	f.change(func() { f.unnamed = true })
-	f.take("b1")
-	f.take("b1")
-	f.want(t, "a", limiter.BreakerClosed, limiter.BreakerOpen)
-	f.change(func() { f.sick["b"] = &limiter.PartError{Err: errAway} }) // of no part
-	for range 5 {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFusedParts(limiter.Breaker{Failures: 2})
+		f.take("a1") // so that it is known
+		f.change(func() { f.sick["b"] = &limiter.PartError{Part: "a", Err: errAway} })
+		f.change(func() { f.unnamed = true })
 		f.take("b1")
-	}
-	f.quiet(t)
+		f.take("b1")
+		f.want(t, "a", limiter.BreakerClosed, limiter.BreakerOpen)
+		f.change(func() { f.sick["b"] = &limiter.PartError{Err: errAway} }) // of no part
+		for range 5 {
+			f.take("b1")
+		}
+		f.quiet(t)
+	})
 }
 
 // A part whose keys another has taken over is forgotten, and told of as closed. What is
 // still under way there says nothing any more.
 func TestAPartThatVanishesIsForgotten(t *testing.T) {
-	f := newFusedParts(limiter.Breaker{Failures: 1, Pause: time.Second})
-	f.change(func() { f.sick["a"] = errAway })
-	f.take("a1")
-	f.want(t, "a", limiter.BreakerClosed, limiter.BreakerOpen)
-	hold := make(chan struct{})
-	f.change(func() { f.hold["a"] = hold; f.now = f.now.Add(time.Second) })
-	f.take("a1")
-	f.want(t, "a", limiter.BreakerOpen, limiter.BreakerHalfOpen)
-	for f.askedOf("a") < 2 { // the probe is under way
-		time.Sleep(time.Millisecond)
-	}
-	f.change(func() { f.moved["a"] = "z" })
-	if err := f.take("a1"); err != nil {
-		t.Errorf("after the failover: %v", err)
-	}
-	f.want(t, "a", limiter.BreakerHalfOpen, limiter.BreakerClosed)
-	close(hold)
-	<-f.probes
-	for n := range 3000 { // each failover gives the part a new name
-		f.change(func() { f.sick[f.moved["a"]] = errAway })
+	synctest.Test(t, func(t *testing.T) {
+		f := newFusedParts(limiter.Breaker{Failures: 1, Pause: time.Second})
+		f.change(func() { f.sick["a"] = errAway })
 		f.take("a1")
-		f.want(t, f.moved["a"], limiter.BreakerClosed, limiter.BreakerOpen)
-		old := f.moved["a"]
-		f.change(func() { f.moved["a"] = fmt.Sprint("a", n) })
+		f.want(t, "a", limiter.BreakerClosed, limiter.BreakerOpen)
+		hold := make(chan struct{})
+		f.change(func() { f.hold["a"] = hold; f.now = f.now.Add(time.Second) })
 		f.take("a1")
-		f.want(t, old, limiter.BreakerOpen, limiter.BreakerClosed)
-	}
-	f.quiet(t)
+		f.want(t, "a", limiter.BreakerOpen, limiter.BreakerHalfOpen)
+		if n := f.askedOf("a"); n != 2 {
+			t.Errorf("the part was asked %d times, want 2: the probe is under way", n)
+		}
+		f.change(func() { f.moved["a"] = "z" })
+		if err := f.take("a1"); err != nil {
+			t.Errorf("after the failover: %v", err)
+		}
+		f.want(t, "a", limiter.BreakerHalfOpen, limiter.BreakerClosed)
+		close(hold)
+		f.probed(t)
+		for n := range 3000 { // each failover gives the part a new name
+			f.change(func() { f.sick[f.moved["a"]] = errAway })
+			f.take("a1")
+			f.want(t, f.moved["a"], limiter.BreakerClosed, limiter.BreakerOpen)
+			old := f.moved["a"]
+			f.change(func() { f.moved["a"] = fmt.Sprint("a", n) })
+			f.take("a1")
+			f.want(t, old, limiter.BreakerOpen, limiter.BreakerClosed)
+		}
+		f.quiet(t)
+	})
 }
 
 // endlessStore has a part for each subject.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -106,9 +107,16 @@ func (f *fused) take() error {
 	return err
 }
 
-func (f *fused) want(t *testing.T, from, to limiter.BreakerState) limiter.BreakerChange {
+// want wants a change, which comes before all goroutines of the bubble wait.
+func (f *fused) want(t *testing.T, from, to limiter.BreakerState) (c limiter.BreakerChange) {
 	t.Helper()
-	c := <-f.changes
+	synctest.Wait()
+	select {
+	case c = <-f.changes:
+	default:
+		t.Errorf("it stays as it is, want it to go from %s to %s", from, to)
+		return c
+	}
 	if c.From != from || c.To != to {
 		t.Errorf("it went from %s to %s, want %s to %s", c.From, c.To, from, to)
 	}
@@ -134,7 +142,8 @@ func TestWhatOpensABreaker(t *testing.T) {
 	}{
 		"away":                       {[]error{errAway, errAway, errAway}, 0, true},
 		"outcome unknown":            {[]error{errAway, errUnknown, errUnknown}, 0, true},
-		"slow":                       {[]error{nil, nil, nil}, time.Second, true},
+		"slow":                       {[]error{nil, nil, nil}, 100*time.Millisecond + 1, true},
+		"just in time":               {[]error{nil, nil, nil}, 100 * time.Millisecond, false},
 		"callers that gave up late":  {[]error{limiter.ErrGaveUp, limiter.ErrGaveUp, limiter.ErrGaveUp}, time.Second, true},
 		"twice only":                 {[]error{errAway, errAway}, 0, false},
 		"an answer between":          {[]error{errAway, errAway, nil, errAway, errAway}, 0, false},
@@ -192,157 +201,195 @@ func (f *fused) wantFlood(t *testing.T, open int) {
 // An open breaker answers at once and charges nothing. After its pause it asks the store
 // once, whatever comes in, and waits twice as long after each failure.
 func TestAnOpenBreakerTriesWithOneProbe(t *testing.T) {
-	f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second, MaxPause: 3 * time.Second})
-	f.set(errUnknown, 0)
-	if err := f.take(); !errors.Is(err, limiter.ErrOutcomeUnknown) {
-		t.Fatal(err)
-	}
-	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
-	err := f.take()
-	if !isOpen(err) || errors.Is(err, limiter.ErrOutcomeUnknown) {
-		t.Errorf("%v; want an ErrUnavailable, which charged nothing", err)
-	}
-	const text = "store unavailable (circuit open since 22:13:20); the last error was: outcome unknown: cut off"
-	if strings.Contains(fmt.Sprint(err), "\n") || fmt.Sprint(err) != text {
-		t.Errorf("it says\n%v, not\n%s", err, text)
-	}
-	for n, pause := range []time.Duration{1e9, 2e9, 3e9, 3e9} {
-		f.pass(pause - 1)
-		f.wantFlood(t, 100)
-		f.pass(1)
-		f.wantFlood(t, 100)
-		f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
-		if c := f.want(t, limiter.BreakerHalfOpen, limiter.BreakerOpen); !errors.Is(c.Reason, errUnknown) {
-			t.Errorf("it stays open because of %v", c.Reason)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second, MaxPause: 3 * time.Second})
+		f.set(errUnknown, 0)
+		if err := f.take(); !errors.Is(err, limiter.ErrOutcomeUnknown) {
+			t.Fatal(err)
 		}
-		if probes := f.called(limiter.Peek); probes != n+1 {
-			t.Errorf("%d probes after %d pauses", probes, n+1)
+		f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+		err := f.take()
+		if !isOpen(err) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+			t.Errorf("%v; want an ErrUnavailable, which charged nothing", err)
 		}
-	}
-	if n := f.called(limiter.Take); n != 1 {
-		t.Errorf("%d takes reached the store, want the first", n)
-	}
+		const text = "store unavailable (circuit open since 22:13:20); the last error was: outcome unknown: cut off"
+		if strings.Contains(fmt.Sprint(err), "\n") || fmt.Sprint(err) != text {
+			t.Errorf("it says\n%v, not\n%s", err, text)
+		}
+		for n, pause := range []time.Duration{1e9, 2e9, 3e9, 3e9} {
+			f.pass(pause - 1)
+			f.wantFlood(t, 100)
+			f.pass(1)
+			f.wantFlood(t, 100)
+			f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+			if c := f.want(t, limiter.BreakerHalfOpen, limiter.BreakerOpen); !errors.Is(c.Reason, errUnknown) {
+				t.Errorf("it stays open because of %v", c.Reason)
+			}
+			if probes := f.called(limiter.Peek); probes != n+1 {
+				t.Errorf("%d probes after %d pauses", probes, n+1)
+			}
+		}
+		if n := f.called(limiter.Take); n != 1 {
+			t.Errorf("%d takes reached the store, want the first", n)
+		}
+	})
 }
 
 // When the store is back, the first probe closes the breaker. A flood of callers sends
 // that one probe, and none of them waits for it.
 func TestTheFirstProbeClosesABreaker(t *testing.T) {
-	f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second})
-	f.set(errAway, 0)
-	f.take()
-	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
-	f.set(nil, 0)
-	f.pass(time.Second)
-	hold := f.holdBack(limiter.Peek)
-	f.wantFlood(t, 100)
-	f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
-	f.pass(time.Hour)
-	f.wantFlood(t, 100) // the probe is under way
-	close(hold)
-	f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
-	f.wantFlood(t, 0)
-	if peeks, takes := f.called(limiter.Peek), f.called(limiter.Take); peeks != 1 || takes != 101 {
-		t.Errorf("%d probes and %d takes reached the store; want 1, and 100 after the first", peeks, takes)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second})
+		f.set(errAway, 0)
+		f.take()
+		f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+		f.set(nil, 0)
+		f.pass(time.Second)
+		hold := f.holdBack(limiter.Peek)
+		f.wantFlood(t, 100)
+		f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+		f.pass(time.Hour)
+		f.wantFlood(t, 100) // the probe is under way
+		close(hold)
+		f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
+		f.wantFlood(t, 0)
+		if peeks, takes := f.called(limiter.Peek), f.called(limiter.Take); peeks != 1 || takes != 101 {
+			t.Errorf("%d probes and %d takes reached the store; want 1, and 100 after the first", peeks, takes)
+		}
+	})
 }
 
 // A breaker that has just closed opens again with the first failure, for longer, until a
 // call has gone well.
 func TestAClosedBreakerIsOnProbation(t *testing.T) {
-	f := newFused(limiter.Breaker{Failures: 3, Pause: time.Second})
-	f.set(errAway, 0)
-	for range 3 {
-		f.take()
-	}
-	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
-	reopen := func(pause time.Duration, failures int) {
-		t.Helper()
-		f.set(limiter.ErrRefused, 0) // which is an answer
-		f.pass(pause - 1)
-		f.wantFlood(t, 100)
-		f.pass(1)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFused(limiter.Breaker{Failures: 3, Pause: time.Second})
+		f.set(errAway, 0)
+		for range 3 {
+			f.take()
+		}
+		f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+		reopen := func(pause time.Duration, failures int) {
+			t.Helper()
+			f.set(limiter.ErrRefused, 0) // which is an answer
+			f.pass(pause - 1)
+			f.wantFlood(t, 100)
+			f.pass(1)
+			f.take()
+			f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+			f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
+			f.set(limiter.ErrGaveUp, 0) // which says nothing
+			f.take()
+			f.set(errAway, 0)
+			for n := range failures {
+				if err := f.take(); isOpen(err) {
+					t.Errorf("after %d failures: %v", n, err)
+				}
+			}
+			f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+		}
+		reopen(1*time.Second, 1)
+		reopen(2*time.Second, 1)
+		f.set(nil, 0)
+		f.pass(4 * time.Second)
 		f.take()
 		f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
 		f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
-		f.set(limiter.ErrGaveUp, 0) // which says nothing
-		f.take()
+		if err := f.take(); err != nil {
+			t.Error(err)
+		}
 		f.set(errAway, 0)
-		for n := range failures {
-			if err := f.take(); isOpen(err) {
-				t.Errorf("after %d failures: %v", n, err)
-			}
+		for range 3 {
+			f.take()
 		}
 		f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
-	}
-	reopen(1*time.Second, 1)
-	reopen(2*time.Second, 1)
-	f.set(nil, 0)
-	f.pass(4 * time.Second)
-	f.take()
-	f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
-	f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
-	if err := f.take(); err != nil {
-		t.Error(err)
-	}
-	f.set(errAway, 0)
-	for range 3 {
-		f.take()
-	}
-	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
-	reopen(1*time.Second, 1)
+		reopen(1*time.Second, 1)
+	})
+}
+
+// A breaker says since when it is open, and not since when it was for the first time. A pause is never longer than the
+// longest, and the longest never shorter than the first.
+func TestSinceWhenABreakerIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFused(limiter.Breaker{Failures: 1, Pause: time.Minute, MaxPause: time.Second})
+		open := func(since string) {
+			t.Helper()
+			f.set(errAway, 0)
+			f.take()
+			f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+			if err := f.take(); !strings.Contains(fmt.Sprint(err), "open since "+since) {
+				t.Errorf("%v; want it open since %s", err, since)
+			}
+		}
+		// 22:13:20 UTC, in the zone of this machine
+		begin := time.Unix(1_700_000_000, 0)
+		open(begin.Format("15:04:05"))
+		for n := range 2 {
+			f.set(nil, 0)
+			f.pass(time.Minute - 1)
+			f.wantFlood(t, 100)
+			f.pass(1)
+			f.take()
+			f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+			f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
+			open(begin.Add(time.Duration(n+1) * time.Minute).Format("15:04:05"))
+		}
+	})
 }
 
 // What was asked before the breaker opened says nothing about the store as it is since
 // then.
 func TestALateFailureDoesNotOpenABreakerAgain(t *testing.T) {
-	f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second})
-	hold := f.holdBack(limiter.Take)
-	f.set(errAway, 0)
-	errs := make(chan error)
-	for n := range 2 {
-		go func() { errs <- f.take() }()
-		for f.called(limiter.Take) <= n {
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second})
+		hold := f.holdBack(limiter.Take)
+		f.set(errAway, 0)
+		errs := make(chan error)
+		for range 2 {
+			go func() { errs <- f.take() }()
 		}
-	}
-	hold <- struct{}{}
-	<-errs
-	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
-	f.set(nil, 0)
-	f.pass(time.Second)
-	f.take()
-	f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
-	f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
-	hold <- struct{}{}
-	if err := <-errs; !errors.Is(err, errAway) {
-		t.Errorf("the late call is told %v", err)
-	}
-	close(hold)
-	f.wantFlood(t, 0)
+		synctest.Wait()
+		hold <- struct{}{}
+		<-errs
+		f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+		f.set(nil, 0)
+		f.pass(time.Second)
+		f.take()
+		f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+		f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
+		hold <- struct{}{}
+		if err := <-errs; !errors.Is(err, errAway) {
+			t.Errorf("the late call is told %v", err)
+		}
+		close(hold)
+		f.wantFlood(t, 0)
+	})
 }
 
 // A mistake is told as one also while the breaker is open, and is not what the store is
 // probed with. A probe needs no room.
 func TestABreakerProbesWithAPeek(t *testing.T) {
-	f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second})
-	f.set(errAway, 0)
-	f.take()
-	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
-	f.set(nil, 0)
-	f.pass(time.Second)
-	ask := func(op limiter.Op, cost int64) error {
-		req := limiter.Request{Key: limiter.Key{Subject: "u"}, Limit: limiter.Limit{Count: 9, Period: time.Hour}, Cost: cost}
-		return f.Store.Decide(context.Background(), op, []limiter.Request{req}, make([]limiter.Decision, 1))
-	}
-	if err := ask(limiter.Take, 10); !errors.Is(err, limiter.ErrNeverFits) || f.called(limiter.Peek) != 0 {
-		t.Errorf("%v after %d probes", err, f.called(limiter.Peek))
-	}
-	if err := ask(limiter.Adjust, 0); !isOpen(err) {
-		t.Error(err)
-	}
-	f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
-	f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
-	if reqs := f.asked(); len(reqs) != 1 || reqs[0].Key.Subject != "u" || reqs[0].Cost != 1 {
-		t.Errorf("probed with %+v", reqs)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second})
+		f.set(errAway, 0)
+		f.take()
+		f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+		f.set(nil, 0)
+		f.pass(time.Second)
+		ask := func(op limiter.Op, cost int64) error {
+			req := limiter.Request{Key: limiter.Key{Subject: "u"}, Limit: limiter.Limit{Count: 9, Period: time.Hour}, Cost: cost}
+			return f.Store.Decide(context.Background(), op, []limiter.Request{req}, make([]limiter.Decision, 1))
+		}
+		if err := ask(limiter.Take, 10); !errors.Is(err, limiter.ErrNeverFits) || f.called(limiter.Peek) != 0 {
+			t.Errorf("%v after %d probes", err, f.called(limiter.Peek))
+		}
+		if err := ask(limiter.Adjust, 0); !isOpen(err) {
+			t.Error(err)
+		}
+		f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+		f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
+		if reqs := f.asked(); len(reqs) != 1 || reqs[0].Key.Subject != "u" || reqs[0].Cost != 1 {
+			t.Errorf("probed with %+v", reqs)
+		}
+	})
 }

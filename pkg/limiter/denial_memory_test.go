@@ -146,6 +146,24 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 			err := s.Decide(ctx, limiter.Adjust, reqs, d)
 			return d[0], err
 		}},
+		"a charge": {forgotten: true, ask: func(s limiter.Store) (limiter.Decision, error) {
+			d := make([]limiter.Decision, 1)
+			err := s.Decide(ctx, limiter.Charge, reqs, d)
+			return d[0], err
+		}},
+		"a settlement, though it fails": {forgotten: true, ask: func(s limiter.Store) (limiter.Decision, error) {
+			d, settled := make([]limiter.Decision, 1), reqs[0]
+			settled.Token = "t"
+			if err := s.Decide(ctx, limiter.Settle, []limiter.Request{settled}, d); !errors.Is(err, limiter.ErrUnknownToken) {
+				return d[0], err
+			}
+			return d[0], nil
+		}},
+		"a take of what fits": {forgotten: true, ask: func(s limiter.Store) (limiter.Decision, error) {
+			d := make([]limiter.Decision, 1)
+			err := s.Decide(ctx, limiter.TakeUpTo, reqs, d)
+			return d[0], err
+		}},
 		"several together": {ask: func(s limiter.Store) (limiter.Decision, error) {
 			d, err := limiter.New(s).TakeAll(ctx, reqs[0], limiter.Request{Key: limiter.Key{Subject: "b"}, Limit: limit, Cost: 1})
 			return d[0], err

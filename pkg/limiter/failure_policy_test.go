@@ -126,6 +126,27 @@ func TestFailurePolicy(t *testing.T) {
 	}
 }
 
+// A shadow's request stays one where the policy answers, so that it denies nobody.
+func TestFailurePolicyOfAShadow(t *testing.T) {
+	store := limiter.WithFailurePolicy(&fakeStore{err: limiter.ErrUnavailable}, limiter.DenyOnError, nil)
+	decisions := make([]limiter.Decision, 2)
+	err := store.Decide(context.Background(), limiter.Take, []limiter.Request{{Shadow: true}, {}}, decisions)
+	if err != nil || !decisions[0].Shadow || decisions[1].Shadow || decisions[0].Allowed {
+		t.Errorf("%+v, %v", decisions, err)
+	}
+}
+
+// What a share decides locally is told, too.
+func TestFailuresDecidedLocallyAreTold(t *testing.T) {
+	var told []error
+	away := &fakeStore{err: limiter.ErrUnavailable}
+	store := limiter.WithFailurePolicy(away, limiter.LocalOnError, func(err error) { told = append(told, err) })
+	d, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: "u"}, limiter.Limit{Count: 9, Period: time.Hour}, 1)
+	if err != nil || d.DecidedBy != limiter.DecidedByLocal || !slices.Equal(told, []error{limiter.ErrUnavailable}) {
+		t.Errorf("%+v, %v; told %v", d, err, told)
+	}
+}
+
 func TestFailurePolicyWithoutCallback(t *testing.T) {
 	store := limiter.WithFailurePolicy(&fakeStore{err: limiter.ErrUnavailable}, limiter.AllowOnError, nil)
 	decision, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: "a"},

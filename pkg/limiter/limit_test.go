@@ -28,14 +28,14 @@ func TestLimitBounds(t *testing.T) {
 		want  string // the error, empty if l is valid
 	}{
 		{Limit{}, fmt.Sprintf(tokenCount, 0)},
-		{Limit{Algorithm: TokenBucket, Count: math.MinInt64, Period: time.Minute}, fmt.Sprintf(tokenCount, math.MinInt64)},
+		{Limit{Algorithm: TokenBucket, Count: math.MinInt64, Period: time.Minute}, fmt.Sprintf(tokenCount, int64(math.MinInt64))},
 		{Limit{Algorithm: TokenBucket, Count: -1, Period: time.Minute}, fmt.Sprintf(tokenCount, -1)},
 		{Limit{Algorithm: TokenBucket, Count: 0, Period: time.Minute}, fmt.Sprintf(tokenCount, 0)},
 		{Limit{Algorithm: TokenBucket, Count: 0, Period: time.Minute, Burst: 1}, fmt.Sprintf(tokenCount, 0)},
 		{Limit{Algorithm: TokenBucket, Count: 1, Period: time.Minute}, ""},
 		{Limit{Algorithm: TokenBucket, Count: MaxCount, Period: time.Minute}, ""},
 		{Limit{Algorithm: TokenBucket, Count: MaxCount + 1, Period: time.Minute}, fmt.Sprintf(tokenCount, MaxCount+1)},
-		{Limit{Algorithm: TokenBucket, Count: math.MaxInt64, Period: time.Minute}, fmt.Sprintf(tokenCount, math.MaxInt64)},
+		{Limit{Algorithm: TokenBucket, Count: math.MaxInt64, Period: time.Minute}, fmt.Sprintf(tokenCount, int64(math.MaxInt64))},
 		{Limit{Algorithm: LeakyBucket, Count: MaxCount, Period: time.Minute}, ""},
 		{Limit{Algorithm: FixedWindow, Count: MaxCount, Period: time.Minute}, ""},
 		{Limit{Algorithm: SlidingCounter, Count: MaxCount, Period: time.Minute}, ""},

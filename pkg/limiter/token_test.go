@@ -1,12 +1,14 @@
 package limiter_test
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
 func TestTokenRecordsComeBack(t *testing.T) {
@@ -54,6 +56,52 @@ func TestRecordOfAnOverfullBucket(t *testing.T) {
 	record[2] = limiter.OverfullVersion
 	if back.DecodeRecord(record) == nil {
 		t.Error("a level that is not above the burst is taken in version 3")
+	}
+}
+
+// What is remembered for an operation is not repeated to another: a peek asks what a take would be answered.
+func TestATokenIsForOneOperation(t *testing.T) {
+	ops := []limiter.Op{limiter.Take, limiter.Charge, limiter.TakeUpTo}
+	for _, first := range ops {
+		for _, second := range append(ops, limiter.Peek) {
+			store := memorystore.New()
+			req := limiter.Request{Key: limiter.Key{Subject: "u"}, Limit: limiter.Limit{Count: 9, Period: time.Hour}, Cost: 2, Token: "t"}
+			decide(t, store, first, req)
+			d := make([]limiter.Decision, 1)
+			err := store.Decide(t.Context(), second, []limiter.Request{req}, d)
+			fits := first == second || first == limiter.Take && second == limiter.Peek
+			if (err == nil) != fits || fits && (!d[0].Repeated || d[0].Used != 2) || err != nil && !errors.Is(err, limiter.ErrInvalid) {
+				t.Errorf("a %s after a %s: %+v, %v", second, first, d[0], err)
+			}
+		}
+	}
+}
+
+// A settlement charges only what is missing, so it fits where that fits. What a shadow would have denied was
+// not charged and is not settled, also when it is settled again.
+func TestASettlementIsOfTheDifference(t *testing.T) {
+	store := memorystore.New()
+	most := limiter.Limit{Algorithm: limiter.FixedWindow, Count: limiter.MaxCount, Period: 24 * time.Hour}
+	full := limiter.Request{Key: limiter.Key{Subject: "full"}, Limit: most, Cost: limiter.MaxCount - 5}
+	decide(t, store, limiter.Take, full)
+	shadow := limiter.Request{Key: limiter.Key{Subject: "shadow"}, Limit: limiter.Limit{Count: 1, Period: time.Hour}, Cost: 1}
+	decide(t, store, limiter.Take, shadow)
+	full.Cost, shadow.Cost, shadow.Shadow = 3, 3, true
+	full.Token, shadow.Token = "t", "t"
+	if d := decide(t, store, limiter.Take, full, shadow); d[0].Granted != 3 || d[1].Granted != 0 {
+		t.Fatalf("%+v", d)
+	}
+	full.Cost, shadow.Cost = 6, 6
+	err := store.Decide(t.Context(), limiter.Settle, []limiter.Request{full, shadow}, make([]limiter.Decision, 2))
+	if !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("settled at more than can be in use: %v", err)
+	}
+	full.Cost, shadow.Cost = 5, 5
+	for n := range 2 {
+		d := decide(t, store, limiter.Settle, full, shadow)
+		if d[0].Used != limiter.MaxCount || d[0].Granted != 5 || d[0].Repeated != (n == 1) || d[1].Used != 1 || d[1].Granted != 0 {
+			t.Errorf("settled %d times before: %+v", n, d)
+		}
 	}
 }
 

@@ -134,23 +134,26 @@ func TestARunHoldsNoRequests(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	held := int64(0)
-	// No more is decided before the collector has had its turn than it is to hold.
-	const ahead = 500_000
+	// No more is decided before the collector has had its turn than it is to hold, and nothing
+	// while that is measured: garbage is not held.
+	const requests, ahead = 3_000_000, 500_000
 	store := &paced{Store: memorystore.New()}
 	store.permitted.Store(ahead)
 	r := Run(context.Background(), Config{
 		Store: store, Population: population(t, 10, "100/10ms"), Mix: Mix{Evenly(10), Costs{1, 1}},
-		Workers: 4, Duration: time.Hour, Requests: 3_000_000, LateAfter: time.Hour,
+		Workers: 4, Duration: time.Hour, Requests: requests, LateAfter: time.Hour,
 		Progress: func(partial *Result) bool {
 			defer store.permitted.Store(partial.Requests + ahead)
+			store.permitted.Store(0)
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			held = max(held, int64(after.HeapAlloc)-int64(before.HeapAlloc))
 			return true
 		},
 	})
-	// 3 million requests would be 200 MB, at 64 bytes for the times and the answer.
-	if r.Requests != 3_000_000 || held > 64<<20 || held == 0 {
+	// What workers hand over takes up to 60 MB, whatever was decided before. All requests would be
+	// 200 MB more, at 64 bytes for the times and the answer.
+	if r.Requests != requests || held > 96<<20 || held == 0 {
 		t.Errorf("%d requests, %d MB held", r.Requests, held>>20)
 	}
 }

@@ -116,6 +116,7 @@ func TestFolder(t *testing.T) {
 		t.Errorf("it lists %v, %v", listed, err)
 	}
 	for name, want := range map[string]string{newer: newer, older: older + ".gz", strings.TrimSuffix(newer, ".jsonl"): newer,
+		older + ".gz": older + ".gz", strings.TrimSuffix(older, ".jsonl"): older + ".gz", newer + ".gz": "",
 		"../" + newer: "", "": "", "notes.txt": "", "nosuch": ""} {
 		path, found := folder.Find(name)
 		if found != (want != "") || found && path != filepath.Join(dir, want) {

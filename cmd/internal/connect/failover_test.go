@@ -17,7 +17,7 @@ import (
 
 const looped = "user:42"
 
-var loopedLimit = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Period: limiter.MaxPeriod}
+var loopedLimit = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Period: redistest.LongPeriod()}
 
 // loops take one unit after the other, as services and as scripts do, and keep
 // account of the answers. An allowed take's answer is the number of units then in
@@ -40,7 +40,7 @@ func startLoops(t *testing.T, url, name string) *loops {
 	t.Helper()
 	l := &loops{t: t, url: url, key: limiter.Key{Subject: looped, Name: name}, stop: make(chan struct{}), allowed: map[string]int{},
 		numbers: map[int64]int{}, errors: map[string]int{}}
-	options := Options{Prefix: "rl", Timeout: 500 * time.Millisecond, ReadFile: os.ReadFile}
+	options := Options{Prefix: "rl", Timeout: long, ReadFile: os.ReadFile} // nobody hangs
 	open := func() (Store, error) { store, _, err := Open(url, options); return store, err }
 	lasting, err := open()
 	if err != nil {

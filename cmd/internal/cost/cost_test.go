@@ -24,7 +24,7 @@ import (
 
 var (
 	ctx  = context.Background()
-	many = limiter.Limit{Algorithm: limiter.FixedWindow, Count: limiter.MaxCount, Period: limiter.MaxPeriod}
+	many = limiter.Limit{Algorithm: limiter.FixedWindow, Count: limiter.MaxCount, Period: redistest.LongPeriod()}
 )
 
 // number returns what a figure is, and fails the test if it is absent.

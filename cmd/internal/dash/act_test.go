@@ -153,6 +153,44 @@ func TestUndoAfterAResetOfNothing(t *testing.T) {
 	}
 }
 
+// An undo names what was reset, and not what was marked while that went on.
+func TestUndoNamesWhatWasReset(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		d := begin(t, three, nil)
+		full, near := d.keys.rows[0].id(), d.keys.rows[1].id()
+		if before {
+			d.press("jm")
+		}
+		d.send(resetDone{Changed{Keys: 1, Backup: "/backups/1.jsonl"}, []ID{full}, nil})
+		if !before {
+			d.press("jm")
+		}
+		d.press("u")
+		lines := strings.Join(d.changes.question.lines, "\n")
+		if !d.keys.marked[near] || !strings.Contains(lines, full.String()) || strings.Contains(lines, near.String()) ||
+			!strings.Contains(lines, "Backup: /backups/1.jsonl") {
+			t.Errorf("of %v it asks:\n%s", full, lines)
+		}
+	}
+}
+
+// Marks end with the reset that they were for, also if nothing of it was in use, and only theirs.
+func TestMarksEndWithTheReset(t *testing.T) {
+	for _, nothing := range []bool{true, false} {
+		d := begin(t, three, nil)
+		d.actions.nothing = nothing
+		d.press("mry")
+		if len(d.actions.reset) != 1 || len(d.keys.marked) > 0 {
+			t.Errorf("nothing in use: %t; %v were reset, and %v are marked", nothing, d.actions.reset, d.keys.marked)
+		}
+		d.press("m")
+		d.send(resetDone{Changed{}, []ID{own(limiter.Key{Subject: "another"})}, nil})
+		if len(d.keys.marked) != 1 {
+			t.Errorf("after a reset of another key %v are marked", d.keys.marked)
+		}
+	}
+}
+
 // What was deleted before a failure is said first: the error may be longer than the line.
 func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	d := begin(t, three, nil)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -47,6 +48,7 @@ func hostile(d *driver) {
 }
 
 func TestFramesOfHostileNames(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	texts := hostiletext.Texts()
 	d := begin(t, hostile, func(o *Options) {
 		o.Color, o.Context, o.Where, o.Selection = true, texts[0], texts[1]+strings.Join(texts, ""), strings.Join(texts, "")

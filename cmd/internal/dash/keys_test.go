@@ -2,6 +2,8 @@ package dash
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -174,5 +176,36 @@ func BenchmarkKeyPress(b *testing.B) {
 		m.absorb(s)
 		m.Update(tea.KeyMsg{Type: tea.KeyDown})
 		_ = m.View()
+	}
+}
+
+// What comes first in each order, and in its reverse.
+func TestOrders(t *testing.T) {
+	d := begin(t, func(d *driver) {
+		d.take(limiter.Key{Subject: "a", Name: "slow"}, "fixed-window:100/1h", 50) // 50%, resets in an hour
+		d.take(limiter.Key{Subject: "b", Name: "full"}, "10/1m", 10)               // 100%, in a minute
+		d.take(limiter.Key{Subject: "c", Name: "huge"}, "1000/1m", 100)            // 10%, in six seconds
+	}, nil)
+	d.second()
+	d.take(limiter.Key{Subject: "c", Name: "huge"}, "1000/1m", 100)
+	d.take(limiter.Key{Subject: "a", Name: "slow"}, "fixed-window:100/1h", 10)
+	d.second()
+	for o, want := range map[order]string{
+		byDenied: "b a c", byCloseness: "b a c", byRate: "c a b", byUsed: "c a b", byRemaining: "b a c", byReset: "a b c", bySubject: "a b c",
+		byLimit: "b c a",
+	} {
+		d.run(d.sortBy(o))
+		for range 2 {
+			d.press("<home>")
+			if got := strings.NewReplacer("[", "", "]", "").Replace(d.subjects()); got != want {
+				t.Errorf("by %s, reversed %t: %s, want %s", o, d.keys.reversed, got, want)
+			}
+			if d.press("S"); o == bySubject { // it has no reverse
+				break
+			}
+			names := strings.Fields(want)
+			slices.Reverse(names)
+			want = strings.Join(names, " ")
+		}
 	}
 }

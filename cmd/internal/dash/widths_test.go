@@ -9,6 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -60,6 +61,7 @@ func columnsOf(text string) int { return width(strings.ReplaceAll(text, "…", "
 
 // A wider terminal never shows less, and no two rows look the same at any width.
 func TestAWiderTerminalShowsNoLess(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	for name, fill := range map[string]func(*driver){
 		"routes": routes, "traffic": traffic, "nobody": nil, "hostile": hostile,
 		"one subject": func(d *driver) {

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -191,19 +193,27 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 	}
 
 	// A deadline ends a call, and the service is told of it.
-	told := make(chan string, 1)
+	told := make(chan string, 10)
 	answer = func(w http.ResponseWriter, r *http.Request) {
 		told <- r.Header.Get("Grpc-Timeout")
 		<-r.Context().Done()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-	defer cancel()
-	if err := client.Send(ctx, "s", 1, new(Answer)); !errors.Is(err, limiter.ErrOutcomeUnknown) && !errors.Is(err, limiter.ErrGaveUp) {
-		t.Errorf("after the deadline: %v", err)
-	}
-	if text := <-told; !strings.HasSuffix(text, "u") || len(text) > 6 {
-		t.Errorf("the deadline is told as %q", text)
-	}
+	redistest.Patiently(t, 30*time.Millisecond, func(timeout time.Duration) (missing error) {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		if err := client.Send(ctx, "s", 1, new(Answer)); !errors.Is(err, limiter.ErrOutcomeUnknown) && !errors.Is(err, limiter.ErrGaveUp) {
+			t.Errorf("after the deadline: %v", err)
+		}
+		select {
+		case text := <-told:
+			if micros, is := strings.CutSuffix(text, "u"); !is || len(micros) > len(fmt.Sprint(timeout.Microseconds())) {
+				t.Errorf("the deadline is told as %q", text)
+			}
+			return nil
+		default:
+			return errors.New("the service was not asked in time")
+		}
+	})
 	for left, want := range map[time.Duration]string{
 		-1: "1u", 99 * time.Second: "99000000u", 100 * time.Second: "100000m", 1e6 * time.Hour: "99999999m",
 	} {

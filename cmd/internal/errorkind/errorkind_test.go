@@ -23,6 +23,9 @@ func TestEachErrorHasOneMeaning(t *testing.T) {
 		{panics.Call(func() error { panic("bug") }), Kind{"bug", 4, 500}},
 		{context.Canceled, Kind{"interrupted", 130, 503}},
 		{outcome.Partly(limiter.ErrRefused), Kind{"partly", 5, 500}},
+		{outcome.Partly(limiter.ErrUnavailable), Kind{"partly", 5, 500}},
+		{outcome.Partly(limiter.ErrOutcomeUnknown), Kind{"partly", 5, 500}},
+		{outcome.Partly(errOwn), Kind{"partly", 5, 500}},
 		{fmt.Errorf("token: %w", limiter.ErrUnknownToken), Kind{"unknown_token", 1, 409}},
 		{errors.Join(limiter.ErrUnavailable, errOwn), Kind{"own", 1, 418}},
 		{errors.Join(context.Canceled, errOwn), Kind{"interrupted", 130, 503}},
@@ -37,6 +40,10 @@ func TestEachErrorHasOneMeaning(t *testing.T) {
 		if got := Of(test.err, own); got != test.want {
 			t.Errorf("Of(%v) = %+v, want %+v", test.err, got, test.want)
 		}
+	}
+	// These are told without an error of their own.
+	if Denied != (Kind{"", 1, 429}) || Overloaded != (Kind{"overloaded", 0, 503}) || Unauthorized != (Kind{"unauthorized", 0, 401}) {
+		t.Errorf("denied is %+v, overloaded %+v, unauthorized %+v", Denied, Overloaded, Unauthorized)
 	}
 	if got := Of(errOwn, nil); got.Word != "machine" {
 		t.Errorf("an error that nobody knows is %+v", got)

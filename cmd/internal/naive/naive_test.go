@@ -296,8 +296,8 @@ func TestErrors(t *testing.T) {
 
 	// The server dies between the reading and the writing, before and after the
 	// latter has left.
-	stop := func(when hook) error {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, DialerRetries: 1, ReadTimeout: 300 * time.Millisecond})
+	stop := func(timeout time.Duration, when hook) error {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, DialerRetries: 1, ReadTimeout: timeout})
 		defer client.Close()
 		client.AddHook(when)
 		return take(client, req)
@@ -309,11 +309,15 @@ func TestErrors(t *testing.T) {
 			}
 		}}
 	}
-	if err := stop(before("set", server.Pause)); !errors.Is(err, limiter.ErrOutcomeUnknown) {
-		t.Errorf("no answer to the SET: %v, want an ErrOutcomeUnknown", err)
-	}
-	server.Resume()
-	if err := stop(before("time", server.Kill)); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+	redistest.Patiently(t, 300*time.Millisecond, func(timeout time.Duration) (missing error) {
+		defer server.Resume()
+		if err := stop(timeout, before("set", server.Pause)); !errors.Is(err, limiter.ErrOutcomeUnknown) {
+			return fmt.Errorf("no answer to the SET: %w, want an ErrOutcomeUnknown", err)
+		}
+		return nil
+	})
+	err := stop(redistest.Patience, before("time", server.Kill))
+	if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
 		t.Errorf("no server: %v, want an ErrUnavailable", err)
 	}
 }

@@ -276,6 +276,33 @@ func TestTheBackupHasWhatWasDeleted(t *testing.T) {
 	}
 }
 
+// A record that was damaged between the scan and the deletion does not replace the sound one in the backup.
+func TestTheBackupKeepsWhatWasDamagedSince(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.take(t, "b", 4)
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+		deleted, _, err := do(records...)
+		damaged := limiter.Record{Key: key("a"), Value: []byte("\x02damaged")}
+		if damaged.Check() == nil {
+			t.Error("the record is not damaged")
+		}
+		return deleted, []limiter.Record{damaged}, err
+	}}
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if err != nil || result.Changed != 2 {
+		t.Fatalf("it came to %+v, %v", result, err)
+	}
+	s.Store = s.memory
+	if b := s.opened(t, result.Undo.Backup); b.Damaged > 0 || b.Records != 2 {
+		t.Errorf("the backup has %d records and %d damaged lines", b.Records, b.Damaged)
+	}
+	s.restoreAll(t, result.Undo.Backup)
+	if s.used(t, "a") != 3 || s.used(t, "b") != 4 {
+		t.Errorf("%d and %d units come back", s.used(t, "a"), s.used(t, "b"))
+	}
+}
+
 // failingScan ends a scan with an error after some keys, or meets a foreign value first.
 type failingScan struct {
 	connect.Store

@@ -64,6 +64,29 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// What is there already as the backup has it is not counted as changed.
+func TestARestoreOfWhatIsThere(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.take(t, "b", 4)
+	path := s.reset(t)
+	s.take(t, "b", 1)
+	for i, want := range []struct {
+		result  RestoreResult
+		changed int64
+	}{
+		{RestoreResult{Restored: 2}, 2},
+		{RestoreResult{Already: 2}, 0},
+	} {
+		if result := s.restoreAll(t, path); *result != want.result {
+			t.Errorf("restore %d came to %+v", i, result)
+		}
+		if entry := s.trail.entries[i]; entry.Matched != 2 || entry.Changed != want.changed || entry.Unknown != 0 || entry.Outcome != trail.Done {
+			t.Errorf("the trail of restore %d has %+v", i, entry)
+		}
+	}
+}
+
 // Keys that have been used since are left and told. A second restore that replaces can be
 // told to bring back these alone.
 func TestRestoreLeavesWhatWasUsedSince(t *testing.T) {

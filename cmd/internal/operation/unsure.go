@@ -18,9 +18,9 @@ type Unsure struct {
 func (u *Unsure) add(key *foreign.UnsureError) {
 	u.Count++
 	at := len(u.First)
-	if key.MayDenyForEver() {
+	if key.NeverExpires {
 		u.NeverExpire++
-		if expires := slices.IndexFunc(u.First, func(k *foreign.UnsureError) bool { return !k.MayDenyForEver() }); expires >= 0 {
+		if expires := slices.IndexFunc(u.First, func(k *foreign.UnsureError) bool { return !k.NeverExpires }); expires >= 0 {
 			at = expires
 		}
 	}

@@ -5,10 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // With little to spend less is found out, and nothing is claimed that is wrong.
 func TestSmallBudgetsAreKeptAndClaimNothingWrong(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	exact, wanted := 0, 8
 	if !*thorough {
 		wanted = 4
@@ -48,6 +51,7 @@ func TestSmallBudgetsAreKeptAndClaimNothingWrong(t *testing.T) {
 }
 
 func TestWhatIsKnownIsSaidWithoutALimit(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	for _, c := range []struct {
 		name     string
 		server   *server

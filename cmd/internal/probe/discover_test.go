@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -172,6 +173,7 @@ func servers() (all []discovered) {
 }
 
 func TestServersAreNamedRightly(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	for _, c := range servers() {
 		if c.like && !*thorough {
 			continue

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -27,6 +28,7 @@ func run(t *testing.T, s *server, config Config) (r *Result) {
 // What counts in a manner of its own is held to its limit in that manner: none of the checks that
 // depend on it fails, whether the limit was found or given.
 func TestPeculiarServersFailNoCheckOfTheirLimit(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	haproxy := func(*testing.T) *server { return simulated(&haproxyRate{most: 10, period: 10_000}) }
 	nginx := func(*testing.T) *server { return simulated(&nginxLimit{rate: 10_000, burst: 5}) }
 	rounded := func(*testing.T) *server { return simulated(&roundedCounter{most: 10, period: 1e6}) }

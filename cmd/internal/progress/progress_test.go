@@ -2,13 +2,11 @@ package progress
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/limitctl/limitctl/internal/terminaltest"
 )
 
 func TestDescribe(t *testing.T) {
@@ -59,7 +57,11 @@ func TestWhatIsQuicklyDoneShowsNothing(t *testing.T) {
 // In the end the line is as if there had been no bar.
 func TestCloseLeavesTheLineClean(t *testing.T) {
 	for _, done := range []int64{40, 100} {
-		terminal, output := openTerminal(t)
+		terminal, output, err := terminaltest.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { terminal.Close(); output.Close() })
 		bar := New(terminal, "scanning", "matched")
 		bar.begin = time.Now().Add(-time.Minute) // it takes long
 		bar.Set(done, 100, 7)
@@ -84,32 +86,6 @@ func TestCloseLeavesTheLineClean(t *testing.T) {
 			t.Errorf("at %d of 100, %q is left on the terminal of %q", done, rest, text.String())
 		}
 	}
-}
-
-// openTerminal returns a terminal of 80 columns, and where what is written to it can
-// be read.
-func openTerminal(t *testing.T) (terminal, output *os.File) {
-	t.Helper()
-	output, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { output.Close() })
-	if err := unix.IoctlSetPointerInt(int(output.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(output.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(int(output.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
-		t.Fatal(err)
-	}
-	if terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { terminal.Close() })
-	return terminal, output
 }
 
 // shown is what a terminal shows after text: it knows newlines, going up lines and

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // browser is a headless Chromium that is spoken to over a pipe, in the DevTools
@@ -37,6 +39,7 @@ type message struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
+	tier.Full(t, "a browser")
 	program, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Fatalf("the pages are looked at in Chromium; `make setup` installs it: %v", err)

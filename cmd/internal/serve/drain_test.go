@@ -105,6 +105,27 @@ func TestTheDelayTakesNewConnections(t *testing.T) {
 	})
 }
 
+// Also after the delay a connection that waits may ask once.
+func TestAConnectionThatWaitsMayAskAfterTheDelay(t *testing.T) {
+	const delay = 3 * time.Second
+	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{Delay: delay}, func(b *bubble) {
+		used, unused := b.dial(), b.dial()
+		for _, c := range []*client{used, unused} {
+			c.send(get)
+			c.answer()
+		}
+		synctest.Wait()
+		b.stop()
+		time.Sleep(delay + linger/2)
+		used.send(get)
+		if response, _ := used.answer(); response.StatusCode != http.StatusOK || !response.Close {
+			t.Errorf("status %s, close %t", response.Status, response.Close)
+		}
+		unused.checkLeft(linger / 2)
+		b.wait(nil)
+	})
+}
+
 // What does not end in time is cut, and counted.
 func TestWhatDoesNotEndIsCut(t *testing.T) {
 	stuck := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })

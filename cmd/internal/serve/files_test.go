@@ -272,6 +272,24 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// A token has at least 16 characters, and each is one that a header can carry.
+func TestTokensThatAreNone(t *testing.T) {
+	for text, good := range map[string]bool{
+		strings.Repeat("x", 15):          false,
+		strings.Repeat("x", 16):          true,
+		"  " + strings.Repeat("x", 14):   false, // blanks around it do not count
+		strings.Repeat("x", 15) + "~":    true,
+		strings.Repeat("x", 15) + "\x7f": false,
+		strings.Repeat("x", 15) + "!":    true,
+		"xxxxxxx\x1fxxxxxxxxx":           false,
+		"xxxxxxx xxxxxxxxx":              false,
+	} {
+		if _, err := TokensOf([]byte(text)); (err == nil) != good {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // Many wishes to read files again are one, and others do not wait for a slow one.
 func TestHangupsAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

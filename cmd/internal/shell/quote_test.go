@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // hostile are words that shells take for more than text.
@@ -45,6 +47,7 @@ var shells = map[string][]string{
 // word that is run runs nothing.
 func readBack(t testing.TB, shell string, quoted []string) []string {
 	t.Helper()
+	tier.Full(t, "bash, zsh and fish")
 	var script strings.Builder
 	for i := 0; i < len(quoted); i += 20 {
 		script.WriteString("printf '%s\\0' " + strings.Join(quoted[i:min(i+20, len(quoted))], " ") + "\n")
@@ -137,6 +140,7 @@ type examiner struct {
 }
 
 func startExaminer(t testing.TB, name string, loop ...string) examiner {
+	tier.Full(t, "bash, zsh and fish")
 	path, err := exec.LookPath(loop[0])
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -110,6 +111,7 @@ func (p *planted) wrapped(t *testing.T) (result *loadgen.Result) {
 
 // Nothing is called wrong that is right.
 func TestCorrectStoresRaiseNoAlarm(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	setUps := correctSetUps()
 	if len(setUps) < 90 {
 		t.Errorf("only %d set-ups", len(setUps))

@@ -270,10 +270,11 @@ func (r *loadRun) arrivals(l *workload, setting loadgen.Setting) loadgen.Load {
 // end of its own may be late by as much as any request, so that its last burst is not
 // lost because this machine is slow.
 func (r *loadRun) end(l *workload) time.Duration {
+	end := l.duration + r.Timeout
 	if r.Load.Duration > 0 {
-		return l.duration
+		end = min(end, r.Load.Duration)
 	}
-	return l.duration + r.Timeout
+	return end
 }
 
 // follow returns what follows the run, nil if nobody wants to know: finding out how far

@@ -107,3 +107,18 @@ func TestReplayTime(t *testing.T) {
 		}
 	}
 }
+
+// A replay that is late is sent as a whole, unless the duration that was asked for is over.
+func TestAReplayMayEndLate(t *testing.T) {
+	for _, c := range []struct{ log, asked, want time.Duration }{
+		{time.Second, 0, 3 * time.Second},
+		{time.Second, time.Minute, 3 * time.Second},
+		{time.Second, 2500 * time.Millisecond, 2500 * time.Millisecond},
+		{time.Second, time.Second, time.Second},
+	} {
+		run := loadRun{LoadTest: &LoadTest{Load: Load{Duration: c.asked}, Timeout: 2 * time.Second}}
+		if end := run.end(&workload{duration: c.log}); end != c.want {
+			t.Errorf("a log of %s with --duration %s ends after %s, want %s", c.log, c.asked, end, c.want)
+		}
+	}
+}

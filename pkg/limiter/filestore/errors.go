@@ -78,7 +78,7 @@ func (s *Store) translate(ctx context.Context, err error, committing bool) error
 	case isLate && limiter.GaveUp(ctx) != nil:
 		return fmt.Errorf("file %s had not answered when %w", s.path, limiter.GaveUp(ctx))
 	case hasCode(err, sqlite3.SQLITE_BUSY):
-		return fmt.Errorf("%w: file %s is locked by another process: %w", limiter.ErrUnavailable, s.path, err)
+		return fmt.Errorf("%w: file %s is busy or locked by another process: %w", limiter.ErrUnavailable, s.path, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), hasCode(err, sqlite3.SQLITE_INTERRUPT):
 		kind = limiter.ErrUnavailable
 		if committing {

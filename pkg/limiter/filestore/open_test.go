@@ -12,13 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 )
-
-var hour = limiter.Limit{Count: 10, Period: time.Hour}
 
 // besides returns the file and those beside it.
 func besides(path string) []string {

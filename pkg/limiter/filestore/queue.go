@@ -252,7 +252,7 @@ func (s *Store) late(ctx context.Context) error {
 		return fmt.Errorf("file %s had not answered when %w", s.path, gaveUp)
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: file %s is locked by another process: %w", limiter.ErrUnavailable, s.path, err)
+		return fmt.Errorf("%w: file %s is busy or locked by another process: %w", limiter.ErrUnavailable, s.path, err)
 	}
-	return fmt.Errorf("%w: file %s has been locked by another process for %s", limiter.ErrUnavailable, s.path, patience)
+	return fmt.Errorf("%w: file %s has been busy or locked by another process for %s", limiter.ErrUnavailable, s.path, patience)
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -21,6 +20,7 @@ func TestCallersTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	execute(t, path, "INSERT INTO limits VALUES ('rl', 'bad', 'n', x'00', 9223372036854775807)")
+	wide := limiter.Limit{Count: 1000, Period: limiter.MaxPeriod} // nothing of it lapses meanwhile
 	const callers = 60
 	results := make([]error, callers)
 	allowed := make([]bool, callers)
@@ -30,7 +30,7 @@ func TestCallersTogether(t *testing.T) {
 			var decisions []limiter.Decision
 			decisions, results[i] = limiter.New(store).TakeAll(context.Background(),
 				limiter.Request{Key: limiter.Key{Subject: "hot", Name: "n"}, Limit: hour, Cost: 1},
-				limiter.Request{Key: limiter.Key{Subject: "wide", Name: "n"}, Limit: limiter.Limit{Count: 1000, Period: time.Hour}, Cost: 1})
+				limiter.Request{Key: limiter.Key{Subject: "wide", Name: "n"}, Limit: wide, Cost: 1})
 			allowed[i] = results[i] == nil && limiter.AllAllowed(decisions)
 		case 1:
 			results[i] = take(store, limiter.Key{Subject: "bad", Name: "n"}, hour, 1)
@@ -66,7 +66,7 @@ func TestCallersTogether(t *testing.T) {
 	if both != 10 {
 		t.Errorf("%d were allowed, want 10", both)
 	}
-	for subject, limit := range map[string]limiter.Limit{"hot": hour, "wide": {Count: 1000, Period: time.Hour}} {
+	for subject, limit := range map[string]limiter.Limit{"hot": hour, "wide": wide} {
 		d, err := limiter.New(store).Peek(context.Background(), limiter.Key{Subject: subject, Name: "n"}, limit, 1)
 		if err != nil || d.Used != 10 {
 			t.Errorf("%s: %+v, %v; want 10 used", subject, d, err)
@@ -88,9 +88,7 @@ func together(t *testing.T, path string, callers int, call func(i int), waiting 
 	for i := range callers {
 		group.Go(func() { call(i) })
 	}
-	for waiting() < callers {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "all callers wait", func() bool { return waiting() == callers })
 	if _, err := other.Exec("COMMIT"); err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +146,6 @@ func TestAnIdleWriterEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for store.HasWriter() {
-			time.Sleep(time.Millisecond)
-		}
+		until(t, "the writer is gone", func() bool { return !store.HasWriter() })
 	}
 }

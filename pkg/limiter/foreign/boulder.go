@@ -19,7 +19,7 @@ const boulderKept = 10 * time.Minute
 func (boulder) Info() Info {
 	return Info{
 		Name: "boulder", Called: "a bucket of boulder", Writer: "Let's Encrypt's boulder", Example: "3:12345", Type: "string",
-		Needs:  "the limit and the burst",
+		KeepsArrival: true, Needs: "the limit and the burst",
 		Beyond: "A bucket is on one shard of the ring, which only the client knows: look at each of them.",
 		Source: "github.com/letsencrypt/boulder 2d00c8e2",
 	}

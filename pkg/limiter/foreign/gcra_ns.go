@@ -13,7 +13,7 @@ func (gcraNs) Info() Info {
 	return Info{
 		Name: "gcra-ns", Called: "a GCRA bucket in nanoseconds",
 		Writer:  "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
-		Example: "api:203.0.113.9", Type: "string", Needs: "the limit and the burst",
+		Example: "api:203.0.113.9", Type: "string", KeepsArrival: true, Needs: "the limit and the burst",
 		Source: "github.com/throttled/throttled 9e814f27, github.com/dragonflydb/dragonfly f8eca6d0",
 	}
 }

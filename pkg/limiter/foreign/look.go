@@ -104,9 +104,9 @@ func (l *Look) StoreKeys(now limiter.Instant) []string {
 // What limitctl wrote itself is nobody's, whatever its prefix.
 //
 // The error concerns this key alone. It is a [limiter.ForeignError] if an operator named a layout
-// for the key, other than by a mapping alone, and the values cannot be of that layout or of another one that is known. It is an
-// [UnsureError] in all other cases in which the key looks like a limiter's and was left out. A key
-// that looks like nobody's has no entry and no error.
+// for the key, other than by a mapping alone, and the values cannot be of that layout or of another
+// one that is known. It is an [UnsureError] in all other cases in which the key looks like a
+// limiter's and was left out. A key that looks like nobody's has no entry and no error.
 func (l *Look) Judge(values func(storeKey string) Value) (entries []limiter.Entry, principal string, err error) {
 	value := values(l.StoreKey)
 	if IsOwn(&value) {

@@ -15,7 +15,7 @@ type redisCell struct{}
 func (redisCell) Info() Info {
 	return Info{
 		Name: "redis-cell", Called: "a redis-cell bucket", Writer: "redis-cell for Redis and Valkey, Dragonfly",
-		Example: "user:123", Type: "string", Needs: "the limit and the burst",
+		Example: "user:123", Type: "string", KeepsArrival: true, Needs: "the limit and the burst",
 		Source: "github.com/brandur/redis-cell 4d423387, github.com/dragonflydb/dragonfly f8eca6d0",
 	}
 }

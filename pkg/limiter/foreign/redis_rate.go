@@ -27,7 +27,7 @@ const (
 func (redisRate) Info() Info {
 	return Info{
 		Name: "redis_rate", Called: "a redis_rate bucket", Writer: "go-redis/redis_rate v8 to v10", Example: "rate:project:123",
-		Type: "string", Prefixes: []string{"rate:"}, Needs: "the limit and the burst",
+		Type: "string", Prefixes: []string{"rate:"}, KeepsArrival: true, Needs: "the limit and the burst",
 		Source: "github.com/go-redis/redis_rate 8eadf45e",
 	}
 }

@@ -2,6 +2,9 @@ package foreign
 
 import (
 	"errors"
+	"flag"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +12,8 @@ import (
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
+
+var update = flag.Bool("update", false, "write what sets the remaining units of the vectors now")
 
 // What a layout writes so that so many units remain, it reads so again, whatever was there.
 func TestSetRemainingIsReadAgain(t *testing.T) {
@@ -55,6 +60,10 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 		}
 		return false
 	}
+	before, err := layout.Decode(found)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
 	after := *found
 	after.Values = slices.Clone(found.Values)
 	for _, write := range writes {
@@ -68,10 +77,73 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 		t.Fatalf("%s: it reads %+v, %v", name, reading, err)
 	}
 	e := &reading.Entries[number]
+	if before.Certain && !reading.Certain && e.Used > 0 {
+		t.Errorf("%s: it is not certain of what is written, %+v", name, writes)
+	}
 	if e.RemainingKnown() && (e.Remaining != remaining || e.Allowed != (remaining > 0)) {
 		t.Errorf("%s: %d remain (allowed: %v) after %d were set by %+v", name, e.Remaining, e.Allowed, remaining, writes)
 	}
 	return true
+}
+
+// What is written is just what the testdata says: of each vector, for none, three and all units to remain,
+// each value by its number among those that are read, with field, text and time to live.
+func TestWhatIsWrittenToSetRemaining(t *testing.T) {
+	const path = "testdata/set.txt"
+	var b strings.Builder
+	for _, layout := range All() {
+		setter, can := layout.(Setter)
+		if !can {
+			continue
+		}
+		name := layout.Info().Name
+		for _, v := range vectors()[name] {
+			for i := range v.want {
+				found := v.found(layout, v.want[i].Key)
+				for _, remaining := range slices.Compact([]int64{0, min(3, v.limit.Capacity()), v.limit.Capacity()}) {
+					if writes, err := setter.SetRemaining(found, remaining); err == nil {
+						fmt.Fprintf(&b, "%s, %s, entry %d, %d remain:%s\n", name, v.name, i, remaining, writesText(found, writes))
+					}
+				}
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	isWritten, isWanted := strings.SplitAfter(b.String(), "\n"), strings.SplitAfter(string(want), "\n")
+	for _, line := range isWritten {
+		if !slices.Contains(isWanted, line) {
+			t.Errorf("not in %s: %s", path, line)
+		}
+	}
+	if len(isWritten) != len(isWanted) {
+		t.Errorf("%d lines, and %d in %s; run with -update and read the difference", len(isWritten), len(isWanted), path)
+	}
+}
+
+// writesText is writes for people, with everything that is in them.
+func writesText(found *Found, writes []Write) string {
+	var b strings.Builder
+	for _, w := range writes {
+		fmt.Fprintf(&b, " %d", slices.IndexFunc(found.Values, func(v Value) bool { return v.StoreKey == w.StoreKey }))
+		if w.Field != "" {
+			fmt.Fprintf(&b, ".%s", w.Field)
+		}
+		if fmt.Fprintf(&b, "=%q", w.Text); w.TTL != 0 {
+			fmt.Fprintf(&b, " for %s", w.TTL)
+		}
+		if w.Gone {
+			b.WriteString(" gone")
+		}
+	}
+	return b.String()
 }
 
 // found is what a store would give to the layout's Decode, of the key that Match says unless

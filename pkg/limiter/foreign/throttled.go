@@ -16,7 +16,7 @@ type throttled struct{}
 func (throttled) Info() Info {
 	return Info{
 		Name: "throttled", Called: "a throttled bucket", Writer: "throttled/throttled v2",
-		Example: "throttled:203.0.113.9\nget\n/\n", Type: "string", Needs: "the limit and the burst",
+		Example: "throttled:203.0.113.9\nget\n/\n", Type: "string", KeepsArrival: true, Needs: "the limit and the burst",
 		Source: "github.com/throttled/throttled 9e814f27",
 	}
 }

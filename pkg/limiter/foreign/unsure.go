@@ -25,13 +25,10 @@ type UnsureError struct {
 	Defect string
 	// Wrong is what is wrong with the value if none of Layouts can have written it.
 	Wrong string
-	// NeverExpires: the store keeps the key for ever. If it is a counter, it denies for ever once it
-	// is at its limit, so such keys are the first to look at.
+	// NeverExpires: the key can be of Layouts, and the store keeps it for ever. If it is a counter, it
+	// denies for ever once it is at its limit, so such keys are the first to look at.
 	NeverExpires bool
 }
-
-// MayDenyForEver reports whether the key can be a counter of one of its layouts that nothing ends.
-func (e *UnsureError) MayDenyForEver() bool { return e.NeverExpires && e.Is == "" && e.Wrong == "" }
 
 // Error names the key and the layouts. A key that is not printable is quoted.
 func (e *UnsureError) Error() string {

@@ -74,6 +74,12 @@ func TestClients(t *testing.T) {
 		{"a member that is too long", &proxies, "10.0.0.1:1", []string{x, strings.Repeat("1", 1000)}, "10.0.0.1"},
 		{"the other field does not count", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1", f, "for=198.51.100.7"}, "192.0.2.1"},
 		{"the other field does not count alone", &proxies, "10.0.0.1:1", []string{f, "for=198.51.100.7"}, "10.0.0.1"},
+		{"the longest chain that is looked at", &proxies, "10.0.0.1:1",
+			[]string{x, "198.51.100.7, 192.0.2.1" + strings.Repeat(",10.0.0.2", maxHops-1)}, "192.0.2.1"},
+		{"one more than is looked at", &proxies, "10.0.0.1:1",
+			[]string{x, "192.0.2.1" + strings.Repeat(",10.0.0.2", maxHops)}, "10.0.0.2"},
+		{"the longest member", &proxies, "10.0.0.1:1", []string{x, strings.Repeat(" ", maxAddress-9) + "192.0.2.1"}, "192.0.2.1"},
+		{"one character more", &proxies, "10.0.0.1:1", []string{x, strings.Repeat(" ", maxAddress-8) + "192.0.2.1"}, "10.0.0.1"},
 		{"a longer chain than is looked at", &proxies, "10.0.0.1:1",
 			[]string{x, "192.0.2.1" + strings.Repeat(",10.0.0.2", 5000)}, "10.0.0.2"},
 
@@ -108,7 +114,8 @@ func TestClients(t *testing.T) {
 func TestParseNetwork(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.0.0.0/8": "10.0.0.0/8", "10.1.2.3/8": "10.0.0.0/8", "192.0.2.1": "192.0.2.1/32", "::1": "::1/128",
-		"fe80::1%eth0":        "fe80::1/128",
+		"fe80::1%eth0":  "fe80::1/128",
+		"::ffff:0:0/95": "::fffe:0:0/95", "::ffff:0:0/96": "0.0.0.0/0", "::ffff:128.0.0.0/97": "128.0.0.0/1",
 		"::ffff:10.0.0.0/104": "10.0.0.0/8", "::ffff:10.0.0.1": "10.0.0.1/32", "::/0": "::/0", "2001:db8::1/32": "2001:db8::/32",
 		"": "", "10.0.0.0/33": "", "10.0.0": "", "example.com": "", "10.0.0.0/8 ": "",
 	} {

@@ -37,7 +37,8 @@ const (
 	// for each one added, so that expired entries cannot pile up.
 	sweepOnInsert = 8
 	// sweepEvery is how many charges of known keys pay for looking at one slot,
-	// so that expired entries are removed also while no new keys come.
+	// so that expired entries are removed also while no new keys come. Where that slot's
+	// has expired, others have, too, and each charge pays for one.
 	sweepEvery = 16
 	minSlots   = 8
 )
@@ -82,8 +83,12 @@ func (s *shard) reclaim(isNew bool, now limiter.Instant) {
 		s.sweep(sweepOnInsert, now)
 		return
 	}
-	if s.charges++; s.charges%sweepEvery == 0 {
-		s.sweep(1, now)
+	if s.charges++; s.charges%sweepEvery != 0 {
+		return
+	}
+	held := s.held
+	if s.sweep(1, now); s.held < held {
+		s.sweep(sweepEvery-1, now)
 	}
 }
 

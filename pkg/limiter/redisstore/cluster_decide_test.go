@@ -19,7 +19,7 @@ import (
 
 // yearly limits lose nothing while a test runs.
 func yearly(count int64) limiter.Limit {
-	return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: limiter.MaxPeriod}
+	return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: redistest.LongPeriod()}
 }
 
 // subjectsOn returns a subject on each master, none of which another test uses.
@@ -104,7 +104,7 @@ func (h *scriptCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 // interrupted returns a store on the cluster that calls do before its second script
 // call from now, and that knows the scripts and has connections.
 func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.ClusterOptions, reqs []limiter.Request,
-	do func()) *redisstore.Store {
+	do func()) (*redisstore.Store, error) {
 	t.Helper()
 	options.DialerRetries = 1
 	client := clusterClient(t, cluster, options)
@@ -113,12 +113,9 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, len(reqs))); err != nil {
-		t.Fatal(err)
-	}
-	for _, op := range []limiter.Op{limiter.Refund, limiter.Peek} {
+	for _, op := range []limiter.Op{limiter.Take, limiter.Refund, limiter.Peek} {
 		if err := store.Decide(ctx, op, reqs, make([]limiter.Decision, len(reqs))); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
 	calls.tell(func(n int64) {
@@ -126,7 +123,7 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 			do()
 		}
 	})
-	return store
+	return store, nil
 }
 
 // Each slot's decisions say what its own master's clock showed.
@@ -143,7 +140,10 @@ func TestSlotsAreDatedApart(t *testing.T) {
 		return limiter.InstantOf(now)
 	}
 	var between limiter.Instant
-	store := interrupted(t, cluster, redis.ClusterOptions{}, reqs, func() { between = clock() })
+	store, err := interrupted(t, cluster, redis.ClusterOptions{}, reqs, func() { between = clock() })
+	if err != nil {
+		t.Fatal(err)
+	}
 	decisions := make([]limiter.Decision, 2)
 	before := clock()
 	if err := store.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
@@ -257,7 +257,10 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 		// What is given back can take longer than the caller waits for it, on a busy machine.
 		for attempt := 0; attempt == 0 || attempt < 50 && errors.Is(err, limiter.ErrOutcomeUnknown); attempt++ {
 			giving, up := context.WithCancel(ctx)
-			store := interrupted(t, cluster, redis.ClusterOptions{}, reqs, up)
+			store, notReady := interrupted(t, cluster, redis.ClusterOptions{}, reqs, up)
+			if notReady != nil {
+				t.Fatal(notReady)
+			}
 			err = store.Decide(giving, limiter.Take, reqs, make([]limiter.Decision, 2))
 			store.Close() // waits for what is given back
 		}
@@ -313,11 +316,16 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 func TestALaterSlotIsAway(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
-	patience := redis.ClusterOptions{ReadTimeout: 500 * time.Millisecond, DialTimeout: 500 * time.Millisecond}
+	judge := func(when string, err error, want, not error) error {
+		if !errors.Is(err, want) || errors.Is(err, not) {
+			return fmt.Errorf("%s: %w; want one that is %q and not %q", when, err, want, not)
+		}
+		return nil
+	}
 	check := func(when string, err error, want, not error) {
 		t.Helper()
-		if !errors.Is(err, want) || errors.Is(err, not) {
-			t.Errorf("%s: %v; want one that is %q and not %q", when, err, want, not)
+		if wrong := judge(when, err, want, not); wrong != nil {
+			t.Error(wrong)
 		}
 	}
 	decide := func(store limiter.Store, op limiter.Op, reqs []limiter.Request) error {
@@ -325,26 +333,47 @@ func TestALaterSlotIsAway(t *testing.T) {
 	}
 
 	// It may have been charged where there was no answer, and only there.
-	reqs := asking(subjectsOn(t, cluster, "paused"), yearly(10), yearly(10))
-	store := interrupted(t, cluster, patience, reqs, cluster.Masters[1].Pause)
-	check("hung", decide(store, limiter.Take, reqs), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
-	wantUsed(t, "while the second is hung", store, reqs[:1], 0)
-	cluster.Masters[1].Resume()
+	_, patient := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
+	wantUsed(t, "before", patient, asking(subjectsOn(t, cluster, "before"), yearly(10)), 0)
+	redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) (missing error) {
+		defer cluster.Masters[1].Resume()
+		reqs := asking(subjectsOn(t, cluster, fmt.Sprint("paused for ", timeout)), yearly(10), yearly(10))
+		options := redis.ClusterOptions{ReadTimeout: timeout, DialTimeout: timeout}
+		store, err := interrupted(t, cluster, options, reqs, cluster.Masters[1].Pause)
+		if err != nil {
+			return err
+		}
+		missing = judge("hung", decide(store, limiter.Take, reqs), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
+		if got := inUse(t, patient, reqs[:1]); missing == nil && got[0] != 0 {
+			missing = fmt.Errorf("while the second is hung %d units of the first are used", got[0])
+		}
+		return missing
+	})
 
 	// What cannot be given back may be charged, although the other cannot be.
-	stuck := func(op limiter.Op, name string, away func()) error {
-		reqs := asking(subjectsOn(t, cluster, name), yearly(10), yearly(10))
-		return decide(interrupted(t, cluster, patience, reqs, away), op, reqs)
-	}
-	check("the first hung once charged, the second gone", stuck(limiter.Take, "gone", func() {
-		cluster.Masters[0].Pause()
-		cluster.Masters[1].Kill()
-	}), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
+	killed := false
+	redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) (missing error) {
+		reqs := asking(subjectsOn(t, cluster, fmt.Sprint("gone for ", timeout)), yearly(10), yearly(10))
+		options := redis.ClusterOptions{ReadTimeout: timeout, DialTimeout: timeout}
+		store, err := interrupted(t, cluster, options, reqs, func() {
+			cluster.Masters[0].Pause()
+			cluster.Masters[1].Kill()
+			killed = true
+		})
+		if err != nil {
+			return err
+		}
+		if err = decide(store, limiter.Take, reqs); !killed {
+			return fmt.Errorf("the second was not asked: %w", err)
+		}
+		check("the first hung once charged, the second gone", err, limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
+		return nil
+	})
 	cluster.Masters[0].Resume()
 
 	// Nothing was charged anywhere: the master is known to be gone.
-	reqs = asking(subjectsOn(t, cluster, "unreached"), yearly(10), yearly(10))
-	_, late := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1, DialTimeout: 500 * time.Millisecond})
+	reqs := asking(subjectsOn(t, cluster, "unreached"), yearly(10), yearly(10))
+	_, late := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
 	check("gone", decide(late, limiter.Take, reqs), limiter.ErrUnavailable, limiter.ErrOutcomeUnknown)
 	wantUsed(t, "with the second gone", late, reqs[:1], 0)
 	check("gone, for a refund that began", decide(late, limiter.Refund, reqs), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)

@@ -18,7 +18,7 @@ const forever = time.Hour
 
 // neverLapsing is a limit of which nothing lapses while a test runs.
 func neverLapsing(count int64) limiter.Limit {
-	return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: limiter.MaxPeriod}
+	return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: redistest.LongPeriod()}
 }
 
 // openPatient opens a store whose client gives up nothing by itself.

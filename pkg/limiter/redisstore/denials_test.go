@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -30,7 +31,7 @@ func newDenialStore(tb testing.TB, client redis.UniversalClient, options ...redi
 func takeOften(tb testing.TB, store limiter.Store, subject string, times int) {
 	tb.Helper()
 	for range times {
-		key, limit := limiter.Key{Subject: subject}, limiter.Limit{Count: 1, Period: time.Hour}
+		key, limit := limiter.Key{Subject: subject}, limiter.Limit{Count: 1, Period: 366 * 24 * time.Hour}
 		if _, err := limiter.New(store).Take(context.Background(), key, limit, 1); err != nil {
 			tb.Fatal(err)
 		}
@@ -59,8 +60,8 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	for i, want := range []limiter.Denied{
-		{Key: limiter.Key{Subject: "user:42", Name: "token-bucket/1h"}, Count: 8*300 - 1},
-		{Key: limiter.Key{Subject: "user:7", Name: "token-bucket/1h"}, Count: 8*30 - 1},
+		{Key: limiter.Key{Subject: "user:42", Name: "token-bucket/366d"}, Count: 8*300 - 1},
+		{Key: limiter.Key{Subject: "user:7", Name: "token-bucket/366d"}, Count: 8*30 - 1},
 	} {
 		if row := d.Rows[i]; row.Key != want.Key || row.Count != want.Count || row.LastAt > d.Now || d.Now-row.LastAt > 600e6 {
 			t.Errorf("%+v, want %+v, at %d", row, want, d.Now)
@@ -71,13 +72,78 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 		t.Fatalf("keys: %v", keys)
 	}
 	for _, key := range keys {
-		ttl, _ := server.Do("PTTL", key).(int64)
-		if left := time.Duration(ttl) * time.Millisecond; left <= 50*time.Minute || left > 61*time.Minute {
-			t.Errorf("%s expires in %s", key, left)
+		// Until no instant of the minute is in the last hour.
+		minute, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(key), "rl!{denials:"), "}"), 10, 64)
+		if expires, _ := server.Do("PEXPIRETIME", key).(int64); err != nil || expires != (minute+61)*60_000 {
+			t.Errorf("%s expires at %d ms, want %d; %v", key, expires, (minute+61)*60_000, err)
 		}
 	}
 	if all := fmt.Sprint(server.Do("KEYS", "rl:*")); strings.Contains(all, "denials") {
 		t.Errorf("rl:* finds %s", all)
+	}
+}
+
+// What is added to a minute is in its hash: for each key how often and when last, and the sum of all with
+// whether some are lost. Beyond 1,500 keys the 1,000 stay that were denied most.
+func TestWhatAMinuteOfDenialsHolds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	now := time.UnixMilli(1_795_294_331_450)
+	store := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	key := fmt.Sprintf("rl!{denials:%d}", now.Unix()/60)
+	add := func(lost bool, others int64, rows ...limiter.Denied) {
+		t.Helper()
+		d := limiter.Denials{Rows: rows, Others: others, Lost: lost, Now: 10_000_000} // by a clock of its own
+		if err := store.AddDenials(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	denied := func(subject string, count int64, last limiter.Instant) limiter.Denied {
+		return limiter.Denied{Key: limiter.Key{Subject: subject, Name: "n"}, Count: count, LastAt: last}
+	}
+	want := func(fields map[string][2]int64) {
+		t.Helper()
+		held, err := server.Client().HGetAll(t.Context(), key).Result()
+		if err != nil || len(held) != len(fields) {
+			t.Errorf("%q, %v; want %d fields", held, err, len(fields))
+		}
+		for field, numbers := range fields {
+			var value []byte
+			for _, n := range numbers {
+				value = append(value, binary.BigEndian.AppendUint64(nil, uint64(n))[2:]...)
+			}
+			if held[field] != string(value) {
+				t.Errorf("%q holds %x, want %x: %d", field, held[field], value, numbers)
+			}
+		}
+	}
+	add(false, 0, denied("a", 3, 9_000_000), denied("b", 1, 10_000_000))
+	want(map[string][2]int64{"": {4, 0}, "a\x00n": {3, 1_795_294_330_450}, "b\x00n": {1, 1_795_294_331_450}})
+	add(true, 5, denied("a", 1, 8_000_000)) // an older one that came late
+	want(map[string][2]int64{"": {10, 1}, "a\x00n": {4, 1_795_294_330_450}, "b\x00n": {1, 1_795_294_331_450}})
+	now = now.Add(2 * time.Second)
+	add(false, 0, denied("b", 1, 10_000_000), denied("c", 1, 11_000_000)) // the last is ahead of its own clock
+	want(map[string][2]int64{"": {12, 1}, "a\x00n": {4, 1_795_294_330_450}, "b\x00n": {2, 1_795_294_333_450},
+		"c\x00n": {1, 1_795_294_333_450}})
+	server.Do("DEL", key)
+	for write := range 8 {
+		var rows []limiter.Denied
+		for i := range limiter.MaxDenialRows {
+			rows = append(rows, denied(fmt.Sprintf("%d:%d", write, i), int64(1+i%2), 10_000_000))
+		}
+		add(false, 0, rows...)
+	}
+	if held, _ := server.Do("HLEN", key).(int64); held != 1601 {
+		t.Errorf("%d fields are held of 1,600 keys", held) // each write looks at what there was before
+	}
+	add(false, 0, denied("0:1", 1, 10_000_000))
+	if held, _ := server.Do("HLEN", key).(int64); held != 1001 {
+		t.Errorf("%d fields are held after that, want 1,000 keys and the sum", held)
+	}
+	d, err := store.Denials(t.Context(), time.Minute)
+	if err != nil || len(d.Rows) != 1000 || d.Others != 600 || d.Lost ||
+		d.Rows[0].Count != 3 || d.Rows[799].Count != 2 || d.Rows[800].Count != 1 {
+		t.Errorf("%d rows, %d others, %v: %.300v", len(d.Rows), d.Others, err, d.Rows)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/hostile"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
@@ -30,6 +31,7 @@ func sent(server *redistest.Server) int64 {
 // Values that no limiter has are not fetched, whatever their type. Each is told in one line, and
 // the others come as ever. Long lists and sorted sets are read as far as is needed.
 func TestLargeForeignValuesAreNotFetched(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
 	keys := foreignAt(t, server)
 	server.Do("SETRANGE", "times:string", 100_000_000, "x")
@@ -121,6 +123,7 @@ func TestLargeForeignHashesWithoutTheirSize(t *testing.T) {
 
 // A value may grow between the scan and its deletion beyond what an answer can have. It stays.
 func TestAForeignValueThatGrewIsNotDeletedUnseen(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
 	keys := foreignAt(t, server)
 	for _, name := range []string{"a", "b", "c"} {
@@ -248,6 +251,7 @@ func TestAForeignScanOfAHostileServer(t *testing.T) {
 
 // Many values that are just not too large are held a few at a time.
 func TestManyForeignValuesAreHeldAFewAtATime(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
 	pipe := server.Client().Pipeline()
 	const limits, size = 60, 3_000_000

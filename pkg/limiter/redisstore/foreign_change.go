@@ -78,7 +78,7 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 	kept, arguments := make([][]byte, len(parts)), make([]any, 0, 5*len(parts))
 	for i := range parts {
 		kept[i] = keptPart(parts[i].Part)
-		arguments = append(arguments, unitOf[i], parts[i].Type, parts[i].Field, kept[i], expiresMS(parts[i].Part))
+		arguments = append(arguments, unitOf[i], parts[i].Type, parts[i].Field, kept[i], expiresMS(parts[i].Expires))
 	}
 	cmd, err := d.run(ctx, "deletion", d.store.scripts.toDeleteForeign(), units, storeKeys, arguments)
 	if err != nil {

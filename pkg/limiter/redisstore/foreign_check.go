@@ -46,11 +46,11 @@ func importTries(part *limiter.Part) [][]any {
 func (f *foreignKeys) try(ctx context.Context, args []any) error {
 	command, storeKey := args[0].(string), args[1].(string)
 	err := f.store.client.Do(ctx, args...).Err()
-	switch name := strings.ToUpper(command); {
+	switch {
 	case redisserver.IsErrorReply(err, "ERR unknown command"):
-		return fmt.Errorf("%w: the server has no command %s", limiter.ErrRefused, name)
+		return fmt.Errorf("%w: the server has no command %s", limiter.ErrRefused, strings.ToUpper(command))
 	case redisserver.LacksRight(err) && strings.Contains(err.Error(), "to run"):
-		return fmt.Errorf("%w: the user lacks the right to run %s (ACL SETUSER … +%s)", limiter.ErrRefused, name, command)
+		return fmt.Errorf("%w: %s", limiter.ErrRefused, redisserver.LacksCommand(command))
 	case redisserver.IsReply(err):
 		return nil
 	}

@@ -134,7 +134,7 @@ func TestForeignFamiliesWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
-	options := redis.ClusterOptions{DialTimeout: time.Second, ReadTimeout: time.Second, MaxRetries: -1, MaxRedirects: 2}
+	options := redis.ClusterOptions{MaxRetries: -1, MaxRedirects: 2}
 	keys := foreignOn(t, clusterClient(t, cluster, options))
 	whole := 0
 	lost := cluster.Masters[1]
@@ -197,28 +197,31 @@ func TestForeignFamiliesBesideAMasterThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	hung := cluster.Masters[1]
-	asked := &pipelineCount{}
-	reader := clusterClient(t, cluster, redis.ClusterOptions{ReadTimeout: 300 * time.Millisecond, MaxRetries: -1, MaxRedirects: 2})
-	reader.OnNewNode(func(node *redis.Client) {
-		if node.Options().Addr == hung.Addr {
-			node.AddHook(asked)
+	redistest.Patiently(t, 300*time.Millisecond, func(timeout time.Duration) (missing error) {
+		asked := &pipelineCount{}
+		reader := clusterClient(t, cluster, redis.ClusterOptions{ReadTimeout: timeout, MaxRetries: -1, MaxRedirects: 2})
+		reader.OnNewNode(func(node *redis.Client) {
+			if node.Options().Addr == hung.Addr {
+				node.AddHook(asked)
+			}
+		})
+		keys := foreignOn(t, reader)
+		if entries, errs := scanned(t, keys, limiter.Query{}); len(entries) != 4000 || len(errs) > 0 { // which learns the Cluster
+			return fmt.Errorf("%d limits were found, and the errors are %w", len(entries), errors.Join(errs...))
 		}
+		before := asked.count.Swap(0)
+		hung.Pause()
+		defer hung.Resume()
+		entries, errs := scanned(t, keys, limiter.Query{})
+		if n := asked.count.Load(); n > 4 || before < 10 {
+			t.Errorf("the master that hangs was asked %d times, and %d times before it did", n, before)
+		}
+		var incomplete *limiter.IncompleteError
+		if len(entries) == 0 || len(errs) != 1 || !errors.As(errs[0], &incomplete) || incomplete.Part != hung.Addr {
+			return fmt.Errorf("%d limits were found, and the errors are %w", len(entries), errors.Join(errs...))
+		}
+		return nil
 	})
-	keys := foreignOn(t, reader)
-	if entries, errs := scanned(t, keys, limiter.Query{}); len(entries) != 4000 || len(errs) > 0 { // which learns the Cluster
-		t.Fatal(len(entries), errs)
-	}
-	before := asked.count.Swap(0)
-	hung.Pause()
-	defer hung.Resume()
-	entries, errs := scanned(t, keys, limiter.Query{})
-	var incomplete *limiter.IncompleteError
-	if len(entries) == 0 || len(errs) != 1 || !errors.As(errs[0], &incomplete) || incomplete.Part != hung.Addr {
-		t.Errorf("%d limits were found, and the errors are %v", len(entries), errs)
-	}
-	if n := asked.count.Load(); n > 4 || before < 10 {
-		t.Errorf("the master that hangs was asked %d times, and %d times before it did", n, before)
-	}
 }
 
 // pipelineCount counts the pipelines that a client sends.

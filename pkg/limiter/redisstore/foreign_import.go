@@ -108,7 +108,7 @@ func (f *foreignKeys) importUnits(ctx context.Context, replace bool, units []for
 	}
 	for i, part := range parts {
 		value, isText := dumpedPart(part.Part)
-		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Part))
+		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Expires))
 	}
 	cmd, err := f.run(ctx, "import", f.store.scripts.toImportForeign(), units, storeKeys, arguments)
 	if err != nil {

@@ -127,14 +127,6 @@ func dumpedPart(part *limiter.Part) (value []byte, isText bool) {
 	return part.Dump, false
 }
 
-// expiresMS tells the scripts when a part expires.
-func expiresMS(part *limiter.Part) int64 {
-	if part.Expires.IsZero() {
-		return -1
-	}
-	return part.Expires.UnixMilli()
-}
-
 // keptPart tells the scripts which value of a part the caller has; see lua/foreign_held.lua.
 func keptPart(part *limiter.Part) []byte {
 	if part.Dump == nil {

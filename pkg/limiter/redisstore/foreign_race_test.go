@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -40,6 +41,7 @@ func countIn(t *testing.T, aside *redistest.Server, keys limiter.Keyspace, recor
 // While 64 clients count on one limit it is deleted with a backup again and again. All that was
 // counted is in what was deleted, as the backup has it or as it was told, and in what is left.
 func TestNothingIsLostWhileAForeignLimitIsDeleted(t *testing.T) {
+	tier.Full(t, "writers beside a deletion, for seconds")
 	t.Parallel()
 	for name, write := range map[string]func(p redis.Pipeliner){
 		"two strings": func(p redis.Pipeliner) {
@@ -102,6 +104,7 @@ func TestNothingIsLostWhileAForeignLimitIsDeleted(t *testing.T) {
 // While 64 clients count on a limit and others like it, it is set again and again: either all is
 // as it was read, or it is tried again, so no count is overwritten unseen.
 func TestNothingIsLostWhileAForeignLimitIsSet(t *testing.T) {
+	tier.Full(t, "writers beside a deletion, for seconds")
 	t.Parallel()
 	for name, write := range map[string]func(p redis.Pipeliner){
 		"two strings": func(p redis.Pipeliner) { p.Incr(ctx, "pair:{x}") },

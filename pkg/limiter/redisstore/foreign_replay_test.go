@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -205,6 +206,7 @@ func (r *replay) advance(d time.Duration) {
 // TestForeignReplay takes, is denied and waits as the clients of other limiters, and holds what
 // we read of the keys to what these limiters do next.
 func TestForeignReplay(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	for name, l := range replayedLimiters() {
 		t.Run(name, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -115,6 +116,7 @@ func plant(t testing.TB, client redis.UniversalClient, random *rand.Rand, n int)
 // Whatever families there are, each limit comes once. Deleting all leaves what is not a limit,
 // and importing the records brings back every value and expiry, whether it is done once or twice.
 func TestForeignFamiliesComeAndGoWhole(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	server := redistest.Start(t)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/hostile"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
@@ -36,6 +37,7 @@ func fivePerMinute(subject string) limiter.Request {
 
 // A service that hands any client to New has the same protection.
 func TestHostileServersCostAServiceABound(t *testing.T) {
+	tier.Full(t, "hostile servers")
 	sound := redistest.Start(t).Addr
 	var asking sync.WaitGroup
 	free := make(chan struct{}, 8)
@@ -151,6 +153,7 @@ func TestAPanicInAScanIsItsError(t *testing.T) {
 
 // What strangers put under keys is looked at by its beginning.
 func TestLargeValuesAreNotHeld(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
 	store, err := redisstore.New(server.Client())
 	if err != nil {
@@ -206,6 +209,7 @@ func heldBy(f func()) uint64 {
 
 // A reset with a backup reads many large logs, of which few are held at a time.
 func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
 	store, err := redisstore.New(server.Client())
 	if err != nil {

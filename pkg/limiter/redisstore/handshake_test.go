@@ -64,7 +64,7 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 					if n > 0 && err != nil && !errors.Is(err, limiter.ErrGaveUp) {
 						t.Errorf("take %d: %v", n, err)
 					}
-				case <-time.After(10 * time.Second):
+				case <-time.After(redistest.Patience):
 					t.Fatalf("take %d goes on after its deadline", n)
 				}
 				cancel()

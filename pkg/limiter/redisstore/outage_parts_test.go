@@ -207,8 +207,10 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 	if err := cluster.Failover(0); err != nil {
 		t.Fatal(err)
 	}
-	for take() != nil {
-		time.Sleep(time.Millisecond)
+	for deadline := time.Now().Add(redistest.Patience); take() != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no take finds the new master")
+		}
 	}
 	if s, _ := state(); s != limiter.BreakerClosed {
 		t.Errorf("the breaker of the old master is %s", s)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -99,6 +100,7 @@ func (c changes) await(t *testing.T, want limiter.BreakerState) {
 // what was charged is what was answered. When it goes on, the first probe closes the
 // breaker.
 func TestPoliciesWhileTheServerHangs(t *testing.T) {
+	tier.Full(t, "outages in series, and servers that hang")
 	const limit, replicas, takes = 40, 2, 60
 	for _, policy := range []limiter.FailurePolicy{limiter.FailOnError, limiter.AllowOnError, limiter.DenyOnError, limiter.LocalOnError} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -278,6 +280,7 @@ func TestFailoverWithALocalShare(t *testing.T) {
 
 // A thousand outages leave no goroutine and no memory behind.
 func TestAThousandOutagesOfAServerAndAClusterLeaveNothingBehind(t *testing.T) {
+	tier.Full(t, "outages in series, and servers that hang")
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
 	cluster := redistest.StartCluster(t)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
@@ -82,6 +83,7 @@ func (w *wire) Close() error {
 // A service that has been through a thousand outages has as many goroutines and as much
 // memory as before.
 func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
+	tier.Full(t, "outages in series, and servers that hang")
 	server := redistest.Start(t)
 	network := &line{open: map[*wire]bool{}}
 	// After as many failed dials as its pool is large, since it exists, go-redis refuses to
@@ -137,7 +139,10 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			network.become(lineWorks)
-			for take() != limiter.DecidedByStore {
+			for deadline := time.Now().Add(redistest.Patience); take() != limiter.DecidedByStore; {
+				if time.Now().After(deadline) {
+					t.Fatalf("after outage %d the store does not decide again", i)
+				}
 				ahead.Add(int64(time.Minute))      // the next try is due
 				time.Sleep(100 * time.Microsecond) // so that it has somewhere to run
 			}

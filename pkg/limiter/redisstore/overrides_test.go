@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -125,6 +126,83 @@ func TestOverridesAreKeysThatEnd(t *testing.T) {
 	stats := fmt.Sprint(server.Do("INFO", "commandstats"))
 	if server.CommandCalls("getrange") != 1 || strings.Contains(stats, "evalsha") || strings.Contains(stats, "scan") {
 		t.Errorf("a look runs %s", stats)
+	}
+}
+
+// The index ends with the last override that is left, and each override at its own end. What has ended is
+// dropped from the index by whoever changes it next.
+func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := newDenialStore(t, server.Client())
+	ctx := t.Context()
+	expires := func(key string, want time.Time) {
+		t.Helper()
+		const late = 10 * time.Second // the server counts from when it began the command
+		ms, _ := server.Do("PEXPIRETIME", key).(int64)
+		if at := time.UnixMilli(ms); at.Before(want.Add(-late)) || at.After(want.Add(late)) {
+			t.Errorf("%s expires at %s, want about %s", key, at, want)
+		}
+	}
+	set := func(lasts time.Duration) limiter.Override {
+		t.Helper()
+		o, err := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, lasts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lasts > time.Second {
+			expires("rl!{override}:"+o.ID, o.ExpiresAt)
+		}
+		return o
+	}
+	version := ""
+	want := func(left ...limiter.Override) {
+		t.Helper()
+		index, _ := server.Do("GET", "rl!{override}").(string)
+		const head = 41
+		if len(index) != head+14*len(left) || index[9:head] == version {
+			t.Fatalf("the index %q of %d has the version %q again, or another length", index, len(left), version)
+		}
+		version = index[9:head]
+		six := func(at time.Time) string {
+			return string(binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli()))[2:])
+		}
+		last := left[0].ExpiresAt
+		entries := ""
+		for _, o := range left {
+			if entries += o.ID + six(o.ExpiresAt); o.ExpiresAt.After(last) {
+				last = o.ExpiresAt
+			}
+		}
+		if index[3:9] != six(last) || index[head:] != entries {
+			t.Errorf("the index is %q, want %q until %s", index, entries, last)
+		}
+		expires("rl!{override}", last)
+	}
+	hour := set(time.Hour)
+	want(hour)
+	day := set(24 * time.Hour)
+	want(hour, day)
+	short := set(time.Millisecond)
+	eventually(t, "the end", func() bool { return server.Do("EXISTS", "rl!{override}:"+short.ID) == int64(0) })
+	minute := set(time.Minute)
+	want(hour, day, minute)
+	revoke := func(o limiter.Override) {
+		t.Helper()
+		if ended, found, err := store.RevokeOverride(ctx, o.ID); err != nil || !found || ended.ID != o.ID {
+			t.Fatalf("%+v, %v, %v", ended, found, err)
+		}
+		if server.Do("EXISTS", "rl!{override}:"+o.ID) != int64(0) {
+			t.Error("a revoked override is still there")
+		}
+	}
+	revoke(day)
+	want(hour, minute)
+	revoke(hour)
+	want(minute)
+	revoke(minute)
+	if server.Do("EXISTS", "rl!{override}") != int64(0) {
+		t.Error("an index of none is still there")
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -165,6 +164,14 @@ func keptValue(value []byte) []byte {
 	return append([]byte("#"), hex.EncodeToString(sum[:])...)
 }
 
+// expiresMS tells the scripts when a key expires: in ms since the epoch, or -1 for never.
+func expiresMS(at time.Time) int64 {
+	if at.IsZero() {
+		return -1
+	}
+	return at.UnixMilli()
+}
+
 // Import implements [limiter.Keyspace].
 func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	for i := range records {
@@ -181,11 +188,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 			arguments[0] = "1"
 		}
 		for _, i := range batch {
-			expires := "-1"
-			if !records[i].Expires.IsZero() {
-				expires = strconv.FormatInt(records[i].Expires.UnixMilli(), 10)
-			}
-			arguments = append(arguments, records[i].Value, expires)
+			arguments = append(arguments, records[i].Value, expiresMS(records[i].Expires))
 		}
 		cmd, err := s.run(ctx, true, s.scripts.toImport(), storeKeys, arguments)
 		if err != nil {

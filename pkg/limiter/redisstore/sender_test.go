@@ -16,16 +16,19 @@ import (
 )
 
 // awaitState spins until the lane has that many exchanges under way and calls
-// waiting; something else would be a hang, which go test ends.
+// waiting.
 func (l *lane) awaitState(busy, waiting int) {
-	for {
+	for deadline := time.Now().Add(redistest.Patience); ; runtime.Gosched() {
 		l.mu.Lock()
-		reached := l.busy == busy && l.waiting == waiting && l.abandoned == 0
+		nowBusy, nowWaiting, abandoned := l.busy, l.waiting, l.abandoned
 		l.mu.Unlock()
-		if reached {
+		if nowBusy == busy && nowWaiting == waiting && abandoned == 0 {
 			return
 		}
-		runtime.Gosched()
+		if time.Now().After(deadline) {
+			panic(fmt.Sprintf("%d exchanges under way, %d calls waiting and %d exchanges abandoned; want %d, %d and 0", nowBusy, nowWaiting,
+				abandoned, busy, waiting))
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
@@ -20,7 +21,7 @@ import (
 var (
 	ctx      = context.Background()
 	user     = limiter.Key{Subject: "user:42"}
-	hundred  = limiter.Limit{Count: 100, Period: time.Hour}
+	hundred  = limiter.Limit{Count: 100, Period: limiter.MaxPeriod} // nothing of it lapses meanwhile
 	everyKey = mustPattern("*")
 )
 
@@ -36,6 +37,9 @@ func mustPattern(text string) limiter.Pattern {
 func connected(t *testing.T, server *redistest.Server, options redis.Options) *limiter.Limiter {
 	t.Helper()
 	options.Addr, options.DisableIdentity = server.Addr, true
+	if options.ReadTimeout == 0 {
+		options.ReadTimeout = redistest.Patience
+	}
 	client := redis.NewClient(&options)
 	t.Cleanup(func() { client.Close() })
 	store, err := redisstore.New(client)
@@ -275,7 +279,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	server.Do("ACL", "SETUSER", "elsewhere", "reset", "on", ">pw", "~other:*", "+@all")
 	l := connected(t, server, redis.Options{Username: "elsewhere", Password: "pw"})
 	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) ||
-		!strings.Contains(err.Error(), "rl:{user:42}:token-bucket/1h") {
+		!strings.Contains(err.Error(), "rl:{user:42}:token-bucket/366d") {
 		t.Errorf("without the right to the key: %v; want an ErrRefused that names it", err)
 	}
 }
@@ -304,13 +308,13 @@ func TestMaxmemoryReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Do("CONFIG", "SET", "maxmemory", "1") // less than it needs for itself
-	before, _ := client.Get(ctx, "rl:{user:42}:token-bucket/1h").Result()
+	before, _ := client.Get(ctx, "rl:{user:42}:token-bucket/366d").Result()
 	for _, op := range []func(context.Context, limiter.Key, limiter.Limit, int64) (limiter.Decision, error){l.Take, l.Refund} {
 		if _, err := op(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "out of memory") {
 			t.Errorf("got %v, want an ErrRefused that says out of memory", err)
 		}
 	}
-	if after, _ := client.Get(ctx, "rl:{user:42}:token-bucket/1h").Result(); after != before {
+	if after, _ := client.Get(ctx, "rl:{user:42}:token-bucket/366d").Result(); after != before {
 		t.Errorf("the record changed from %x to %x", before, after)
 	}
 	if got := used(t, l, hundred); got != 7 {
@@ -339,27 +343,27 @@ func TestLaw12_OtherTypesAreNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := limiter.New(store)
-	server.Do("RPUSH", "rl:{user:42}:token-bucket/1h", "a", "b")
+	server.Do("RPUSH", "rl:{user:42}:token-bucket/366d", "a", "b")
 	for _, op := range []func(context.Context, limiter.Key, limiter.Limit, int64) (limiter.Decision, error){l.Take, l.Peek, l.Refund} {
 		_, err := op(ctx, user, hundred, 1)
 		var foreign *limiter.ForeignError
-		if !errors.As(err, &foreign) || foreign.StoreKey != "rl:{user:42}:token-bucket/1h" || !strings.Contains(foreign.Holds, "list") {
+		if !errors.As(err, &foreign) || foreign.StoreKey != "rl:{user:42}:token-bucket/366d" || !strings.Contains(foreign.Holds, "list") {
 			t.Errorf("got %v, want a ForeignError that names the key and the list", err)
 		}
 	}
 	n := 0
 	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
 		n++
-		if !errors.Is(err, limiter.ErrForeign) || entry.StoreKey != "rl:{user:42}:token-bucket/1h" {
+		if !errors.Is(err, limiter.ErrForeign) || entry.StoreKey != "rl:{user:42}:token-bucket/366d" {
 			t.Errorf("the scan finds %+v, %v", entry, err)
 		}
 	}
 	if deleted, _, err := store.Delete(ctx, limiter.Records(limiter.Key{Subject: "user:42",
-		Name: "token-bucket/1h"})...); deleted != 0 || !errors.Is(err, limiter.ErrForeign) {
+		Name: "token-bucket/366d"})...); deleted != 0 || !errors.Is(err, limiter.ErrForeign) {
 		t.Errorf("delete: %d, %v", deleted, err)
 	}
-	if n != 1 || client.LLen(ctx, "rl:{user:42}:token-bucket/1h").Val() != 2 {
-		t.Errorf("%d keys were found, and the list has %d elements", n, client.LLen(ctx, "rl:{user:42}:token-bucket/1h").Val())
+	if n != 1 || client.LLen(ctx, "rl:{user:42}:token-bucket/366d").Val() != 2 {
+		t.Errorf("%d keys were found, and the list has %d elements", n, client.LLen(ctx, "rl:{user:42}:token-bucket/366d").Val())
 	}
 }
 
@@ -425,6 +429,7 @@ func TestBytesPerKey(t *testing.T) {
 }
 
 func TestBytesPerLoggedUnit(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
 	client := server.Client()
 	// Each take at an instant of its own, as in real traffic.
@@ -454,6 +459,7 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 // A key in slices takes at most 8 bytes for each, besides what any key does, however
 // many are in use; and a decision does not look at each.
 func TestBytesAndLooksPerSlice(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()

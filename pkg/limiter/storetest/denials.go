@@ -19,6 +19,7 @@ func denials(t *testing.T, h Harness) {
 		return
 	}
 	t.Run("AddUp", func(t *testing.T) { t.Parallel(); denialsAddUp(t, h) })
+	t.Run("LastAnHour", func(t *testing.T) { t.Parallel(); denialsLastAnHour(t, h) })
 	t.Run("AreBounded", func(t *testing.T) { t.Parallel(); denialsAreBounded(t, h) })
 	t.Run("AreChecked", func(t *testing.T) { t.Parallel(); denialsAreChecked(t, h) })
 }
@@ -72,6 +73,47 @@ func denialsAddUp(t *testing.T, h Harness) {
 			}
 		}
 	})
+}
+
+// denialsLastAnHour wants a minute to be kept as long as one of its instants is within the last hour, also
+// when others are added then, and a row for an hour.
+func denialsLastAnHour(t *testing.T, h Harness) {
+	begin := epoch.Truncate(time.Minute)
+	now := begin.Add(40 * time.Second)
+	table, _ := limiter.DenialTableOf(h.New(t, func() time.Time { return now }))
+	ctx := context.Background()
+	of := func(subject string) limiter.Denials {
+		at := limiter.InstantOf(now)
+		return limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}}, Others: 1, Now: at}
+	}
+	if err := table.AddDenials(ctx, of("old")); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		after        time.Duration // the begin of the minute
+		rows, others int64
+	}{
+		{time.Hour + 40*time.Second - time.Millisecond, 1, 1},
+		{time.Hour + 40*time.Second, 0, 1},
+		{time.Hour + time.Minute - time.Millisecond, 0, 1},
+		{time.Hour + time.Minute, 0, 0},
+	} {
+		now = begin.Add(test.after)
+		before, err := table.Denials(ctx, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := int64(len(before.Rows)); rows != test.rows || before.Others != test.others {
+			t.Errorf("%s after the minute began: %+v; want %d rows and %d others", test.after, before, test.rows, test.others)
+		}
+	}
+	now = begin.Add(time.Hour + 39*time.Second)
+	if err := table.AddDenials(ctx, of("new")); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := table.Denials(ctx, time.Hour); err != nil || len(d.Rows) != 2 || d.Others != 2 {
+		t.Errorf("an hour after the minute began, others being added: %+v, %v", d, err)
+	}
 }
 
 // foundDenials are denials that a row can be found in.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ func journalIsReadBack(t *testing.T, h Harness) {
 			t.Fatal(err)
 		}
 	}
-	for _, most := range []int{-1, 0, 1, 2, 250, 251, 602, 603, 604, limiter.JournalKept, 1 << 40} {
+	for _, most := range []int{-1, 0, 1, 2, 250, 251, 602, 603, 604, limiter.JournalKept, math.MaxInt} {
 		want := written[len(written)-max(0, min(most, len(written))):]
 		if texts := readJournal(t, j, most); fmt.Sprint(texts) != fmt.Sprint(want) {
 			t.Errorf("the latest %d are %.200q, want %.200q", most, texts, want)
@@ -74,7 +75,7 @@ func journalIsBounded(t *testing.T, h Harness) {
 			t.Fatal(err)
 		}
 	}
-	texts := readJournal(t, j, 1<<40)
+	texts := readJournal(t, j, math.MaxInt)
 	if len(texts) != limiter.JournalKept || texts[0] != fmt.Sprint(more) || texts[len(texts)-1] != fmt.Sprint(limiter.JournalKept+more-1) {
 		t.Errorf("%d are kept, from %.100q on", len(texts), texts)
 	}

@@ -31,7 +31,8 @@ type Harness struct {
 	// DropsEnded: what has ended by itself is gone from Dump, too, with nobody asking for it.
 	DropsEnded bool
 	// Sequences is how many random sequences are held against the reference,
-	// for each kind of limit: many for a store with an implementation of its own.
+	// for each kind of limit: many for a store with an implementation of its own. With -short it
+	// is a twentieth of them.
 	Sequences int
 }
 

@@ -260,7 +260,15 @@ func TestWhatComesTooLate(t *testing.T) {
 	a.Observe(Observation{0, 1_000_000, 1, true, true, nil})
 	a.Observe(Observation{0, 999_999, 1, true, true, nil}) // by its instant in the window before
 	a.Observe(Observation{0, 1_000_001, 1, false, false, nil})
-	if f := a.Finding(); f.OutOfOrder != 1 || f.UnderAdmitted != 0 || f.WorstUnits != 2 {
+	if f := a.Finding(); f.OutOfOrder != 1 || f.UnderAdmitted != 0 || f.WorstUnits != 2 || f.Told != 0 {
+		t.Errorf("%+v", f)
+	}
+	// What answers tell of the key is not judged any more, and of others it is.
+	a.SetLimit(1, limiter.Limit{Algorithm: limiter.FixedWindow, Count: 2, Period: time.Second, Burst: 2})
+	for key := range uint32(2) {
+		a.Observe(Observation{key, 1_000_002, 1, false, false, &Figures{Used: 77}})
+	}
+	if f := a.Finding(); f.Told != 1 || f.Lied != 1 || f.Lies[Used].Key != 1 {
 		t.Errorf("%+v", f)
 	}
 }

@@ -71,6 +71,49 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 	}
 }
 
+// A sum of costs that no request may have is no mistake of those who asked.
+func TestTheSumOfCostsIsBounded(t *testing.T) {
+	shadow := tenants("shadow", limiter.FailOnError, 5)
+	shadow.Limits[0].Shadow = true
+	e := New(memorystore.New(), &Settings{Policies: []*policy.Policy{shadow}}, Options{Timeout: time.Minute})
+	defer e.Close()
+	for _, op := range []limiter.Op{limiter.Take, limiter.Refund} {
+		for _, costs := range [][2]int64{{limiter.MaxCount - 1, 1}, {limiter.MaxCount, 1}, {limiter.MaxCount, limiter.MaxCount}} {
+			answers := make([]decision.Answer, 2)
+			asks := []Ask{askFor(op, "shadow", "x", costs[0]), askFor(op, "shadow", "x", costs[1])}
+			if err := e.DecideAll(t.Context(), asks, answers); err != nil {
+				t.Errorf("%s of %d: %v", op, costs, err)
+				continue
+			}
+			for i := range answers {
+				if cost := answers[i].Requests[0].Cost; cost != limiter.MaxCount {
+					t.Errorf("%s of %d: answer %d is for %d units", op, costs, i, cost)
+				}
+			}
+		}
+	}
+}
+
+// Of several local policies the one with the least share decides for all.
+func TestTheLeastLocalShareCountsForAll(t *testing.T) {
+	few, many := tenants("few", limiter.LocalOnError, 10), tenants("many", limiter.LocalOnError, 10)
+	few.LocalShare, many.LocalShare = limiter.WholeShare/5, limiter.WholeShare/2
+	e := New(lost{memorystore.New()}, &Settings{Policies: []*policy.Policy{few, many}}, Options{Timeout: time.Minute})
+	defer e.Close()
+	for _, names := range [][2]string{{"few", "many"}, {"many", "few"}} {
+		answers := make([]decision.Answer, 2)
+		asks := []Ask{askFor(limiter.Peek, names[0], "x", 1), askFor(limiter.Peek, names[1], "x", 1)}
+		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
+			t.Fatal(err)
+		}
+		for i := range answers {
+			if d := answers[i].Decisions[0]; d.Remaining != 2 {
+				t.Errorf("%v: %d remain of %s, not 2", names, d.Remaining, names[i])
+			}
+		}
+	}
+}
+
 // lost is a store that is away.
 type lost struct{ *memorystore.Store }
 

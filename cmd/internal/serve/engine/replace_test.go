@@ -130,7 +130,8 @@ func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
 // settings, and what comes after the last replacement is decided by it.
 func TestReplacingWhileDecidingKeepsToTheLimits(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	e := newEngine(t, memorystore.New(), loginFile, Options{})
+	now := time.Now() // and stays it, so that no window ends
+	e := newEngine(t, memorystore.New(memorystore.WithClock(func() time.Time { return now })), loginFile, Options{})
 	var texts []*Settings
 	for limit := range 20 {
 		texts = append(texts, settingsOf(t, fmt.Sprintf(`

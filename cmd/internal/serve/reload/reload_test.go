@@ -102,9 +102,12 @@ func TestAChangedFileIsPutInForce(t *testing.T) {
 	r.wants("written", "2")
 	r.rename(withLimit(3))
 	r.wants("renamed", "2", "3")
+	loaded := r.now
+	r.now = r.now.Add(time.Hour)
 	r.write(withLimit(3) + "# a comment\n")
 	r.wants("a comment", "2", "3")
-	if got := r.State(); got.Policies != 1 || got.StaleSince != nil || got.Hash == "" || got.Files[0] != r.path {
+	if got := r.State(); got.Policies != 1 || got.StaleSince != nil || got.Hash == "" || got.Files[0] != r.path ||
+		!got.LoadedAt.Equal(loaded) {
 		t.Errorf("the state is %+v", got)
 	}
 	for _, want := range []string{`msg="a limit is loosened" policy=login limit=ip old=token-bucket:1/1m new=token-bucket:2/1m`,
@@ -131,6 +134,12 @@ func TestABrokenFileKeepsTheOneBefore(t *testing.T) {
 	}
 	if n := strings.Count(r.log.String(), "stays in force"); n != 1 || fmt.Sprint(r.told) != "[false]" {
 		t.Errorf("it was told %d times in the log, and %v to metrics:\n%s", n, r.told, &r.log)
+	}
+	r.write("policies: [")
+	r.wants("broken in another way")
+	if later := r.State(); later.StaleSince == nil || !later.StaleSince.Equal(since) || later.Error == state.Error ||
+		!later.LoadedAt.Equal(state.LoadedAt) || later.Hash != state.Hash || fmt.Sprint(r.told) != "[false false]" {
+		t.Errorf("with another mistake the state is %+v, and metrics are told %v", later, r.told)
 	}
 	if text := r.log.String() + state.Error; strings.Contains(text, "hunter2") {
 		t.Errorf("a password is in %s", text)

@@ -100,9 +100,9 @@ func (r *Reader) keys(most int, rules *int) (k Keys, err error) {
 func (r *Reader) limit() (l limiter.Limit, err error) {
 	var n [6]int64
 	for i := range n {
-		value, err := r.number(math.MaxInt64 / int(time.Microsecond))
-		if err != nil {
-			return l, err
+		value, err := binary.ReadUvarint(r.in)
+		if err != nil || value > math.MaxInt64/uint64(time.Microsecond) {
+			return l, errDamaged
 		}
 		n[i] = int64(value)
 	}

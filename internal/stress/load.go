@@ -1,0 +1,30 @@
+//go:build linux
+
+package main
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/limitctl/limitctl/internal/goroutines"
+)
+
+// busyLoops keeps n threads busy until stop is called. Threads end with their process, however
+// it ends.
+func busyLoops(n int) (stop func()) {
+	before := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(before + n)
+	var over atomic.Bool
+	var loops goroutines.Group
+	for range n {
+		loops.Go(func() {
+			for !over.Load() {
+			}
+		})
+	}
+	return func() {
+		over.Store(true)
+		loops.Wait()
+		runtime.GOMAXPROCS(before)
+	}
+}

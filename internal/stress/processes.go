@@ -1,0 +1,96 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// adopt makes this process the parent of what its children leave behind, and lets it end with
+// its own parent.
+func adopt() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
+}
+
+// A process is one that runs below this one.
+type process struct {
+	id   int
+	name string
+}
+
+// below returns the processes below this one. Those that have ended are taken note of, so
+// nobody else may wait for a child.
+func below() (all []process, err error) {
+	for {
+		id, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if err == nil && id == 0 || err == unix.ECHILD {
+			break
+		}
+		if err != nil && err != unix.EINTR {
+			return nil, err
+		}
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	children := map[int][]process{}
+	for _, entry := range entries {
+		id, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		// "ID (NAME) STATE PARENT …", and a name can have anything in it.
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+		_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Z" {
+			words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id))
+			parent, _ := strconv.Atoi(fields[1])
+			children[parent] = append(children[parent], process{id, strings.TrimSpace(strings.ReplaceAll(string(words), "\x00", " "))})
+		}
+	}
+	all = children[os.Getpid()]
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i].id]...)
+	}
+	return all, nil
+}
+
+// leftBehind returns what still runs below this process after some seconds, and ends it.
+func leftBehind() (left []process, err error) {
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		left, err = below()
+		if err != nil || len(left) == 0 {
+			return nil, err
+		}
+		if time.Now().After(deadline) {
+			return left, endAll()
+		}
+	}
+}
+
+// endAll ends all processes below this one.
+func endAll() error {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		left, err := below()
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d does not end: %s", left[0].id, left[0].name)
+		}
+		for _, p := range left {
+			unix.Kill(p.id, unix.SIGKILL) // one that has ended since is not there any more, as wanted
+		}
+	}
+}

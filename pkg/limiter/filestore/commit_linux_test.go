@@ -1,0 +1,81 @@
+package filestore_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// full lets the log of changes of a file grow no more, as on a disk that fails, until the function it
+// returns is called. What has not been written by then is written by COMMIT, which fails.
+func full(t *testing.T, path string) (release func()) {
+	t.Helper()
+	info, err := os.Stat(path + "-wal")
+	if err != nil || info.Size() == 0 {
+		t.Fatal("there is no log of changes: ", err)
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ) // so that writing fails instead
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(info.Size()), Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+			t.Fatal(err)
+		}
+		signal.Reset(syscall.SIGXFSZ)
+	}
+}
+
+// Whether a COMMIT that fails has written anything is not known, so nobody is told that nothing was
+// charged, and nothing is done again.
+func TestACommitThatFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	store := open(t, path)
+	key := limiter.Key{Subject: "u", Name: "n"}
+	if err := take(store, key, hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	unknown := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, limiter.ErrOutcomeUnknown) || errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v; want an ErrOutcomeUnknown that names the file", what, err)
+		}
+	}
+	func() {
+		defer full(t, path)()
+		unknown("a take alone", take(store, key, hour, 1))
+		_, err := store.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideBlock}, time.Hour)
+		unknown("an override", err)
+		unknown("denials", store.AddDenials(context.Background(), limiter.Denials{Others: 1}))
+		const callers = 20
+		var done atomic.Int64
+		together(t, path, callers, func(i int) {
+			if i%2 == 0 {
+				unknown("a take beside others", take(store, key, hour, 1))
+				return
+			}
+			unknown("a job beside others", store.Write(context.Background(), func() error { done.Add(1); return nil }))
+		}, store.Waiting)
+		if n := done.Load(); n != callers/2 {
+			t.Errorf("%d jobs were done %d times", callers/2, n)
+		}
+	}()
+	if d, err := limiter.New(store).Take(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
+		t.Errorf("once it can be written: %+v, %v; want 2 used", d, err)
+	}
+}

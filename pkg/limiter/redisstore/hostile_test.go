@@ -1,0 +1,212 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/hostile"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// operation is something that a store can be asked for.
+type operation func(ctx context.Context, store *redisstore.Store) error
+
+// deciding is an operation that decides on requests.
+func deciding(op limiter.Op, reqs ...limiter.Request) operation {
+	return func(ctx context.Context, store *redisstore.Store) error {
+		return store.Decide(ctx, op, reqs, make([]limiter.Decision, len(reqs)))
+	}
+}
+
+// scanning is an operation that scans. What concerns one key does not end it.
+func scanning(q limiter.Query, of func(store *redisstore.Store) limiter.Keyspace) operation {
+	return func(ctx context.Context, store *redisstore.Store) error {
+		for _, err := range of(store).Scan(ctx, q) {
+			var unsure *foreign.UnsureError
+			if err != nil && !errors.Is(err, limiter.ErrForeign) && !errors.As(err, &unsure) {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// operations are those that read answers, by their names. Those of fills make what the others find.
+func operations(t *testing.T) (all map[string]operation, fills []string) {
+	one, log, other, known := fivePerMinute("a"), fivePerMinute("a"), fivePerMinute("b"), fivePerMinute("a")
+	log.Limit = limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1000, Period: time.Hour}
+	known.Token = "t"
+	named := limiter.Key{Subject: "a", Name: "n"}
+	override := limiter.Override{Subjects: exactly(t, "c"), Effect: limiter.OverrideBlock, Reason: "r"}
+	own := func(store *redisstore.Store) limiter.Keyspace { return store }
+	others := func(store *redisstore.Store) limiter.Keyspace { return store.Foreign(testLayouts()) }
+	return map[string]operation{
+		"take": deciding(limiter.Take, one), "take two": deciding(limiter.Take, one, log), "take elsewhere": deciding(limiter.Take, one, other),
+		"peek": deciding(limiter.Peek, log), "refund": deciding(limiter.Refund, one), "take with a token": deciding(limiter.Take, known),
+		"scan":         scanning(limiter.Query{Subjects: everyKey}, own),
+		"scan records": scanning(limiter.Query{Subjects: everyKey, Records: true, Bytes: true}, own),
+		"scan one":     scanning(limiter.Query{Subjects: exactly(t, "a"), Records: true}, own),
+		"scan others":  scanning(limiter.Query{Records: true}, others),
+		"delete": func(ctx context.Context, store *redisstore.Store) error {
+			_, _, err := store.Delete(ctx, limiter.Record{Key: named})
+			return err
+		},
+		"adjust": func(ctx context.Context, store *redisstore.Store) error {
+			_, err := store.Adjust(ctx, limiter.Adjustment{Key: named, Limit: one.Limit, Used: 1})
+			return err
+		},
+		"import": func(ctx context.Context, store *redisstore.Store) error {
+			var state limiter.State
+			limit, err := one.Limit.Normalize()
+			if err != nil {
+				return err
+			}
+			state.Charge(limit, 1, limiter.InstantOf(time.Now()))
+			_, err = store.Import(ctx, true, limiter.Record{Key: named, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
+			return err
+		},
+		"id": func(ctx context.Context, store *redisstore.Store) error { _, err := store.StoreID(ctx); return err },
+		"new id": func(ctx context.Context, store *redisstore.Store) error {
+			_, err := store.EnsureStoreID(ctx)
+			return err
+		},
+		"append": func(ctx context.Context, store *redisstore.Store) error { return store.AppendJournal(ctx, "text") },
+		"journal": func(ctx context.Context, store *redisstore.Store) error {
+			_, _, err := store.ReadJournal(ctx, 10)
+			return err
+		},
+		"version": func(ctx context.Context, store *redisstore.Store) error {
+			_, err := store.OverrideVersion(ctx)
+			return err
+		},
+		"overrides": func(ctx context.Context, store *redisstore.Store) error {
+			_, _, err := store.Overrides(ctx)
+			return err
+		},
+		"set": func(ctx context.Context, store *redisstore.Store) error {
+			_, err := store.SetOverride(ctx, override, time.Hour)
+			return err
+		},
+		"revoke": func(ctx context.Context, store *redisstore.Store) error {
+			_, _, err := store.RevokeOverride(ctx, "3f9a1c00")
+			return err
+		},
+		"add denials": func(ctx context.Context, store *redisstore.Store) error {
+			return store.AddDenials(ctx, limiter.Denials{Others: 1})
+		},
+		"denials": func(ctx context.Context, store *redisstore.Store) error {
+			_, err := store.Denials(ctx, time.Minute)
+			return err
+		},
+	}, []string{"take two", "take elsewhere", "take with a token", "set", "append", "add denials", "new id"}
+}
+
+// stagesOf groups commands by what a server is hostile to at once. Which of the commands for scripts
+// comes depends on what the server knows already. The greeting is that of every operation.
+func stagesOf(commands []string) map[string][]string {
+	stages := map[string][]string{}
+	for _, command := range commands {
+		switch {
+		case command == "HELLO" || command == "CLIENT":
+		case strings.HasPrefix(command, "EVAL"):
+			stages["scripts"] = []string{"EVAL", "EVAL_RO", "EVALSHA", "EVALSHA_RO"}
+		default:
+			stages[command] = []string{command}
+		}
+	}
+	return stages
+}
+
+// What RESP allows comes through to who asked, as the answer to any of its questions: it is taken for an
+// answer or refused, in its time and in bounds of memory. What RESP does not allow never comes that far.
+func TestEveryOperationBearsAnyAnswer(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
+	sound := redistest.Start(t)
+	sound.Do("SET", "pair:fine", 5)
+	own, err := redisstore.New(sound.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, fills := operations(t)
+	for _, name := range fills {
+		if err := all[name](t.Context(), own); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	var behaviours []hostile.Behaviour
+	for _, b := range hostile.Behaviours() {
+		if b.Sound {
+			behaviours = append(behaviours, b)
+		}
+	}
+	for name, ask := range all {
+		server := hostile.Start(t, sound.Addr, hostile.Behaviour{}, "NOTHING")
+		if err := asked(t, server, ask); err != nil {
+			t.Errorf("%s: with sound answers it ends with %v", name, err)
+		}
+		for stage, to := range stagesOf(server.Passed()) {
+			for _, b := range behaviours {
+				if isLarge(b) && slices.Contains(numbers, stage) {
+					continue
+				}
+				server := hostile.Start(t, sound.Addr, b, to...)
+				var err error
+				var held uint64
+				if askHere := func() { err = asked(t, server, ask) }; isLarge(b) {
+					held = hostile.MostHeld(askHere)
+				} else {
+					askHere()
+				}
+				var bug *panics.Error
+				switch {
+				case server.Met() == 0:
+					t.Errorf("%s, %s, %s: it never came to that: %v", name, stage, b.Name, err)
+				case errors.As(err, &bug),
+					err != nil && !errors.Is(err, limiter.ErrRefused) && !limiter.IsAway(err) && !errors.Is(err, limiter.ErrForeign):
+					t.Errorf("%s, %s, %s: it ends with %v", name, stage, b.Name, err)
+				case err != nil && len(err.Error()) > 2000:
+					t.Errorf("%s, %s, %s: it says %.100q… in %d bytes", name, stage, b.Name, err, len(err.Error()))
+				case held > 64<<20:
+					t.Errorf("%s, %s, %s: it held %d MB", name, stage, b.Name, held>>20)
+				}
+			}
+		}
+	}
+}
+
+// numbers are commands whose answer is a number, or two, of which a client reads no more. The client makes an
+// error of any other answer, with the whole answer in it.
+var numbers = []string{"DBSIZE", "PTTL", "PEXPIRETIME", "MEMORY", "TIME", "XADD"}
+
+// isLarge reports whether an answer is as large as one may be.
+func isLarge(b hostile.Behaviour) bool { return strings.HasSuffix(b.Name, "of as much as goes") }
+
+// asked asks a server.
+func asked(t *testing.T, server *hostile.Server, ask operation) error {
+	t.Helper()
+	defer server.Stop()
+	const inTime = time.Minute // that of an answer that comes, which all are
+	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DisableIdentity: true,
+		ReadTimeout: inTime, DialTimeout: inTime, PoolTimeout: inTime}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*inTime)
+	defer cancel()
+	if err = ask(ctx, store); ctx.Err() != nil {
+		t.Errorf("it goes on after %s: %v", 2*inTime, err)
+	}
+	return err
+}
