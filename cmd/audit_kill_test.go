@@ -17,6 +17,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
@@ -76,6 +77,7 @@ func heldBy(t *testing.T, client *redis.Client) map[string]string {
 // another machine sees in the store's audit that it has begun, and which backup it has. By
 // "undo" all of it comes back.
 func TestAKilledResetIsInTheAuditAndComesBack(t *testing.T) {
+	tier.Full(t, "outages in series, and servers that hang")
 	const all = 100_000
 	server := redistest.Start(t)
 	manyKeys(t, server, all)

@@ -111,6 +111,7 @@ func TestASecondInterruptEndsALoadTest(t *testing.T) {
 }
 
 func TestALoadTestWhoseServerDies(t *testing.T) {
+	tier.Full(t, "outages in series, and servers that hang")
 	server := redistest.Start(t)
 	onLoad(t, server, server.Kill)
 	w := newWorld(t)

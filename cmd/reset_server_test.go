@@ -22,6 +22,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -59,6 +60,7 @@ func usedIn(t *testing.T, path string) (used map[limiter.Key]int64, amendments i
 // Of keys that a service goes on using, each unit that was ever taken is in the
 // backups or still in the store: what a backup has is what was deleted.
 func TestResetBesideAService(t *testing.T) {
+	tier.Full(t, "writers beside a deletion, for seconds")
 	server := redistest.Start(t)
 	store, err := redisstore.New(server.Client())
 	if err != nil {
@@ -203,6 +205,7 @@ func newGate(t *testing.T, server string, isTime func() bool) *gate {
 // A reset that is killed or interrupted in the middle has all that it deleted in its
 // backup, from which it comes back with the expiry it had.
 func TestResetStoppedInTheMiddle(t *testing.T) {
+	tier.Full(t, "outages in series, and servers that hang")
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {
 			const all = 3000
@@ -369,6 +372,7 @@ func TestASecondInterruptEndsIt(t *testing.T) {
 // A restore that loses its server in the middle of a batch counts what came back until
 // then.
 func TestRestoreStoppedInTheMiddle(t *testing.T) {
+	tier.Full(t, "outages in series, and servers that hang")
 	const all = 450 // a batch of three calls
 	server := redistest.Start(t)
 	client := server.Client()

@@ -98,7 +98,7 @@ func TestScripts(t *testing.T) {
 			pool := &pool{topology: topology}
 			t.Cleanup(pool.close)
 			testscript.Run(t, testscript.Params{
-				Dir: "testdata",
+				Files: scriptsOn(t, topology),
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
 					env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
@@ -127,6 +127,27 @@ func TestScripts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// scriptsOn returns the scripts that run on a topology. The quick tier has each of them once: on the file
+// those only that stop elsewhere.
+func scriptsOn(t *testing.T, topology topology) (files []string) {
+	t.Helper()
+	all, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(all) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	if topology.name != "file" || !testing.Short() {
+		return all
+	}
+	for _, file := range all {
+		if content, err := os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		} else if strings.Contains(string(content), "[!file] stop") {
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

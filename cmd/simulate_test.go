@@ -86,6 +86,7 @@ func TestAnErrorInASimulationLeavesNothingInTheStore(t *testing.T) {
 // A store that does not agree, here because somebody empties it, is exit code 1, and it
 // is said where.
 func TestASimulationSaysWhereTheStoreDisagrees(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	server := redistest.Start(t)
 	w := newWorld(t)
 	client := server.Client()

@@ -70,6 +70,8 @@ func TestRedisRate(t *testing.T) {
 			}
 			r.step(int(c.between(1, int64(r.limit.Burst))))
 		}
+		r.limit = redis_rate.Limit{Rate: int(c.between(1, 10)), Period: slow, Burst: int(c.between(1, 30))}
+		c.say(limiter.Limit{Count: int64(r.limit.Rate), Period: r.limit.Period, Burst: int64(r.limit.Burst)})
 		c.recognise("redis_rate", r.take)
 		r.giveBack()
 	})
@@ -109,12 +111,10 @@ func (r *redisRate) take(ctx context.Context) (bool, error) {
 	return err == nil && result.Allowed > 0, err
 }
 
-// giveBack sets what remains, and resets. A unit must take longer to come back than all of it.
+// giveBack sets what remains, and resets. The limit must be slow.
 func (r *redisRate) giveBack() {
 	r.t.Helper()
 	r.reset(r.take)
-	r.limit = redis_rate.Limit{Rate: int(r.between(1, 10)), Period: 1000 * time.Hour, Burst: int(r.between(1, 30))}
-	r.say(limiter.Limit{Count: int64(r.limit.Rate), Period: r.limit.Period, Burst: int64(r.limit.Burst)})
 	if n := admits(r.t.Context(), r.t, r.take); n != int64(r.limit.Burst) {
 		r.t.Errorf("after a reset %d of %d are admitted", n, r.limit.Burst)
 	}

@@ -68,6 +68,7 @@ func TestThrottled(t *testing.T) {
 			}
 			th.step(int(c.between(1, int64(th.maxBurst+1))))
 		}
+		th.limitTo(int(c.between(1, 10)), slow, int(c.between(1, 30)))
 		c.recognise("throttled", th.take)
 		th.giveBack()
 	})
@@ -101,11 +102,10 @@ func (c *throttledCaller) take(ctx context.Context) (bool, error) {
 	return !limited, err
 }
 
-// giveBack sets what remains, and resets. A unit must take longer to come back than all of it.
+// giveBack sets what remains, and resets. The limit must be slow.
 func (c *throttledCaller) giveBack() {
 	c.t.Helper()
 	c.reset(c.take)
-	c.limitTo(int(c.between(1, 10)), 1000*time.Hour, int(c.between(1, 30)))
 	if n := admits(c.t.Context(), c.t, c.take); n != int64(c.maxBurst+1) {
 		c.t.Errorf("after a reset %d of %d are admitted", n, c.maxBurst+1)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/internal/hostile"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 const (
@@ -99,6 +100,7 @@ func endsOf(b hostile.Behaviour, protocol int) (want string, known bool) {
 // Whatever a server answers, a guarded client ends in its time, with an error that says what is wrong, and
 // makes room for no more than one answer may cost.
 func TestHostileAnswersCostABound(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	sound := redistest.Start(t).Addr
 	met := map[string]bool{}
 	for _, b := range hostile.Behaviours() {

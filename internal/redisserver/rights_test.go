@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
@@ -64,6 +65,7 @@ func forShells(words []string) string {
 // With the documented rights each role can do what it is for and is refused
 // nothing on the way; without any one of them it is.
 func TestDocumentedRightsSuffice(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	server := redistest.Start(t)
 	roles := redisserver.Roles()
@@ -83,6 +85,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 }
 
 func TestDocumentedRightsSufficeInACluster(t *testing.T) {
+	tier.Full(t, "a Cluster or Sentinels")
 	t.Parallel()
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	server.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // What was added was seen, and nothing else, whatever part of the table it falls in.
@@ -31,6 +33,7 @@ func TestSeenKeysAreAMap(t *testing.T) {
 
 // So many that each part has several chunks, in many slabs.
 func TestSeenKeysOfAFullTable(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	seen := newSeenKeys(seenPartBits, maphash.MakeSeed())
 	const keys = 3_000_000 // twice as many parts, and some more
 	for i := range keys {

@@ -12,11 +12,13 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // A server that shrinks its table during a scan gives keys twice, and the scan gives
 // them once, and all that stay.
 func TestScanWhileTheTableShrinks(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t, "--enable-debug-command", "yes") // which tells the size of its table

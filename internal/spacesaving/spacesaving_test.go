@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // Beside exact counts: each counter is within its bounds, what came often has one, and
@@ -62,6 +64,7 @@ func same(n int) int { return n }
 
 // Ten million different names, and some that come one time in a thousand each.
 func TestTenMillionNamesTakeNoMoreMemoryThanTheCounters(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	const size, names = 1024, 10_000_000
 	var sketch *Sketch[string]
 	memory := func() int64 {

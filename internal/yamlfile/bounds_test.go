@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 )
 
@@ -36,6 +37,7 @@ const maxAllocated = 1 << 30
 
 // What takes the parser long, a megabyte of it, is refused where it becomes too much.
 func TestBombs(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	const size = 1_000_000
 	repeated := func(text string) string { return strings.Repeat(text, size/len(text)) }
 	counted := func(format string) string {
@@ -101,6 +103,7 @@ func TestBombs(t *testing.T) {
 
 // What is just within the bounds is read, and takes no more than it may.
 func TestWithinTheBounds(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	lines := func(n int, format string) string {
 		var b strings.Builder
 		for i := range n {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
@@ -250,6 +251,7 @@ func TestAShadowThatFails(t *testing.T) {
 // Whoever invents keys while the store is away fills no memory, gains nothing, and takes
 // nothing from the keys that the shadow holds.
 func TestInventedKeysFillNoShadow(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	for name, shadow := range map[string]func(o *outage) limiter.Store{
 		"map":         func(*outage) limiter.Store { return nil },
 		"memorystore": func(o *outage) limiter.Store { return memorystore.New(memorystore.WithClock(o.clock)) },
@@ -303,6 +305,7 @@ func TestInventedKeysFillNoShadow(t *testing.T) {
 
 // Invented keys of a limit that fades soon free nothing of one that lasts.
 func TestACrowdHasOneLimit(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	o := newOutage()
 	o.err = errUnknown
 	store := o.locally(limiter.WholeShare)

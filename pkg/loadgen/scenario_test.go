@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
@@ -130,6 +131,7 @@ func TestConcurrentWorkersAreAudited(t *testing.T) {
 
 // What is audited does not pile up: a run of minutes holds no more than one of seconds.
 func TestARunHoldsNoRequests(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -184,6 +185,7 @@ func simulate(t testing.TB, log *trace.Trace, c Candidate, options SimulateOptio
 // What a simulation allows is what a reckoning from the definitions allows, request by
 // request, whatever the form of the log.
 func TestSimulationEqualsTheReckoning(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	log := logOf(3000)
 	for name, text := range variants(t, log) {
 		for _, costs := range []bool{false, true} {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
@@ -421,6 +422,7 @@ func (*unsureError) Is(target error) bool { return target == limiter.ErrOutcomeU
 // and the next is decided long before. The audit puts them in order, also where many are
 // decided at one instant.
 func TestAnswersOutOfOrder(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	for _, test := range []struct {
 		name      string
 		mostThere time.Duration

@@ -259,6 +259,7 @@ var errEnd = errors.New("the end")
 
 // A line of any length is passed over in bounded memory.
 func TestARecordingWithALongLine(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	p := newPlayer(&Options{Play: &endless{left: 3 * longestLine}, Now: time.Now})
 	msg := p.next(t.Context())
 	answer, is := msg.(fetched)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // allocated returns how many bytes something allocates.
@@ -20,6 +22,7 @@ func allocated(do func()) uint64 {
 
 // A few bytes of JSON that stand for much are refused before they are much.
 func TestBombs(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	list := func(element string, size int) string {
 		return "[" + strings.Repeat(element+",", size/(len(element)+1)) + element + "]"
 	}

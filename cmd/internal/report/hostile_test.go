@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // strangers returns documents that hold what strangers write wherever there is text. They
@@ -61,6 +62,7 @@ func obeyed(text string) string {
 }
 
 func TestReportsOfStrangersAreText(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	styles := regexp.MustCompile("\x1b\\[([0127]|3[123])m")
 	for _, d := range strangers(t) {
 		answers := []output.Answer{d}
@@ -117,6 +119,7 @@ func TestPagesOfStrangersInABrowser(t *testing.T) {
 }
 
 func TestReportsThatAreAttacks(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	for _, fields := range []string{`"requests":1e308`, `"requests":-1`, `"rate":1e308`, `"rate":NaN`, `"rate":-1`,
 		`"requests":9223372036854775808`, `"latency_us":{"p50":-1}`,
 		`"audit":{"key_sums":{"keys":1,"sum":1e308,"sum_of_squares":1e308}}`, `"audit":{"worst_window_ratio":1e300}`,

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 )
@@ -56,6 +57,7 @@ func filled(t *testing.T, path string, keys int) (store *filestore.Store, advanc
 
 // Expired rows go although no key is new, and the file shrinks while it is used.
 func TestSpaceIsGivenBack(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "limits.db")
 	store, advance := filled(t, path, 20_000)

@@ -222,6 +222,7 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 
 // Whatever a server answers to what a scan asks, the scan ends, in time and within its bounds.
 func TestAForeignScanOfAHostileServer(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	t.Parallel()
 	sound := redistest.Start(t)
 	sound.Do("SET", "pair:a", 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
@@ -17,6 +18,7 @@ import (
 // A server that stalls while keys of other limiters are changed leaves the outcome unknown, and
 // nothing is sent twice. One that is away changes nothing, and says so.
 func TestForeignChangesWhileTheServerStalls(t *testing.T) {
+	tier.Full(t, "outages in series, and servers that hang")
 	t.Parallel()
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, ReadTimeout: redistest.Patience,

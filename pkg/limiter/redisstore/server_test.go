@@ -105,6 +105,7 @@ func TestADecisionIsOneCommand(t *testing.T) {
 // Law 9: a client that retries by default, a server that stops in the middle of
 // a take: one charge at most, and the caller knows that it does not know.
 func TestLaw09_NeverChargedTwice(t *testing.T) {
+	tier.Full(t, "outages in series, and servers that hang")
 	t.Parallel()
 	for name, stop := range map[string]func(*redistest.Server){
 		"paused": func(s *redistest.Server) {},

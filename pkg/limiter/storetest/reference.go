@@ -20,7 +20,7 @@ func matchesTheReference(t *testing.T, h Harness, kind limiter.Kind) {
 	store := h.New(t, func() time.Time { return now })
 	sequences := h.Sequences
 	if testing.Short() {
-		sequences = max(1, sequences/20)
+		sequences = max(1, sequences/100)
 	}
 	for n := range sequences {
 		r := rand.New(rand.NewPCG(uint64(n), uint64(kind)))

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -230,6 +231,7 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 
 // The exposition is what Prometheus expects, by its own tool.
 func TestTheExpositionIsValid(t *testing.T) {
+	tier.Full(t, "Prometheus")
 	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &limiter.Breaker{}})
 	decide(t, e, ask(limiter.Take, "192.0.2.1", "a@example.com"))
 	m.Door("http", http.NotFoundHandler())

@@ -17,6 +17,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -37,6 +38,7 @@ func redisStore(t *testing.T, server *redistest.Server, options ...redisstore.Op
 
 // Keys are counted by limit: exactly if the sample has all of them, else estimated.
 func TestKeysAreSampled(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	for name, store := range map[string]limiter.Keyspace{"memory": memorystore.New(), "redis": redisStore(t, redistest.Start(t))} {
 		t.Run(name, func(t *testing.T) {
 			e, m := observed(t, store, &engine.Settings{Policies: []*policy.Policy{login()}})
