@@ -15,8 +15,9 @@ RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./intern
 
 # What `make test` runs: the quick tier (see internal/tier). The tests mostly wait, for servers and
 # time-outs, and on a busy machine more processes get a larger share of it: so more packages run at
-# once than there are processors. Without the debugger's tables, programs are linked in half the time.
-QUICK       := -short -vet=off -ldflags=-w -p 8 -timeout 10m
+# once than there are processors. Without inlining and the debugger's tables a first build takes half the
+# time; SQLite without inlining is ten times slower than with it.
+QUICK       := -short -vet=off -ldflags=-w -gcflags='all=-l -dwarf=false' -gcflags=modernc.org/...=-dwarf=false -p 16 -timeout 10m
 
 # The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
 # people develop on besides Linux.

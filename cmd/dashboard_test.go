@@ -159,6 +159,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // An incident: a bucket fills, it is found, reset, and brought back.
 func TestDashboardInATerminal(t *testing.T) {
+	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr
 	env := []string{"NO_COLOR=1", "TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}
 	limitctl := func(args ...string) string {

@@ -98,6 +98,7 @@ func TestHostileServerErrors(t *testing.T) {
 
 // TYPE and INFO say what a server wants them to.
 func TestHostileServerAnswers(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	server.Do("RPUSH", "rl:{a}:foreign", "x")
 	server.Do("RPUSH", "rl:{b}:foreign", "x")
@@ -162,6 +163,7 @@ func (term *terminal) checkScreen() {
 }
 
 func TestDashboardOfHostileNamesInATerminal(t *testing.T) {
+	t.Parallel()
 	_, server, subjects := hostileStore(t)
 	text := "\x1b]0;PWNED\x07\u202e\x9b2J"
 	var refused atomic.Bool

@@ -170,6 +170,7 @@ func TestHostileSubjectsInDecisions(t *testing.T) {
 }
 
 func TestHostileSubjectsInLists(t *testing.T) {
+	t.Parallel()
 	w, server, subjects := hostileStore(t)
 	w.wantIn(t, subjects, "inspect", "*")
 	w.wantIn(t, subjects, "inspect", "*", "--sort", "key", "--bytes")

@@ -117,6 +117,7 @@ func TestLoadtestOfAnEndpoint(t *testing.T) {
 
 // Each run has subjects of its own, so none finds its limit used.
 func TestSubjectsOfAnEndpointAreFresh(t *testing.T) {
+	t.Parallel()
 	s := newLimitedService(t, "10/1h")
 	args := []string{s.URL + "/?key={subject}", "--limit", "10/1h", "--algorithm", "token-bucket,sliding-log", "-n", "200",
 		"--keys", "4", "--timeout", "1m"}
@@ -260,6 +261,7 @@ func TestStatusesThatMayNotMeanWhatTheySeem(t *testing.T) {
 }
 
 func TestAnInterruptWhileAnEndpointHangs(t *testing.T) {
+	t.Parallel()
 	ctx, interrupt := context.WithCancel(context.Background())
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		interrupt()

@@ -13,6 +13,7 @@ import (
 // The user that docs/operations.md has for load tests is refused nothing, whatever the
 // algorithm and the implementation, leaves no key behind, and cannot touch other keys.
 func TestDocumentedRightsOfALoadTest(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)

@@ -111,6 +111,7 @@ func shows(t *testing.T, r *report.Run, keys string) bool {
 // What the audit is there to find it finds. The limit is wide enough for all workers to
 // be at it at once, however long it takes them to connect.
 func TestTheNaiveImplementationIsFoundOut(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "500/1h", "--algorithm", "all", "--implementation", "naive",
 		"--workers", "64", "--requests", "3000", "--duration", "10m", "--threshold", "over_admitted==0")
@@ -172,6 +173,7 @@ func TestRateOfBursts(t *testing.T) {
 
 // What is asked for is only what of the stages is within the duration.
 func TestRateOfStagesCutShort(t *testing.T) {
+	t.Parallel()
 	for _, arrivals := range []string{"uniform", "poisson"} {
 		run := loadTested(t, newWorld(t), "--stages", "1s:1000,1s:0", "--duration", "200ms", "--arrivals", arrivals)
 		if run.Rate != 100 || run.Requests+run.Dropped != 20 || run.DurationMS < 200 {
@@ -242,6 +244,7 @@ func TestAWarmupOfTheWholeLoadIsAMistake(t *testing.T) {
 
 // What a load test prints fits the terminal, and so does what it draws meanwhile.
 func TestALoadTestFitsTheTerminal(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"--limit", "20/1h", "--keys", "3"},
 		{"--limit", "20/1h", "--limit", "sliding-log:10/1d", "--threshold", "denied<=100%", "--threshold", "over_admitted==0"},

@@ -250,6 +250,7 @@ func TestProbeBadInput(t *testing.T) {
 
 // A real clock and a real service: what comes back within a second is waited for.
 func TestProbeWaitsForARecovery(t *testing.T) {
+	t.Parallel()
 	url, _ := limited(t, "token-bucket:3/1s", nil)
 	w := newWorld(t)
 	began := time.Now()

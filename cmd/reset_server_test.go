@@ -322,6 +322,7 @@ func TestNoBackupOfNothing(t *testing.T) {
 
 // What hangs where no first Ctrl-C reaches it is ended by another one.
 func TestASecondInterruptEndsIt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	store, err := filestore.New(filepath.Join(dir, "limits.db"))
 	if err != nil {

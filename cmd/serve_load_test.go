@@ -136,6 +136,7 @@ func urls(servers []*served) (all []string) {
 // says, whoever else asks at the same time, and each is told another number of those that are
 // left: the answers are those of some order.
 func TestServeAdmitsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
 	const count, keys, perKey = 50, 3, 150
 	servedStores(t, func(t *testing.T, servers []*served) {
 		var questions []string
@@ -172,6 +173,7 @@ func TestServeAdmitsExactlyTheLimit(t *testing.T) {
 
 // Of several limits all are charged or none: the wider one has what the tighter one allowed.
 func TestServeChargesAllOrNothing(t *testing.T) {
+	t.Parallel()
 	const tight, wide, requests = 30, 50, 400
 	servedStores(t, func(t *testing.T, servers []*served) {
 		question := fmt.Sprintf(`{"key":"user:1","limits":["%d/366d","sliding-counter:%d/366d"]}`, wide, tight)

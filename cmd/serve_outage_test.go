@@ -121,6 +121,7 @@ func (o *outage) settle(servers []string) {
 // A store that hangs is felt as each policy says: an error, a yes, a no, or the local share. All
 // of 256 connections get an answer, and the store decides again once it answers.
 func TestServeOutlastsAHungStore(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	s := startServe(t, "--store", "redis://"+redis.Addr, "--timeout", "300ms", "--config", outagePolicies(t))
 	o, servers := newOutage(t), urls([]*served{s})
@@ -135,6 +136,7 @@ func TestServeOutlastsAHungStore(t *testing.T) {
 // The same for a store that dies in the middle of a load and comes back: no unit that it still
 // knows of is given twice. It keeps its data in a file of appended commands.
 func TestServeOutlastsAStoreThatDies(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--dir", t.TempDir())
 	s := startServe(t, "--store", "redis://"+redis.Addr, "--timeout", "300ms", "--config", outagePolicies(t))
 	o, servers := newOutage(t), urls([]*served{s})

@@ -114,6 +114,7 @@ func TestWatchOutlivesAnOutage(t *testing.T) {
 
 // In a stall the last good table stays, with since when and why there is no answer.
 func TestWatchKeepsTheLastGoodTable(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	w := newWorld(t)
 	w.OutIsTerminal = true

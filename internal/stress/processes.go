@@ -53,9 +53,13 @@ func below() (all []process, err error) {
 		// "ID (NAME) STATE PARENT …", and a name can have anything in it.
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
 		_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
-		if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Z" {
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			continue
+		}
+		parent, _ := strconv.Atoi(fields[1])
+		if fields[0] != "Z" || parent == os.Getpid() { // a child that ended just now is there until the next look
 			words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id))
-			parent, _ := strconv.Atoi(fields[1])
 			children[parent] = append(children[parent], process{id, strings.TrimSpace(strings.ReplaceAll(string(words), "\x00", " "))})
 		}
 	}

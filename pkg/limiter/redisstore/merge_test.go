@@ -15,6 +15,7 @@ import (
 // Merged decisions are those that a serial order would give: each group of limits all or
 // nothing, those that ask the same in their order, in every field.
 func TestMergedDecisionsAreSerial(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	now := time.Unix(1_700_000_000, 0)
 	store, err := New(server.Client(), WithClock(func() time.Time { return now }))
