@@ -18,6 +18,7 @@ RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./intern
 # once than there are processors. Without inlining and the debugger's tables a first build takes half the
 # time; SQLite without inlining is ten times slower than with it.
 QUICK       := -short -vet=off -ldflags=-w -gcflags='all=-l -dwarf=false' -gcflags=modernc.org/...=-dwarf=false -p 16 -timeout 10m
+TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...
 
 # The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
 # people develop on besides Linux.
@@ -39,8 +40,8 @@ build: ## build bin/limitctl
 
 test: ## the quick tests, in a few minutes; needs Go and redis-server only
 	@sh docs/install-test-tools.sh --unasked redis-server
-	go test $(QUICK) $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
-	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, and the tests of"
+	go test $(QUICK) $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(TRIED))
+	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, and the tests of"
 	@find . -name '*_test.go' -exec grep -hoE 'tier\.Full\([a-z]+, "[^"]*"' {} + | sed 's/^[^"]*"\(.*\)"$$/\1/' | sort | uniq -c
 
 ci: ## everything that has to pass before a change lands; installs first what the tests run
@@ -151,7 +152,7 @@ bench: ## beside our peers; see docs/benchmarks
 stress: ## the quick tests as another user, in another zone, beside busy loops, and with the clock moved; takes an hour or two, and Linux
 	@sh docs/install-test-tools.sh --unasked redis-server
 	go build -o bin/stress ./internal/stress
-	@exec bin/stress $(QUICK) ./...
+	@exec bin/stress $(QUICK) $(TRIED)
 
 nightly: setup ## what a night has time for: every test under the race detector, every test three times, and stress
 	@$(MAKE) --no-print-directory --keep-going nightly-races nightly-thrice stress

@@ -98,6 +98,7 @@ func TestHostileServerErrors(t *testing.T) {
 
 // TYPE and INFO say what a server wants them to.
 func TestHostileServerAnswers(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	t.Parallel()
 	server := redistest.Start(t)
 	server.Do("RPUSH", "rl:{a}:foreign", "x")

@@ -170,6 +170,7 @@ func TestHostileSubjectsInDecisions(t *testing.T) {
 }
 
 func TestHostileSubjectsInLists(t *testing.T) {
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	t.Parallel()
 	w, server, subjects := hostileStore(t)
 	w.wantIn(t, subjects, "inspect", "*")

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // The user that docs/operations.md has for load tests is refused nothing, whatever the
 // algorithm and the implementation, leaves no key behind, and cannot touch other keys.
 func TestDocumentedRightsOfALoadTest(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	t.Parallel()
 	text, err := os.ReadFile("../docs/operations.md")
 	if err != nil {

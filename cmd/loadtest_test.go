@@ -111,6 +111,7 @@ func shows(t *testing.T, r *report.Run, keys string) bool {
 // What the audit is there to find it finds. The limit is wide enough for all workers to
 // be at it at once, however long it takes them to connect.
 func TestTheNaiveImplementationIsFoundOut(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	t.Parallel()
 	server := redistest.Start(t)
 	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "500/1h", "--algorithm", "all", "--implementation", "naive",
@@ -244,6 +245,7 @@ func TestAWarmupOfTheWholeLoadIsAMistake(t *testing.T) {
 
 // What a load test prints fits the terminal, and so does what it draws meanwhile.
 func TestALoadTestFitsTheTerminal(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	t.Parallel()
 	for _, args := range [][]string{
 		{"--limit", "20/1h", "--keys", "3"},

@@ -140,6 +140,7 @@ func TestServeReloadsUnderLoad(t *testing.T) {
 // With a store that stalls, what is beyond the bound is refused at once, and the server says how
 // it is. What is not answered in the end is told.
 func TestServeRefusesWhatIsTooMuch(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
 	t.Parallel()
 	store, _ := silentServer(t)
 	s := startServe(t, "--store", store, "--timeout", "1h", "--max-in-flight", "20", "--drain", "1s")

@@ -13,6 +13,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -137,6 +138,7 @@ func TestFrames(t *testing.T) {
 
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	for _, keys := range []string{"", "/acme", "g", "gt", "g<enter>", "<enter>", "?", "mmmr", "o",
 		"o<enter>x<enter><enter><enter><enter>"} {
 		d := begin(t, three, func(o *Options) { o.Servers = threeServers })

@@ -73,6 +73,7 @@ func TestWhatIsKnownIsSaidWithoutALimit(t *testing.T) {
 }
 
 func TestALargeLimitIsExhaustedByWorkers(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	s := simulated(newOurs(t, "token-bucket:10000/1s"))
 	d, _ := discover(t, s, Config{Budget: 40_000, MaxTime: time.Minute, Workers: 64}, 3)
 	if d.Limit == nil || !anyOf(t, []string{"token-bucket:10000/1s"}, *d.Limit) {

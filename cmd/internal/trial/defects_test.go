@@ -13,6 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -223,6 +224,7 @@ var errUnsure = errors.Join(limiter.ErrOutcomeUnknown, errors.New("the connectio
 
 // Each of these defects of a store is found, and told in the right words.
 func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
 	const window, log = "fixed-window:20/1s", "sliding-log:20/1s"
 	everyFifth := func(do func(s *plantedStore, state *limiter.State, r *limiter.Request, now limiter.Instant)) defect {
 		return defect{after: func(s *plantedStore, r *limiter.Request, state *limiter.State, d *limiter.Decision, now limiter.Instant) {

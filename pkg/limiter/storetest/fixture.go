@@ -3,7 +3,9 @@ package storetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +29,9 @@ type fixture struct {
 // property checks a law on random cases. They share a store, for the price of
 // starting one; each has a subject of its own and leaves nothing behind.
 func property(t *testing.T, h Harness, check func(f *fixture)) {
+	if testing.Short() {
+		fewCases()
+	}
 	now := epoch
 	store := h.New(t, func() time.Time { return now })
 	n := 0
@@ -38,6 +43,14 @@ func property(t *testing.T, h Harness, check func(f *fixture)) {
 		check(f)
 	})
 }
+
+// fewCases has rapid try a few cases of each law, unless the command line says how many: the quick tier has
+// hundreds of laws. rapid tries a fifth of what it is told where tests are to be short.
+var fewCases = sync.OnceFunc(func() {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		checks.Value.Set("25")
+	}
+})
 
 func (f *fixture) clear() {
 	var keys []limiter.Key
