@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 type unhurried struct{ tests *testing.M }
 
 func (u unhurried) Run() (code int) {
-	if err := flag.Set("test.parallel", "12"); err != nil { // which the command line can overrule
+	if err := flag.Set("test.parallel", "4"); err != nil { // which the command line can overrule
 		panic(err)
 	}
 	if err := os.Setenv(patientVariable, "1"); err != nil { // for the processes that tests start

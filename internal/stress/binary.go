@@ -168,7 +168,7 @@ func patternOf(name string) string {
 // slow returns the tests of an output of -test.v=test2json that took long enough for a moment
 // to fall into. Tests that go on side by side stand for the one that they are part of.
 func slow(output string) (tests []timed) {
-	const short = 50 * time.Millisecond
+	const short = 500 * time.Millisecond
 	took, parts := map[string]time.Duration{}, map[string][]string{}
 	for _, found := range regexp.MustCompile(`\x16 *--- (?:PASS|FAIL): (\S+) \((\d+\.\d+)s\)`).FindAllStringSubmatch(output, -1) {
 		seconds, _ := strconv.ParseFloat(found[2], 64)

