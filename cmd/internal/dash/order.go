@@ -70,8 +70,8 @@ func (o order) compare(a, b *row) int {
 		return cmp.Compare(b.ResetAfter.Round(time.Second), a.ResetAfter.Round(time.Second))
 	case byLimit:
 		return cmp.Compare(a.limitName(), b.limitName())
-	default:
-		return 0 // by key, as equals are
+	default: // bySubject
+		return compareIDs(a.id(), b.id())
 	}
 }
 
