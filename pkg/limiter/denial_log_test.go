@@ -199,36 +199,45 @@ func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 	})
 }
 
-// Far more keys than can be told apart.
+// Far more keys than can be told apart, and all of their denials are counted: also those of the others, and
+// those of the time for which the store was away.
 func TestDenialsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		table := &denyingStore{}
-		store := limiter.WithDenialLog(table, limiter.DenialLog{})
-		const second = 10_000
-		for i := range 10 * second {
-			deny(t, store, fmt.Sprintf("rare:%d", i), 1)
-			if i%100 == 0 {
-				deny(t, store, "often", 1)
+	for _, isAway := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			table := &denyingStore{}
+			if isAway {
+				table.set(limiter.ErrUnavailable)
 			}
-			if i%second == 0 {
-				pass(time.Second)
+			store := limiter.WithDenialLog(table, limiter.DenialLog{})
+			const second = 10_000
+			for i := range 10 * second {
+				deny(t, store, fmt.Sprintf("rare:%d", i), 1)
+				if i%100 == 0 {
+					deny(t, store, "often", 1)
+				}
+				if i%second == 0 {
+					pass(time.Second)
+				}
+				if i == 5*second && isAway {
+					table.set(nil)
+				}
 			}
-		}
-		store.Close()
-		sum, others := table.sum()
-		total := others
-		for _, n := range sum {
-			total += n
-		}
-		if total != 10*second+1000 || sum["often"] < 900 || sum["often"] > 1000 {
-			t.Errorf("%d of %d are written, %d others; often %d of 1000", total, 10*second+1000, others, sum["often"])
-		}
-		for _, d := range table.writes {
-			if len(d.Rows) > limiter.MaxDenialRows {
-				t.Errorf("a write of %d rows", len(d.Rows))
+			store.Close()
+			sum, others := table.sum()
+			total := others
+			for _, n := range sum {
+				total += n
 			}
-		}
-	})
+			if total != 10*second+1000 || sum["often"] < 900 || sum["often"] > 1000 {
+				t.Errorf("away %t: %d of %d are written, %d others; often %d of 1000", isAway, total, 10*second+1000, others, sum["often"])
+			}
+			for _, d := range table.writes {
+				if len(d.Rows) > limiter.MaxDenialRows {
+					t.Errorf("a write of %d rows", len(d.Rows))
+				}
+			}
+		})
+	}
 }
 
 func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
