@@ -288,6 +288,22 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	}
 }
 
+// An override ends by itself between two looks, at its end and not after it.
+func TestAnOverrideEndsAtItsEnd(t *testing.T) {
+	f := newOverrideFixture(t)
+	f.take("user:42")
+	f.set(1500*time.Millisecond, "user:42", limiter.Override{Effect: limiter.OverrideBlock})
+	f.pass(1500*time.Millisecond - time.Microsecond)
+	if d := f.take("user:42"); d.Allowed || d.RetryAfter != time.Microsecond {
+		t.Errorf("before the end: %+v", d)
+	}
+	looks := f.table.looks
+	f.pass(time.Microsecond)
+	if d := f.take("user:42"); !d.Allowed || d.Override != nil || f.table.looks != looks {
+		t.Errorf("at the end, %d looks later: %+v", f.table.looks-looks, d)
+	}
+}
+
 // A block denies all takes until the last block ends, charges nothing, and lets through what is no take.
 func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	f := newOverrideFixture(t)
