@@ -13,11 +13,13 @@ RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./intern
 	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy ./cmd/internal/serve/events \
 	./cmd/internal/serve/grpc ./cmd/internal/serve/metrics ./cmd/internal/serve/proxy ./cmd/internal/serve/reload ./pkg/limiter/httplimit
 
+# Without inlining and the debugger's tables a first build takes half the time. GOGC=300 spares the compiler
+# half of its collections.
+LEAN        := -gcflags='all=-l -dwarf=false'
 # What `make test` runs: the quick tier (see internal/tier). The tests mostly wait, for servers and
-# time-outs, and on a busy machine more processes get a larger share of it: so more packages run at
-# once than there are processors. Without inlining and the debugger's tables a first build takes half the
-# time; SQLite without inlining is ten times slower than with it. GOGC spares the compiler half of its collections.
-QUICK       := -short -vet=off -ldflags='-s -w' -gcflags='all=-l -dwarf=false' -gcflags=modernc.org/...=-dwarf=false -p 16 -parallel 12 -timeout 10m
+# time-outs, and on a busy machine more processes get a larger share of it: so more packages and tests run
+# at once than there are processors. SQLite is inlined, since it is ten times slower otherwise.
+QUICK       := -short -vet=off -ldflags='-s -w' $(LEAN) -gcflags=modernc.org/...=-dwarf=false -p 16 -parallel 12 -timeout 10m
 TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...
 
 # The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
@@ -140,7 +142,7 @@ systems: ## build for every system, and vet the tests for those that people deve
 	@failed=0; $(foreach system,$(SYSTEMS),$(call on,$(system),build)) $(foreach system,$(DEVELOPED),$(call on,$(system),vet)) exit $$failed
 
 # A line of a shell that does a thing for a system.
-on = echo "go $(2) for $(1)"; GOOS=$(word 1,$(subst /, ,$(1))) GOARCH=$(word 2,$(subst /, ,$(1))) GOARM=$(word 3,$(subst /, ,$(1))) go $(2) ./... || failed=1;
+on = echo "go $(2) for $(1)"; GOOS=$(word 1,$(subst /, ,$(1))) GOARCH=$(word 2,$(subst /, ,$(1))) GOARM=$(word 3,$(subst /, ,$(1))) GOGC=300 go $(2) $(LEAN) ./... || failed=1;
 
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
 	go run $(GOVULNCHECK) ./...
