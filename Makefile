@@ -13,14 +13,14 @@ RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./intern
 	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy ./cmd/internal/serve/events \
 	./cmd/internal/serve/grpc ./cmd/internal/serve/metrics ./cmd/internal/serve/proxy ./cmd/internal/serve/reload ./pkg/limiter/httplimit
 
-# Without inlining and the debugger's tables a first build takes half the time. GOGC=300 spares the compiler
-# half of its collections.
+# A first build is quicker without inlining and the debugger's tables, and with fewer collections of garbage.
 LEAN        := -gcflags='all=-l -dwarf=false'
-# What `make test` runs: the quick tier (see internal/tier). The tests mostly wait, for servers and
-# time-outs, and on a busy machine more processes get a larger share of it: so more packages and tests run
-# at once than there are processors, and more threads of each. SQLite is inlined, since it is ten times
-# slower otherwise.
+SELDOM      := GOGC=300
+# What `make test` runs: the quick tier (see internal/tier). A busy machine gives each thread a share, so more
+# packages, tests and threads run at once than there are processors. SQLite is inlined, since it is ten
+# times slower otherwise.
 QUICK       := -short -vet=off -ldflags='-s -w' $(LEAN) -gcflags=modernc.org/...=-dwarf=false -p 16 -parallel 12 -timeout 10m
+QUICKLY     := $(SELDOM) GOMAXPROCS=$$((4 * $$(getconf _NPROCESSORS_ONLN)))
 TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...
 
 # The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
@@ -43,8 +43,8 @@ build: ## build bin/limitctl
 
 test: ## the quick tests, in a few minutes; needs Go and redis-server only
 	@sh docs/install-test-tools.sh --unasked redis-server
-	GOGC=300 GOMAXPROCS=$$((4 * $$(getconf _NPROCESSORS_ONLN))) go test $(QUICK) $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(TRIED))
-	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, and the tests of"
+	$(QUICKLY) go test $(QUICK) $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(TRIED))
+	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, the scripts on the file store, and the tests of"
 	@find . -name '*_test.go' -exec grep -hoE 'tier\.Full\([a-z]+, "[^"]*"' {} + | sed 's/^[^"]*"\(.*\)"$$/\1/' | sort | uniq -c
 
 ci: ## everything that has to pass before a change lands; installs first what the tests run
@@ -80,7 +80,7 @@ test-probed:
 	cd docs/probed && go test -vet=off -count=1 -timeout 10m ./... # neither are the servers that it probes
 
 test-peers:
-	cd docs/peers && go test -vet=off -timeout 30m ./...
+	cd docs/peers && go test -vet=off -timeout 10m ./...
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record Subject; do \
@@ -143,7 +143,7 @@ systems: ## build for every system, and vet the tests for those that people deve
 	@failed=0; $(foreach system,$(SYSTEMS),$(call on,$(system),build)) $(foreach system,$(DEVELOPED),$(call on,$(system),vet)) exit $$failed
 
 # A line of a shell that does a thing for a system.
-on = echo "go $(2) for $(1)"; GOOS=$(word 1,$(subst /, ,$(1))) GOARCH=$(word 2,$(subst /, ,$(1))) GOARM=$(word 3,$(subst /, ,$(1))) GOGC=300 go $(2) $(LEAN) ./... || failed=1;
+on = echo "go $(2) for $(1)"; GOOS=$(word 1,$(subst /, ,$(1))) GOARCH=$(word 2,$(subst /, ,$(1))) GOARM=$(word 3,$(subst /, ,$(1))) $(SELDOM) go $(2) $(LEAN) ./... || failed=1;
 
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
 	go run $(GOVULNCHECK) ./...
@@ -152,10 +152,10 @@ bench: ## beside our peers; see docs/benchmarks
 	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
 
-stress: ## the quick tests as another user, in another zone, beside busy loops, and with the clock moved; takes an hour or two, and Linux
+stress: ## the quick tests as another user, in another zone, beside busy loops, and with the clock moved; takes long, and needs Linux
 	@sh docs/install-test-tools.sh --unasked redis-server
 	go build -o bin/stress ./internal/stress
-	@exec bin/stress $(QUICK) $(TRIED)
+	@$(QUICKLY) bin/stress $(QUICK) $(TRIED)
 
 nightly: setup ## what a night has time for: every test under the race detector, every test three times, and stress
 	@$(MAKE) --no-print-directory --keep-going nightly-races nightly-thrice stress

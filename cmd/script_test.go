@@ -129,8 +129,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// scriptsOn returns the scripts that run on a topology. The quick tier has each of them once: on the file
-// those only that stop elsewhere.
+// scriptsOn returns the scripts that run on a topology. In the quick tier a script that runs on a server
+// does not run on the file, too.
 func scriptsOn(t *testing.T, topology topology) (files []string) {
 	t.Helper()
 	all, err := filepath.Glob("testdata/*.txtar")

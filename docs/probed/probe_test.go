@@ -92,7 +92,7 @@ func TestServersThatOthersWrote(t *testing.T) {
 			url := "http://" + want.start(t) + want.path + "?user={subject}"
 			got, code := probe(t, url)
 			// A server that this machine stalls in the middle counts as no algorithm does, and the probe
-			// says so. A limit that it names has to be the right one at once.
+			// says so. A limit that it names has to be the right one at once, but for those to be asked again.
 			for range 2 {
 				if got.Limit == "" || want.again && len(want.wrong(got)) > 0 {
 					got, code = probe(t, url)

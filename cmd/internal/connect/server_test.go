@@ -141,8 +141,9 @@ func TestTLS(t *testing.T) {
 // that, so it is asked again.
 func refusal(url string) (err error) {
 	for range 20 {
-		if _, err = take(url, "user:0", long); err == nil || !strings.Contains(err.Error(), "connection reset") {
-			break
+		if _, err = take(url, "user:0", long); err == nil ||
+			!strings.Contains(err.Error(), "connection reset") && !strings.Contains(err.Error(), "broken pipe") {
+			return err
 		}
 	}
 	return err

@@ -3,9 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,31 +24,26 @@ type fixture struct {
 	subject string
 }
 
+// quickCases is how many random cases of a law are tried with -short.
+const quickCases = 5
+
 // property checks a law on random cases. They share a store, for the price of
 // starting one; each has a subject of its own and leaves nothing behind.
 func property(t *testing.T, h Harness, check func(f *fixture)) {
-	if testing.Short() {
-		fewCases()
-	}
 	now := epoch
 	store := h.New(t, func() time.Time { return now })
-	n := 0
+	n, failed := 0, false
 	rapid.Check(t, func(rt *rapid.T) {
-		n++
+		if n++; testing.Short() && n > quickCases && !failed {
+			return
+		}
+		defer func() { failed = failed || rt.Failed() }() // rapid looks for a smaller case then
 		now = epoch
 		f := &fixture{T: rt, store: store, now: &now, subject: fmt.Sprintf("case:%d", n)}
 		defer f.clear()
 		check(f)
 	})
 }
-
-// fewCases has rapid try a few cases of each law, unless the command line says how many: the quick tier has
-// hundreds of laws. rapid tries a fifth of what it is told where tests are to be short.
-var fewCases = sync.OnceFunc(func() {
-	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		checks.Value.Set("25")
-	}
-})
 
 func (f *fixture) clear() {
 	var keys []limiter.Key

@@ -32,7 +32,7 @@ type Harness struct {
 	DropsEnded bool
 	// Sequences is how many random sequences are held against the reference,
 	// for each kind of limit: many for a store with an implementation of its own. With -short it
-	// is a twentieth of them.
+	// is a hundredth of them.
 	Sequences int
 }
 
