@@ -16,11 +16,11 @@ RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./intern
 # A first build is quicker without inlining and the debugger's tables, and with fewer collections of garbage.
 LEAN        := -gcflags='all=-l -dwarf=false'
 SELDOM      := GOGC=300
-# What `make test` runs: the quick tier (see internal/tier). A busy machine gives each thread a share, so more
+# What `make test` runs: the quick tier (see internal/tier), without a C compiler. A busy machine gives each thread a share, so more
 # packages, tests and threads run at once than there are processors. SQLite is inlined, since it is ten
 # times slower otherwise.
 QUICK       := -short -vet=off -ldflags='-s -w' $(LEAN) -gcflags=modernc.org/...=-dwarf=false -p 16 -parallel 12 -timeout 10m
-QUICKLY     := $(SELDOM) GOMAXPROCS=$$((4 * $$(getconf _NPROCESSORS_ONLN)))
+QUICKLY     := CGO_ENABLED=0 $(SELDOM) GOMAXPROCS=$$((4 * $$(getconf _NPROCESSORS_ONLN)))
 TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...
 
 # The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
@@ -39,7 +39,7 @@ RACELESS    := Failover|ClientsCannotMakeSeries
 .PHONY: build test ci $(PARTS) mutants stress nightly nightly-races nightly-thrice fuzz bench soak drills docs pictures vulnerabilities clean
 
 build: ## build bin/limitctl
-	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
 
 test: ## the quick tests, in a few minutes; needs Go and redis-server only
 	@sh docs/install-test-tools.sh --unasked redis-server

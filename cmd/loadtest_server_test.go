@@ -164,6 +164,7 @@ func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
 }
 
 func TestAnErrorInALoadTestLeavesNothingInTheStore(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
 	t.Parallel()
 	server := redistest.Start(t)
 	_, used, _ := strings.Cut(fmt.Sprint(server.Do("INFO", "memory")), "used_memory:")

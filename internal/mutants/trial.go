@@ -216,11 +216,11 @@ func (t *trial) compile(ctx context.Context, pkg, folder, overlay string) (binar
 	return binary, ""
 }
 
-// run runs tests as go test -short does. Programs that they build are broken, too.
+// run runs tests of any tier. Programs that they build are broken, too.
 func (t *trial) run(ctx context.Context, pkg, binary, test, overlay string) (output string, err error) {
 	ctx, stop := context.WithTimeout(ctx, t.timeout+time.Minute) // the tests end by their own time-out, if they can
 	defer stop()
-	c := exec.CommandContext(ctx, binary, "-test.run="+test, "-test.short", "-test.v", "-test.timeout="+t.timeout.String())
+	c := exec.CommandContext(ctx, binary, "-test.run="+test, "-test.v", "-test.timeout="+t.timeout.String())
 	t.mu.Lock()
 	if t.hasty[pkg] {
 		c.Args = append(c.Args, hasty...)

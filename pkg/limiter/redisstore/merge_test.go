@@ -26,7 +26,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 	kinds := []limiter.Algorithm{limiter.FixedWindow, limiter.SlidingCounter, limiter.TokenBucket, limiter.LeakyBucket}
 	states := map[string]*limiter.State{}
 	merges, repeats, decided, partly := 0, 0, 0, 0
-	for range 1500 {
+	for range 900 {
 		now = now.Add(time.Duration(random.Int64N(int64(2 * time.Second))))
 		var asks []*ask
 		for range 1 + random.IntN(40) {

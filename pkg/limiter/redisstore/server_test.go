@@ -537,8 +537,12 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 5000 {
-		if _, err := limiter.New(store).Take(ctx, limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, hundred, 1); err != nil {
+	for i := range 100 {
+		reqs := make([]limiter.Request, 50)
+		for n := range reqs {
+			reqs[n] = limiter.Request{Key: limiter.Key{Subject: fmt.Sprintf("user:%d:%d", i, n)}, Limit: hundred, Cost: 1}
+		}
+		if _, err := limiter.New(store).TakeAll(ctx, reqs...); err != nil {
 			t.Fatal(err)
 		}
 	}

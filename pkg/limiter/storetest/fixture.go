@@ -25,7 +25,7 @@ type fixture struct {
 }
 
 // quickCases is how many random cases of a law are tried with -short.
-const quickCases = 10
+const quickCases = 4
 
 // property checks a law on random cases. They share a store, for the price of
 // starting one; each has a subject of its own and leaves nothing behind.
