@@ -159,6 +159,9 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if answer.Undo != "" && (!o.quiet || printErr != nil) {
 		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoLine(s, *result.Undo))
 	}
+	if result.Damaged > 0 && !o.quiet {
+		o.note("%s; no backup keeps what cannot be read", damagedRecords(result.Damaged))
+	}
 	if !o.quiet {
 		o.noteUnsure(&result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
 	}
@@ -169,6 +172,14 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		return errDenied
 	}
 	return errors.Join(err, printErr)
+}
+
+// damagedRecords says how many keys of a reset hold damaged records.
+func damagedRecords(n int64) string {
+	if n == 1 {
+		return "1 of the keys holds a damaged record"
+	}
+	return output.Thousands(n) + " of the keys hold damaged records"
 }
 
 // keysThatWere is that many keys, before what they were.

@@ -29,6 +29,8 @@ type resetAnswer struct {
 	Lost      *int64 `json:"lost,omitempty"`
 	Unchanged *int64 `json:"unchanged,omitempty"`
 	Backup    string `json:"backup,omitempty"`
+	// Damaged is how many of the keys hold damaged records, which no backup keeps.
+	Damaged int64 `json:"damaged,omitempty"`
 	// Layouts are those of other limiters whose keys matched, Beyond is what a reset of these
 	// does not reach, and Unsure are keys that look like another limiter's and were left.
 	Layouts []string         `json:"layouts,omitempty"`
@@ -57,7 +59,7 @@ func allBeyond(layouts []string) (all []beyondDocument) {
 // newResetAnswer tells the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
 	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, DryRun: plan.DryRun,
-		Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown, effect: result.Effect}
+		Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown, Damaged: result.Damaged, effect: result.Effect}
 	a.Layouts, a.Beyond = result.Layouts, allBeyond(result.Layouts)
 	if result.Unsure.Count > 0 {
 		a.Unsure = newUnsureDocument(&result.Unsure)

@@ -18,7 +18,8 @@
 -- A state s has the fields of the record's header, step and span as measured, latest
 -- (the record's time in steps), capacity, head, length and base of the ring, and raw,
 -- the record's beginning as it was read. What a charge or a refund changes is noted:
--- the newest entry in s.newest and s.newest_sum.
+-- the newest entry in s.newest and s.newest_sum, and in s.replaces whether it is written over
+-- an entry of the record.
 
 local function range(s, from, bytes)
   if from + bytes <= #s.raw then
@@ -106,22 +107,36 @@ local function ring_header(s, head, length, base)
   return struct.pack('>I3BI4I4I7I7' .. s.rule.header, s.rule.magic or magic, s.kind, s.count, s.burst, s.period, s.time, head, length, base)
 end
 
--- update writes the newest entry and the header into the record as it is, and
--- returns whether it may. The entry lies outside the length, and the later expiry
--- harms nothing, until the header counts it.
+-- update writes the newest entry and the header into the record as it is. It returns false and
+-- leaves the record as it was if the user may not. The expiry comes last: a server older than
+-- 7.2 deletes a key at once when its expiry has passed by the clock, which runs on during a
+-- script. A later write would make the key anew, with a part of the record and no expiry.
 local function update(s, newest, unused_at, now)
-  local wrote = redis.pcall('SETRANGE', s.key, string.format('%.0f', position(s, s.length - 1)), newest)
-  if type(wrote) == 'number' then
-    if simulated then
-      wrote = redis.pcall('PEXPIRE', s.key, milliseconds(unused_at - now + 3600000000))
-    else
-      wrote = redis.pcall('PEXPIREAT', s.key, milliseconds(unused_at))
-    end
+  local at, header = position(s, s.length - 1), ring_header(s, s.head, s.length, s.base)
+  local replaced = s.replaces and range(s, at, s.rule.entry_size)
+  if type(redis.pcall('SETRANGE', s.key, string.format('%.0f', at), newest)) ~= 'number' then
+    return false
   end
-  return type(wrote) == 'number' and redis.call('SETRANGE', s.key, '0', ring_header(s, s.head, s.length, s.base))
+  redis.call('SETRANGE', s.key, '0', header)
+  local expires
+  if simulated then
+    expires = redis.pcall('PEXPIRE', s.key, milliseconds(unused_at - now + 3600000000))
+  else
+    expires = redis.pcall('PEXPIREAT', s.key, milliseconds(unused_at))
+  end
+  if type(expires) == 'number' then
+    return true
+  end
+  redis.call('SETRANGE', s.key, '0', string.sub(s.raw, 1, s.rule.ring_at))
+  if replaced then
+    redis.call('SETRANGE', s.key, string.format('%.0f', at), replaced)
+  end
+  return false
 end
 
--- ring_load reads the ring's numbers and returns whether they make sense.
+-- ring_load reads the ring's numbers and returns whether they make sense. s.bare says that the record
+-- counts entries and has none. If the key never expires either, it is what an older limitctl left
+-- when the server deleted the key between two of its writes: all units are back.
 local function ring_load(s, size)
   local rule = s.rule
   s.step, s.span = rule.measure(s.count, s.burst, s.period)
@@ -131,6 +146,7 @@ local function ring_load(s, size)
   s.latest = (s.time - s.time % s.step) / s.step
   s.capacity = (size - rule.ring_at) / rule.entry_size
   s.head, s.length, s.base = struct.unpack('>' .. rule.header, s.raw, RECORD_HEADER_SIZE + 1)
+  s.bare = s.capacity == 0 and s.length > 0
   if s.length > s.capacity or s.head >= math.max(1, s.capacity) then
     return false
   end
@@ -152,7 +168,8 @@ local function ring_charge(s, cost, now)
   drop_expired(s, now)
   local at = (now - now % s.step) / s.step
   s.newest_sum = (s.base + units_through(s, s.length - 1) + cost) % s.rule.modulus
-  if s.length == 0 or entry(s, s.length - 1) ~= at then -- what is taken at once shares an entry
+  s.replaces = s.length > 0 and entry(s, s.length - 1) == at -- what is taken at once shares an entry
+  if not s.replaces then
     s.length = s.length + 1
   end
   s.newest, s.time = at, now
@@ -168,7 +185,7 @@ local function ring_refund(s, cost, now)
     return units >= left
   end)
   s.newest = entry(s, index)
-  s.newest_sum, s.length, s.time = (s.base + left) % s.rule.modulus, index + 1, now
+  s.newest_sum, s.length, s.time, s.replaces = (s.base + left) % s.rule.modulus, index + 1, now, true
   return true
 end
 

@@ -57,6 +57,8 @@ local function load(i)
     }
     if how.load(s, size) then
       return s
+    elseif s.bare and redis.call('PTTL', key) == -1 then
+      return false
     end
   end
   return foreign(i, 'a damaged limit record')

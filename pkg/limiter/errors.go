@@ -3,6 +3,7 @@ package limiter
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The errors a caller can branch on with errors.Is. Each one returned wraps
@@ -72,6 +73,13 @@ type ForeignError struct {
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("key %q holds %s; it was left as it is", e.StoreKey, e.Holds)
 }
+
+// IsDamaged reports whether the key holds a damaged record of limitctl's own. [Keyspace.Delete]
+// deletes it.
+func (e *ForeignError) IsDamaged() bool { return strings.HasPrefix(e.Holds, damagedRecord) }
+
+// damagedRecord is what Holds of a damaged record begins with.
+const damagedRecord = "a damaged limit record"
 
 // Is makes every ForeignError an ErrForeign.
 func (e *ForeignError) Is(target error) bool { return target == ErrForeign }

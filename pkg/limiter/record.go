@@ -156,7 +156,7 @@ func (r *recordReader) header(size int, checked *Limit) (State, error) {
 const usageOutOfRange = "its usage is out of range"
 
 func damaged(problem string) error {
-	return fmt.Errorf("a damaged limit record (%s)", problem)
+	return fmt.Errorf(damagedRecord+" (%s)", problem)
 }
 
 // recordReader takes unsigned numbers off the front of a record. Past its end

@@ -22,6 +22,7 @@ type keyFacts struct {
 	limits, bytes  int64
 	noSize         error // why bytes could not be had
 	noTTL, foreign sample
+	damaged        sample // records of limitctl's own that nothing can be decided by
 	// describe, if set, says what the value of a foreign key looks like, and others is how many of
 	// the examples look like other limiters'.
 	describe         func(storeKey string) string
@@ -89,7 +90,14 @@ func (f *keyFacts) classify(held *limiter.Held, err error, now limiter.Instant) 
 	}
 	entry, err := f.layout.Entry(key, held, now)
 	if err != nil {
-		f.addForeign(held.StoreKey, err.Error())
+		if wrong := (&limiter.ForeignError{Holds: err.Error()}); !wrong.IsDamaged() {
+			f.addForeign(held.StoreKey, wrong.Holds)
+			return 0, false
+		}
+		f.damaged.add(held.StoreKey)
+		if held.TTL < 0 {
+			f.noTTL.add(held.StoreKey)
+		}
 		return 0, false
 	}
 	f.perPolicy[groupOf(&entry)]++

@@ -115,6 +115,12 @@ func foreignErrorOf(err error) *limiter.ForeignError {
 	return key
 }
 
+// isDamaged reports whether an error is of a damaged record of limitctl's own.
+func isDamaged(err error) bool {
+	key := foreignErrorOf(err)
+	return key != nil && key.IsDamaged()
+}
+
 // foreignKeys is the error of several keys that hold the same.
 type foreignKeys struct {
 	first     *limiter.ForeignError

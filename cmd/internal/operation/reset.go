@@ -35,6 +35,8 @@ type ResetPlan struct {
 type ResetResult struct {
 	// Matched is how many keys were selected.
 	Matched int64
+	// Damaged is how many of them are damaged records, which no backup keeps.
+	Damaged int64
 	// Changed is how many of them were deleted, or adjusted to something else, for sure.
 	Changed int64
 	// Effect is what an adjustment has done for sure, or in a dry run would do.
@@ -92,12 +94,14 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	}
 	selection := plan.Selection
 	selection.Query.Records = targets.backup != nil
+	selection.Damaged = plan.Remaining == nil && !selection.Foreign
 	found, scanErr := Scan(ctx, r.Store, &selection, observer, targets.add)
 	found.Matched = int64(targets.count)
 	if scanErr != nil && (ctx.Err() != nil || targets.failed) {
 		return nil, nothingChanged(&found, scanErr)
 	}
-	result := &ResetResult{Matched: found.Matched, Incomplete: found.WithProgress(scanErr), Layouts: targets.layouts, Unsure: found.Unsure}
+	result := &ResetResult{Matched: found.Matched, Incomplete: found.WithProgress(scanErr), Layouts: targets.layouts, Unsure: found.Unsure,
+		Damaged: targets.damaged}
 	if scanErr != nil && targets.count == 0 {
 		return result, nothingChanged(&found, scanErr)
 	}
@@ -127,7 +131,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
 		entry.Backup = "" // unless it is kept
-		if targets.backup != nil && done.any(err) {
+		if targets.backup != nil && done.any(err) && int64(targets.count) > targets.damaged {
 			err = targets.backup.keep(err)
 			result.Undo = &Undo{Backup: targets.backup.path, Replace: plan.Remaining != nil}
 			entry.Backup = result.Undo.Backup

@@ -23,6 +23,8 @@ type Selection struct {
 	LikelyStoreKeys []string
 	// Foreign selects the values that limitctl did not write, instead of limits.
 	Foreign bool
+	// Damaged selects damaged records of limitctl's own, too.
+	Damaged bool
 	// Text is the selection in words, for people.
 	Text string
 	// Words are the parts of the selection that a subject has in it as they are, for [Similar].
@@ -95,6 +97,9 @@ func scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Ob
 		case errors.As(err, &unsure):
 			found.Unsure.add(unsure)
 			err = nil
+		case s.Damaged && isDamaged(err) && (s.Keep == nil || s.Keep(&entry)):
+			found.Matched++
+			err = do(&entry, err)
 		case errors.Is(err, limiter.ErrForeign):
 			found.Foreign.add(err)
 			if s.Foreign {

@@ -47,7 +47,8 @@ type targets struct {
 	dryRun    bool       // they are only counted
 	count     int
 	backup    *backupFile  // holds them, so that there may be any number
-	held      backup.Batch // holds them if there is no backup
+	held      backup.Batch // holds them if there is no backup, and those that no backup can keep
+	damaged   int64        // how many are damaged records of limitctl's own, which no backup keeps
 	sample    []limiter.Entry
 	limits    map[string]int // how many keys each limit has
 	layouts   []string       // of other limiters, sorted
@@ -58,8 +59,8 @@ type targets struct {
 	failed bool
 }
 
-// add adds a key that a scan found.
-func (t *targets) add(e *limiter.Entry, _ error) error {
+// add adds a key that a scan found. With an error it is a damaged record of limitctl's own.
+func (t *targets) add(e *limiter.Entry, damaged error) error {
 	if t.remaining != nil {
 		if err := t.remaining.check(e); err != nil {
 			t.failed = true
@@ -74,6 +75,8 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 	case t.isLast(e):
 		return nil
 	case t.dryRun:
+	case damaged != nil:
+		t.held.Add(limiter.Record{Key: e.Key}, limiter.Limit{})
 	case t.backup != nil:
 		if err := t.backup.add(e); err != nil {
 			t.failed = true
@@ -85,10 +88,14 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 		t.held.Add(names, e.Limit)
 	}
 	t.count++
+	if damaged != nil {
+		t.damaged++
+	}
 	t.kinds.add(&e.Record)
 	if len(t.sample) < sampled {
 		shown := *e
 		shown.Record = e.Record.WithoutValues() // which may be large
+		shown.UsedUnknown = shown.UsedUnknown || damaged != nil
 		t.sample = append(t.sample, shown)
 	}
 	if t.limits == nil {
@@ -131,7 +138,9 @@ func (t *targets) selected(incomplete error) *Selected {
 // each calls do with the targets, at most size at a time.
 func (t *targets) each(size int, do func(backup.Batch) error) error {
 	if t.backup != nil {
-		return t.backup.each(size, do)
+		if err := t.backup.each(size, do); err != nil {
+			return err
+		}
 	}
 	return t.held.Split(size, do)
 }

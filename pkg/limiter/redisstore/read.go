@@ -205,6 +205,7 @@ func (sc *scan) describe(entry *limiter.Entry, first []byte, ttl time.Duration, 
 	}
 	described, err := sc.own.Entry(entry.Key, &held, now)
 	if err != nil {
+		entry.TTL = ttl
 		return foreignIf(err, entry.StoreKey)
 	}
 	described.Bytes = entry.Bytes

@@ -174,10 +174,12 @@ func expiresMS(at time.Time) int64 {
 
 // Import implements [limiter.Keyspace].
 func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	expires := make([]int64, len(records))
 	for i := range records {
 		if err := records[i].Check(); err != nil {
 			return nil, err
 		}
+		expires[i] = expiresMS(expiryOf(&records[i]))
 	}
 	keys := keysOf(records)
 	outcomes := make([]limiter.ImportOutcome, len(records))
@@ -188,7 +190,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 			arguments[0] = "1"
 		}
 		for _, i := range batch {
-			arguments = append(arguments, records[i].Value, expiresMS(records[i].Expires))
+			arguments = append(arguments, records[i].Value, expires[i])
 		}
 		cmd, err := s.run(ctx, true, s.scripts.toImport(), storeKeys, arguments)
 		if err != nil {
@@ -208,6 +210,16 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 		return nil
 	})
 	return outcomes, err
+}
+
+// expiryOf returns when the key of a sound record is to expire. If somebody removed the key's
+// expiry, it is when the record's units are back, because no record stays for ever.
+func expiryOf(r *limiter.Record) time.Time {
+	if !r.Expires.IsZero() {
+		return r.Expires
+	}
+	state, _ := r.Decode()
+	return state.UnusedAt(state.Time).Time().Add(time.Millisecond - time.Microsecond) // whole milliseconds, rounded up
 }
 
 // array runs a script that answers with an array, of elements that come in groups
