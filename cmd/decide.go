@@ -91,16 +91,15 @@ func openToDecide(ctx context.Context, g *globalOptions, op limiter.Op, onError 
 		return nil, err
 	}
 	request.where = where
-	// Overrides go below the denials, so that who is blocked is counted, too.
-	store := withOverrides(ctx, g, limiter.WithBudget(opened, g.timeout), request)
+	layers := limiter.Layers{Budget: g.budgetLayer, Overrides: overridesLayer(ctx, g, opened, request)}
 	if request.withoutOverrides != nil { // a failure policy must not let in what can never fit
 		if _, err := limiter.NormalizeAll(nil, op, request.reqs); err != nil {
-			return nil, errors.Join(err, store.Close())
+			return nil, errors.Join(err, opened.Close())
 		}
 	}
 	if op != limiter.Peek {
-		if store, err = withDenialLog(g, store); err != nil {
-			return nil, err
+		if layers.DenialLog, err = denialLayer(g, opened); err != nil {
+			return nil, errors.Join(err, opened.Close())
 		}
 	}
 	f.OnFailure = func(err error) {
@@ -108,9 +107,10 @@ func openToDecide(ctx context.Context, g *globalOptions, op limiter.Op, onError 
 	}
 	if f.Policy == limiter.LocalOnError {
 		f.Shadow = limiter.WithBudget(g.openShadow(), g.timeout)
-		store = limiter.KeepKeyspace(&withShadow{store, f.Shadow}, store)
+		layers.Observer = func(store limiter.Store) limiter.Store { return &withShadow{store, f.Shadow} }
 	}
-	return limiter.WithFailure(store, f.Failure), nil
+	layers.Failure = func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, f.Failure) }
+	return limiter.Stack(opened, layers), nil
 }
 
 // decide asks the store once.

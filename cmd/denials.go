@@ -180,16 +180,16 @@ func plural(n int64, noun string) string {
 	return fmt.Sprintf("%s %s", output.Thousands(n), noun)
 }
 
-// withDenialLog wraps the store of a command that takes, if the configuration wants to know
-// who is denied. What was denied is written when the store is closed. It goes below the
-// failure policy: a command ends at once, and should not wait a second time for a store
-// that is away to tell it whom a local file denied.
-func withDenialLog(g *globalOptions, store limiter.Store) (limiter.Store, error) {
+// denialLayer returns the layer that counts who is denied by a command that takes, if the
+// configuration wants to know that. What was denied is written to store when the result is closed. A
+// command does not count whom a local file denies: it ends at once, and should not wait a second
+// time for a store that is away.
+func denialLayer(g *globalOptions, store limiter.Store) (func(limiter.Store) limiter.Store, error) {
 	c, err := g.config()
 	if err != nil || !c.Denials {
-		return store, err
+		return nil, err
 	}
-	return limiter.WithDenialLog(store, limiter.DenialLog{OnError: func(err error) {
+	return limiter.CollectDenials(store, limiter.DenialLog{WithoutLocal: true, OnError: func(err error) {
 		fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", message(err))
-	}}), nil
+	}}).Wrap, nil
 }

@@ -34,14 +34,19 @@ func printApplied(p *output.Printer, applied []*limiter.Override, now time.Time)
 // operatorsText names an operator's override in a column of notes.
 func operatorsText(o *limiter.Override) string { return "operator's " + overridetext.Effect(o) }
 
-// withOverrides wraps store so that the overrides in force in it apply. They are read now. If
+// overridesLayer returns the layer by which the overrides in force in store apply. They are read now. If
 // they cannot be, the store decides without them, and request says why.
-func withOverrides(ctx context.Context, g *globalOptions, store limiter.Store, request *limitRequest) limiter.Store {
+func overridesLayer(ctx context.Context, g *globalOptions, store limiter.Store, request *limitRequest) func(limiter.Store) limiter.Store {
 	watch := limiter.WatchOverrides(store, limiter.Overrides{})
 	ctx, cancel := limiter.BudgetContext(ctx, g.timeout/operation.OverrideShare)
 	defer cancel()
 	request.withoutOverrides = watch.Load(ctx)
-	return watch.Wrap(store)
+	return watch.Wrap
+}
+
+// budgetLayer bounds each call of the store by --timeout.
+func (g *globalOptions) budgetLayer(store limiter.Store) limiter.Store {
+	return limiter.WithBudget(store, g.timeout)
 }
 
 // warnOfOverrides says that overrides do not apply, if err is why they could not be read.

@@ -58,7 +58,7 @@ func runSettle(ctx context.Context, o *settleOptions) error {
 	if err != nil {
 		return err
 	}
-	store := withOverrides(ctx, o.globalOptions, limiter.WithBudget(opened, o.timeout), o.request)
+	store := limiter.Stack(opened, limiter.Layers{Budget: o.budgetLayer, Overrides: overridesLayer(ctx, o.globalOptions, opened, o.request)})
 	defer store.Close()
 	decisions, err := decide(ctx, store, limiter.Settle, o.request.reqs)
 	if err != nil {

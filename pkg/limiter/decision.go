@@ -98,8 +98,12 @@ type Decision struct {
 }
 
 // AllAllowed reports whether every decision but a shadow's is allowed, that is,
-// whether the call that made them took effect.
+// whether the call that made them took effect. No decisions are not allowed, so that an ignored error
+// lets nobody in.
 func AllAllowed(decisions []Decision) bool {
+	if len(decisions) == 0 {
+		return false
+	}
 	for i := range decisions {
 		if !decisions[i].Allowed && !decisions[i].Shadow {
 			return false

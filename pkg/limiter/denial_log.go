@@ -24,6 +24,9 @@ type DenialLog struct {
 	// OnError, if set, is told why denials could not be written: once, until they can be
 	// again.
 	OnError func(error)
+	// WithoutLocal leaves out whom a local share denies while the store is away: for a process that
+	// does not wait until the store is back.
+	WithoutLocal bool
 	// OnRecovered, if set, is told after OnError that denials were written again.
 	OnRecovered func()
 }
@@ -81,7 +84,8 @@ func (s *denialLogStore) Decide(ctx context.Context, op Op, reqs []Request, deci
 		return err
 	}
 	for i := range decisions {
-		if d := &decisions[i]; !d.Allowed && !d.Shadow && !d.Unguarded {
+		d := &decisions[i]
+		if local := d.DecidedBy == DecidedByLocal; !d.Allowed && !d.Shadow && !d.Unguarded && !(local && s.collector.settings.WithoutLocal) {
 			s.collector.count(reqs[i])
 		}
 	}

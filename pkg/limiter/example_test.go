@@ -66,14 +66,9 @@ func ExampleLimiter_Wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for mail := range 3 {
-		turn, err := limits.Wait(ctx, limiter.Key{Subject: "mails"},
-			limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 20, Period: time.Second}, 1)
-		switch {
-		case err != nil:
-			fmt.Println(err) // the worker is told to stop, or the store is away
-			return
-		case !turn.Allowed:
-			fmt.Println("its turn would come too late") // after ctx's deadline
+		limit := limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 20, Period: time.Second}
+		if _, err := limits.Wait(ctx, limiter.Key{Subject: "mails"}, limit, 1); err != nil {
+			fmt.Println(err) // the worker is to stop, the store is away, or the turn would come after ctx's deadline
 			return
 		}
 		fmt.Println("send mail", mail)

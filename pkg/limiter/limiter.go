@@ -59,8 +59,10 @@ func (l *Limiter) TakeUpTo(ctx context.Context, key Key, limit Limit, most int64
 // back everything. That happens once. The error is an [ErrUnknownToken] if no take with
 // the token is remembered, and an [ErrInvalid] if it was settled at another cost before.
 //
-// Do not settle what a failure policy or a local share decided (Decision.DecidedBy): the
-// store has charged nothing. No failure policy answers a Settle while the store is away.
+// What was taken with a token can always be settled, whoever decided it. Where a failure policy or a
+// local share decided, the store may have charged the call all the same, if its answer was lost;
+// the token knows. If the store charged nothing the error is an [ErrUnknownToken]. No failure policy
+// answers a Settle while the store is away.
 func (l *Limiter) Settle(ctx context.Context, key Key, limit Limit, token string, cost int64) (Decision, error) {
 	decisions := make([]Decision, 1)
 	err := l.store.Decide(ctx, Settle, []Request{{Key: key, Limit: limit, Cost: cost, Token: token}}, decisions)

@@ -41,11 +41,14 @@ func TestOutcomes(t *testing.T) {
 	for want, err := range map[string]error{
 		"invalid": limiter.Invalidf("no"), "unavailable": limiter.ErrUnavailable, "outcome-unknown": limiter.ErrOutcomeUnknown,
 		"gave-up": fmt.Errorf("%w: %w", limiter.ErrGaveUp, context.Canceled), "refused": limiter.ErrRefused,
-		"foreign": &limiter.ForeignError{}, "error": errors.New("something"), "allowed": nil,
+		"foreign": &limiter.ForeignError{}, "error": errors.New("something"), "denied": nil, // nobody was asked
 	} {
 		if got := (&limiter.Call{Err: err}).Outcome(); got != want {
 			t.Errorf("%v is %q, want %q", err, got, want)
 		}
+	}
+	if got := (&limiter.Call{Decisions: []limiter.Decision{{Allowed: true}}}).Outcome(); got != "allowed" {
+		t.Errorf("what is allowed is %q", got)
 	}
 	both := limiter.Call{Err: fmt.Errorf("%w: %w", limiter.ErrGaveUp, limiter.ErrOutcomeUnknown)}
 	if both.Outcome() != "outcome-unknown" {

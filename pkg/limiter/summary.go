@@ -30,7 +30,7 @@ type Summary struct {
 // Summarize sums up the decisions of one call.
 // A shadow's decision counts only where there are no others, and then it denies
 // nothing. What was not asked, because another limit had denied already, does not count
-// against what was.
+// against what was. No decisions are a denial, as for [AllAllowed].
 func Summarize(decisions []Decision) Summary {
 	sum := Summary{Allowed: AllAllowed(decisions), Unguarded: true}
 	onlyShadows := true
@@ -42,7 +42,7 @@ func Summarize(decisions []Decision) Summary {
 		}
 	}
 	if len(decisions) == 0 {
-		return Summary{Allowed: true} // nothing was in the way
+		return Summary{} // nobody was asked
 	}
 	if onlyShadows {
 		return summarizeShadows(decisions)

@@ -84,6 +84,9 @@ func (q *queue) come(ctx context.Context, name string, reqs ...limiter.Request) 
 func (q *queue) tell(name string, decisions []limiter.Decision, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if errors.As(err, new(*limiter.DeniedError)) {
+		err = nil // the decision tells
+	}
 	a := answer{err: err, after: time.Since(q.begin)}
 	if len(decisions) > 0 {
 		a.Decision = decisions[0]

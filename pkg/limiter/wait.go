@@ -46,30 +46,36 @@ type Waiter struct {
 // bucket. Callers of one Limiter get their turns in the order in which they came; see
 // [Waiter].
 //
-// A turn that would come after ctx's deadline is a denial. It is told at once if the store
-// said so, to this caller or to one before it who asked for no more. Otherwise it is told
+// The error is nil if the units were charged, and only then. A turn that would come after ctx's deadline
+// is a denial: a [DeniedError], which has the decisions. It comes at once if the store
+// said so, to this caller or to one before it who asked for no more. Otherwise it comes
 // at the deadline, if others are still before this caller: their number does not matter,
 // since each of them may leave, or if the turn came when the time was just over. Such a
-// denial shows what the store last answered.
+// denial shows what the store last answered. If it never answered this caller, the decisions are
+// Unguarded.
 //
 // When ctx is cancelled while Wait waits, its error is returned and nothing stays charged;
 // if that cannot be had, the error is an [ErrNotGivenBack] besides.
 func (l *Limiter) Wait(ctx context.Context, key Key, limit Limit, cost int64) (Decision, error) {
 	decisions, err := l.WaitAll(ctx, Request{Key: key, Limit: limit, Cost: cost})
-	if err != nil {
+	if len(decisions) == 0 || err != nil && !errors.As(err, new(*DeniedError)) {
 		return Decision{}, err
 	}
-	return decisions[0], nil
+	return decisions[0], err
 }
 
-// WaitAll is [Limiter.Wait] for several limits that are decided together. The call took
-// effect if [AllAllowed] of the decisions. A limit about which nobody was asked, because
+// WaitAll is [Limiter.Wait] for several limits that are decided together. A limit about which nobody was asked, because
 // the turn for another one did not come, has a decision that is Unguarded.
 func (l *Limiter) WaitAll(ctx context.Context, reqs ...Request) ([]Decision, error) {
-	return l.waiter.Take(ctx, reqs...)
+	decisions, err := l.waiter.Take(ctx, reqs...)
+	if err == nil && !AllAllowed(decisions) {
+		err = &DeniedError{decisions}
+	}
+	return decisions, err
 }
 
-// Take charges all reqs once they fit together, as [Limiter.Wait] describes.
+// Take charges all reqs once they fit together, as [Limiter.Wait] describes. The decisions say whether it
+// did: a denial is no error.
 func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) {
 	until := w.end(ctx)
 	if decisions, repeated, err := w.repeat(ctx, reqs, until); repeated || err != nil {
@@ -80,7 +86,11 @@ func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) 
 	var denied []Decision // the last answer, at deniedAt
 	var deniedAt time.Time
 	for {
-		if denial, err := w.awaitTurn(ctx, p); err != nil && cameTooLate(ctx, err, denied) {
+		denial, waited, err := w.awaitTurn(ctx, p)
+		if waited && denied == nil {
+			denied, deniedAt = unasked(reqs), w.now()
+		}
+		if err != nil && cameTooLate(ctx, err, denied) {
 			return lastDenial(denied, w.now().Sub(deniedAt)), nil
 		} else if denial != nil || err != nil {
 			return denial, err
@@ -117,8 +127,17 @@ func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) 
 	}
 }
 
+// unasked are the decisions of a caller that waited for its turn, and whom the store never answered.
+func unasked(reqs []Request) []Decision {
+	decisions := make([]Decision, len(reqs))
+	for i := range decisions {
+		decisions[i].Unguarded, decisions[i].Shadow = true, reqs[i].Shadow
+	}
+	return decisions
+}
+
 // cameTooLate reports whether err is only that ctx's deadline passed while the turn of a
-// caller that had been denied came, and that nothing was charged for it.
+// caller that had been denied, or had waited behind others, came, and that nothing was charged for it.
 func cameTooLate(ctx context.Context, err error, denied []Decision) bool {
 	return denied != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
 		(errors.Is(err, ErrGaveUp) || errors.Is(err, context.DeadlineExceeded)) &&
@@ -169,30 +188,31 @@ func decidedInAnOutage(decisions []Decision) bool {
 }
 
 // awaitTurn returns when p may ask the store, or with the denial of a turn that does not
-// come in time.
-func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []Decision, err error) {
+// come in time. waited says that it was not p's turn at once.
+func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []Decision, waited bool, err error) {
 	for slept := false; ; {
 		left := w.left(p.until)
 		behind, wait, denial := w.turns.look(ctx, p, w.now(), left <= 0 || ctx.Err() != nil)
 		switch {
 		case denial != nil:
-			return denial, nil
+			return denial, waited, nil
 		case behind != nil:
-			slept = false
+			slept, waited = false, true
 			if err := w.sleep(behind, left); err != nil && behind.Err() == nil {
-				return nil, err
+				return nil, waited, err
 			}
 			if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				return nil, err
+				return nil, waited, err
 			}
 		case slept || wait <= 0 || wait > left: // it is there, or the store says that it comes too late
-			return nil, nil
+			return nil, waited, nil
 		default:
 			if w.OnWait != nil {
 				w.OnWait(wait)
 			}
+			waited = true
 			if err := w.sleep(ctx, wait); err != nil {
-				return nil, err
+				return nil, waited, err
 			}
 			slept = true
 		}

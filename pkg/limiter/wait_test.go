@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,8 +86,13 @@ func TestWaitHeedsTheContextsDeadline(t *testing.T) {
 	if d, err := l.Wait(ctx, limiter.Key{Subject: "u"}, limit, 1); err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if d, err := l.Wait(ctx, limiter.Key{Subject: "u"}, limit, 1); err != nil || d.Allowed || d.RetryAfter < 59*time.Minute {
+	d, err := l.Wait(ctx, limiter.Key{Subject: "u"}, limit, 1)
+	var denied *limiter.DeniedError
+	if !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) || d.Allowed || d.RetryAfter < 59*time.Minute {
 		t.Errorf("%+v, %v", d, err)
+	}
+	if denied != nil && (len(denied.Decisions) != 1 || denied.Decisions[0] != d || !strings.Contains(err.Error(), "try again in ")) {
+		t.Errorf("%+v, %v", denied.Decisions, err)
 	}
 }
 

@@ -27,7 +27,8 @@ func judgeKeys(f *keyFacts) []Finding {
 	all := []Finding{keys, f.judgeTTLs(), f.judgeForeign()}
 	if f.damaged.count > 0 {
 		all = append(all, Finding{Check: "damaged", Status: Fail,
-			Summary: fmt.Sprintf("%s of limitctl damaged, so that nothing can be decided by it: %s", plural(f.damaged.count, "record"), f.damaged.text()),
+			Summary: fmt.Sprintf("%s of limitctl damaged, so that nothing can be decided by it: %s", plural(f.damaged.count, "record"),
+				f.damaged.text()),
 			Advice:  "a reset of the key deletes the record, and the next take begins anew",
 			Data:    map[string]any{"count": f.damaged.count, "examples": orEmpty(f.damaged.examples)}})
 	}

@@ -43,7 +43,8 @@ func (r *Runner) refund(ctx context.Context, plan *RefundPlan) (*RefundResult, e
 	loading, loaded := limiter.BudgetContext(ctx, r.Timeout/OverrideShare)
 	defer loaded()
 	result := &RefundResult{Decisions: make([]limiter.Decision, len(plan.Requests)), WithoutOverrides: watch.Load(loading)}
-	if err := watch.Wrap(r.Store).Decide(ctx, limiter.Refund, plan.Requests, result.Decisions); err != nil {
+	store := limiter.Stack(r.Store, limiter.Layers{Overrides: watch.Wrap})
+	if err := store.Decide(ctx, limiter.Refund, plan.Requests, result.Decisions); err != nil {
 		return nil, err
 	}
 	return result, nil

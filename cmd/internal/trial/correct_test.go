@@ -96,7 +96,7 @@ func (p *planted) wrapped(t *testing.T) (result *loadgen.Result) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		replicas := p.wrap.around(newPlantedStore(&p.defect), nil)
+		replicas := p.wrap.around(newPlantedStore(&p.defect), nil, limiter.Layers{})
 		result = loadgen.Run(t.Context(), loadgen.Config{
 			Store: thinking{replicas}, Population: all.Population, Workers: 8, Duration: p.duration, LateAfter: time.Hour,
 			Mix:  loadgen.Mix{Subjects: loadgen.Evenly(uint32(p.subjects)), Costs: loadgen.Costs{Least: 1, Most: 1}},

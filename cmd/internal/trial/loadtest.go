@@ -136,7 +136,7 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 		return nil, err
 	}
 	if !r.Wrap.IsZero() {
-		target = NewWrappedTarget(target, r.Wrap)
+		target = newWrappedTarget(target, &r.Wrap, r.layers())
 	}
 	defer target.Close()
 	if e, is := target.(*endpointTarget); is {
@@ -229,8 +229,12 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 				r.Load.Scenario.Name, output.Duration(setting.ToEdge))}
 		}
 	}
+	store := limiter.Store(target)
+	if r.Wrap.IsZero() {
+		store = limiter.Stack(target, r.layers())
+	}
 	result := loadgen.Run(ctx, loadgen.Config{
-		Store: r.withFailure(target), Population: l.population.Population, Load: r.arrivals(l, setting),
+		Store: store, Population: l.population.Population, Load: r.arrivals(l, setting),
 		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),

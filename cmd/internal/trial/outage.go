@@ -2,12 +2,13 @@ package trial
 
 import "github.com/limitctl/limitctl/pkg/limiter"
 
-// withFailure wraps a target by what answers while it is away.
-func (t *LoadTest) withFailure(target limiter.Store) limiter.Store {
+// layers are what answers while the target is away.
+func (t *LoadTest) layers() (layers limiter.Layers) {
 	if t.Breaker != nil {
-		target = limiter.WithBreaker(target, *t.Breaker)
+		layers.Breaker = func(store limiter.Store) limiter.Store { return limiter.WithBreaker(store, *t.Breaker) }
 	}
-	return limiter.WithFailure(target, t.Failure)
+	layers.Failure = func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, t.Failure) }
+	return layers
 }
 
 // localShare is the share of each limit that is decided locally, in words; empty if none

@@ -170,7 +170,7 @@ func (s *Simulation) try(ctx context.Context, candidate *Candidate, observer Sim
 		run.store = store.where
 	}
 	if !s.Wrap.IsZero() {
-		wrapped := s.Wrap.around(store, &clock)
+		wrapped := s.Wrap.around(store, &clock, limiter.Layers{})
 		options.Store, options.Wrapped, options.Skew, options.Held = wrapped, true, s.Wrap.skew(), s.Wrap.held
 		run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
 		run.wrap = s.Wrap.report(wrapped, candidate.limits(), run.result.Tally.Requests())

@@ -50,27 +50,26 @@ func (w *Wrap) skew() time.Duration {
 	return skew
 }
 
-// around returns the replicas of the wrappers around store, with the time of clock if that
-// is not nil.
-func (w *Wrap) around(store limiter.Store, clock *loadgen.Clock) *replicas {
+// around returns the replicas of the wrappers and of other layers around store, with the time of
+// clock if that is not nil.
+func (w *Wrap) around(store limiter.Store, clock *loadgen.Clock, layers limiter.Layers) *replicas {
+	if w.Leases != nil {
+		leases := *w.Leases
+		if clock != nil {
+			leases.Clock, leases.Background = clock.Now, clock.Background
+		}
+		layers.Leases = func(store limiter.Store) limiter.Store { return limiter.WithLeases(store, leases) }
+	}
+	if w.Denials != nil {
+		denials := *w.Denials
+		if clock != nil {
+			denials.Clock = clock.Now
+		}
+		layers.DenialMemory = denials.Wrap
+	}
 	r := &replicas{store: &countedStore{Store: store}}
 	for range w.replicas() {
-		var stack limiter.Store = r.store
-		if w.Leases != nil {
-			leases := *w.Leases
-			if clock != nil {
-				leases.Clock, leases.Background = clock.Now, clock.Background
-			}
-			stack = limiter.WithLeases(stack, leases)
-		}
-		if w.Denials != nil {
-			denials := *w.Denials
-			if clock != nil {
-				denials.Clock = clock.Now
-			}
-			stack = denials.Wrap(stack)
-		}
-		r.stacks = append(r.stacks, stack)
+		r.stacks = append(r.stacks, limiter.Stack(r.store, layers))
 	}
 	return r
 }
@@ -154,9 +153,9 @@ type wrappedTarget struct {
 	replicas *replicas
 }
 
-// NewWrappedTarget returns target with wrappers around it.
-func NewWrappedTarget(target Target, wrap Wrap) Target {
-	return &wrappedTarget{Target: target, wrap: &wrap, replicas: wrap.around(target, nil)}
+// newWrappedTarget returns target with wrappers and other layers around it.
+func newWrappedTarget(target Target, wrap *Wrap, layers limiter.Layers) *wrappedTarget {
+	return &wrappedTarget{Target: target, wrap: wrap, replicas: wrap.around(target, nil, layers)}
 }
 
 // Decide implements [limiter.Store].

@@ -93,14 +93,17 @@ func (g *gateway) ask(ctx context.Context, team, prompt string) (answer string, 
 		return "", errBusy{sum.RetryAfter}
 	}
 	answer, took, err := g.model(ctx, prompt)
-	if decisions[0].DecidedBy != limiter.DecidedByStore {
-		return answer, err // in an outage: the store took nothing, and there is nothing to settle
-	}
+	// Whoever decided it: an operator may have exempted the team from one limit only, and the store may
+	// have charged a call whose answer was lost.
 	for i := range reqs {
 		reqs[i].Cost = took // 0 if the model did not answer
 	}
 	// Also for a caller who has left: the tokens belong to the team.
-	return answer, errors.Join(err, g.settle(context.WithoutCancel(ctx), reqs))
+	settleErr := g.settle(context.WithoutCancel(ctx), reqs)
+	if limiter.IsAway(settleErr) && limiter.Summarize(decisions).DecidedBy != limiter.DecidedByStore {
+		settleErr = nil // the store was away before; what it may have charged fades
+	}
+	return answer, errors.Join(err, settleErr)
 }
 
 // take takes the estimate. If nobody knows whether it was taken, it asks again: with the

@@ -98,3 +98,32 @@ func TestAnOutageTakesNoAnswerAway(t *testing.T) {
 		}
 	}
 }
+
+// A team that an operator has exempted from its own limit still gives back to that of all.
+func TestAnExemptedTeamIsSettled(t *testing.T) {
+	store := memorystore.New()
+	name, _ := limiter.ParsePattern("*team*")
+	if _, err := store.SetOverride(t.Context(), limiter.Override{Names: name, Effect: limiter.OverrideExempt}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	watch := limiter.WatchOverrides(store, limiter.Overrides{})
+	if err := watch.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	limits := limiter.New(watch.Wrap(store))
+	g := &gateway{tokens: tokens(t), limits: limits, model: func(context.Context, string) (string, int64, error) { return "blue", 1500, nil }}
+	plain := limiter.New(store)
+	reqs, err := g.tokens.Requests(policy.Attributes{"model": "sky-1", "team": "red"}, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := plain.Charge(t.Context(), reqs[0].Key, reqs[0].Limit, 100_000); err != nil {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if _, err := g.ask(t.Context(), "red", "why?"); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := plain.Peek(t.Context(), reqs[1].Key, reqs[1].Limit, 1); err != nil || d.Used > 1500 {
+		t.Errorf("%d of all are used, want 1500 at most, %v", d.Used, err)
+	}
+}

@@ -32,15 +32,14 @@
 //	stores := file.Wrap(store, policyfile.Hooks{})
 //	logins := limiter.New(stores["login"])
 //
-// Leases belong between the two. Then the wrappers are applied one by one:
+// Leases belong between the two. With them, and with other wrappers, [limiter.Stack] puts all in order:
 //
 //	leased := limiter.WithLeases(file.WithBreaker(store, nil), limiter.Leases{})
 //	watch := limiter.WatchOverrides(store, limiter.Overrides{})
 //	for _, p := range file.Policies {
-//		stores[p.Name] = watch.Wrap(limiter.WithFailure(leased, p.Failure()))
+//		withFailure := func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, p.Failure()) }
+//		stores[p.Name] = limiter.Stack(leased, limiter.Layers{Overrides: watch.Wrap, Failure: withFailure})
 //	}
-//
-// Other wrappers go around each of these stores. Package limiter lists their order.
 package policyfile
 
 import (
@@ -127,7 +126,8 @@ func (f *File) Wrap(store limiter.Store, hooks Hooks) map[string]limiter.Store {
 		if hooks.OnFailure != nil {
 			failure.OnFailure = func(err error) { hooks.OnFailure(p.Name, err) }
 		}
-		stores[p.Name] = watch.Wrap(limiter.WithFailure(store, failure))
+		stores[p.Name] = limiter.Stack(store, limiter.Layers{Overrides: watch.Wrap,
+			Failure: func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, failure) }})
 	}
 	return stores
 }

@@ -113,7 +113,10 @@ func New(store limiter.Keyspace, settings *Settings, options Options) *Engine {
 	e := &Engine{
 		options: options,
 		start:   time.Now(),
-		store:   limiter.WithObserver(limiter.WithBudget(store, options.Timeout), options.StoreObserver),
+		store: limiter.Stack(store, limiter.Layers{
+			Budget:        func(store limiter.Store) limiter.Store { return limiter.WithBudget(store, options.Timeout) },
+			StoreObserver: func(store limiter.Store) limiter.Store { return limiter.WithObserver(store, options.StoreObserver) },
+		}),
 		overrides: limiter.WatchOverrides(store,
 			limiter.Overrides{Idle: always, OnError: options.OnOverrides, OnRecovered: options.OnOverridesRead}),
 		denials: limiter.CollectDenials(store, limiter.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),

@@ -39,14 +39,14 @@ func (e *Engine) Replace(settings *Settings) {
 	f := &force{settings: &own, byName: make(map[string]*decider, len(own.Policies))}
 	own.force = f
 	store, isNew := e.withBreaker(own.Breaker)
-	f.plain = e.around(store, own.Denials)
+	f.plain = e.stack(store, own.Denials, nil)
 	for _, p := range own.Policies {
 		failure := p.Failure()
 		failure.Shadow = e.shadow
 		if e.options.OnFailure != nil {
 			failure.OnFailure = func(err error) { e.options.OnFailure(p, err) }
 		}
-		f.byName[p.Name] = &decider{p.Prepare(), e.around(limiter.WithFailure(store, failure), own.Denials)}
+		f.byName[p.Name] = &decider{p.Prepare(), e.stack(store, own.Denials, &failure)}
 	}
 	if e.options.OnReplace != nil {
 		e.options.OnReplace(&own, isNew)
@@ -54,13 +54,16 @@ func (e *Engine) Replace(settings *Settings) {
 	e.inForce.Store(f)
 }
 
-// around puts around a store what goes around whatever decides while the store is away.
-func (e *Engine) around(store limiter.Store, denials bool) limiter.Store {
-	store = e.overrides.Wrap(store)
+// stack puts around a store behind its breaker what a policy's asks go through.
+func (e *Engine) stack(store limiter.Store, denials bool, failure *limiter.Failure) limiter.Store {
+	layers := limiter.Layers{Overrides: e.overrides.Wrap}
 	if denials {
-		store = e.denials.Wrap(store)
+		layers.DenialLog = e.denials.Wrap
 	}
-	return store
+	if failure != nil {
+		layers.Failure = func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, *failure) }
+	}
+	return limiter.Stack(store, layers)
 }
 
 // withBreaker returns the store behind a breaker of those settings: behind the one that there is
@@ -73,7 +76,8 @@ func (e *Engine) withBreaker(settings *limiter.Breaker) (store limiter.Store, is
 		return e.store, isNew
 	case e.breaker == nil || !alike(&e.breaker.Breaker, settings):
 		own := limiter.Observer{OnBreaker: e.options.OnBreaker}.Breaker(*settings)
-		e.breaker = &breaker{*settings, limiter.WithBreaker(e.store, own)}
+		e.breaker = &breaker{*settings, limiter.Stack(e.store, limiter.Layers{
+			Breaker: func(store limiter.Store) limiter.Store { return limiter.WithBreaker(store, own) }})}
 		isNew = true
 	}
 	return e.breaker.store, isNew
