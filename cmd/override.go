@@ -3,11 +3,16 @@ package cmd
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 func newOverrideCmd(global *globalOptions) *cobra.Command {
@@ -35,8 +40,11 @@ one with --limit-name before one without, and then the newest.`,
 
 type overrideListOptions struct {
 	*globalOptions
-	exact    bool
-	subjects *limiter.Pattern // nil for all
+	exact bool
+	// text is PATTERN as it was given; empty for all. It is about subjects or about attributes.
+	text       string
+	subjects   *limiter.Pattern
+	attributes policy.Attributes
 }
 
 func newOverrideListCmd(global *globalOptions) *cobra.Command {
@@ -48,10 +56,12 @@ func newOverrideListCmd(global *globalOptions) *cobra.Command {
 they are about, what they do, how long they last, who set them and why. What has
 ended is not listed.
 
-With PATTERN only those are shown that are about a subject which it matches, or
-that were set for exactly this pattern.`,
+With PATTERN only those are shown that can apply to a subject which it matches,
+also those that were set for attributes. NAME=VALUE shows those that can apply to
+keys with that attribute.`,
 		Example: `  limitctl override list
   limitctl override list tenant:acme:user:7
+  limitctl override list tenant=acme
   limitctl override list -o json`,
 		Args: atMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,6 +83,11 @@ func (o *overrideListOptions) parse(args []string) error {
 		}
 		return nil
 	}
+	o.text = args[0]
+	if attributes, err := policy.ParseAttributes(args); err == nil && !o.exact {
+		o.attributes = attributes
+		return nil
+	}
 	pattern, err := parseSubjects(args[0], o.exact)
 	o.subjects = &pattern
 	return err
@@ -86,12 +101,62 @@ func parseSubjects(text string, exact bool) (limiter.Pattern, error) {
 	return limiter.ParsePattern(text)
 }
 
-// keeps reports whether an override is to be listed.
+// keeps reports whether an override is to be listed: whether it can apply to a key that was asked for.
 func (o *overrideListOptions) keeps(override *limiter.Override) bool {
-	if o.subjects == nil {
+	switch {
+	case o.attributes != nil:
+		return couldHave(override, o.attributes)
+	case o.subjects == nil:
+		return true
+	case !overlaps(override.Subjects, *o.subjects):
+		return false
+	}
+	subject, exact := o.subjects.Exact()
+	if !exact {
+		for name, value := range override.Attributes {
+			if !canHave(*o.subjects, name, value) {
+				return false
+			}
+		}
 		return true
 	}
-	return samePattern(override.Subjects, *o.subjects) || overlaps(override.Subjects, *o.subjects)
+	if len(override.Attributes) == 0 {
+		return true
+	}
+	attributes, _ := policy.ParseSubject(subject)
+	has := attributesOf(attributes)
+	for name, value := range override.Attributes {
+		if has[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// couldHave reports whether an override is about keys that have these attributes.
+func couldHave(override *limiter.Override, attributes policy.Attributes) bool {
+	named := len(override.Attributes) == 0
+	for name, value := range attributes {
+		of, is := override.Attributes[name]
+		if is && of != value || !canHave(override.Subjects, name, value) {
+			return false
+		}
+		named = named || is
+	}
+	return named
+}
+
+// canHave reports whether a pattern selects subjects that have an attribute. A subject has no attribute twice.
+func canHave(subjects limiter.Pattern, name, value string) bool {
+	attribute := limiter.EscapeGlob(subjecttext.Join([]subjecttext.Attribute{{Name: name, Value: value}}))
+	forms := []string{attribute, attribute + ":*"}
+	if !strings.HasPrefix(subjects.LiteralBeginning(), name+":") {
+		forms = append(forms, "*:"+attribute, "*:"+attribute+":*")
+	}
+	return slices.ContainsFunc(forms, func(form string) bool {
+		pattern, err := limiter.ParsePattern(form)
+		return err == nil && overlaps(subjects, pattern)
+	})
 }
 
 func runOverrideList(ctx context.Context, o *overrideListOptions) error {
@@ -116,7 +181,12 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 	}
 	answer.sort()
 	if len(answer.overrides) == 0 && err == nil && !o.quiet {
-		o.note("no override is in force in %s", s.place(where))
+		switch others := len(overrides); {
+		case others == 0:
+			o.note("no override is in force in %s", s.place(where))
+		default:
+			o.note("none of the %s in force in %s can apply to %s", output.Plural(others, "override"), s.place(where), output.Printable(o.text))
+		}
 	}
 	return errors.Join(o.print(answer), err)
 }

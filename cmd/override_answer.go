@@ -32,7 +32,7 @@ func (a *overrideAnswer) sort() {
 // operatorOverride is an override in JSON. What its effect does not use is null.
 type operatorOverride struct {
 	ID          string            `json:"id"`
-	Subject     string            `json:"subject"`
+	Subject     *string           `json:"subject"` // null if only Attributes say whom
 	Name        string            `json:"name"`
 	Attributes  policy.Attributes `json:"attributes,omitempty"`
 	Effect      string            `json:"effect"`
@@ -47,9 +47,13 @@ type operatorOverride struct {
 }
 
 func newOperatorOverride(o *limiter.Override) operatorOverride {
-	d := operatorOverride{ID: o.ID, Subject: orStar(o.Subjects), Name: orStar(o.Names), Attributes: o.Attributes,
+	d := operatorOverride{ID: o.ID, Name: orStar(o.Names), Attributes: o.Attributes,
 		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: output.UTC(o.CreatedAt), ExpiresAt: output.UTC(o.ExpiresAt),
 		RemainingMS: output.Milliseconds(o.Left)}
+	if len(o.Attributes) == 0 || !o.Subjects.IsZero() {
+		subject := orStar(o.Subjects)
+		d.Subject = &subject
+	}
 	switch o.Effect {
 	case limiter.OverrideLimit:
 		text := o.Limit.String()
@@ -112,7 +116,10 @@ func (a *overrideAnswer) Records() [][]string {
 		"expires_at", "remaining_ms"}}
 	for _, o := range a.overrides {
 		d := newOperatorOverride(o)
-		limit, factor, units := "", "", ""
+		subject, limit, factor, units := "", "", "", ""
+		if d.Subject != nil {
+			subject = *d.Subject
+		}
 		switch o.Effect {
 		case limiter.OverrideLimit:
 			limit = *d.Limit
@@ -122,7 +129,7 @@ func (a *overrideAnswer) Records() [][]string {
 			units = number(o.Units)
 		case limiter.OverrideBlock, limiter.OverrideExempt:
 		}
-		records = append(records, []string{d.ID, d.Subject, d.Name, attributesText(d.Attributes), d.Effect, limit, factor, units, d.Reason,
+		records = append(records, []string{d.ID, subject, d.Name, attributesText(d.Attributes), d.Effect, limit, factor, units, d.Reason,
 			d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339), number(d.RemainingMS)})
 	}
 	return records

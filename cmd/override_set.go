@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -125,7 +127,65 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 	if o.policy != "" && o.exact {
 		return usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
 	}
-	return o.selection().arguments(cmd, args)
+	if err := o.selection().arguments(cmd, args); err != nil {
+		return err
+	}
+	if o.exact {
+		return nil
+	}
+	if o.policy == "" {
+		return checkBlockable(args[0])
+	}
+	for _, attribute := range args {
+		name, value, _ := strings.Cut(attribute, "=")
+		if strings.ContainsAny(value, "*?[") {
+			return usagef("%s: an attribute is taken as it is, so %q is no glob; give a PATTERN without --policy, such as %s", attribute, value,
+				shell.Command(name+":"+value))
+		}
+		if isNetwork(value) {
+			return usagef("%s: an attribute is one value, and %s is a network; give %s", attribute, value, networkAdvice)
+		}
+	}
+	return nil
+}
+
+const networkAdvice = `the pattern of its addresses instead, such as 'ip:203.0.113.*'`
+
+// checkBlockable refuses patterns that are meant for an address or an attribute, and that no subject
+// matches: the command would succeed and nothing would change.
+func checkBlockable(pattern string) error {
+	name, value, isPair := strings.Cut(pattern, "=")
+	_, addressErr := netip.ParseAddr(pattern)
+	switch {
+	case isPair && subjecttext.IsName(name):
+		return usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'", pattern,
+			shell.Command(name+":"+value))
+	case isNetwork(pattern):
+		return usagef("%s is a network, and subjects begin with a name; give %s", pattern, networkAdvice)
+	case addressErr == nil:
+		return usagef("%s is an address, and subjects begin with a name; write %s, or add --exact if a subject is the address alone", pattern,
+			shell.Command("ip:"+pattern))
+	case endsInNetwork(pattern):
+		return usagef("%s names a network, which no subject does; give %s", pattern, networkAdvice)
+	}
+	return nil
+}
+
+// isNetwork reports whether text is a network such as 203.0.113.0/24.
+func isNetwork(text string) bool {
+	_, err := netip.ParsePrefix(text)
+	return err == nil
+}
+
+// endsInNetwork reports whether a network follows a colon of text.
+func endsInNetwork(text string) bool {
+	for at := strings.IndexByte(text, ':'); at >= 0; {
+		if text = text[at+1:]; isNetwork(text) {
+			return true
+		}
+		at = strings.IndexByte(text, ':')
+	}
+	return false
 }
 
 // selection is whom the override is about, as the commands that select keys have it.

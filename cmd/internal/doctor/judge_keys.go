@@ -29,8 +29,8 @@ func judgeKeys(f *keyFacts) []Finding {
 		all = append(all, Finding{Check: "damaged", Status: Fail,
 			Summary: fmt.Sprintf("%s of limitctl damaged, so that nothing can be decided by it: %s", plural(f.damaged.count, "record"),
 				f.damaged.text()),
-			Advice:  "a reset of the key deletes the record, and the next take begins anew",
-			Data:    map[string]any{"count": f.damaged.count, "examples": orEmpty(f.damaged.examples)}})
+			Advice: "a reset of the key deletes the record, and the next take begins anew",
+			Data:   map[string]any{"count": f.damaged.count, "examples": orEmpty(f.damaged.examples)}})
 	}
 	if f.noSize == nil {
 		all = append(all, f.size())
