@@ -166,7 +166,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		o.noteUnsure(&result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
 	}
 	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.quiet {
-		o.sayNothingMatches(ctx, store, &plan.Selection, where)
+		o.sayNothingToDelete(ctx, store, &plan.Selection, where)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
 		return errDenied

@@ -254,11 +254,22 @@ func longestLiteral(pattern string) (longest string) {
 // sayNothingMatches says that a selection matches no key in the store, and what might. where is
 // the store's name.
 func (g *globalOptions) sayNothingMatches(ctx context.Context, store limiter.Keyspace, selection *operation.Selection, where string) {
+	g.sayNothing(ctx, store, selection, where, operation.Similar)
+}
+
+// sayNothingToDelete is sayNothingMatches for a reset, whose hint is typed next and must not select more
+// than was meant.
+func (g *globalOptions) sayNothingToDelete(ctx context.Context, store limiter.Keyspace, selection *operation.Selection, where string) {
+	g.sayNothing(ctx, store, selection, where, operation.NearestSubject)
+}
+
+func (g *globalOptions) sayNothing(ctx context.Context, store limiter.Keyspace, selection *operation.Selection, where string,
+	meant func(context.Context, limiter.Keyspace, *operation.Selection) (patterns []string, filtered bool)) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.placeOf(where))
 	if g.layouts == nil {
 		text += ", prefix " + g.chosen.prefix.value
 	}
-	patterns, filtered := operation.Similar(ctx, store, selection)
+	patterns, filtered := meant(ctx, store, selection)
 	for i := range patterns {
 		patterns[i] = shell.Command(patterns[i])
 	}

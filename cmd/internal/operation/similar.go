@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/spelling"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -33,40 +34,81 @@ func Similar(ctx context.Context, store limiter.Keyspace, s *Selection) (pattern
 	if err != nil {
 		return nil, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, similarTime)
-	defer cancel()
-	query := limiter.Query{Subjects: everybody, KeysPerSecond: s.Query.KeysPerSecond,
-		Match: func(key limiter.Key) bool {
-			return slices.ContainsFunc(words, func(word string) bool { return indexFold(key.Subject, word) >= 0 })
-		},
-		Progress: func(looked, _ int64) {
-			if looked > similarLooked {
-				cancel()
-			}
-		}}
 	found := map[string]int{}
-	keys := 0
-	for entry, err := range store.Scan(ctx, query) {
-		if err != nil {
-			continue // a foreign value, or the end
-		}
-		subject := entry.Key.Subject
-		if s.Query.Keys == nil && s.Query.Names.IsZero() && s.Query.Subjects.Match(subject) {
-			return nil, true
-		}
+	filtered = lookAround(ctx, store, s, everybody, func(subject string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return indexFold(subject, word) >= 0 })
+	}, func(subject string) {
 		for _, word := range words {
 			if at := indexFold(subject, word); at >= 0 {
 				found[similarPattern(subject, at, at+len(word))]++
 			}
 		}
-		if keys++; keys == similarFound {
-			break
-		}
+	})
+	if filtered {
+		return nil, true
 	}
 	patterns = slices.SortedFunc(maps.Keys(found), func(a, b string) int {
 		return cmp.Or(strings.Count(a, "*")-strings.Count(b, "*"), found[b]-found[a], strings.Compare(a, b))
 	})
 	return patterns[:min(len(patterns), similarShown)], false
+}
+
+// NearestSubject is [Similar] for what deletes. It finds the one subject that is written most like the
+// subject asked for, or ends in it, and never a pattern, which could select more than was meant.
+func NearestSubject(ctx context.Context, store limiter.Keyspace, s *Selection) (subjects []string, filtered bool) {
+	asked, exact := s.Query.Subjects.Exact()
+	if !exact || s.Query.Keys != nil {
+		return nil, false
+	}
+	everybody, err := limiter.ParsePattern("*")
+	if err != nil {
+		return nil, false
+	}
+	most := 1
+	if len(asked) >= 6 {
+		most = 2
+	}
+	nearest := map[string]bool{}
+	filtered = lookAround(ctx, store, s, everybody, func(subject string) bool {
+		begin := len(subject) - len(asked)
+		return spelling.Nearest(asked, []string{subject}, most) != "" || begin >= 0 && strings.EqualFold(asked, subject[begin:]) &&
+			(begin == 0 || subject[begin-1] == ':')
+	}, func(subject string) { nearest[subject] = true })
+	if filtered || len(nearest) == 0 {
+		return nil, filtered
+	}
+	all := slices.Sorted(maps.Keys(nearest))
+	return []string{limiter.EscapeGlob(cmp.Or(spelling.Nearest(asked, all, most), all[0]))}, false
+}
+
+// lookAround calls do with the subjects of keys in use that may be meant, for as long as is bearable. It
+// stops and reports true at a subject that was asked for, so that something else of the selection
+// leaves its keys out.
+func lookAround(ctx context.Context, store limiter.Keyspace, s *Selection, subjects limiter.Pattern, may func(subject string) bool,
+	do func(subject string)) (filtered bool) {
+	ctx, cancel := context.WithTimeout(ctx, similarTime)
+	defer cancel()
+	query := limiter.Query{Subjects: subjects, KeysPerSecond: s.Query.KeysPerSecond,
+		Match: func(key limiter.Key) bool { return may(key.Subject) },
+		Progress: func(looked, _ int64) {
+			if looked > similarLooked {
+				cancel()
+			}
+		}}
+	keys := 0
+	for entry, err := range store.Scan(ctx, query) {
+		if err != nil {
+			continue // a foreign value, or the end
+		}
+		if s.Query.Keys == nil && s.Query.Names.IsZero() && s.Query.Subjects.Match(entry.Key.Subject) {
+			return true
+		}
+		do(entry.Key.Subject)
+		if keys++; keys == similarFound {
+			break
+		}
+	}
+	return false
 }
 
 // similarPattern returns the most exact pattern that says what a subject has from one place to
