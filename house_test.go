@@ -33,8 +33,8 @@ var layers = map[string][]string{
 		"cmd/internal/serve/events", "cmd/internal/serve/metrics", "cmd/internal/serve/proxy",
 		"cmd/internal/serve/reload", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail",
 		"cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/lazyregexp", "internal/panics",
-		"internal/redact", "internal/sleep", "internal/spelling", "pkg/limiter", "pkg/limiter/foreign",
-		"pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
+		"internal/redact", "internal/sleep", "internal/spelling", "internal/subjecttext", "pkg/limiter",
+		"pkg/limiter/foreign", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter"},
 	"cmd/internal/backup": {
@@ -67,7 +67,7 @@ var layers = map[string][]string{
 	"cmd/internal/operation": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files",
 		"cmd/internal/identity", "cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output",
-		"cmd/internal/trail", "pkg/limiter", "pkg/limiter/foreign", "pkg/limiter/policy",
+		"cmd/internal/trail", "internal/spelling", "pkg/limiter", "pkg/limiter/foreign", "pkg/limiter/policy",
 	},
 	"cmd/internal/outcome":      {},
 	"cmd/internal/output":       {"internal/spelling", "internal/textcut", "internal/textprefix", "internal/visible"},

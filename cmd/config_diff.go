@@ -129,7 +129,7 @@ func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, sca
 		}
 		d := config.Difference{Policy: parts.Policy, Limit: parts.Limit, Change: config.Dropped, Old: e.Limit.String()}
 		if limits[[2]string{parts.Policy, parts.Limit}] != nil {
-			if _, differs := limits.otherLimit(e, overrides.For(e.Key)); !differs {
+			if !limits.hasDrifted(e.Key, e.Limit, overrides.For(e.Key)) {
 				return nil
 			}
 			d.Change, d.New = becomes(e.Limit, limits.candidates(e.Key))

@@ -51,21 +51,27 @@ func attributesOf(list []policy.Attribute) policy.Attributes {
 	return attributes
 }
 
-// otherLimit returns the limit that the configuration has for a key, if that is not the one
-// that the key has, as an operator's override may have changed it. Where it depends on
-// attributes that are not part of the key, any of the limits that may count is taken for
-// right.
-func (c configuredLimits) otherLimit(e *limiter.Entry, override *limiter.Override) (other limiter.Limit, differs bool) {
-	candidates := c.candidates(e.Key)
-	if len(candidates) == 0 || !e.LimitKnown() {
-		return other, false
-	}
+// of returns the limit that the configuration has for a key, before an override. Where it depends on
+// attributes that are not part of the key, it is the one that the key was charged under, as an
+// override may have changed it, or else the last that may count.
+func (c configuredLimits) of(key limiter.Key, recorded limiter.Limit, override *limiter.Override) (limit limiter.Limit, known bool) {
+	candidates := c.candidates(key)
 	for _, candidate := range candidates {
-		if candidate.Limit == e.Limit || override != nil && override.Apply(candidate.Limit) == e.Limit {
-			return other, false
+		if candidate.Limit == recorded || override != nil && override.Apply(candidate.Limit) == recorded {
+			return candidate.Limit, true
 		}
 	}
+	if len(candidates) == 0 {
+		return recorded, false
+	}
 	return candidates[len(candidates)-1].Limit, true
+}
+
+// hasDrifted reports whether a key was charged under another limit than the configuration's, also as an
+// override has changed that.
+func (c configuredLimits) hasDrifted(key limiter.Key, recorded limiter.Limit, override *limiter.Override) bool {
+	limit, known := c.of(key, recorded, override)
+	return known && limit != recorded && (override == nil || override.Apply(limit) != recorded)
 }
 
 // configured returns the limit that the configuration has for a key, if it is that of a

@@ -213,7 +213,7 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 		if err != nil {
 			return answer, operation.Found{}, err
 		}
-		f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, _ error) error {
+		f, err := o.scan(ctx, store, facts.selecting(&o.keys), func(e *limiter.Entry, _ error) error {
 			row := facts.row(e, nil)
 			answer.add(&row)
 			return nil
@@ -238,7 +238,7 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 	if err != nil {
 		return answer, operation.Found{}, err
 	}
-	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
+	f, err := o.scan(ctx, store, facts.selecting(&o.keys), func(e *limiter.Entry, foreign error) error {
 		row := facts.row(e, foreign)
 		answer.kept.add(&row)
 		return nil
@@ -267,7 +267,7 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 	if err != nil {
 		return &outputError{err}
 	}
-	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
+	f, err := o.scan(ctx, store, facts.selecting(&o.keys), func(e *limiter.Entry, foreign error) error {
 		row := facts.row(e, foreign)
 		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return &outputError{err}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -44,8 +45,10 @@ type entryDocument struct {
 	Policy     string            `json:"policy,omitempty"`
 	Limit      string            `json:"limit,omitempty"`
 	Attributes policy.Attributes `json:"attributes,omitempty"`
-	// ConfiguredLimit is the limit of the configuration, if that is another one.
+	// ConfiguredLimit is the limit of the configuration, if the key was charged under another one.
 	ConfiguredLimit string `json:"configured_limit,omitempty"`
+	// RecordedLimit is the one that the key was last charged under, if another one is in force now.
+	RecordedLimit string `json:"recorded_limit,omitempty"`
 
 	// What the pointers above point to, in one piece: there can be millions of entries.
 	algorithm string
@@ -120,6 +123,9 @@ func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 	if row.hasDrifted() {
 		d.ConfiguredLimit = row.configured.String()
 	}
+	if e.Recorded != (limiter.Limit{}) {
+		d.RecordedLimit = e.Recorded.String()
+	}
 	return d
 }
 
@@ -147,6 +153,20 @@ func resetText(e *limiter.Entry) output.Cell {
 		return output.Cell{Text: notKnown}
 	}
 	return output.Cell{Text: orDash(e.ResetAfter)}
+}
+
+// rowLimitText is the limit of a row, and what an override makes of it.
+func rowLimitText(row *inspectRow) string {
+	o := row.override
+	switch {
+	case o == nil:
+		return limitText(&row.entry)
+	case o.Effect == limiter.OverrideLimit:
+		return overridetext.Effect(o)
+	}
+	before := row.entry
+	before.Limit = row.limit
+	return limitText(&before) + " " + overridetext.Effect(o)
 }
 
 // limitText is the limit, without the algorithm where the key's name says it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -15,7 +16,9 @@ type inspectRow struct {
 	entry  limiter.Entry
 	holds  string // what a foreign value is
 	denied int64  // denials of the last inspectedDenials
-	// configured is what the configuration says is allowed, if that is not the entry's limit.
+	// limit is the one of the configuration, or the recorded one, before the override if there is one.
+	limit limiter.Limit
+	// configured is what the configuration says is allowed, if the key was charged under another limit.
 	configured limiter.Limit
 	// override is the operator's override that applies to the key, or nil.
 	override *limiter.Override
@@ -77,11 +80,60 @@ func (f *keyFacts) row(e *limiter.Entry, foreign error) inspectRow {
 	if len(f.denied) > 0 {
 		row.denied = f.deniedOf(e.Key)
 	}
-	if f.overrides != nil && foreign == nil {
-		row.override = f.overrides.For(e.Key)
+	if foreign == nil {
+		row.override = f.overrideOf(e.Key)
 	}
-	row.configured, _ = f.limits.otherLimit(e, row.override)
+	recorded := recordedLimit(e)
+	limit, _ := f.limits.of(e.Key, recorded, row.override)
+	if row.override != nil {
+		row.limit = limit
+	}
+	if e.LimitKnown() && f.limits.hasDrifted(e.Key, recorded, row.override) {
+		row.configured = limit
+	}
 	return row
+}
+
+// recordedLimit is the limit that a key was last charged under.
+func recordedLimit(e *limiter.Entry) limiter.Limit {
+	if e.Recorded != (limiter.Limit{}) {
+		return e.Recorded
+	}
+	return e.Limit
+}
+
+// inForce returns the limit that counts now for the key of an entry: that of the configuration, as an
+// operator's override changes it. Of a key that is not of the configuration only the recorded limit is
+// known, which has the override in it if the key was charged after that was set.
+func (f *keyFacts) inForce(e *limiter.Entry) limiter.Limit {
+	override := f.overrideOf(e.Key)
+	limit, known := f.limits.of(e.Key, e.Limit, override)
+	if override == nil || override.Effect != limiter.OverrideLimit && !known &&
+		(e.State == nil || e.State.Time >= limiter.InstantOf(override.CreatedAt)) {
+		return limit
+	}
+	return override.Apply(limit)
+}
+
+// overrideOf returns the operator's override that applies to a key, or nil.
+func (f *keyFacts) overrideOf(key limiter.Key) *limiter.Override {
+	if f.overrides == nil {
+		return nil
+	}
+	return f.overrides.For(key)
+}
+
+// selecting returns a selection whose entries tell what the limits and the overrides in force leave.
+func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
+	own := *s
+	own.Query.InForce = f.inForce
+	own.Keep = func(e *limiter.Entry) bool {
+		if o := f.overrideOf(e.Key); o != nil && o.Effect == limiter.OverrideBlock && e.Layout == "" {
+			e.Allowed, e.Remaining, e.RetryAfter = false, 0, max(e.RetryAfter, o.Left)
+		}
+		return s.Keep == nil || s.Keep(e)
+	}
+	return &own
 }
 
 // deniedOf returns how often a key was denied.

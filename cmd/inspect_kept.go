@@ -116,11 +116,6 @@ func (k *keptRows) pack(row *inspectRow) string {
 	if storeKey == k.layout.StoreKey(e.Key) {
 		storeKey = ""
 	}
-	limit, known := k.limitAt[e.Limit]
-	if !known {
-		limit = uint64(len(k.limits))
-		k.limits, k.limitAt[e.Limit] = append(k.limits, e.Limit), limit
-	}
 	flags := uint64(0)
 	for bit, set := range [...]bool{e.UsedUnknown, e.RetryTold, e.ResetTold} {
 		if set {
@@ -131,7 +126,7 @@ func (k *keptRows) pack(row *inspectRow) string {
 	for _, text := range [...]string{e.Key.Subject, e.Key.Name, storeKey, row.holds, e.Layout, packTexts(severalStoreKeys(e))} {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
-	b = binary.AppendUvarint(binary.AppendUvarint(b, limit), flags)
+	b = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, k.limitNumber(e.Limit)), k.limitNumber(e.Recorded)), flags)
 	b = binary.AppendUvarint(b, k.defects.number(e.Defects))
 	for _, number := range [...]int64{e.Used, e.Remaining, int64(e.RetryAfter), int64(e.ResetAfter), int64(e.Delay), int64(e.TTL), e.Bytes} {
 		b = binary.AppendVarint(b, number)
@@ -147,6 +142,16 @@ func packTexts(texts []string) string {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
 	return string(b)
+}
+
+// limitNumber returns the number of a limit in the list of those that rows refer to.
+func (k *keptRows) limitNumber(limit limiter.Limit) uint64 {
+	number, known := k.limitAt[limit]
+	if !known {
+		number = uint64(len(k.limits))
+		k.limits, k.limitAt[limit] = append(k.limits, limit), number
+	}
+	return number
 }
 
 func unpackTexts(packed string) (texts []string) {
@@ -180,6 +185,7 @@ func (k *keptRows) row(i int) inspectRow {
 		texts[n], rest = unpackText(rest)
 	}
 	limit, rest := unpackNumber(rest)
+	recorded, rest := unpackNumber(rest)
 	flags, rest := unpackNumber(rest)
 	defects, rest := unpackNumber(rest)
 	var numbers [7]int64
@@ -188,8 +194,9 @@ func (k *keptRows) row(i int) inspectRow {
 		folded, rest = unpackNumber(rest)
 		numbers[n] = int64(folded>>1) ^ -int64(folded&1)
 	}
-	e := limiter.Entry{Key: limiter.Key{Subject: texts[0], Name: texts[1]}, StoreKey: texts[2], Limit: k.limits[limit],
-		Layout: texts[4], UsedUnknown: flags&1 != 0, RetryTold: flags&2 != 0, ResetTold: flags&4 != 0,
+	e := limiter.Entry{Key: limiter.Key{Subject: texts[0], Name: texts[1]}, StoreKey: texts[2],
+		Limit: k.limits[limit], Recorded: k.limits[recorded], Layout: texts[4],
+		UsedUnknown: flags&1 != 0, RetryTold: flags&2 != 0, ResetTold: flags&4 != 0,
 		Defects: k.defects.list(defects), TTL: time.Duration(numbers[5]), Bytes: numbers[6]}
 	e.Used, e.Remaining = numbers[0], numbers[1]
 	e.RetryAfter, e.ResetAfter, e.Delay = time.Duration(numbers[2]), time.Duration(numbers[3]), time.Duration(numbers[4])

@@ -24,6 +24,9 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 			key := limiter.Key{Subject: rapid.SampledFrom([]string{"a", "b", "tenant:日本"}).Draw(t, "subject"), Name: fmt.Sprint("n", i)}
 			e := limiter.Entry{Key: key, StoreKey: limiter.OwnLayout("rl").StoreKey(key), UsedUnknown: rapid.Bool().Draw(t, "unknown"),
 				Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: rapid.Int64Range(1, 3).Draw(t, "count"), Period: time.Minute}}
+			if rapid.Bool().Draw(t, "recorded") {
+				e.Recorded = limiter.Limit{Algorithm: limiter.TokenBucket, Count: 7, Period: time.Hour}
+			}
 			if rapid.Bool().Draw(t, "other layout") {
 				e.StoreKey = "other:" + key.Subject
 			}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -57,7 +56,7 @@ func (a *inspectAnswer) header() []string {
 	if a.bytes {
 		header = append(header, "bytes")
 	}
-	header = append(header, "override", "denied", "policy", "limit", "attributes", "configured_limit")
+	header = append(header, "override", "denied", "policy", "limit", "attributes", "configured_limit", "recorded_limit")
 	if a.layouts {
 		header = append(header, "layout", "store_keys", "defects")
 	}
@@ -92,7 +91,7 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 	if row.override != nil {
 		override = row.override.ID
 	}
-	cells = append(cells, override, cell(d.Denied), d.Policy, d.Limit, attributesText(d.Attributes), d.ConfiguredLimit)
+	cells = append(cells, override, cell(d.Denied), d.Policy, d.Limit, attributesText(d.Attributes), d.ConfiguredLimit, d.RecordedLimit)
 	if a.layouts {
 		var kinds []string
 		for i := range d.Defects {
@@ -190,10 +189,9 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	for i := range rows {
 		e := &rows[i].entry
 		style := closeness(e)
-		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: limitText(e)},
+		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: rowLimitText(&rows[i])},
 			{Text: barText(e), Style: style}, {Text: usedText(e), Style: style}, {Text: remainingText(e)}}
-		if o := rows[i].override; o != nil {
-			row[2].Text += " " + overridetext.Effect(o)
+		if rows[i].override != nil {
 			row[4].Text += overrideMark
 		}
 		applied = append(applied, rows[i].override)
@@ -223,10 +221,18 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	p.Table(columns, cells)
 	printApplied(p, applied, a.now)
 	if drifting > 0 {
-		p.Line("%s the configuration has another limit for %s; it applies from the next request on", drifted, output.Plural(drifting, "key"))
+		p.Line("%s %s last charged under another limit; the configuration's is in force, and shown", drifted, keysWere(drifting))
 	}
 	printDefects(p, defects, stuck, a.resetStuck)
 	printOverfull(p, rows)
+}
+
+// keysWere is so many keys, and were or was.
+func keysWere(n int) string {
+	if n == 1 {
+		return "1 key was"
+	}
+	return output.Plural(n, "key") + " were"
 }
 
 // deniedCell says how often keys were denied.

@@ -273,7 +273,7 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 	}
 	p.Table(columns, rows)
 	if a.overall.drifted > 0 {
-		p.Line("%s the configuration has another limit for these keys; it applies from the next request on", drifted)
+		p.Line("%s these keys were last charged under another limit; the configuration's is in force, and shown", drifted)
 	}
 }
 

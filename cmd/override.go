@@ -57,8 +57,8 @@ they are about, what they do, how long they last, who set them and why. What has
 ended is not listed.
 
 With PATTERN only those are shown that can apply to a subject which it matches,
-also those that were set for attributes. NAME=VALUE shows those that can apply to
-keys with that attribute.`,
+also those that were set for attributes. NAME=VALUE shows those that can apply
+to keys with that attribute.`,
 		Example: `  limitctl override list
   limitctl override list tenant:acme:user:7
   limitctl override list tenant=acme

@@ -16,9 +16,10 @@ func newUnblockCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unblock PATTERN",
 		Short: "End the blocks of a pattern now",
-		Long: `Unblock revokes all blocks that were set for exactly PATTERN, or for the attributes
-that "limitctl override list" shows as their subject. Other overrides stay, and so do blocks of other patterns that match the same subjects; "limitctl
-override list" shows them. If there is no such block, the exit code is 1.`,
+		Long: `Unblock revokes all blocks that were set for exactly PATTERN, or for the
+attributes that "limitctl override list" shows as their subject. Other overrides
+stay, and so do blocks of other patterns that match the same subjects. If there
+is no such block, the exit code is 1.`,
 		Example: `  limitctl unblock ip:203.0.113.9
   limitctl unblock 'tenant:acme:*' --yes`,
 		Args: func(cmd *cobra.Command, args []string) error {

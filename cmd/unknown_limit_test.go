@@ -59,12 +59,12 @@ func TestInspectShowsWhatIsNotKnown(t *testing.T) {
 	csv := strings.Split(shownAs(t, "csv", func(o *inspectOptions) { o.sort = "used" }), "\n")
 	for i, want := range []string{
 		"key,store_key,ttl_ms,name,algorithm,count,period_ms,burst,slices,used,remaining,retry_after_ms,reset_after_ms,delay_ms," +
-			"override,denied,policy,limit,attributes,configured_limit",
-		"whole,counter:whole,30000,hits,fixed-window,10,60000,10,,10,0,30000,30000,0,,,,,,",
-		"no-period,counter:no-period,30000,hits,fixed-window,10,,10,,9,1,,30000,,,,,,,",
-		"no-count,counter:no-count,30000,hits,fixed-window,,60000,,,8,,,30000,,,,,,,",
-		"used-only,counter:used-only,30000,hits,,,,,,7,,,30000,,,,,,,",
-		"silent,counter:silent,-1,hits,,,,,,,,,,,,,,,,",
+			"override,denied,policy,limit,attributes,configured_limit,recorded_limit",
+		"whole,counter:whole,30000,hits,fixed-window,10,60000,10,,10,0,30000,30000,0,,,,,,,",
+		"no-period,counter:no-period,30000,hits,fixed-window,10,,10,,9,1,,30000,,,,,,,,",
+		"no-count,counter:no-count,30000,hits,fixed-window,,60000,,,8,,,30000,,,,,,,,",
+		"used-only,counter:used-only,30000,hits,,,,,,7,,,30000,,,,,,,,",
+		"silent,counter:silent,-1,hits,,,,,,,,,,,,,,,,,",
 	} {
 		if csv[i] != want {
 			t.Errorf("line %d of the CSV is %q, want %q", i, csv[i], want)

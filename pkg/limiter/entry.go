@@ -16,7 +16,9 @@ import (
 type Entry struct {
 	Key      Key
 	StoreKey string // the key as the store knows it
-	Limit    Limit  // as last applied
+	// Limit is the one that the key was last charged under, or the one of [Query.InForce]. Then Recorded
+	// is the one that it was charged under, if that is another one.
+	Limit, Recorded Limit
 	Decision
 	// Layout names the layout of the limiter that wrote the keys, as package foreign has it;
 	// empty for limitctl's own.
@@ -41,12 +43,14 @@ type Entry struct {
 	State *State
 }
 
-// NewEntry describes the state s of key at now, for a store that lets the key
+// NewEntry describes the state s of key at now for q, for a store that lets the key
 // expire when it is unused. The Entry has s as its State.
-func NewEntry(key Key, storeKey string, s *State, now Instant) Entry {
+func NewEntry(q *Query, key Key, storeKey string, s *State, now Instant) Entry {
 	reqs, decisions := [1]Request{{Key: key, Limit: s.Limit, Cost: 1}}, [1]Decision{}
 	Decide(Peek, reqs[:], []*State{s}, decisions[:], now)
-	return Entry{Key: key, StoreKey: storeKey, Limit: s.Limit, Decision: decisions[0], TTL: decisions[0].ResetAfter, State: s}
+	entry := Entry{Key: key, StoreKey: storeKey, Limit: s.Limit, Decision: decisions[0], TTL: decisions[0].ResetAfter, State: s}
+	q.describe(&entry, now)
+	return entry
 }
 
 // UsedKnown reports whether Used is known.

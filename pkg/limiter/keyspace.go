@@ -55,6 +55,10 @@ type Query struct {
 	StoreKeys []string
 	// Bytes, Records and States ask for [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
+	// InForce, if set, returns the limit that counts for a key now, whose record has the Limit of the
+	// entry. What is used and what remains is told by it. It may be called concurrently, and must
+	// not change the entry. The keys of other limiters have no such limit.
+	InForce func(*Entry) Limit
 	// Foreign asks for store keys, too, that begin as those of limits do, and that no limit
 	// has. Each comes with a [ForeignError], and has what follows the prefix as its subject.
 	// Stores that hold nothing but limits have none.
@@ -66,6 +70,23 @@ type Query struct {
 	// at and about how many there are. What it selected of these has been yielded
 	// by then. The two are equal at the end.
 	Progress func(looked, total int64)
+}
+
+// describe tells by the limit in force what is used and what remains of an entry at now.
+func (q *Query) describe(e *Entry, now Instant) {
+	if q.InForce == nil {
+		return
+	}
+	limit, err := q.InForce(e).Normalize()
+	if err != nil || limit == e.Limit {
+		return
+	}
+	e.Recorded, e.Limit = e.Limit, limit
+	if e.State != nil {
+		reqs, decisions := [1]Request{{Key: e.Key, Limit: limit, Cost: 1}}, [1]Decision{}
+		Decide(Peek, reqs[:], []*State{e.State}, decisions[:], now)
+		e.Decision = decisions[0]
+	}
 }
 
 // Selects reports whether q selects key, if it is in use.

@@ -58,10 +58,10 @@ type Held struct {
 // errTooLong says what is wrong with a value that is longer than any record.
 var errTooLong = errors.New("more bytes than any record has")
 
-// Entry returns the entry of key, by what is held under its store key at now. Of the
+// Entry returns the entry of key for q, by what is held under its store key at now. Of the
 // beginning of a long record, which must have its header, it tells the limit, and not what is
 // used of it. The error says what is wrong with the value, for [ForeignError].Holds.
-func (l OwnLayout) Entry(key Key, held *Held, now Instant) (Entry, error) {
+func (l OwnLayout) Entry(q *Query, key Key, held *Held, now Instant) (Entry, error) {
 	switch {
 	case held.Length > int64(MaxRecordSize):
 		return Entry{}, errTooLong
@@ -70,13 +70,15 @@ func (l OwnLayout) Entry(key Key, held *Held, now Instant) (Entry, error) {
 		if err != nil {
 			return Entry{}, err
 		}
-		return Entry{Key: key, StoreKey: held.StoreKey, Limit: limit, UsedUnknown: true, TTL: held.TTL}, nil
+		entry := Entry{Key: key, StoreKey: held.StoreKey, Limit: limit, UsedUnknown: true, TTL: held.TTL}
+		q.describe(&entry, now)
+		return entry, nil
 	}
 	var state State
 	if err := state.DecodeRecord(held.Text); err != nil {
 		return Entry{}, err
 	}
-	entry := NewEntry(key, held.StoreKey, &state, now)
+	entry := NewEntry(q, key, held.StoreKey, &state, now)
 	entry.TTL = held.TTL // as the store has it, which somebody may have changed
 	return entry, nil
 }

@@ -25,12 +25,12 @@ func TestOwnLayoutDecodes(t *testing.T) {
 	held := func(text []byte, length int) *limiter.Held {
 		return &limiter.Held{StoreKey: layout.StoreKey(key), Text: text, Length: int64(length), TTL: time.Hour}
 	}
-	whole, err := layout.Entry(key, held(record, len(record)), now+100)
+	whole, err := layout.Entry(&limiter.Query{}, key, held(record, len(record)), now+100)
 	if err != nil || whole.Key != key || whole.StoreKey != "rl:{u}:n" || whole.Limit != limit || whole.Used != 100 ||
 		whole.TTL != time.Hour || whole.State == nil || whole.State.IsShort() {
 		t.Errorf("the whole record is %+v, %v", whole, err)
 	}
-	beginning, err := layout.Entry(key, held(record[:64], len(record)), now+100)
+	beginning, err := layout.Entry(&limiter.Query{}, key, held(record[:64], len(record)), now+100)
 	if err != nil || beginning.Limit != limit || beginning.UsedKnown() || beginning.State != nil || beginning.TTL != time.Hour {
 		t.Errorf("its beginning is %+v, %v", beginning, err)
 	}
@@ -38,7 +38,7 @@ func TestOwnLayoutDecodes(t *testing.T) {
 		"a text": held([]byte("hello"), 5), "a beginning of a text": held(make([]byte, 64), 1000),
 		"too long": held(record[:64], limiter.MaxRecordSize+1), "one byte short": held(record[:len(record)-1], len(record)-1),
 	} {
-		if entry, err := layout.Entry(key, wrong, now+100); err == nil {
+		if entry, err := layout.Entry(&limiter.Query{}, key, wrong, now+100); err == nil {
 			t.Errorf("of %s it makes %+v", name, entry)
 		}
 	}
@@ -53,7 +53,7 @@ func TestOwnLayoutDecodesAnything(t *testing.T) {
 		}
 		key := limiter.Key{Subject: "u", Name: "n"}
 		held := limiter.Held{StoreKey: "rl:{u}:n", Text: text, Length: rapid.Int64Range(0, 100).Draw(t, "length")}
-		entry, err := limiter.OwnLayout("rl").Entry(key, &held, 1)
+		entry, err := limiter.OwnLayout("rl").Entry(&limiter.Query{}, key, &held, 1)
 		if err == nil && entry.Key != key {
 			t.Fatalf("an entry of another key: %+v", entry)
 		}

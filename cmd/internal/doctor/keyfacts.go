@@ -88,7 +88,7 @@ func (f *keyFacts) classify(held *limiter.Held, err error, now limiter.Instant) 
 		f.addForeign(held.StoreKey, "not a string")
 		return 0, false
 	}
-	entry, err := f.layout.Entry(key, held, now)
+	entry, err := f.layout.Entry(&limiter.Query{}, key, held, now)
 	if err != nil {
 		if wrong := (&limiter.ForeignError{Holds: err.Error()}); !wrong.IsDamaged() {
 			f.addForeign(held.StoreKey, wrong.Holds)

@@ -171,12 +171,12 @@ func (s *Store) explain(q *limiter.Query, key limiter.Key, value []byte, now lim
 	var entry limiter.Entry
 	err := key.Validate()
 	if err == nil {
-		entry, err = layout.Entry(key, &held, now)
+		entry, err = layout.Entry(q, key, &held, now)
 	}
 	if err != nil {
 		return found{limiter.Entry{Key: key, StoreKey: storeKey}, &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
 	}
-	entry.TTL = entry.ResetAfter // nothing else ends a row
+	entry.TTL = entry.State.UnusedAt(now).Time().Sub(now.Time()) // nothing else ends a row
 	if q.Bytes {
 		entry.Bytes = int64(len(key.Subject) + len(key.Name) + len(value))
 	}

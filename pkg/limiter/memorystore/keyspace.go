@@ -80,7 +80,7 @@ func (s *Store) look(q *limiter.Query, key limiter.Key) (entry limiter.Entry, in
 }
 
 func (s *Store) describe(q *limiter.Query, e *entry, now limiter.Instant) limiter.Entry {
-	described := limiter.NewEntry(e.key, s.layout.StoreKey(e.key), &e.state, now)
+	described := limiter.NewEntry(q, e.key, s.layout.StoreKey(e.key), &e.state, now)
 	described.State = nil // which is not the reader's to keep
 	if q.States && e.state.IsShort() {
 		described.State = e.state.Clone()

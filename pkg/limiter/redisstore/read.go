@@ -203,7 +203,7 @@ func (sc *scan) describe(entry *limiter.Entry, first []byte, ttl time.Duration, 
 	if len(first) >= firstBytes {
 		held.Length = int64(limiter.MaxRecordSize) // at most; the server is asked about the log
 	}
-	described, err := sc.own.Entry(entry.Key, &held, now)
+	described, err := sc.own.Entry(&sc.query, entry.Key, &held, now)
 	if err != nil {
 		entry.TTL = ttl
 		return foreignIf(err, entry.StoreKey)
