@@ -83,6 +83,9 @@ func (f *keyFacts) row(e *limiter.Entry, foreign error) inspectRow {
 	if foreign == nil {
 		row.override = f.overrideOf(e.Key)
 	}
+	if row.override == nil && e.Recorded == (limiter.Limit{}) {
+		return row // it was charged under the limit that is in force
+	}
 	recorded := recordedLimit(e)
 	limit, _ := f.limits.of(e.Key, recorded, row.override)
 	if row.override != nil {

@@ -43,7 +43,11 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 				key := limiter.Key{Subject: op, Name: limit.Kind().String()}
 				storeKey := limiter.OwnLayout("rl").StoreKey(key)
 				// The units of two instants, taken so long ago that they are back.
-				clock := time.Now().Add(-time.Minute)
+				now, err := server.Client().Time(ctx).Result()
+				if err != nil {
+					t.Fatal(err)
+				}
+				clock := now.Add(-time.Minute)
 				before, err := New(server.Client(), WithClock(func() time.Time { return clock }))
 				if err != nil {
 					t.Fatal(err)
