@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -156,7 +157,11 @@ func (o *denialsOptions) look(ctx context.Context, store limiter.Store) (*denial
 // explain says what the rows do not.
 func (o *denialsOptions) explain(a *denialsAnswer) {
 	if a.total == 0 && a.others == 0 {
-		o.note("nobody is known to have been denied in the last %s; see `limitctl denials --help` for who counts", output.Duration(a.span))
+		who := "nobody"
+		if pattern := o.subjects.String(); pattern != "*" {
+			who = "nobody matching " + shell.Command(pattern)
+		}
+		o.note("%s is known to have been denied in the last %s; see `limitctl denials --help` for who counts", who, output.Duration(a.span))
 		return
 	}
 	if a.by != "" && !slices.ContainsFunc(a.rows, func(row denialRow) bool { return !row.isNone }) {
