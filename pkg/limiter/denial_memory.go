@@ -24,8 +24,8 @@ type DenialMemory struct {
 // same limit. Such a decision is by [DecidedByDenialMemory].
 //
 // The memory never allows anything. It never denies what the store would allow, except after
-// somebody else than this store's callers gave units back or deleted the key: that is noticed
-// up to maxStale late. A refund, an adjustment or a charge through this store makes it forget
+// somebody else than this store's callers gave units back, deleted the key or charged it under another
+// limit: that is noticed up to maxStale late. A refund, an adjustment or a charge through this store makes it forget
 // the key at once, and another limit is another question.
 //
 // RetryAfter and ResetAfter are counted down. For a take of more units than were denied

@@ -35,7 +35,9 @@ type Overrides struct {
 //
 // Whether there is anything new is asked in the background, by one small read a second, while decisions
 // are made and for a minute after the last. The overrides themselves are read when they have changed.
-// No decision waits for that, or fails because of it. While they cannot be read, because the store is away
+// No decision waits for that, or fails because of it. So the first decisions after more than a minute
+// without any are made by the overrides that were known before, until the read that they begin has
+// ended; a process that is rarely asked sets Idle higher. While they cannot be read, because the store is away
 // or the user lacks the right, those that are known apply until their ends, by the store's
 // clock as far as it is known. Those of a process that has just begun apply as soon as they
 // are read for the first time; a program that makes few decisions waits for that by [OverrideWatch.Load].
