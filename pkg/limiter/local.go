@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,9 +33,15 @@ func decideLocally(ctx context.Context, shadow Store, share Share, op Op, reqs [
 			r.Shadow, op = true, Peek
 		}
 	}
-	if held, is := shadow.(interface{ Len() int }); is && held.Len() >= shadowKeys {
-		if err := putInCrowd(ctx, shadow, shared); err != nil {
-			return err
+	if held, is := shadow.(interface{ Len() int }); is {
+		full := held.Len() >= shadowKeys
+		if full && !crowded.Load() {
+			crowded.Store(true)
+		}
+		if crowded.Load() {
+			if err := putInCrowd(ctx, shadow, shared, full); err != nil {
+				return err
+			}
 		}
 	}
 	if err := shadow.Decide(ctx, op, shared, decisions); err != nil {
@@ -62,20 +69,30 @@ const (
 // so that wrapping a shadow anew changes nothing.
 var crowdSeed = maphash.MakeSeed()
 
+// crowded says that a shadow of this process was full, so that there may be a crowd.
+var crowded atomic.Bool
+
 // putInCrowd gives requests of keys that a full shadow does not hold a key that they share with
 // others of the same limit, so that whoever invents keys while the store is away fills no memory.
+// When the shadow is not full any more, they keep that key for as long as anything of it is in use:
+// what was charged there is not charged again under a key of their own.
 // What is shared denies sooner, and never lets more through. Under another limit it could:
 // what is charged under a short period fades soon, with all that was there before.
-func putInCrowd(ctx context.Context, shadow Store, reqs []Request) error {
-	var held [1]Decision
+func putInCrowd(ctx context.Context, shadow Store, reqs []Request, full bool) error {
+	inUse := func(r *Request) (bool, error) {
+		var held [1]Decision
+		err := shadow.Decide(ctx, Peek, []Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:])
+		return held[0].Used > 0, err
+	}
 	for i := range reqs {
 		r := &reqs[i]
-		if err := shadow.Decide(ctx, Peek, []Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:]); err != nil {
-			return err
-		}
-		if held[0].Used > 0 {
+		if held, err := inUse(r); err != nil || held {
+			if err != nil {
+				return err
+			}
 			continue
 		}
+		own := r.Key
 		name := "crowd " + r.Limit.String()
 		place := maphash.String(crowdSeed, r.Key.Subject+"\x00"+r.Key.Name) % crowdKeys
 		for { // two of one call cannot be the same
@@ -84,6 +101,14 @@ func putInCrowd(ctx context.Context, shadow Store, reqs []Request) error {
 				break
 			}
 			place = (place + 1) % crowdKeys
+		}
+		if full {
+			continue
+		}
+		if shared, err := inUse(r); err != nil {
+			return err
+		} else if !shared {
+			r.Key = own
 		}
 	}
 	return nil

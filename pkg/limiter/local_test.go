@@ -324,3 +324,37 @@ func TestACrowdHasOneLimit(t *testing.T) {
 		t.Errorf("a minute later: %+v", d)
 	}
 }
+
+// Who was charged in the crowd is not let through again when the shadow has room for keys of their own.
+func TestTheCrowdIsLeftWhenNothingOfItIsInUse(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
+	o := newOutage()
+	o.err = errUnknown
+	store := o.locally(limiter.WholeShare / 4)
+	for i := range 100_000 {
+		decide(t, store, limiter.Take, asking(fmt.Sprint("soon ", i), "4/1s", 1))
+	}
+	lasting := asking("invented", "100/1d", 1)
+	let := func() (allowed int) {
+		for range 100 {
+			if decide(t, store, limiter.Take, lasting)[0].Allowed {
+				allowed++
+			}
+		}
+		return allowed
+	}
+	if allowed := let(); allowed != 25 {
+		t.Fatalf("%d were let through while the shadow was full, want 25", allowed)
+	}
+	o.now = o.now.Add(time.Minute)
+	for i := range 100_000 { // which sweeps the others out
+		decide(t, store, limiter.Take, asking(fmt.Sprint("late ", i%1000), "4/1s", 1))
+	}
+	if allowed := let(); allowed != 0 {
+		t.Errorf("%d more were let through when it was not full any more", allowed)
+	}
+	o.now = o.now.Add(24 * time.Hour)
+	if allowed := let(); allowed != 25 {
+		t.Errorf("a day later %d were let through, want 25", allowed)
+	}
+}
