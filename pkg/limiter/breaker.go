@@ -2,9 +2,12 @@ package limiter
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // Breaker says when [WithBreaker] stops asking a store that is away, and when it tries
@@ -163,7 +166,21 @@ func (s *breakerStore) probe(reqs []Request) error {
 	for i := range reqs {
 		reqs[i] = Request{Key: reqs[i].Key, Limit: reqs[i].Limit, Cost: 1}
 	}
-	ctx, cancel := BudgetContext(context.Background(), s.Slow)
-	defer cancel()
-	return s.Store.Decide(ctx, Peek, reqs, make([]Decision, len(reqs)))
+	answered := make(chan error, 1)
+	panics.Go(func() error {
+		ctx, cancel := BudgetContext(context.Background(), s.Slow)
+		defer cancel()
+		return s.Store.Decide(ctx, Peek, reqs, make([]Decision, len(reqs)))
+	}, func(err error) { answered <- err })
+	enough := time.NewTimer(probePatience * s.Slow) // a store that does not heed its context must not keep the breaker
+	defer enough.Stop()
+	select {
+	case err := <-answered:
+		return err
+	case <-enough.C:
+		return fmt.Errorf("%w: a probe was not answered within %s", ErrUnavailable, probePatience*s.Slow)
+	}
 }
+
+// probePatience is how many times as long as its time a probe is waited for.
+const probePatience = 2

@@ -259,6 +259,41 @@ func TestTheFirstProbeClosesABreaker(t *testing.T) {
 	})
 }
 
+// A probe of a store that does not heed its context is given up, so that the next one finds the store well.
+func TestAProbeThatHangsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Second, Slow: 100 * time.Millisecond})
+		f.set(errAway, 0)
+		f.take()
+		f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+		f.set(nil, 0)
+		f.pass(time.Second)
+		hung := f.holdBack(limiter.Peek)
+		f.take()
+		f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+		time.Sleep(200*time.Millisecond - 1)
+		synctest.Wait()
+		if len(f.changes) > 0 {
+			t.Errorf("the probe was given up too early: %+v", <-f.changes)
+		}
+		time.Sleep(1)
+		c := f.want(t, limiter.BreakerHalfOpen, limiter.BreakerOpen)
+		if !errors.Is(c.Reason, limiter.ErrUnavailable) || !strings.Contains(c.Reason.Error(), "not answered within 200ms") {
+			t.Errorf("it is open since %v", c.Reason)
+		}
+		f.holdBack(limiter.Take)
+		f.pass(time.Second)
+		f.take()
+		f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+		f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
+		close(hung) // too late to say anything
+		synctest.Wait()
+		if len(f.changes) > 0 {
+			t.Errorf("a late answer changed it: %+v", <-f.changes)
+		}
+	})
+}
+
 // A breaker that has just closed opens again with the first failure, for longer, until a
 // call has gone well.
 func TestAClosedBreakerIsOnProbation(t *testing.T) {
