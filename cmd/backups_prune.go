@@ -110,7 +110,7 @@ func parseSize(text string) (int64, error) {
 	return 0, strconv.ErrSyntax
 }
 
-// kept is a backup as prune sees it.
+// keptBackup is a backup as prune sees it.
 type keptBackup struct {
 	backup.File
 	made time.Time // when it was made, or last written to if it does not say

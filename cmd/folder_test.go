@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -143,5 +144,30 @@ func TestWhatIsInThePlaceOfAFileIsNamed(t *testing.T) {
 		if code := c.exit(); code != exitUsage || c.stderr.String() != wanted {
 			t.Errorf("%s: exit code %d, and it says %q, want %q", plant, code, &c.stderr, wanted)
 		}
+	}
+}
+
+// The home directory is that of the account where HOME is not set, and none where it is set and empty.
+func TestHomeIsThatOfTheAccount(t *testing.T) {
+	t.Setenv("HOME", "/somewhere")
+	if got := getenv("HOME"); got != "/somewhere" {
+		t.Errorf("HOME is %q, want /somewhere", got)
+	}
+	t.Setenv("HOME", "")
+	if got := getenv("HOME"); got != "" {
+		t.Errorf("an empty HOME is %q", got)
+	}
+	if err := os.Unsetenv("HOME"); err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	if account, err := user.Current(); err == nil { // some have an id and no name
+		want = account.HomeDir
+	}
+	if got := getenv("HOME"); got != want {
+		t.Errorf("without HOME it is %q, want %q", got, want)
+	}
+	if got := getenv("NOSUCH_VARIABLE"); got != "" {
+		t.Errorf("another variable is %q", got)
 	}
 }

@@ -56,7 +56,7 @@ func mainIn(env *Env) int {
 func osEnv(version string) *Env {
 	return &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Getenv:        os.Getenv,
+		Getenv:        getenv,
 		ReadFile:      files.Read,
 		Open:          files.Open,
 		List:          files.List,
@@ -82,6 +82,22 @@ func osEnv(version string) *Env {
 		Version:       version,
 		TabTime:       tabTime,
 	}
+}
+
+// getenv is os.Getenv. Where HOME is not set, as on Windows, in a unit of systemd and under env -i, it is the
+// home of the account. A HOME that is set and empty says that there is none.
+func getenv(name string) string {
+	value, set := os.LookupEnv(name)
+	if name != "HOME" || set {
+		return value
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		return home
+	}
+	if account, err := user.Current(); err == nil {
+		return account.HomeDir
+	}
+	return ""
 }
 
 // sameInterrupt is how long after a signal another one is the same Ctrl-C.
