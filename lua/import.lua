@@ -22,7 +22,7 @@ local function is_bare(key)
     return false
   end
   local _, length = struct.unpack(format, value, RECORD_HEADER_SIZE + 1)
-  return length > 0 and redis.call('PTTL', key) == -1
+  return length > 0 and redis.pcall('PTTL', key) == -1
 end
 
 for i = 1, #KEYS do

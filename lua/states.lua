@@ -57,8 +57,11 @@ local function load(i)
     }
     if how.load(s, size) then
       return s
-    elseif s.bare and redis.call('PTTL', key) == -1 then
-      return false
+    elseif s.bare then
+      local ttl = redis.pcall('PTTL', key)
+      if ttl == -1 or type(ttl) == 'table' then -- who lacks the right to ask takes it for what it looks like
+        return false
+      end
     end
   end
   return foreign(i, 'a damaged limit record')

@@ -21,7 +21,7 @@ func kindOf(command string) kind {
 	switch command {
 	case "evalsha", "eval", "evalsha_ro", "eval_ro":
 		return script
-	case "time", "get", "set", "getrange", "setrange", "strlen", "exists", "type", "pexpireat", "pexpire", "del":
+	case "time", "get", "set", "getrange", "setrange", "strlen", "exists", "type", "pttl", "pexpireat", "pexpire", "del":
 		return plain
 	}
 	return other

@@ -78,7 +78,7 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 // at all, whether it will go on to, and what is in it.
 func checks() []string {
 	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
-		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "foreign", "size", "policies",
+		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "damaged", "foreign", "size", "policies",
 		"denials", "overrides", "layouts", "defects", "local", "biggest", "hottest"}
 }
 
