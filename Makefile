@@ -16,9 +16,9 @@ RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./intern
 # A first build is quicker without inlining and the debugger's tables, and with fewer collections of garbage.
 LEAN        := -gcflags='all=-l -dwarf=false'
 SELDOM      := GOGC=300
-# What `make test` runs: the quick tier (see internal/tier), without a C compiler. A busy machine gives each thread a share, so more
-# packages, tests and threads run at once than there are processors. SQLite is inlined, since it is ten
-# times slower otherwise.
+# What `make test` runs: the quick tier (see internal/tier), without a C compiler. A busy machine gives each
+# thread a share, so more packages, tests and threads run at once than there are processors. SQLite is
+# inlined, since it is five times slower otherwise.
 QUICK       := -short -vet=off -ldflags='-s -w' $(LEAN) -gcflags=modernc.org/...=-dwarf=false -p 16 -parallel 12 -timeout 10m
 QUICKLY     := CGO_ENABLED=0 $(SELDOM) GOMAXPROCS=$$((4 * $$(getconf _NPROCESSORS_ONLN)))
 TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...

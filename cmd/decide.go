@@ -107,7 +107,7 @@ func openToDecide(ctx context.Context, g *globalOptions, op limiter.Op, onError 
 	}
 	if f.Policy == limiter.LocalOnError {
 		f.Shadow = limiter.WithBudget(g.openShadow(), g.timeout)
-		layers.Observer = func(store limiter.Store) limiter.Store { return &withShadow{store, f.Shadow} }
+		layers.Around = func(store limiter.Store) limiter.Store { return &withShadow{store, f.Shadow} }
 	}
 	layers.Failure = func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, f.Failure) }
 	return limiter.Stack(opened, layers), nil

@@ -142,50 +142,45 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 			return usagef("%s: an attribute is taken as it is, so %q is no glob; give a PATTERN without --policy, such as %s", attribute, value,
 				shell.Command(name+":"+value))
 		}
-		if isNetwork(value) {
-			return usagef("%s: an attribute is one value, and %s is a network; give %s", attribute, value, networkAdvice)
-		}
 	}
 	return nil
 }
 
-const networkAdvice = `the pattern of its addresses instead, such as 'ip:203.0.113.*'`
-
-// checkBlockable refuses patterns that are meant for an address or an attribute, and that no subject
-// matches: the command would succeed and nothing would change.
+// checkBlockable refuses patterns that are meant for an address, a network or an attribute, and that
+// hardly any subject matches: the command would succeed and nothing would change. --exact takes them.
 func checkBlockable(pattern string) error {
 	name, value, isPair := strings.Cut(pattern, "=")
 	_, addressErr := netip.ParseAddr(pattern)
+	before, network := splitNetwork(pattern)
 	switch {
 	case isPair && subjecttext.IsName(name):
 		return usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'", pattern,
 			shell.Command(name+":"+value))
-	case isNetwork(pattern):
-		return usagef("%s is a network, and subjects begin with a name; give %s", pattern, networkAdvice)
 	case addressErr == nil:
 		return usagef("%s is an address, and subjects begin with a name; write %s, or add --exact if a subject is the address alone", pattern,
 			shell.Command("ip:"+pattern))
-	case endsInNetwork(pattern):
-		return usagef("%s names a network, which no subject does; give %s", pattern, networkAdvice)
+	case network.Addr().Is6():
+		return usagef("%s: if clients are kept by such networks write %s, as subjects have it", pattern,
+			shell.Command(before+subjecttext.Escape(network.String())))
+	case network.IsValid():
+		return usagef("%s names a network, and a subject has one address; give a pattern of addresses, such as 'ip:203.0.113.*', "+
+			"or add --exact if a subject is written so", pattern)
 	}
 	return nil
 }
 
-// isNetwork reports whether text is a network such as 203.0.113.0/24.
-func isNetwork(text string) bool {
-	_, err := netip.ParsePrefix(text)
-	return err == nil
-}
-
-// endsInNetwork reports whether a network follows a colon of text.
-func endsInNetwork(text string) bool {
-	for at := strings.IndexByte(text, ':'); at >= 0; {
-		if text = text[at+1:]; isNetwork(text) {
-			return true
+// splitNetwork returns the network that text is or ends in after a colon, if it does, and what is before it.
+func splitNetwork(text string) (before string, network netip.Prefix) {
+	for at := 0; ; {
+		if network, err := netip.ParsePrefix(text[at:]); err == nil {
+			return text[:at], network
 		}
-		at = strings.IndexByte(text, ':')
+		next := strings.IndexByte(text[at:], ':')
+		if next < 0 {
+			return text, netip.Prefix{}
+		}
+		at += next + 1
 	}
-	return false
 }
 
 // selection is whom the override is about, as the commands that select keys have it.
