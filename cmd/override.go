@@ -108,7 +108,7 @@ func (o *overrideListOptions) keeps(override *limiter.Override) bool {
 		return couldHave(override, o.attributes)
 	case o.subjects == nil:
 		return true
-	case !overlaps(override.Subjects, *o.subjects):
+	case !override.Subjects.Overlaps(*o.subjects):
 		return false
 	}
 	subject, exact := o.subjects.Exact()
@@ -155,7 +155,7 @@ func canHave(subjects limiter.Pattern, name, value string) bool {
 	}
 	return slices.ContainsFunc(forms, func(form string) bool {
 		pattern, err := limiter.ParsePattern(form)
-		return err == nil && overlaps(subjects, pattern)
+		return err == nil && subjects.Overlaps(pattern)
 	})
 }
 

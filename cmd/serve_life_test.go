@@ -194,7 +194,8 @@ func TestServeRecoversFromAFlood(t *testing.T) {
 		}()
 	}
 	for range cap(results) - 5 {
-		if status := <-results; status != http.StatusServiceUnavailable {
+		// 408 is for one that was let in and whose body was still awaited when others came.
+		if status := <-results; status != http.StatusServiceUnavailable && status != http.StatusRequestTimeout {
 			t.Errorf("status %d", status)
 		}
 	}

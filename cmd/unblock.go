@@ -69,7 +69,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.P
 		case override.Effect != limiter.OverrideBlock:
 		case samePattern(override.Subjects, pattern) && len(override.Attributes) == 0, whom(override) == text:
 			plan.IDs = append(plan.IDs, override.ID)
-		case overlaps(override.Subjects, pattern):
+		case override.Subjects.Overlaps(pattern):
 			around++
 		}
 	}
@@ -88,71 +88,4 @@ func samePattern(a, b limiter.Pattern) bool {
 	subject, exact := a.Exact()
 	other, otherExact := b.Exact()
 	return exact == otherExact && subject == other && (exact || a.String() == b.String())
-}
-
-// overlaps reports whether there can be a subject that both patterns select. The zero pattern selects all.
-func overlaps(a, b limiter.Pattern) bool {
-	if a.IsZero() || b.IsZero() {
-		return true
-	}
-	subject, exact := a.Exact()
-	other, otherExact := b.Exact()
-	switch {
-	case exact:
-		return b.Match(subject)
-	case otherExact:
-		return a.Match(other)
-	}
-	return globsMeet(globParts(a.String()), globParts(b.String()))
-}
-
-// globParts takes a glob apart: "*", "?" for one character or a set of them, and a character with a
-// backslash before it for itself.
-func globParts(glob string) (parts []string) {
-	for runes := []rune(glob); len(runes) > 0; {
-		switch c := runes[0]; {
-		case c == '*':
-			parts, runes = append(parts, "*"), runes[1:]
-		case c == '?':
-			parts, runes = append(parts, "?"), runes[1:]
-		case c == '[':
-			end := 1
-			for end < len(runes) && runes[end] != ']' {
-				if runes[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			parts, runes = append(parts, "?"), runes[min(end+1, len(runes)):]
-		case c == '\\' && len(runes) > 1:
-			parts, runes = append(parts, `\`+string(runes[1])), runes[2:]
-		default:
-			parts, runes = append(parts, `\`+string(c)), runes[1:]
-		}
-	}
-	return parts
-}
-
-// globsMeet reports whether there is a text that both globs match. Of a set it takes any character.
-func globsMeet(a, b []string) bool {
-	meet := make([]bool, len(b)+1) // of what follows in a with what follows in b
-	meet[len(b)] = true
-	for j := len(b) - 1; j >= 0; j-- {
-		meet[j] = meet[j+1] && b[j] == "*"
-	}
-	for i := len(a) - 1; i >= 0; i-- {
-		diagonal := meet[len(b)]
-		meet[len(b)] = meet[len(b)] && a[i] == "*"
-		for j := len(b) - 1; j >= 0; j-- {
-			below := meet[j]
-			switch {
-			case a[i] == "*" || b[j] == "*":
-				meet[j] = below || meet[j+1]
-			default:
-				meet[j] = diagonal && (a[i] == "?" || b[j] == "?" || a[i] == b[j])
-			}
-			diagonal = below
-		}
-	}
-	return meet[0]
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -12,17 +13,28 @@ import (
 // any number of goroutines can use it.
 //
 // Of several that are about a key, one applies: a block before an exemption, and that before all
-// others. Among those that are left, one of exactly this subject comes before a pattern, a
-// pattern with a longer literal beginning before one with a shorter, one that asks for more
-// attributes before one that asks for fewer, one of named limits before one of any, and then the newest.
+// others. Among those that are left, one of exactly this subject comes before a network, the smaller network
+// before the larger, and a network before a glob. A pattern with a longer literal beginning comes before one with a
+// shorter, one that asks for more attributes before one that asks for fewer, one of named limits
+// before one of any, and then the newest.
 type OverrideList struct {
 	all      []Override // the one that applies first
 	subjects map[string][]*rankedOverride
 	// attributes are those of no exact subject that ask for attributes, by one of these as it stands in keys.
 	attributes map[string][]*rankedOverride
+	// networks are those of a network with a literal text before it. behind are these texts, each with the numbers
+	// of bits that its networks have.
+	networks map[networkBehind][]*rankedOverride
+	behind   map[string][]int
 	// globs are the others, by the literal beginnings of their patterns, and lengths those that there are.
 	globs   map[string][]*rankedOverride
 	lengths []int
+}
+
+// networkBehind is a network with what stands before it in a subject.
+type networkBehind struct {
+	before  string
+	network netip.Prefix
 }
 
 // rankedOverride is an override as it is looked for. Those in a list come in the order of rank.
@@ -42,7 +54,8 @@ type neededAttribute struct {
 // NewOverrideList returns a list of copies of overrides. When they end is not looked at.
 func NewOverrideList(overrides []Override) *OverrideList {
 	l := &OverrideList{all: slices.Clone(overrides), subjects: map[string][]*rankedOverride{},
-		attributes: map[string][]*rankedOverride{}, globs: map[string][]*rankedOverride{}}
+		attributes: map[string][]*rankedOverride{}, globs: map[string][]*rankedOverride{},
+		networks: map[networkBehind][]*rankedOverride{}, behind: map[string][]int{}}
 	slices.SortStableFunc(l.all, func(a, b Override) int { return compareOverrides(&a, &b) })
 	for i := range l.all {
 		r := &rankedOverride{Override: &l.all[i], rank: i, expires: InstantOf(l.all[i].ExpiresAt)}
@@ -58,6 +71,14 @@ func NewOverrideList(overrides []Override) *OverrideList {
 		if i := slices.IndexFunc(r.needed, neededAttribute.isOnePair); i >= 0 {
 			text := r.needed[i].escaped
 			l.attributes[text] = append(l.attributes[text], r)
+			continue
+		}
+		if before, network, ok := r.Subjects.literalNetwork(); ok {
+			place := networkBehind{before, network}
+			l.networks[place] = append(l.networks[place], r)
+			if !slices.Contains(l.behind[before], network.Bits()) {
+				l.behind[before] = append(l.behind[before], network.Bits())
+			}
 			continue
 		}
 		begin := r.Subjects.LiteralBeginning()
@@ -76,6 +97,7 @@ func compareOverrides(a, b *Override) int {
 	return cmp.Or(
 		cmp.Compare(a.Effect.class(), b.Effect.class()),
 		falseLast(aExact, bExact),
+		cmp.Compare(b.Subjects.network.Bits(), a.Subjects.network.Bits()), // below 0 for what is no network
 		cmp.Compare(len(b.Subjects.LiteralBeginning()), len(a.Subjects.LiteralBeginning())),
 		cmp.Compare(len(b.Attributes), len(a.Attributes)),
 		falseLast(!a.Names.IsZero(), !b.Names.IsZero()),
@@ -146,11 +168,33 @@ func (l *OverrideList) search(key *Key, s overrideSearch) *Override {
 			s.among(l.globs[subject[:length]], key)
 		}
 	}
+	if len(l.networks) > 0 {
+		l.byNetwork(key, &s)
+	}
 	if len(l.attributes) > 0 {
 		l.byAttribute(subject, key, &s)
 		l.byAttribute(key.Name, key, &s)
 	}
 	return s.found
+}
+
+// byNetwork looks among those of each network that the last value of the subject is in.
+func (l *OverrideList) byNetwork(key *Key, s *overrideSearch) {
+	for before, lengths := range l.behind {
+		value, is := strings.CutPrefix(key.Subject, before)
+		if !is {
+			continue
+		}
+		inside, ok := parseNetwork(value)
+		if !ok {
+			continue
+		}
+		for _, bits := range lengths {
+			if network, err := inside.Addr().Prefix(bits); err == nil && bits <= inside.Bits() {
+				s.among(l.networks[networkBehind{before, network}], key)
+			}
+		}
+	}
 }
 
 // byAttribute looks among those that ask for an attribute which stands in text, part of key, two parts between colons.

@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +26,11 @@ func mustPattern(tb testing.TB, text string) limiter.Pattern {
 	return p
 }
 
-// literal is how many characters a pattern begins with before the first special one.
+// literal is how many characters all subjects of a pattern begin with.
 func literal(pattern string) int {
+	if before, _, is := strings.Cut(pattern, "0/24"); is {
+		return len(before) // the octets that the network fixes
+	}
 	if i := strings.IndexAny(pattern, "*?["); i >= 0 {
 		return i
 	}
@@ -39,11 +43,12 @@ func comesBefore(a, b *limiter.Override) bool {
 		return map[limiter.OverrideEffect]int{limiter.OverrideBlock: -2, limiter.OverrideExempt: -1}[o.Effect]
 	}
 	isExact := func(o *limiter.Override) bool {
-		return !o.Subjects.IsZero() && literal(o.Subjects.String()) == len(o.Subjects.String())
+		return !o.Subjects.IsZero() && bits(o) < 0 && literal(o.Subjects.String()) == len(o.Subjects.String())
 	}
 	for _, difference := range []int{
 		class(b) - class(a),
 		map[bool]int{true: 1}[isExact(a)] - map[bool]int{true: 1}[isExact(b)],
+		bits(a) - bits(b),
 		literal(a.Subjects.String()) - literal(b.Subjects.String()),
 		len(a.Attributes) - len(b.Attributes),
 		map[bool]int{false: 1}[a.Names.IsZero()] - map[bool]int{false: 1}[b.Names.IsZero()],
@@ -57,6 +62,15 @@ func comesBefore(a, b *limiter.Override) bool {
 	return false
 }
 
+// bits is how many the network of an override has, and below 0 if it has none.
+func bits(o *limiter.Override) int {
+	if _, text, is := strings.Cut(o.Subjects.String(), "/"); is {
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	return -1
+}
+
 // isAbout tells by package policy whether an override is about a key.
 func isAbout(o *limiter.Override, key limiter.Key) bool {
 	parts, isPolicys := policy.ParseKey(key)
@@ -68,7 +82,8 @@ func isAbout(o *limiter.Override, key limiter.Key) bool {
 // For any overrides and key, the one that is found is the first of all by the rule.
 func TestTheFirstOverrideByTheRuleApplies(t *testing.T) {
 	subjects := []string{"", "*", "user:*", "user:4*", "user:42", "user:[0-9]*", "tenant:acme", "tenant:acme*", "tenant:acme:user:7", "*:7",
-		"te?ant:*", "ip:2001:db8::1"}
+		"te?ant:*", "ip:2001:db8::1", "ip:2001:db8::/32", "ip:2001:db8::/127", "ip:203.0.113.0/24", "ip:203.0.113.8/31", "ip:203.0.0.0/16",
+		"*:203.0.113.0/24", "ip:203.0.*", "ip:203.0.113.9"}
 	names := []string{"", "api/*", "api/user", "token-bucket/1m"}
 	attributes := []map[string]string{nil, nil, {"tenant": "acme"}, {"tenant": "acme", "user": "7"}, {"user": "7"}, {"ip": "2001:db8::1"},
 		{"tenant": "acme2"}, {"tenant": "a:c%"}}
@@ -78,6 +93,10 @@ func TestTheFirstOverrideByTheRuleApplies(t *testing.T) {
 		{Subject: "tenant:acme", Name: "api/user:user:7"}, {Subject: "tenant:acme", Name: "api/user:user:77"},
 		{Subject: "ip:2001:db8::1", Name: "login/ip"}, {Subject: "ip:2001:db8::11", Name: "login/ip"},
 		{Subject: "ip:2001%3Adb8%3A%3A1:user:7", Name: "login/ip"}, {Subject: "tenant:a%3Ac%25", Name: "api/user"},
+		{Subject: "ip:203.0.113.9", Name: "login/ip"}, {Subject: "ip:203.0.113.10", Name: "login/ip"},
+		{Subject: "ip:203.0.113.0/24", Name: "login/ip"},
+		{Subject: "ip:203.0.112.9", Name: "login/ip"}, {Subject: "ip:203.0.112.0/23", Name: "login/ip"},
+		{Subject: "tenant:a:ip:203.0.113.9", Name: "login/ip"}, {Subject: "ip:2001%3Adb8%3A%3A/64", Name: "login/ip"},
 		{Subject: "xtenant:acme", Name: "api/user"}, {Subject: "tenant:acme", Name: "token-bucket/1m"},
 	}
 	applied := 0

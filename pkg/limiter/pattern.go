@@ -1,16 +1,19 @@
 package limiter
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// Pattern selects subjects: one subject exactly, or all that match a glob.
+// Pattern selects subjects: one subject exactly, all that match a glob, or all in a network.
 // The zero Pattern selects nothing; see [ParsePattern] and [ExactPattern].
 type Pattern struct {
-	subject string // the exact subject, when tokens is nil
-	glob    string // as it was written, if with the characters of a glob
-	tokens  []globToken
+	subject string       // the exact subject, if it is neither a glob nor a network
+	glob    string       // as it was written, if it is one of these
+	tokens  []globToken  // of the glob, or of what stands before the network
+	network netip.Prefix // in which the last value is
 }
 
 // globToken is one element of a glob: it stands for one character out of a
@@ -31,62 +34,84 @@ type runeRange struct{ low, high rune }
 //	[ab0-9]  one character of the set; [^ab] one that is not in it
 //	\c       the character c itself
 //
-// A text with none of these characters selects exactly that subject.
+// A network at the end, as in ip:203.0.113.0/24 or ip:2001:db8::/32, selects the subjects whose last value is an
+// address or a network inside it. A glob can stand before it, as in *:ip:203.0.113.0/24, and a network alone
+// selects subjects that are addresses. An address that is a network's is masked.
+//
+// A text with none of these selects exactly that subject.
 func ParsePattern(text string) (Pattern, error) {
 	return parsePattern(text, ExactPattern, checkPart)
 }
 
 func parsePattern(text string, exactly func(string) (Pattern, error), check func(what, text string, most int) error) (Pattern, error) {
-	if !strings.ContainsAny(text, `*?[\`) {
+	before, network, isNetwork := cutNetwork(text)
+	if !isNetwork && !strings.ContainsAny(text, `*?[\`) {
 		return exactly(text)
 	}
 	if err := check("pattern", text, 2*MaxSubjectLength); err != nil {
 		return Pattern{}, err
 	}
-	p := Pattern{glob: text}
-	rest := text
-	literal, isLiteral := strings.Builder{}, true
-	for rest != "" {
+	if isNetwork {
+		tokens, _, err := parseGlob(before)
+		return Pattern{glob: before + network.String(), tokens: tokens, network: network}, err
+	}
+	tokens, literal, err := parseGlob(text)
+	switch {
+	case err != nil:
+		return Pattern{}, err
+	case literal == "":
+		return Pattern{glob: text, tokens: tokens}, nil
+	}
+	exact, err := exactly(literal) // every special character was escaped
+	if err == nil {
+		exact.glob = text
+	}
+	return exact, err
+}
+
+// parseGlob reads a glob. literal is the one text that it matches, if there is but one.
+func parseGlob(text string) (tokens []globToken, literal string, err error) {
+	var b strings.Builder
+	isLiteral := true
+	for rest := text; rest != ""; {
 		r, size := decodeCharacter(rest)
 		rest = rest[size:]
 		token := globToken{}
 		switch r {
 		case '*':
-			if n := len(p.tokens); n > 0 && p.tokens[n-1].star {
+			if n := len(tokens); n > 0 && tokens[n-1].star {
 				continue // "**" is "*"
 			}
 			token.star = true
 		case '?':
 			token.any = true
 		case '[':
-			var err error
 			if token, rest, err = parseSet(text, rest); err != nil {
-				return Pattern{}, err
+				return nil, "", err
 			}
 		default:
 			if r == '\\' {
 				if rest == "" {
-					return Pattern{}, Invalidf(`pattern %q ends in a lone backslash; write \\ for the backslash itself`, text)
+					return nil, "", Invalidf(`pattern %q ends in a lone backslash; write \\ for the backslash itself`, text)
 				}
 				r, size = decodeCharacter(rest)
 				rest = rest[size:]
 			}
-			token.ranges = []runeRange{{r, r}}
+			token = oneRune(r)
 		}
 		if isLiteral = isLiteral && token.isOneRune(); isLiteral {
-			literal.WriteString(characterText(token.ranges[0].low))
+			b.WriteString(characterText(token.ranges[0].low))
 		}
-		p.tokens = append(p.tokens, token)
+		tokens = append(tokens, token)
 	}
-	if isLiteral { // every special character was escaped
-		exact, err := exactly(literal.String())
-		if err == nil {
-			exact.glob = text
-		}
-		return exact, err
+	if !isLiteral {
+		return tokens, "", nil
 	}
-	return p, nil
+	return tokens, b.String(), nil
 }
+
+// oneRune is the token of a plain character.
+func oneRune(r rune) globToken { return globToken{ranges: []runeRange{{r, r}}} }
 
 // isOneRune tells a token written as a plain or escaped character, which is
 // the only kind with a single range of a single rune outside a set.
@@ -188,24 +213,22 @@ func characterText(character rune) string {
 }
 
 // IsZero reports whether p is the zero Pattern.
-func (p Pattern) IsZero() bool { return p.subject == "" && p.tokens == nil }
+func (p Pattern) IsZero() bool { return p.subject == "" && p.glob == "" }
 
-// Exact returns the one subject that p selects, if p is not a glob.
-func (p Pattern) Exact() (subject string, exact bool) {
-	return p.subject, p.tokens == nil && p.subject != ""
-}
+// Exact returns the one subject that p selects, if p is neither a glob nor a network.
+func (p Pattern) Exact() (subject string, exact bool) { return p.subject, p.subject != "" }
 
 // LiteralBeginning returns what all subjects begin with that p selects. It may be empty.
 func (p Pattern) LiteralBeginning() string {
-	if p.tokens == nil {
+	if p.subject != "" {
 		return p.subject
 	}
 	var b strings.Builder
-	for i := range p.tokens {
-		if !p.tokens[i].isOneRune() {
+	for _, t := range p.elements() {
+		if !t.isOneRune() {
 			break
 		}
-		b.WriteString(characterText(p.tokens[i].ranges[0].low))
+		b.WriteString(characterText(t.ranges[0].low))
 	}
 	return b.String()
 }
@@ -221,24 +244,31 @@ func (p Pattern) String() string {
 // Match reports whether p selects subject. It takes time in proportion to
 // len(pattern) × len(subject) at worst, for any pattern.
 func (p Pattern) Match(subject string) bool {
-	if p.tokens == nil {
+	switch {
+	case p.subject != "" || p.glob == "":
 		return p.subject != "" && subject == p.subject
+	case p.network.IsValid():
+		return p.matchNetwork(subject)
 	}
-	// Greedy matching with one backtracking point: only the last star can
-	// usefully take one more character.
+	return matchTokens(p.tokens, subject)
+}
+
+// matchTokens reports whether a glob matches a text. It is greedy with one backtracking point: only the
+// last star can usefully take one more character.
+func matchTokens(tokens []globToken, subject string) bool {
 	token, rest := 0, subject
 	lastStar, starRest := -1, ""
 	for {
 		switch {
-		case token < len(p.tokens) && p.tokens[token].star:
+		case token < len(tokens) && tokens[token].star:
 			lastStar, starRest = token, rest
 			token++
 			continue
-		case rest == "" && token == len(p.tokens):
+		case rest == "" && token == len(tokens):
 			return true
-		case rest != "" && token < len(p.tokens):
+		case rest != "" && token < len(tokens):
 			r, size := decodeCharacter(rest)
-			if p.tokens[token].matches(r) {
+			if tokens[token].matches(r) {
 				token, rest = token+1, rest[size:]
 				continue
 			}
@@ -274,13 +304,12 @@ const maxRedisStars = 100
 // widened to "*" there. Whoever scans with it asks Match again. Characters that
 // Redis would read as a glob are escaped.
 func (p Pattern) RedisGlob() string {
-	if p.tokens == nil {
+	if p.subject != "" {
 		return EscapeGlob(p.subject)
 	}
 	var b strings.Builder
 	stars := 0
-	for i := range p.tokens {
-		t := &p.tokens[i]
+	for _, t := range p.elements() {
 		if t.isOneRune() {
 			b.WriteString(EscapeGlob(characterText(t.ranges[0].low)))
 		} else if !strings.HasSuffix(b.String(), "*") || strings.HasSuffix(b.String(), `\*`) {
@@ -293,14 +322,91 @@ func (p Pattern) RedisGlob() string {
 	return b.String()
 }
 
+// elements are the tokens of a glob that selects at least what p does, and exactly that if p is no network.
+func (p *Pattern) elements() []globToken {
+	switch {
+	case p.network.IsValid():
+		return append(appendLiteral(slices.Clone(p.tokens), networkBeginning(p.network)), globToken{star: true})
+	case p.subject != "":
+		return appendLiteral(nil, p.subject)
+	}
+	return p.tokens
+}
+
+func appendLiteral(tokens []globToken, text string) []globToken {
+	for text != "" {
+		r, size := decodeCharacter(text)
+		tokens, text = append(tokens, oneRune(r)), text[size:]
+	}
+	return tokens
+}
+
+// Overlaps reports whether there can be a subject that both p and q select; the zero Pattern selects all here.
+// It errs on the side of true: a set is taken for any character, and a network
+// for what [Pattern.RedisGlob] makes of it, beside a glob.
+func (p Pattern) Overlaps(q Pattern) bool {
+	subject, exact := p.Exact()
+	other, otherExact := q.Exact()
+	switch {
+	case p.IsZero() || q.IsZero():
+		return true
+	case exact:
+		return q.Match(subject)
+	case otherExact:
+		return p.Match(other)
+	case p.network.IsValid() && q.network.IsValid() && !p.network.Overlaps(q.network):
+		return false
+	}
+	return tokensMeet(p.elements(), q.elements())
+}
+
+// tokensMeet reports whether there is a text that both globs match.
+func tokensMeet(a, b []globToken) bool {
+	meet := make([]bool, len(b)+1) // of what follows in a with what follows in b
+	meet[len(b)] = true
+	for j := len(b) - 1; j >= 0; j-- {
+		meet[j] = b[j].star && meet[j+1]
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		diagonal := meet[len(b)]
+		meet[len(b)] = meet[len(b)] && a[i].star
+		for j := len(b) - 1; j >= 0; j-- {
+			below := meet[j]
+			if a[i].star || b[j].star {
+				meet[j] = below || meet[j+1]
+			} else {
+				meet[j] = diagonal && a[i].meets(&b[j])
+			}
+			diagonal = below
+		}
+	}
+	return meet[0]
+}
+
+// meets reports whether there can be a character that both match.
+func (t *globToken) meets(u *globToken) bool {
+	switch {
+	case t.isOneRune():
+		return u.matches(t.ranges[0].low)
+	case u.isOneRune():
+		return t.matches(u.ranges[0].low)
+	}
+	return true
+}
+
 // EscapeGlob returns a glob that matches exactly literal.
 func EscapeGlob(literal string) string {
-	if !strings.ContainsAny(literal, `*?[]^-\`) {
+	_, _, isNetwork := cutNetwork(literal)
+	if !isNetwork && !strings.ContainsAny(literal, `*?[]^-\`) {
 		return literal
 	}
+	slash := -1 // one with a backslash before it is no network's
+	if isNetwork {
+		slash = strings.LastIndexByte(literal, '/')
+	}
 	var b strings.Builder
-	for _, c := range []byte(literal) {
-		if strings.IndexByte(`*?[]^-\`, c) >= 0 {
+	for i, c := range []byte(literal) {
+		if i == slash || strings.IndexByte(`*?[]^-\`, c) >= 0 {
 			b.WriteByte('\\')
 		}
 		b.WriteByte(c)

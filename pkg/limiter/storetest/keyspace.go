@@ -30,6 +30,8 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 		"*", "a[b]?", "a", "ab", "a:b", `back\slash`, "ip:2001:db8::1", "a^b", "[", "]", "-", "é", "日本", "a b", `"'`,
 		"tenant:acme:user:1",
 		"tenant:acme:user:2", "tenant:acmee:user:1",
+		"ip:203.0.113.9", "ip:203.0.113.255", "ip:203.0.114.0", "ip:203.0.113.0/25", "ip:203.0.112.0/23", "ip:2001%3Adb8%3A1%3A%3A/64",
+		"ip:2001:db9::1", "tenant:acme:ip:10.9.9.9",
 	}
 	for i := range 2500 { // more than one page of any scan
 		subjects = append(subjects, fmt.Sprintf("many:%d", i))
@@ -74,13 +76,19 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 	}
 	for pattern, want := range map[string][]string{
 		"*":             subjects,
-		"tenant:acme:*": {"tenant:acme:user:1", "tenant:acme:user:2"},
+		"tenant:acme:*": {"tenant:acme:user:1", "tenant:acme:user:2", "tenant:acme:ip:10.9.9.9"},
 		"?":             {"*", "a", "[", "]", "-", "é"},
 		`\*`:            {"*"},
 		`a\[b]\?`:       {"a[b]?"},
 		"a[^b]b":        {"a:b", "a^b", "a b"},
 		"[日x]?":         {"日本"},
 		"nothing*":      nil,
+		// Networks, by the addresses and networks at the end.
+		"ip:203.0.113.0/24":  {"ip:203.0.113.9", "ip:203.0.113.255", "ip:203.0.113.0/25"},
+		"ip:2001:db8::/32":   {"ip:2001:db8::1", "ip:2001%3Adb8%3A1%3A%3A/64"},
+		"*:ip:10.0.0.0/8":    {"tenant:acme:ip:10.9.9.9"},
+		"ip:203.0.113.9/32":  {"ip:203.0.113.9"},
+		"ip:198.51.100.0/24": nil,
 	} {
 		parsed, err := limiter.ParsePattern(pattern)
 		if err != nil {
