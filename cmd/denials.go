@@ -33,7 +33,8 @@ func newDenialsCmd(global *globalOptions) *cobra.Command {
 		Use:   "denials [PATTERN]",
 		Short: "Show who is being throttled",
 		Long: `Denials shows which keys were denied in the last minutes, those denied most
-first. PATTERN is a glob over subjects, as of inspect; without it all are shown.
+first. PATTERN is a glob over subjects or a network, as of inspect; without it all
+are shown.
 
 Services that use the library count whom they deny, if they say so, and so does
 consume if the configuration says "denials: true". They add it to the store once
@@ -45,6 +46,7 @@ With --by the counts are those of an attribute's values: of limits of policies,
 and of subjects written like tenant:acme:user:42.`,
 		Example: `  limitctl denials
   limitctl denials 'tenant:acme:*' --last 1h
+  limitctl denials ip:203.0.113.0/24
   limitctl denials --by tenant --limit-rows 10
   limitctl denials -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {

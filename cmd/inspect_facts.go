@@ -2,20 +2,16 @@ package cmd
 
 import (
 	"context"
-	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// inspectedDenials is of how long inspect shows denials.
-const inspectedDenials = 10 * time.Minute
-
 // inspectRow is a key that inspect shows, and what is known of it besides its state.
 type inspectRow struct {
 	entry  limiter.Entry
 	holds  string // what a foreign value is
-	denied int64  // denials of the last inspectedDenials
+	denied int64  // denials of the last operation.DeniedLately
 	// limit is the one of the configuration, or the recorded one, before the override if there is one.
 	limit limiter.Limit
 	// configured is what the configuration says is allowed, if the key was charged under another limit.
@@ -60,7 +56,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, need
 		}
 		return f, nil
 	}
-	denials, err := table.Denials(ctx, inspectedDenials)
+	denials, err := table.Denials(ctx, operation.DeniedLately)
 	if err != nil && !isPartial(err) { // such as a user without the right to read them
 		if needed {
 			return f, err

@@ -19,8 +19,8 @@ func usualPeriods() []time.Duration {
 
 // likelyKeys returns the keys that a subject has by the configuration, if there is one
 // without mistakes, and those of limits without a name with the usual periods.
-func (o *inspectOptions) likelyKeys(subject string) []limiter.Key {
-	c, err := o.config()
+func (g *globalOptions) likelyKeys(subject string) []limiter.Key {
+	c, err := g.config()
 	if err != nil {
 		c = &config.Config{}
 	}

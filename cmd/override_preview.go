@@ -4,33 +4,38 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// preview finds out what an override would change, and shows it to whoever is asked.
+// preview finds out what an override would change, and shows it to whoever is asked. In a large store
+// it looks at all keys only for a dry run of a pattern, since people wait for it.
 func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runner, plan *overridePlan, place string) (
 	*operation.Concerned, error) {
-	concerned, err := runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
-		Configured: o.configured()}, &observer{global: o.globalOptions})
-	if err != nil {
-		return nil, err
+	most := o.timeout
+	if _, exact := plan.Override.Subjects.Exact(); o.dryRun && !exact {
+		most = 0
 	}
-	if o.quiet && o.dryRun {
-		return concerned, nil
+	concerned, err := o.concerned(ctx, runner, plan, most)
+	if err != nil || o.quiet && o.dryRun {
+		return concerned, err
 	}
 	switch {
 	case concerned.Keys == 0 && concerned.Incomplete != nil: // nobody knows, as is said below
-	case concerned.Keys == 0:
-		o.noteNothingMatches(plan, place)
+	case concerned.Keys == 0 || concerned.Cut:
+		o.noteUnder(plan, concerned, place)
 	default:
 		verb := "match"
 		if concerned.Keys == 1 {
 			verb = "matches"
 		}
 		o.say("%s in use %s %s in %s: %s", plural(concerned.Keys, "key"), verb, plan.selection.Text, place, changesText(concerned))
+		if concerned.DeniedOf > 0 {
+			o.say("among them are %s", deniedText(concerned))
+		}
 	}
 	for i := range concerned.Examples {
 		e := &concerned.Examples[i]
@@ -48,21 +53,49 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 	return concerned, nil
 }
 
-// noteIfNothingMatches looks at the keys after the override is set by somebody who was not asked,
-// so that a misspelt pattern does not look like help. It looks no longer than the timeout, and
-// says nothing if it could not look at all keys.
-func (o *overrideSetOptions) noteIfNothingMatches(ctx context.Context, runner *operation.Runner, plan *overridePlan, place string) {
-	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
-	defer cancel()
-	concerned, err := runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
-		Configured: o.configured()}, &observer{global: o.globalOptions})
-	if err == nil && concerned.Incomplete == nil && concerned.Keys == 0 {
-		o.noteNothingMatches(plan, place)
-	}
+// concerned looks for the keys that an override is about, for so long at most.
+func (o *overrideSetOptions) concerned(ctx context.Context, runner *operation.Runner, plan *overridePlan, most time.Duration) (
+	*operation.Concerned, error) {
+	return runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
+		Configured: o.configured(), Most: most}, &observer{global: o.globalOptions})
 }
 
-func (o *overrideSetOptions) noteNothingMatches(plan *overridePlan, place string) {
-	o.note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
+// noteUnder says whom an override is about, to who was not shown it before. A pattern that is misspelt
+// must not look like help.
+func (o *overrideSetOptions) noteUnder(plan *overridePlan, c *operation.Concerned, place string) {
+	if c.Keys == 0 && c.Denied == 0 && !c.Cut {
+		o.note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
+		return
+	}
+	var parts []string
+	looked := fmt.Sprintf("%s of about %s keys of %s looked at in %s", output.Thousands(c.Looked), output.Thousands(c.Total), place,
+		limiter.FormatPeriod(o.timeout))
+	switch {
+	case c.Keys > 0 && c.Cut:
+		parts = append(parts, fmt.Sprintf("at least %s in use (%s)", plural(c.Keys, "key"), looked))
+	case c.Keys > 0:
+		parts = append(parts, plural(c.Keys, "key")+" in use")
+	case c.Cut:
+		parts = append(parts, "none of the "+looked)
+	}
+	if c.DeniedOf > 0 {
+		parts = append(parts, deniedText(c))
+	}
+	doubt := ""
+	if c.Keys == 0 && c.Denied == 0 {
+		doubt = "; is the pattern right?"
+	}
+	o.note("%s concerns %s%s", plan.selection.Text, strings.Join(parts, ", and "), doubt)
+}
+
+// deniedText is how many of the keys that were denied lately an override is about.
+func deniedText(c *operation.Concerned) string {
+	of := number(int64(c.Denied))
+	if c.Denied == 0 {
+		of = "none"
+	}
+	return fmt.Sprintf("%s of the %s denied in the last %s", of, plural(int64(c.DeniedOf), "key"),
+		limiter.FormatPeriod(operation.DeniedLately))
 }
 
 // changesText says how many keys are changed in which way.

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -30,17 +31,18 @@ type overrideSetOptions struct {
 }
 
 // overridePatternHelp explains whom an override is about.
-const overridePatternHelp = `PATTERN is a glob over subjects, as of inspect. With --policy the arguments are
-attributes instead, and the override is about every key of the policy that has
-them. --limit-name says which limits of theirs; without it all.
+const overridePatternHelp = `PATTERN is a glob over subjects or a network, as of inspect. With --policy the
+arguments are attributes instead, and the override is about every key of the
+policy that has them. --limit-name says which limits of theirs; without it all.
 
 --for says how long, at most 30 days, or --until when: 04:00 (the next one on
 this machine's clock), a date and time, or an instant such as
-2026-11-22T04:00:00Z. It first shows how many keys in use that concerns and
-asks. Without a terminal it needs --yes, and then counts no keys. In a protected
-context it asks for the context's name, or takes it from --confirm, and then
-says only if nothing in use matches. It writes a line to the audit (see limitctl
-audit).`
+2026-11-22T04:00:00Z. It first shows which keys that concerns and asks. Without
+a terminal it needs --yes. In a protected context it asks for the context's
+name, or takes it from --confirm. If it does not ask, it says afterwards how many
+keys in use that concerns, and how many of those that were denied in the last 10
+minutes. It looks at keys for --timeout at most. It writes a line to the audit
+(see limitctl audit).`
 
 func newOverrideSetCmd(global *globalOptions) *cobra.Command {
 	o := &overrideSetOptions{globalOptions: global}
@@ -75,6 +77,7 @@ for "limitctl override set --block".
 
 ` + overridePatternHelp,
 		Example: `  limitctl block ip:203.0.113.9 --for 1h --reason "scraper"
+  limitctl block ip:203.0.113.0/24 --for 1h --reason "scrapers"
   limitctl block 'tenant:acme:*' --until 04:00 --reason "runaway job" --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
@@ -138,9 +141,10 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 	}
 	for _, attribute := range args {
 		name, value, _ := strings.Cut(attribute, "=")
-		if strings.ContainsAny(value, "*?[") {
-			return usagef("%s: an attribute is taken as it is, so %q is no glob; give a PATTERN without --policy, such as %s", attribute, value,
-				shell.Command(name+":"+value))
+		network, err := netip.ParsePrefix(value)
+		if strings.ContainsAny(value, "*?[") || err == nil && network.Addr().Is4() { // clients of IPv6 are networks, see httplimit
+			return usagef("%s: an attribute is taken as it is, so %q is no pattern; write %s without --policy", attribute, value,
+				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
 		}
 	}
 	return nil
@@ -151,7 +155,7 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 func checkBlockable(pattern string) error {
 	name, value, isPair := strings.Cut(pattern, "=")
 	_, addressErr := netip.ParseAddr(pattern)
-	before, network := splitNetwork(pattern)
+	_, networkErr := netip.ParsePrefix(pattern)
 	switch {
 	case isPair && subjecttext.IsName(name):
 		return usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'", pattern,
@@ -159,28 +163,11 @@ func checkBlockable(pattern string) error {
 	case addressErr == nil:
 		return usagef("%s is an address, and subjects begin with a name; write %s, or add --exact if a subject is the address alone", pattern,
 			shell.Command("ip:"+pattern))
-	case network.Addr().Is6():
-		return usagef("%s: if clients are kept by such networks write %s, as subjects have it", pattern,
-			shell.Command(before+subjecttext.Escape(network.String())))
-	case network.IsValid():
-		return usagef("%s names a network, and a subject has one address; give a pattern of addresses, such as 'ip:203.0.113.*', "+
-			"or add --exact if a subject is written so", pattern)
+	case networkErr == nil:
+		return usagef("%s is a network, and subjects begin with a name; write %s, or add --exact if a subject is the network alone", pattern,
+			shell.Command("ip:"+pattern))
 	}
 	return nil
-}
-
-// splitNetwork returns the network that text is or ends in after a colon, if it does, and what is before it.
-func splitNetwork(text string) (before string, network netip.Prefix) {
-	for at := 0; ; {
-		if network, err := netip.ParsePrefix(text[at:]); err == nil {
-			return text[:at], network
-		}
-		next := strings.IndexByte(text[at:], ':')
-		if next < 0 {
-			return text, netip.Prefix{}
-		}
-		at += next + 1
-	}
 }
 
 // selection is whom the override is about, as the commands that select keys have it.
@@ -241,6 +228,9 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	}
 	if err := o.subjects(override, args); err != nil {
 		return nil, err
+	}
+	if subject, exact := override.Subjects.Exact(); exact && plan.selection.Query.Keys == nil {
+		plan.selection.Likely = o.likelyKeys(subject)
 	}
 	if err := override.Check(plan.Lasts); err != nil { // before the audit says that a change begins
 		return nil, err
@@ -317,11 +307,13 @@ func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overrid
 	if set == nil {
 		return err
 	}
-	if answer.concerned == nil && !plan.Consent.Yes && !o.quiet {
-		o.noteIfNothingMatches(ctx, runner, plan, s.place(where))
-	}
 	answer.overrides = []*limiter.Override{set}
 	printErr := o.print(answer)
+	if answer.concerned == nil && !o.quiet {
+		if under, err := o.concerned(ctx, runner, plan, o.timeout); err == nil && under.Incomplete == nil {
+			o.noteUnder(plan, under, s.place(where))
+		}
+	}
 	if !o.quiet || printErr != nil {
 		o.note("end it sooner with: %s", o.commandHere(s, "override", "revoke", set.ID))
 	}

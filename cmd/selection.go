@@ -16,8 +16,9 @@ import (
 
 // selectionHelp explains the arguments of commands that take a selection.
 const selectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
-takes the next literally. Without any of these it is exactly that subject, all
-its limits. With --exact it always is.
+takes the next literally. A network at its end, as in ip:203.0.113.0/24, matches
+subjects that end in an address or a network inside it. Without any of these it
+is exactly that subject, all its limits. With --exact it always is.
 
 With --policy the arguments are attributes instead. They select every key of the
 policy that has them; its other attributes may be anything. Keys whose names

@@ -74,7 +74,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.P
 		}
 	}
 	if around > 0 {
-		o.note("%s of another pattern stays in force; see `limitctl override list`", plural(int64(around), "block"))
+		o.note("still in force: %s of another pattern; see `limitctl override list`", plural(int64(around), "block"))
 	}
 	if len(plan.IDs) == 0 {
 		o.note("no block of exactly %s is in force", pattern)

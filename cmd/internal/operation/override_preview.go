@@ -39,7 +39,17 @@ type Concerned struct {
 	Winning []WinningOverride
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
+	// Cut: the time to look was over before all keys were looked at. Looked is how many were, and Total
+	// about how many there are.
+	Cut           bool
+	Looked, Total int64
+	// Denied is how many keys of those that were denied lately the override is about, and DeniedOf how many
+	// these are, as far as they are known. See [DeniedLately].
+	Denied, DeniedOf int
 }
+
+// DeniedLately is how long ago a key was denied at most to be called denied lately.
+const DeniedLately = 10 * time.Minute
 
 // ChangedKey is a key with what applies to it now, and what would then.
 type ChangedKey struct {
@@ -71,6 +81,8 @@ type PreviewPlan struct {
 	// Configured, if set, returns the limit that the configuration has for a key. Where it
 	// has none, the limit of the key's last charge counts.
 	Configured func(limiter.Key) (limiter.Limit, bool)
+	// Most, if above 0, is how long the keys are looked at.
+	Most time.Duration
 }
 
 // PreviewOverride finds out what an override would change. It changes nothing.
@@ -88,12 +100,39 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		then:       limiter.NewOverrideList(append(slices.Clone(inForce), candidate)),
 		winning:    map[string]*WinningOverride{},
 	}
-	found, err := Scan(ctx, r.Store, &plan.Selection, observer, p.add)
-	if err != nil && (ctx.Err() != nil || found.Looked == 0) {
-		return nil, found.WithProgress(err)
+	looking := ctx
+	if plan.Most > 0 {
+		var cancel context.CancelFunc
+		looking, cancel = context.WithTimeout(ctx, plan.Most)
+		defer cancel()
 	}
-	p.Incomplete = found.WithProgress(err)
+	p.denied(looking, r.Store)
+	found, err := Scan(looking, r.Store, &plan.Selection, observer, p.add)
+	p.Looked, p.Total = found.Looked, found.Total
+	switch {
+	case err != nil && found.Looked > 0 && ctx.Err() == nil && looking.Err() != nil:
+		p.Cut = true
+	case err != nil && (ctx.Err() != nil || found.Looked == 0):
+		return nil, found.WithProgress(err)
+	default:
+		p.Incomplete = found.WithProgress(err)
+	}
 	return p.concerned(), nil
+}
+
+// denied counts the keys that were denied lately. A store that cannot say so has none.
+func (p *preview) denied(ctx context.Context, store limiter.Store) {
+	table, has := limiter.DenialTableOf(store)
+	if !has {
+		return
+	}
+	denials, _ := table.Denials(ctx, DeniedLately) // an incomplete answer has those of the other masters
+	p.DeniedOf = len(denials.Rows)
+	for i := range denials.Rows {
+		if p.candidate.Matches(denials.Rows[i].Key) {
+			p.Denied++
+		}
+	}
 }
 
 // preview counts the keys that a scan finds.

@@ -1,10 +1,14 @@
 package operation
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
@@ -228,4 +232,51 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 	if err != nil || c.Examples[0].Now.Limit.Count != 300 || c.Examples[0].Then.Limit.Count != 200 {
 		t.Fatalf("by the configuration it concerns %+v, %v", c, err)
 	}
+}
+
+// crowded is a store with more keys than can be looked at in time.
+type crowded struct{ connect.Store }
+
+func (c crowded) Unwrap() limiter.Store { return c.Store }
+
+func (crowded) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	return func(yield func(limiter.Entry, error) bool) {
+		for i := range 3 {
+			if !yield(limiter.Entry{Key: key(fmt.Sprintf("a:%d", i))}, nil) {
+				return
+			}
+		}
+		q.Progress(81_000, 2_750_000)
+		<-ctx.Done()
+		yield(limiter.Entry{}, ctx.Err())
+	}
+}
+
+// Whom an override concerns is told also where not all keys can be looked at in time, with how many were,
+// and with how many of the keys that were denied lately.
+func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.Store = crowded{s.Store}
+		table, _ := limiter.DenialTableOf(s.Store)
+		denied := []limiter.Denied{{Key: key("a:7"), Count: 1}, {Key: key("b:7"), Count: 9}}
+		if err := table.AddDenials(t.Context(), limiter.Denials{Rows: denied}); err != nil {
+			t.Fatal(err)
+		}
+		plan := &PreviewPlan{Override: planToTriple(t, "a:*").Override, Selection: everything(t), Most: 2 * time.Second}
+		begin := time.Now()
+		c, err := s.PreviewOverride(t.Context(), plan, &watcher{})
+		if err != nil || !c.Cut || c.Incomplete != nil || c.Keys != 3 || c.Looked != 81_000 || c.Total != 2_750_000 || c.Denied != 1 ||
+			c.DeniedOf != 2 {
+			t.Errorf("it concerns %+v, %v", c, err)
+		}
+		if took := time.Since(begin); took != plan.Most {
+			t.Errorf("it looked for %s", took)
+		}
+		interrupted, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.PreviewOverride(interrupted, plan, &watcher{}); err == nil {
+			t.Error("an interrupted look is taken for one that was cut")
+		}
+	})
 }
