@@ -34,7 +34,7 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 		}
 		o.say("%s in use %s %s in %s: %s", plural(concerned.Keys, "key"), verb, plan.selection.Text, place, changesText(concerned))
 		if concerned.DeniedOf > 0 {
-			o.say("among them are %s", deniedText(concerned))
+			o.say("among them %s", deniedText(concerned))
 		}
 	}
 	for i := range concerned.Examples {
@@ -90,12 +90,7 @@ func (o *overrideSetOptions) noteUnder(plan *overridePlan, c *operation.Concerne
 
 // deniedText is how many of the keys that were denied lately an override is about.
 func deniedText(c *operation.Concerned) string {
-	of := number(int64(c.Denied))
-	if c.Denied == 0 {
-		of = "none"
-	}
-	return fmt.Sprintf("%s of the %s denied in the last %s", of, plural(int64(c.DeniedOf), "key"),
-		limiter.FormatPeriod(operation.DeniedLately))
+	return fmt.Sprintf("%d of %d denied in the last %s", c.Denied, c.DeniedOf, limiter.FormatPeriod(operation.DeniedLately))
 }
 
 // changesText says how many keys are changed in which way.
