@@ -30,7 +30,8 @@ code is the answer: 0 yes, 1 no. Used and remaining are shown as they are now.
 With --policy, the limits are those of a policy of the configuration, and
 attributes say who is limited. Without some of the attributes, check asks the
 limits that it can ask and says what the others would be. The exit code is then
-1 if one of them denies, and 2 otherwise, since it is not known.`,
+1 if one of them denies, and 5 otherwise, since it is not known. It is 2 if no
+limit can be asked.`,
 		Example: `  limitctl check user:42 --limit 10/1m
   limitctl check user:42 --limit 10/1m --limit 100/1h --cost 5 -o json
   limitctl check --policy login ip=203.0.113.9 email=a@example.com

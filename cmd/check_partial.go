@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -92,9 +93,18 @@ func runPartialCheck(ctx context.Context, o *checkOptions, check *partialCheck) 
 	if answer.isDenied() {
 		return errDenied
 	}
-	return usagef("policy %q was not decided: it needs %s; add %s", check.policy.Name, strings.Join(check.missing, " and "),
+	err := usagef("policy %q was not decided: it needs %s; add %s", check.policy.Name, strings.Join(check.missing, " and "),
 		attributesWanted(check.missing))
+	if len(check.asked) > 0 {
+		return &undecidedError{err}
+	}
+	return err
 }
+
+// undecidedError says that some limits of a policy were asked and allow, and others could not be asked.
+type undecidedError struct{ error }
+
+func (e *undecidedError) Is(target error) bool { return target == outcome.ErrPartly }
 
 // attributesWanted are arguments to be filled in.
 func attributesWanted(names []string) string { return strings.Join(names, "=VALUE ") + "=VALUE" }

@@ -33,8 +33,8 @@ func newDenialsCmd(global *globalOptions) *cobra.Command {
 		Use:   "denials [PATTERN]",
 		Short: "Show who is being throttled",
 		Long: `Denials shows which keys were denied in the last minutes, those denied most
-first. PATTERN is a glob over subjects or a network, as of inspect; without it all
-are shown.
+first. PATTERN is a glob over subjects or a network, as of inspect; without it
+all are shown.
 
 Services that use the library count whom they deny, if they say so, and so does
 consume if the configuration says "denials: true". They add it to the store once

@@ -21,18 +21,20 @@ import (
 type inspectOptions struct {
 	*globalOptions
 	selectionOptions
-	sort     string
-	limit    int
-	all      bool
-	bytes    bool
-	summary  bool
-	by       string
-	failIf   bool
-	watch    string
-	interval time.Duration
-	keys     operation.Selection
-	where    string // the open store's name
-	layout   limiter.OwnLayout
+	sort    string
+	limit   int
+	all     bool
+	bytes   bool
+	summary bool
+	by      string
+	failIf  bool
+	// failIfNone: a slip in a name must not look like good news.
+	failIfNone bool
+	watch      string
+	interval   time.Duration
+	keys       operation.Selection
+	where      string // the open store's name
+	layout     limiter.OwnLayout
 	// resetStuck is the command that shows what a reset of the stuck keys would delete.
 	resetStuck string
 	// withoutOverrides is why the overrides could not be read; nil if they were.
@@ -99,6 +101,7 @@ for limits without a name with usual periods. If it finds any, it says so with
 		"show how many keys each limit has, how many are at their limit, how often they were denied, and the memory they take")
 	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, instead of by limit")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if any key is selected, for alerts")
+	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
 	addWatchFlag(cmd, &o.watch)
 	cmd.RegisterFlagCompletionFunc("by", completer{global}.allAttributes)
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orderNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -139,8 +142,13 @@ func (o *inspectOptions) parse(args []string) (err error) {
 	if o.interval, err = parseWatch(o.watch); err != nil {
 		return err
 	}
-	if o.failIf && o.interval > 0 {
+	switch {
+	case o.failIf && o.interval > 0:
 		return usagef("--fail-if-any ends with an exit code, but --watch goes on; give one of them")
+	case o.failIfNone && o.interval > 0:
+		return usagef("--fail-if-none ends with an exit code, but --watch goes on; give one of them")
+	case o.failIf && o.failIfNone:
+		return usagef("--fail-if-any and --fail-if-none would always fail together; give one of them")
 	}
 	return o.checkWatch(o.interval)
 }
@@ -302,7 +310,7 @@ func (o *inspectOptions) conclude(ctx context.Context, store limiter.Keyspace, a
 	if !o.quiet {
 		o.explain(ctx, store, answer, f)
 	}
-	if o.failIf && (f.Matched > 0 || o.foreign && f.Foreign.Count() > 0) {
+	if some := f.Matched > 0 || o.foreign && f.Foreign.Count() > 0; some && o.failIf || !some && o.failIfNone {
 		return errDenied
 	}
 	if o.foreign {

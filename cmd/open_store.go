@@ -1,7 +1,9 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
@@ -41,7 +43,16 @@ func (g *globalOptions) openToRead() (store connect.Store, where string, err err
 // in use allows it to be used.
 func (g *globalOptions) openedToWrite(store connect.Store, err error) (connect.Store, error) {
 	g.env.Hold()
-	return g.opened(store, err)
+	store, err = g.opened(store, err)
+	if err != nil {
+		return nil, err
+	}
+	if s, _ := g.settings(); s.store.origin == byDefault { // the place is limitctl's own; a file of others has its directory
+		if err := g.env.MakeDir(filepath.Dir(strings.TrimPrefix(s.store.value, "file:"))); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
+	return store, nil
 }
 
 // opened is a store as the context in use allows it to be used.

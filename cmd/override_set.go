@@ -39,10 +39,10 @@ policy that has them. --limit-name says which limits of theirs; without it all.
 this machine's clock), a date and time, or an instant such as
 2026-11-22T04:00:00Z. It first shows which keys that concerns and asks. Without
 a terminal it needs --yes. In a protected context it asks for the context's
-name, or takes it from --confirm. If it does not ask, it says afterwards how many
-keys in use that concerns, and how many of those that were denied in the last 10
-minutes. It looks at keys for --timeout at most. It writes a line to the audit
-(see limitctl audit).`
+name, or takes it from --confirm. If it does not ask, it says afterwards how
+many keys in use that concerns, and how many of those that were denied in the
+last 10 minutes. It looks at keys for --timeout at most. It writes a line to the
+audit (see limitctl audit).`
 
 func newOverrideSetCmd(global *globalOptions) *cobra.Command {
 	o := &overrideSetOptions{globalOptions: global}
@@ -259,8 +259,8 @@ func (o *overrideSetOptions) subjects(override *limiter.Override, args []string)
 		if override.Attributes, err = policy.ParseAttributes(args); err != nil {
 			return err
 		}
-		if limits == "" {
-			limits = "*"
+		if limits, err = withoutPolicy(cmp.Or(limits, "*"), o.policy); err != nil {
+			return err
 		}
 		limits = o.policy + "/" + limits
 	}

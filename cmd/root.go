@@ -77,7 +77,8 @@ server. Policies and contexts are in limitctl.yaml: see limitctl config --help.
 
 Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 2 usage or configuration; 3 store unreachable or timed out; 4 store refused
-(auth, ACL, foreign data, out of memory); 5 partly done; 130 interrupted.`,
+(auth, ACL, foreign data, out of memory); 5 partly done or decided;
+130 interrupted.`,
 		Example: `  limitctl consume user:42 --limit 3/10s
   limitctl check user:42 --limit 3/10s && echo "go ahead"
   limitctl inspect 'user:*'

@@ -214,7 +214,11 @@ func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection 
 	}
 	selection.Text = shell.Command("--policy", s.policy)
 	if s.name != "" {
-		if wanted.Limits, err = limiter.ParsePattern(s.name); err != nil {
+		name, err := withoutPolicy(s.name, s.policy)
+		if err != nil {
+			return selection, err
+		}
+		if wanted.Limits, err = limiter.ParsePattern(name); err != nil {
 			return selection, usagef("--limit-name: %s", err)
 		}
 		selection.Text += " " + shell.Command("--limit-name", s.name)
@@ -225,6 +229,18 @@ func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection 
 	}
 	selection.Query, err = wanted.Query(c.Policies)
 	return selection, err
+}
+
+// withoutPolicy returns a --limit-name beside a --policy, which can be written with that policy, as lists show it.
+func withoutPolicy(limitName, policyName string) (string, error) {
+	of, name, has := strings.Cut(limitName, "/")
+	switch {
+	case !has:
+		return limitName, nil
+	case of != policyName:
+		return "", usagef("--limit-name %s is of the policy %s, and --policy %s is given; give one policy", limitName, of, policyName)
+	}
+	return name, nil
 }
 
 // warnOfUnknownPolicy warns if the configuration does not have the policy. It may be one

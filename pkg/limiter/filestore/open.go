@@ -68,19 +68,19 @@ func (s *Store) openDatabase(ctx context.Context, create bool) (*sql.DB, error) 
 	return db, nil
 }
 
-// create makes the file and its directory for their owner alone, even if the umask
-// allows more. An existing file keeps its mode: to share a file, create it beforehand.
-// SQLite gives its other files the same mode.
+// create makes the file for its owner alone, even if the umask allows more. An existing file keeps its mode: to
+// share a file, create it beforehand. SQLite gives its other files the same mode. The directory must be there: a
+// path that is misspelt would be a store of its own, in which everything is unused.
 func (s *Store) create() error {
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
-		return err
-	}
 	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) { // SQLite would make what it points to
 			return &fs.PathError{Op: "open", Path: s.path, Err: errors.New("it is a link to nothing")}
 		}
 		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return &fs.PathError{Op: "open", Path: s.path, Err: fmt.Errorf("there is no directory %s; make it, or correct the path", filepath.Dir(s.path))}
 	}
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ package filestore_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -31,17 +32,30 @@ func TestAFileIsItsOwnersAlone(t *testing.T) {
 	for _, mask := range []int{0, 0o022} {
 		before := syscall.Umask(mask)
 		defer syscall.Umask(before)
-		path := filepath.Join(t.TempDir(), "made", "limits.db")
+		path := filepath.Join(t.TempDir(), "limits.db")
 		store := open(t, path)
 		if err := take(store, limiter.Key{Subject: "user:42"}, hour, 1); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range append(besides(path), filepath.Dir(path)) {
+		for _, name := range besides(path) {
 			if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
 				t.Errorf("umask %03o: %s has %v, %v", mask, name, info.Mode(), err)
 			}
 		}
 		syscall.Umask(before)
+	}
+}
+
+// A path that is misspelt makes no directory, in which everything would be unused.
+func TestAFileWithoutItsDirectoryIsRefused(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "missing")
+	store := open(t, filepath.Join(directory, "limits.db"))
+	err := take(store, limiter.Key{Subject: "user:42"}, hour, 1)
+	if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "there is no directory "+directory+"; make it") {
+		t.Errorf("a take says %v", err)
+	}
+	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory is there, %v", err)
 	}
 }
 

@@ -68,7 +68,7 @@ func taker(t *testing.T, path string) *exec.Cmd {
 // Eight processes that begin with no file and consume one key together admit
 // exactly the limit.
 func TestConcurrentProcessesShareALimit(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "limits.db")
+	path := filepath.Join(t.TempDir(), "limits.db")
 	var takers []*exec.Cmd
 	outputs := make([]strings.Builder, 8)
 	for i := range outputs {

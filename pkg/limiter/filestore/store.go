@@ -50,8 +50,8 @@ func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock 
 // apart from those of other prefixes in the same file.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
-// New returns a Store in the file at path. The file and its directory are made
-// by the first take. It fails with a [limiter.ErrInvalid] on an empty path or an
+// New returns a Store in the file at path. The file is made by the first take, in a
+// directory that is there. It fails with a [limiter.ErrInvalid] on an empty path or an
 // unfit prefix.
 func New(path string, options ...Option) (*Store, error) {
 	if path == "" {
