@@ -24,6 +24,7 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
+		"cmd/internal/allowance",
 		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
 		"cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/endpoint", "cmd/internal/errorkind",
 		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/junit", "cmd/internal/markdown",

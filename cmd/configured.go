@@ -74,6 +74,18 @@ func (c configuredLimits) hasDrifted(key limiter.Key, recorded limiter.Limit, ov
 	return known && limit != recorded && (override == nil || override.Apply(limit) != recorded)
 }
 
+// inForce returns the limit that counts now for the key of an entry: that of the configuration, as the
+// override that applies to the key changes it, if there is one. Of a key that is not of the configuration
+// only the recorded limit is known, which has the override in it if the key was charged after that was set.
+func (c configuredLimits) inForce(e *limiter.Entry, override *limiter.Override) limiter.Limit {
+	limit, known := c.of(e.Key, e.Limit, override)
+	if override == nil || override.Effect != limiter.OverrideLimit && !known &&
+		(e.State == nil || e.State.Time >= limiter.InstantOf(override.CreatedAt)) {
+		return limit
+	}
+	return override.Apply(limit)
+}
+
 // configured returns the limit that the configuration has for a key, if it is that of a
 // policy and follows from what is in the key; nil if there is no configuration to ask.
 func (g *globalOptions) configured() func(limiter.Key) (limiter.Limit, bool) {

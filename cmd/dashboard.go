@@ -173,6 +173,9 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		return err
 	}
 	options.Context, options.Protected = s.access().Context, s.access().Protected
+	if c, err := o.config(); err == nil && o.layouts == nil {
+		options.InForce = newConfiguredLimits(c).inForce
+	}
 	if client != nil {
 		options.NodeOf = doctor.NodeOf(client)
 		options.Servers = func(ctx context.Context) []dash.Server { return dashServers(doctor.Watch(ctx, client)) }

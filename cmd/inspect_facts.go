@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -101,19 +102,6 @@ func recordedLimit(e *limiter.Entry) limiter.Limit {
 	return e.Limit
 }
 
-// inForce returns the limit that counts now for the key of an entry: that of the configuration, as an
-// operator's override changes it. Of a key that is not of the configuration only the recorded limit is
-// known, which has the override in it if the key was charged after that was set.
-func (f *keyFacts) inForce(e *limiter.Entry) limiter.Limit {
-	override := f.overrideOf(e.Key)
-	limit, known := f.limits.of(e.Key, e.Limit, override)
-	if override == nil || override.Effect != limiter.OverrideLimit && !known &&
-		(e.State == nil || e.State.Time >= limiter.InstantOf(override.CreatedAt)) {
-		return limit
-	}
-	return override.Apply(limit)
-}
-
 // overrideOf returns the operator's override that applies to a key, or nil.
 func (f *keyFacts) overrideOf(key limiter.Key) *limiter.Override {
 	if f.overrides == nil {
@@ -125,10 +113,10 @@ func (f *keyFacts) overrideOf(key limiter.Key) *limiter.Override {
 // selecting returns a selection whose entries tell what the limits and the overrides in force leave.
 func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
 	own := *s
-	own.Query.InForce = f.inForce
+	own.Query.InForce = func(e *limiter.Entry) limiter.Limit { return f.limits.inForce(e, f.overrideOf(e.Key)) }
 	own.Keep = func(e *limiter.Entry) bool {
-		if o := f.overrideOf(e.Key); o != nil && o.Effect == limiter.OverrideBlock && e.Layout == "" {
-			e.Allowed, e.Remaining, e.RetryAfter = false, 0, max(e.RetryAfter, o.Left)
+		if o := f.overrideOf(e.Key); o != nil {
+			allowance.Block(e, o, o.Left)
 		}
 		return s.Keep == nil || s.Keep(e)
 	}

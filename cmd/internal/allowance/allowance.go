@@ -1,9 +1,10 @@
-// Package allowance tells which of two limits allows more.
+// Package allowance tells what limits allow: which of two allows more, and what a block leaves.
 package allowance
 
 import (
 	"cmp"
 	"math/bits"
+	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -17,4 +18,12 @@ func Compare(before, after limiter.Limit) (overTime, atOnce int) {
 	beforeHigh, beforeLow := bits.Mul64(uint64(before.Count), uint64(after.Period))
 	return cmp.Or(cmp.Compare(afterHigh, beforeHigh), cmp.Compare(afterLow, beforeLow)),
 		cmp.Compare(after.Capacity(), before.Capacity())
+}
+
+// Block makes an entry one with nothing left, and the next unit not before left has passed, if the
+// override that applies to its key is a block. It may be nil. The keys of other limiters have none.
+func Block(e *limiter.Entry, override *limiter.Override, left time.Duration) {
+	if override != nil && override.Effect == limiter.OverrideBlock && e.Layout == "" {
+		e.Allowed, e.Remaining, e.RetryAfter = false, 0, max(e.RetryAfter, left)
+	}
 }

@@ -148,6 +148,10 @@ func (m *model) askTake() tea.Cmd {
 		m.say("the limit of " + output.Printable(r.Key.String()) + " is not known, so nothing can be taken")
 		return nil
 	}
+	if o := r.override; isBlock(o) {
+		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), until(o.ExpiresAt, m.now)))
+		return nil
+	}
 	req := limiter.Request{Key: r.Key, Limit: r.Limit, Cost: 1}
 	do := func() tea.Msg {
 		var decision [1]limiter.Decision

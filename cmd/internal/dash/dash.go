@@ -28,6 +28,10 @@ type Options struct {
 	Denials limiter.DenialTable
 	// Overrides is the store's table of overrides; nil if it has none.
 	Overrides limiter.OverrideTable
+	// InForce returns the limit that counts now for the key of an entry, which has the recorded one, under
+	// the override that applies to the key; nil for none. It may be called concurrently. Without it the
+	// recorded limit counts.
+	InForce func(*limiter.Entry, *limiter.Override) limiter.Limit
 	// Servers asks the masters what they say of themselves; nil for a store that
 	// has none.
 	Servers func(ctx context.Context) []Server
@@ -127,6 +131,9 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 	o.Actions = nil
 	m := newModel(ctx, o)
 	m.still, m.width, m.height = true, cmp.Or(columns, leastOnce), cmp.Or(lines, far)
+	if look := m.lookOverrides(); look != nil {
+		m.feed.overrides.take(look().(overridesLook))
+	}
 	if err := m.scanOnce(); err != nil {
 		return err
 	}

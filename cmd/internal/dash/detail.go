@@ -70,11 +70,11 @@ func (f *fit) words(now time.Time) string {
 }
 
 // readDetail asks when one, half and all units of a key fit, and reads its record. It
-// returns nil for a key that is unused.
-func (r *reader) readDetail(ctx context.Context, id ID) (*detail, error) {
+// returns nil for a key that is unused. Of one that is blocked nothing fits before the block ends.
+func (r *reader) readDetail(ctx context.Context, id ID, f force) (*detail, error) {
 	query := QueryOf(r.Query.Subjects, []ID{id})
 	query.Records = id.StoreKey == "" // of another limiter the parts are enough
-	for entry, err := range r.Store.Scan(ctx, query) {
+	for entry, err := range f.scan(ctx, query) {
 		if err != nil {
 			if isOfOneKey(err) {
 				return nil, nil
@@ -85,7 +85,7 @@ func (r *reader) readDetail(ctx context.Context, id ID) (*detail, error) {
 			continue
 		}
 		d := &detail{of: id, record: entry.Record.Value, parts: entry.Record.Parts, at: entry.At}
-		if !entry.LimitKnown() || entry.Layout != "" {
+		if !entry.LimitKnown() || entry.Layout != "" || isBlock(f.override(id.Key)) {
 			return d, nil
 		}
 		capacity := entry.Limit.Capacity()

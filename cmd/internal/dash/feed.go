@@ -31,7 +31,7 @@ func (m *model) look() tea.Cmd {
 		return nil
 	}
 	m.feed.fetching, m.feed.lookedAt = true, m.now
-	ask := request{coverage: m.feed.coverage}
+	ask := request{coverage: m.feed.coverage, force: m.force()}
 	if m.Record != nil {
 		ask.denials = m.feed.denials.frame(m.now)
 	}
@@ -100,7 +100,7 @@ func (m *model) forget(s *fetched) {
 		if r == nil || r.updated.Equal(s.Time) {
 			continue
 		}
-		r.empty(s.Time)
+		r.empty(s.Time, m.force())
 		if s.Time.Sub(r.usedAt) > forgetAfter && !m.isPinned(r) && r.denial == nil && m.Query.Keys == nil {
 			delete(m.feed.rows, key)
 		}
@@ -112,7 +112,7 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
-	p := pass{Options: &m.Options, followed: make(map[ID]bool, len(m.feed.rows)), rate: m.scanRate(), groups: newGroupTotals()}
+	p := pass{force: m.force(), followed: make(map[ID]bool, len(m.feed.rows)), rate: m.scanRate(), groups: newGroupTotals()}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
 			continue

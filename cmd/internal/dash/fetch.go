@@ -41,6 +41,7 @@ type request struct {
 	coverage Coverage
 	denials  *DenialFrame
 	detail   *ID
+	force    force
 }
 
 // fetched is the answer to a request.
@@ -66,7 +67,7 @@ func (r *reader) fetch(ctx context.Context, ask request) tea.Cmd {
 		r.read(ctx, &ask, &answer)
 		answer.Servers = r.awaitServers(ctx)
 		if ask.detail != nil && answer.err == nil && !answer.isUnread(*ask.detail) {
-			answer.detail, answer.err = r.readDetail(ctx, *ask.detail)
+			answer.detail, answer.err = r.readDetail(ctx, *ask.detail, ask.force)
 		}
 		if answer.err != nil {
 			answer.Problem = oneLine(answer.err)
@@ -111,10 +112,10 @@ func (r *reader) awaitServers(ctx context.Context) []Server {
 }
 
 // readEach reads the keys of a node, and makes now what they are.
-func (r *reader) readEach(ctx context.Context, keys []ID, before, now map[ID]seen) (readings []Reading, err error) {
+func (r *reader) readEach(ctx context.Context, keys []ID, f force, before, now map[ID]seen) (readings []Reading, err error) {
 	query := QueryOf(r.Query.Subjects, keys)
 	query.States = true
-	for entry, err := range r.Store.Scan(ctx, query) {
+	for entry, err := range f.scan(ctx, query) {
 		if isOfOneKey(err) {
 			continue
 		}

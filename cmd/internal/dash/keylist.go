@@ -25,7 +25,7 @@ func (l *keyList) arrange(m *model) {
 	l.rows = l.rows[:0]
 	for _, r := range m.feed.rows {
 		if l.shows(m, r) {
-			r.override = m.feed.overrides.of(r.Key, m.now)
+			r.override = m.force().override(r.Key)
 			l.rows = append(l.rows, r)
 		}
 	}

@@ -104,7 +104,11 @@ type (
 
 // Init implements tea.Model.
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(m.look(), m.scan(), m.lookDenials(), m.lookOverrides(), m.clock())
+	begin := m.lookOverrides()
+	if begin == nil { // there are none, and the scan need not wait for them
+		begin = m.scan()
+	}
+	return tea.Batch(m.look(), begin, m.lookDenials(), m.clock())
 }
 
 // clock moves the time of day on, unless it is that of a recording.

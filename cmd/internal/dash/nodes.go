@@ -63,7 +63,7 @@ func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
 			r.nodes[name] = n
 		}
 		if n.reading == nil {
-			r.readNode(ctx, n, byNode[name])
+			r.readNode(ctx, n, byNode[name], ask.force)
 		}
 	}
 	answer.Keys = make([]Reading, 0, len(ask.keys))
@@ -84,13 +84,13 @@ func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
 }
 
 // readNode begins to read keys of a node.
-func (r *reader) readNode(ctx context.Context, n *node, keys []ID) {
+func (r *reader) readNode(ctx context.Context, n *node, keys []ID, f force) {
 	reading := make(chan nodeAnswer, 1)
 	n.reading = reading
 	a := nodeAnswer{keys: keys, now: make(map[ID]seen, len(keys))}
 	before := n.before
 	panics.Go(func() (err error) {
-		a.readings, err = r.readEach(ctx, keys, before, a.now)
+		a.readings, err = r.readEach(ctx, keys, f, before, a.now)
 		return err
 	}, func(err error) {
 		a.err = err

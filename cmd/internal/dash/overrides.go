@@ -3,10 +3,12 @@ package dash
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -16,6 +18,7 @@ import (
 type overrides struct {
 	reader   *overrideReader // nil if the store keeps none
 	fetching bool
+	looked   bool                  // the first look is over
 	list     *limiter.OverrideList // nil if there are none, or they are not known
 	problem  error
 }
@@ -52,14 +55,30 @@ func (m *model) lookOverrides() tea.Cmd {
 	return func() tea.Msg { return o.reader.look(m.ctx) }
 }
 
+// absorbOverrides takes in what a look at the overrides brought. What is left of limits depends on them, so
+// the first scan begins after the first look, and the followed keys are read again after a change.
 func (m *model) absorbOverrides(look overridesLook) tea.Cmd {
-	o := &m.feed.overrides
-	o.fetching, o.problem = false, look.err
-	if look.err == nil {
-		o.list = look.list
+	first := !m.feed.overrides.looked
+	var reread, scan tea.Cmd
+	if m.feed.overrides.take(look) {
+		reread = m.look()
+	}
+	if first {
+		scan = m.scan()
 	}
 	m.arrange()
-	return m.after(max(m.Refresh, overridesEvery, look.took), overridesDue{})
+	return tea.Batch(reread, scan, m.after(max(m.Refresh, overridesEvery, look.took), overridesDue{}))
+}
+
+// take takes in what a look brought, and reports whether the overrides are others than before.
+func (o *overrides) take(look overridesLook) (changed bool) {
+	o.fetching, o.looked, o.problem = false, true, look.err
+	if look.err != nil {
+		return false
+	}
+	changed = o.list != look.list
+	o.list = look.list
+	return changed
 }
 
 func (r *overrideReader) look(ctx context.Context) (l overridesLook) {
@@ -99,23 +118,68 @@ func (r *overrideReader) refresh(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// of returns the override that applies to a key, nil if there is none.
-func (o *overrides) of(key limiter.Key, now time.Time) *limiter.Override {
-	if o.list == nil {
+// force is what counts for keys besides their records.
+type force struct {
+	*Options
+	overrides *limiter.OverrideList // nil if there are none
+}
+
+func (m *model) force() force { return force{&m.Options, m.feed.overrides.list} }
+
+// override returns the override that applies to a key, nil if there is none.
+func (f force) override(key limiter.Key) *limiter.Override {
+	if f.overrides == nil {
 		return nil
 	}
-	if found := o.list.For(key); found != nil && now.Before(found.ExpiresAt) {
+	if found := f.overrides.For(key); found != nil && f.Now().Before(found.ExpiresAt) {
 		return found
 	}
 	return nil
 }
+
+// limit returns the limit that counts for the key of an entry, which has the recorded one.
+func (f force) limit(e *limiter.Entry) limiter.Limit {
+	if f.InForce == nil || e.Layout != "" {
+		return e.Limit
+	}
+	limit, err := f.InForce(e, f.override(e.Key)).Normalize()
+	if err != nil {
+		return e.Limit
+	}
+	return limit
+}
+
+// block makes an entry one with nothing left, if its key is blocked.
+func (f force) block(e *limiter.Entry) {
+	if o := f.override(e.Key); o != nil {
+		allowance.Block(e, o, o.ExpiresAt.Sub(f.Now()))
+	}
+}
+
+// scan yields what a query finds, as the limits and the overrides in force leave it.
+func (f force) scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	q.InForce = f.limit
+	return func(yield func(limiter.Entry, error) bool) {
+		for entry, err := range f.Store.Scan(ctx, q) {
+			if err == nil {
+				f.block(&entry)
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// isBlock reports whether an override is a block. It may be nil.
+func isBlock(o *limiter.Override) bool { return o != nil && o.Effect == limiter.OverrideBlock }
 
 // overrideSign marks rows under an override.
 func overrideSign(o *limiter.Override) string {
 	switch {
 	case o == nil:
 		return " "
-	case o.Effect == limiter.OverrideBlock:
+	case isBlock(o):
 		return "⊘"
 	case o.Effect == limiter.OverrideExempt:
 		return "∞"

@@ -16,6 +16,8 @@ type readingDocument struct {
 	StoreKey string `json:"store_key"`
 	Layout   string `json:"layout,omitempty"` // of another limiter
 	Limit    string `json:"limit"`            // empty if not all of it is known
+	// RecordedLimit is the one that the key was last charged under, if another one is in force.
+	RecordedLimit string `json:"recorded_limit,omitempty"`
 	// Algorithm, Count, Burst and PeriodMS are what is known of the limit if that is not all.
 	Algorithm    string           `json:"algorithm,omitempty"`
 	Count        int64            `json:"count,omitempty"`
@@ -64,6 +66,9 @@ func (r Reading) MarshalJSON() ([]byte, error) {
 		}
 		d.Count, d.Burst, d.PeriodMS = bounded(r.Limit.Count), bounded(r.Limit.Burst), bounded(output.Milliseconds(r.Limit.Period))
 	}
+	if r.Recorded != (limiter.Limit{}) {
+		d.RecordedLimit = r.Recorded.String()
+	}
 	for _, defect := range r.Defects {
 		d.Defects = append(d.Defects, defectDocument{string(defect.Kind), defect.Text, defect.Stuck})
 	}
@@ -80,6 +85,12 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return err
 	}
+	var recorded limiter.Limit
+	if d.RecordedLimit != "" {
+		if recorded, err = limiter.ParseLimit(d.RecordedLimit); err != nil {
+			return err
+		}
+	}
 	orZero := func(n *int64) int64 {
 		if n == nil {
 			return 0
@@ -93,7 +104,7 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 		}
 	}
 	*r = Reading{Taken: d.Taken, Entry: limiter.Entry{
-		Key: limiter.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, Layout: d.Layout,
+		Key: limiter.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, Recorded: recorded, Layout: d.Layout,
 		TTL: milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
 		Decision: limiter.Decision{
 			Used: used, Remaining: remaining, RetryAfter: milliseconds(retryAfter), ResetAfter: milliseconds(resetAfter),

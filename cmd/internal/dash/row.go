@@ -87,14 +87,25 @@ func (r *row) update(reading Reading, now time.Time) {
 }
 
 // empty makes the key unused as of now.
-func (r *row) empty(now time.Time) {
+func (r *row) empty(now time.Time, f force) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
 	r.inUse, r.updated, r.fullAt, r.Defects = false, now, time.Time{}, nil
 	if r.UsedUnknown = false; r.CapacityKnown() {
+		r.Limit, r.Recorded = recordedLimit(&r.Entry), limiter.Limit{}
+		r.Limit = f.limit(&r.Entry) // there is no record any more, so no other limit is told
 		r.Remaining = r.Limit.Capacity()
+		f.block(&r.Entry)
 	}
 	r.shares.add(now, 0)
 	r.taken.add(now, 0)
+}
+
+// recordedLimit is the limit that a key was last charged under.
+func recordedLimit(e *limiter.Entry) limiter.Limit {
+	if e.Recorded != (limiter.Limit{}) {
+		return e.Recorded
+	}
+	return e.Limit
 }
 
 // isAtLimit reports whether nothing is left, or was lately and hardly anything flowed back

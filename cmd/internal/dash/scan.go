@@ -60,7 +60,7 @@ type scanned struct {
 
 // pass is one way through all keys.
 type pass struct {
-	*Options
+	force
 	// followed are known already, and only counted.
 	followed map[ID]bool
 	// matched and atLimit are how many of those are in use, and at their limit.
@@ -129,7 +129,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 			report(false)
 		}
 	}
-	for entry, err := range p.Store.Scan(ctx, query) {
+	for entry, err := range p.force.scan(ctx, query) {
 		if unsure := unsureOf(err); unsure != nil {
 			now.unsure++
 			if unsure.NeverExpires {

@@ -11,7 +11,7 @@ import (
 type seen struct {
 	at    limiter.Instant
 	used  int64
-	limit limiter.Limit  // zero for a key that was unused
+	limit limiter.Limit  // the recorded one; zero for a key that was unused
 	state *limiter.State // nil if it was not read
 	// resets is when the key is unused again if nothing is taken, and resetKnown whether that
 	// is known.
@@ -21,7 +21,7 @@ type seen struct {
 }
 
 func newSeen(e *limiter.Entry) seen {
-	return seen{at: e.At, used: e.Used, limit: e.Limit, state: e.State, other: e.Layout != "",
+	return seen{at: e.At, used: e.Used, limit: recordedLimit(e), state: e.State, other: e.Layout != "",
 		resets: e.At + limiter.Instant(e.ResetAfter/time.Microsecond), resetKnown: e.ResetKnown() && !neverBegins(e)}
 }
 

@@ -38,7 +38,7 @@ func (v *detailView) text(m *model) []line {
 			}
 			say("denied", text+fmt.Sprintf("; that is %s of what was asked for, if each request is of 1 unit", r.percentDenied()), output.AtEnd)
 		}
-		switch o := m.feed.overrides.of(r.Key, m.now); {
+		switch o := m.force().override(r.Key); {
 		case o != nil:
 			sayLines("override", overrideText(o, m.now), output.Near)
 		case m.feed.overrides.problem != nil:
@@ -54,6 +54,9 @@ func (v *detailView) text(m *model) []line {
 		say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
 	} else {
 		say("", r.LimitText()+": its keys do not tell the rest of it", output.Plain)
+	}
+	if r.Recorded != (limiter.Limit{}) {
+		say("", "last charged under "+r.Recorded.String(), output.Faint)
 	}
 	if r.Layout != "" {
 		say("layout", r.Layout, output.Plain)

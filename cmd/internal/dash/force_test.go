@@ -1,0 +1,104 @@
+package dash
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// setOverride sets an override of exactly one subject for an hour.
+func (d *driver) setOverride(subject string, o limiter.Override) {
+	d.t.Helper()
+	var err error
+	if o.Subjects, err = limiter.ExactPattern(subject); err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := d.store.SetOverride(d.t.Context(), o, time.Hour); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *driver) row(subject string) *row {
+	d.t.Helper()
+	for _, r := range d.feed.rows {
+		if r.Key.Subject == subject {
+			return r
+		}
+	}
+	d.t.Fatalf("%s is not followed", subject)
+	return nil
+}
+
+// byOverrides is how the command has the limits in force of keys that are not of a policy.
+func byOverrides(e *limiter.Entry, o *limiter.Override) limiter.Limit {
+	if o == nil {
+		return e.Limit
+	}
+	return o.Apply(e.Limit)
+}
+
+// What is used and left goes by the overrides in force as soon as they are read, also by those that are there
+// before the dashboard, and also of a key that is not used any more.
+func TestOverridesTellWhatIsLeft(t *testing.T) {
+	d := begin(t, func(d *driver) {
+		three(d)
+		d.setOverride("near", limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 500})
+	}, func(o *Options) {
+		o.InForce, o.Keep = byOverrides, func(e *limiter.Entry) bool { return e.AtLimit() }
+	})
+	if text := d.View(); d.subjects() != "[near] full" || !strings.Contains(text, "2 keys, 2 at the limit") || !strings.Contains(text, "9/5") {
+		t.Errorf("with an override that was there it shows %s:\n%s", d.subjects(), text)
+	}
+	d = begin(t, three, func(o *Options) { o.InForce = byOverrides })
+	d.setOverride("calm", limiter.Override{Effect: limiter.OverrideBlock})
+	d.setOverride("full", limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 3000})
+	d.send(overridesDue{})
+	if calm, full := d.row("calm"), d.row("full"); calm.Remaining != 0 || calm.RetryAfter != time.Hour || full.Remaining != 20 {
+		t.Errorf("a blocked key has %d left, and next in %s; one with ×3 has %d left", calm.Remaining, calm.RetryAfter, full.Remaining)
+	}
+	if n, _ := d.atLimit(); n != 1 {
+		t.Errorf("%d are at the limit", n)
+	}
+	d.press("/calm<enter>t")
+	if used := d.row("calm").Used; used != 5 || !strings.Contains(d.View(), "denied: calm fixed-window/1h is blocked until 13:00") {
+		t.Errorf("taking of a blocked key uses %d, and says:\n%s", used, d.View())
+	}
+	d.setOverride("calm", limiter.Override{Effect: limiter.OverrideBlock})
+	if _, _, err := d.store.Delete(t.Context(), limiter.Record{Key: d.row("calm").Key}, limiter.Record{Key: d.row("full").Key}); err != nil {
+		t.Fatal(err)
+	}
+	d.second()
+	if calm, full := d.row("calm"), d.row("full"); calm.inUse || calm.Remaining != 0 || full.Remaining != 30 {
+		t.Errorf("unused, the blocked key has %d left, and the one with ×3 has %d", calm.Remaining, full.Remaining)
+	}
+}
+
+// Units a second are told by the records, whatever limit is in force.
+func TestAnotherLimitInForceIsNoUsage(t *testing.T) {
+	for _, limit := range []string{"60/1m,burst=1000", "sliding-counter:1000/1m", "sliding-log:1000/1m", "leaky-bucket:1/1s,burst=1000",
+		"fixed-window:1000/1m"} {
+		for name, inForce := range map[string]func(limiter.Limit) limiter.Limit{
+			"another count": func(l limiter.Limit) limiter.Limit {
+				return limiter.Limit{Algorithm: l.Algorithm, Count: 99, Period: l.Period}
+			},
+			"another rule": func(limiter.Limit) limiter.Limit {
+				return limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 99, Period: time.Hour}
+			},
+		} {
+			key := limiter.Key{Subject: "busy", Name: "x"}
+			d := begin(t, func(d *driver) { d.take(key, limit, 3) }, func(o *Options) {
+				o.InForce = func(e *limiter.Entry, _ *limiter.Override) limiter.Limit { return inForce(e.Limit) }
+			})
+			for range 75 { // then the log is too long for its state to be read
+				d.take(key, limit, 3)
+				d.second()
+			}
+			if r := d.row("busy"); math.Abs(r.rate()-3) > 1.1 || r.Limit.Count != 99 {
+				t.Errorf("%s, %s: 3 a second are taken, and %.2f are shown, of %s", limit, name, r.rate(), r.Limit)
+			}
+		}
+	}
+}
