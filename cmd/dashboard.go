@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
@@ -199,7 +201,16 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		if o.env.OutIsTerminal {
 			columns, lines = o.env.Size()
 		}
-		return dash.Once(ctx, o.env.Out, options, columns, lines)
+		incomplete := false
+		likely := operation.Selection{Query: options.Query}
+		o.addLikely(o.globalOptions, &likely)
+		options.Find = func(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+			return likely.Entries(ctx, store, q, &incomplete)
+		}
+		if err = dash.Once(ctx, o.env.Out, options, columns, lines); err == nil && incomplete {
+			o.noteIncomplete()
+		}
+		return err
 	}
 	actions := newDashActions(o.globalOptions, s, store, where, options.Query.Subjects)
 	if actions == nil {

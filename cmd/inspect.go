@@ -13,7 +13,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -131,13 +130,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 	if o.foreign && (o.sort != "" && o.sort != "key") {
 		return usagef("--foreign shows values that are not limits; the only order they have is --sort key")
 	}
-	if subject, exact := o.keys.Query.Subjects.Exact(); exact && o.policy == "" && o.name == "" && !o.foreign {
-		if o.layouts == nil {
-			o.keys.Likely = o.likelyKeys(subject)
-		} else {
-			o.keys.Likely, o.keys.LikelyStoreKeys = o.likelyForeign(subject)
-		}
-	}
+	o.addLikely(o.globalOptions, &o.keys)
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
 	if o.interval, err = parseWatch(o.watch); err != nil {
 		return err
@@ -343,12 +336,8 @@ func (o *inspectOptions) explain(ctx context.Context, store limiter.Keyspace, an
 		o.noteUnsure(&f.Unsure, "not shown")
 	}
 	switch {
-	case f.Incomplete && o.layouts != nil:
-		o.note("the store has many keys, so only usual ones of that subject were looked for; add %s to look at all",
-			shell.Command("--limit-name", "*"))
 	case f.Incomplete:
-		o.note("the store has many keys, so only limits with known names were looked for; add %s to look at all",
-			shell.Command("--limit-name", "*"))
+		o.noteIncomplete()
 	case f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0:
 		o.sayNothingMatches(ctx, store, &o.keys, o.where)
 	}

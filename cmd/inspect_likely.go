@@ -5,9 +5,32 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
+
+// addLikely adds to a selection which keys are likely to be all of it, if it is of one subject.
+func (s *selectionOptions) addLikely(g *globalOptions, selection *operation.Selection) {
+	subject, exact := selection.Query.Subjects.Exact()
+	switch {
+	case !exact || s.policy != "" || s.name != "" || s.foreign:
+	case g.layouts == nil:
+		selection.Likely = g.likelyKeys(subject)
+	default:
+		selection.Likely, selection.LikelyStoreKeys = g.likelyForeign(subject)
+	}
+}
+
+// noteIncomplete says that only the likely keys were looked for.
+func (g *globalOptions) noteIncomplete() {
+	names := "limits with known names"
+	if g.layouts != nil {
+		names = "usual ones of that subject"
+	}
+	g.note("the store has many keys, so only %s were looked for; add %s to look at all", names, shell.Command("--limit-name", "*"))
+}
 
 // usualPeriods are the periods of limits without a name that a subject is likely to have.
 func usualPeriods() []time.Duration {
@@ -53,10 +76,10 @@ func (g *globalOptions) likelyKeys(subject string) []limiter.Key {
 
 // likelyForeign returns the keys that a subject is likely to have in other limiters, and their
 // store keys: the subject itself, and behind each usual prefix of the layouts.
-func (o *inspectOptions) likelyForeign(subject string) (keys []limiter.Key, storeKeys []string) {
+func (g *globalOptions) likelyForeign(subject string) (keys []limiter.Key, storeKeys []string) {
 	storeKeys = []string{subject}
-	for i := range o.layouts {
-		for _, prefix := range o.layouts[i].Layout.Info().Prefixes {
+	for i := range g.layouts {
+		for _, prefix := range g.layouts[i].Layout.Info().Prefixes {
 			if !slices.Contains(storeKeys, prefix+subject) {
 				storeKeys = append(storeKeys, prefix+subject)
 			}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 type Options struct {
 	// Store is what is looked at.
 	Store limiter.Keyspace
+	// Find, if set, finds what a query selects instead of a scan of Store.
+	Find func(context.Context, limiter.Query) iter.Seq2[limiter.Entry, error]
 	// Query selects the keys, and Keep, if set, which of their states are shown.
 	Query limiter.Query
 	Keep  func(*limiter.Entry) bool

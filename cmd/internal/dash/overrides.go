@@ -159,8 +159,12 @@ func (f force) block(e *limiter.Entry) {
 // scan yields what a query finds, as the limits and the overrides in force leave it.
 func (f force) scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
 	q.InForce = f.limit
+	find := f.Store.Scan
+	if f.Find != nil && q.Keys == nil {
+		find = f.Find
+	}
 	return func(yield func(limiter.Entry, error) bool) {
-		for entry, err := range f.Store.Scan(ctx, q) {
+		for entry, err := range find(ctx, q) {
 			if err == nil {
 				f.block(&entry)
 			}

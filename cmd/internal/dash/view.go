@@ -335,6 +335,8 @@ func (m *model) coverageText() string {
 		return ""
 	case m.feed.denials.problem != nil:
 		return "who is denied cannot be read: " + oneLine(m.feed.denials.problem)
+	case m.feed.overrides.problem != nil:
+		return "overrides cannot be read, and are not shown: " + oneLine(m.feed.overrides.problem)
 	case m.feed.scanError != nil:
 		return "not all keys could be scanned: " + oneLine(m.feed.scanError)
 	case c.Full:

@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
@@ -55,43 +56,14 @@ const manyKeys = 1_000_000
 // do ends the scan.
 func Scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Observer,
 	do func(e *limiter.Entry, foreign error) error) (found Found, err error) {
-	if len(s.Likely) > 0 {
-		counting, enough := context.WithCancel(ctx)
-		defer enough()
-		whole := true
-		found, err := scan(counting, store, s, observer, do, func(f *Found) {
-			if f.Looked == 0 && f.Total > ScannedWhole {
-				whole = false
-				enough()
-			}
-		})
-		if whole || ctx.Err() != nil {
-			return found, err
-		}
-		likely := *s
-		likely.Query.Keys, likely.Query.StoreKeys = s.Likely, s.LikelyStoreKeys
-		if found, err = scan(ctx, store, &likely, observer, do, nil); err != nil || found.Matched > 0 || found.Foreign.Count() > 0 {
-			found.Incomplete = true
-			return found, err
-		}
-	}
-	return scan(ctx, store, s, observer, do, nil)
-}
-
-// scan is Scan of the query. look, if set, is called when it is known how far it has come.
-func scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Observer,
-	do func(e *limiter.Entry, foreign error) error, look func(*Found)) (found Found, err error) {
 	progress := observer.Begin(Scanning)
 	defer progress.Close()
 	query := s.Query
 	query.Progress = func(looked, total int64) {
 		found.Looked, found.Total = looked, total
 		progress.Set(looked, total, found.Matched)
-		if look != nil {
-			look(&found)
-		}
 	}
-	for entry, err := range store.Scan(ctx, query) {
+	for entry, err := range s.Entries(ctx, store, query, &found.Incomplete) {
 		var unsure *foreign.UnsureError
 		switch {
 		case errors.As(err, &unsure):
@@ -120,6 +92,51 @@ func scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Ob
 		}
 	}
 	return found, nil
+}
+
+// Entries yields what a scan of a query finds, which is that of the selection but for what it asks for. In a
+// store of many keys it looks at the likely ones only, and if any of these is found sets incomplete.
+func (s *Selection) Entries(ctx context.Context, store limiter.Keyspace, query limiter.Query,
+	incomplete *bool) iter.Seq2[limiter.Entry, error] {
+	return func(yield func(limiter.Entry, error) bool) {
+		whole := true
+		counting, enough := context.WithCancel(ctx)
+		defer enough()
+		counted := query
+		counted.Progress = func(looked, total int64) {
+			if query.Report(looked, total); len(s.Likely) > 0 && looked == 0 && total > ScannedWhole {
+				whole = false
+				enough()
+			}
+		}
+		for entry, err := range store.Scan(counting, counted) {
+			if !whole && ctx.Err() == nil {
+				break
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+		if whole || ctx.Err() != nil {
+			return
+		}
+		likely := query
+		likely.Keys, likely.StoreKeys = s.Likely, s.LikelyStoreKeys
+		for entry, err := range store.Scan(ctx, likely) {
+			var unsure *foreign.UnsureError
+			if *incomplete = *incomplete || !errors.As(err, &unsure) && (err != nil || s.Keep == nil || s.Keep(&entry)); !yield(entry, err) {
+				return
+			}
+		}
+		if *incomplete {
+			return
+		}
+		for entry, err := range store.Scan(ctx, query) {
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
 }
 
 // WithProgress says of an error of the scan how far it had come.
