@@ -41,6 +41,9 @@ consume if the configuration says "denials: true". They add it to the store once
 a second. The store keeps an hour: of each minute the 1,000 keys denied most.
 Whole minutes are added up, so up to a minute more than --last may be counted.
 
+BLOCKED is how many of these are of keys that an operator's block denies now.
+They come last: they are denied as they should be.
+
 Where more keys were denied than can be told apart, counts are marked with ≥.
 With --by the counts are those of an attribute's values: of limits of policies,
 and of subjects written like tenant:acme:user:42.`,
@@ -149,6 +152,7 @@ func (o *denialsOptions) look(ctx context.Context, store limiter.Store) (*denial
 	if err != nil && !isPartial(err) {
 		return answer, err
 	}
+	answer.overrides, answer.withoutOverrides = o.overridesOf(ctx, store)
 	answer.add(&denials, o.subjects)
 	if o.limit > 0 {
 		answer.cut(o.limit)
@@ -158,6 +162,9 @@ func (o *denialsOptions) look(ctx context.Context, store limiter.Store) (*denial
 
 // explain says what the rows do not.
 func (o *denialsOptions) explain(a *denialsAnswer) {
+	if a.withoutOverrides != nil {
+		o.note("warning: overrides cannot be read, so what they block is not told apart: %s", message(a.withoutOverrides))
+	}
 	if a.total == 0 && a.others == 0 {
 		who := "nobody"
 		if pattern := o.subjects.String(); pattern != "*" {

@@ -21,19 +21,26 @@ type denialsAnswer struct {
 	others int64 // denials of keys that are not told apart
 	lost   bool
 	now    limiter.Instant
+	// overrides are those in force; nil for none. blocked is denials of keys that one of them blocks.
+	overrides *limiter.OverrideList
+	blocked   int64
+	// withoutOverrides is why not all of these could be read; nil if they were.
+	withoutOverrides error
 }
 
 // denialRow is a key, or the value of an attribute. Keys without the attribute are in the
 // row whose isNone is set.
 type denialRow struct {
-	key    limiter.Key
-	value  string
-	isNone bool
-	denied int64
-	lastAt limiter.Instant
+	key     limiter.Key
+	value   string
+	isNone  bool
+	denied  int64
+	blocked int64 // of those, denials of keys that are blocked
+	lastAt  limiter.Instant
 }
 
-// add adds the denials of subjects that match.
+// add adds the denials of subjects that match. What operators blocked comes last: it is denied as it should
+// be. The table does not say why a key was denied, so that goes by the blocks that are in force now.
 func (a *denialsAnswer) add(d *limiter.Denials, subjects limiter.Pattern) {
 	a.others, a.lost, a.now = d.Others, d.Lost, d.Now
 	if exact, is := subjects.Exact(); is { // a long one is shortened in the table
@@ -60,8 +67,16 @@ func (a *denialsAnswer) add(d *limiter.Denials, subjects limiter.Pattern) {
 		a.rows[place].denied += denied.Count
 		a.rows[place].lastAt = max(a.rows[place].lastAt, denied.LastAt)
 		a.total += denied.Count
+		if a.overrides != nil {
+			if o := a.overrides.For(denied.Key); o != nil && o.Effect == limiter.OverrideBlock {
+				a.rows[place].blocked += denied.Count
+				a.blocked += denied.Count
+			}
+		}
 	}
-	slices.SortStableFunc(a.rows, func(x, y denialRow) int { return cmp.Compare(y.denied, x.denied) })
+	slices.SortStableFunc(a.rows, func(x, y denialRow) int {
+		return cmp.Or(cmp.Compare(y.denied-y.blocked, x.denied-x.blocked), cmp.Compare(y.denied, x.denied))
+	})
 	a.found = len(a.rows)
 }
 
@@ -101,7 +116,11 @@ func (a *denialsAnswer) summary() string {
 	if a.by != "" {
 		what = "value"
 	}
-	return a.count(a.total) + " denied in " + output.Duration(a.span) + ", " + output.Plural(a.found, what)
+	text := a.count(a.total) + " denied in " + output.Duration(a.span) + ", " + output.Plural(a.found, what)
+	if a.blocked > 0 {
+		text += "; " + a.count(a.blocked) + " of keys that are blocked now"
+	}
+	return text
 }
 
 type denialDocument struct {
@@ -109,21 +128,24 @@ type denialDocument struct {
 	Name   string    `json:"name"`
 	Denied int64     `json:"denied"`
 	LastAt time.Time `json:"last_at"`
+	// Blocked is how many of Denied are of keys that a block denies now.
+	Blocked int64 `json:"blocked"`
 }
 
 type denialByDocument struct {
-	By     string    `json:"by"`
-	Value  *string   `json:"value"`
-	Denied int64     `json:"denied"`
-	LastAt time.Time `json:"last_at"`
+	By      string    `json:"by"`
+	Value   *string   `json:"value"`
+	Denied  int64     `json:"denied"`
+	LastAt  time.Time `json:"last_at"`
+	Blocked int64     `json:"blocked"`
 }
 
 func (a *denialsAnswer) line(row *denialRow) any {
 	at := row.lastAt.Time().Truncate(time.Millisecond)
 	if a.by == "" {
-		return denialDocument{row.key.Subject, row.key.Name, row.denied, at}
+		return denialDocument{row.key.Subject, row.key.Name, row.denied, at, row.blocked}
 	}
-	document := denialByDocument{By: a.by, Denied: row.denied, LastAt: at}
+	document := denialByDocument{By: a.by, Denied: row.denied, LastAt: at, Blocked: row.blocked}
 	if !row.isNone {
 		document.Value = &row.value
 	}
@@ -139,8 +161,9 @@ func (a *denialsAnswer) Document() any {
 		Exact   bool  `json:"exact"`
 		Denied  int64 `json:"denied"`
 		Others  int64 `json:"others"`
+		Blocked int64 `json:"blocked"`
 		Denials []any `json:"denials"`
-	}{output.SchemaVersion, a.span.Milliseconds(), a.isExact(), a.total, a.others, a.Lines()}
+	}{output.SchemaVersion, a.span.Milliseconds(), a.isExact(), a.total, a.others, a.blocked, a.Lines()}
 }
 
 // Lines implements output.Answer.
@@ -154,16 +177,16 @@ func (a *denialsAnswer) Lines() []any {
 
 // Records implements output.Answer.
 func (a *denialsAnswer) Records() [][]string {
-	records := [][]string{{"key", "name", "denied", "last_at"}}
+	records := [][]string{{"key", "name", "denied", "last_at", "blocked"}}
 	if a.by != "" {
-		records[0] = []string{"by", "value", "denied", "last_at"}
+		records[0] = []string{"by", "value", "denied", "last_at", "blocked"}
 	}
 	for _, row := range a.rows {
 		record := []string{row.key.Subject, row.key.Name}
 		if a.by != "" {
 			record = []string{a.by, row.value}
 		}
-		records = append(records, append(record, number(row.denied), row.lastAt.Time().Format(time.RFC3339)))
+		records = append(records, append(record, number(row.denied), row.lastAt.Time().Format(time.RFC3339), number(row.blocked)))
 	}
 	return records
 }
@@ -175,6 +198,9 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 	}
 	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
 		{Header: "DENIED", Right: true}, {Header: "LAST", Right: true}}
+	if a.blocked > 0 {
+		columns = slices.Insert(columns, 3, output.Column{Header: "BLOCKED", Right: true})
+	}
 	if a.by != "" {
 		columns = slices.Delete(columns, 1, 2)
 		columns[0].Header = strings.ToUpper(a.by)
@@ -183,7 +209,14 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 	for i := range a.rows {
 		row := &a.rows[i]
 		ago := max(0, time.Duration(a.now-row.lastAt)*time.Microsecond).Truncate(time.Second)
-		rest := []output.Cell{{Text: a.count(row.denied), Style: output.AtEnd}, {Text: output.Duration(ago) + " ago"}}
+		rest := []output.Cell{{Text: a.count(row.denied), Style: output.AtEnd}}
+		if row.blocked == row.denied {
+			rest[0].Style = output.Near
+		}
+		if a.blocked > 0 {
+			rest = append(rest, output.Cell{Text: a.count(row.blocked)})
+		}
+		rest = append(rest, output.Cell{Text: output.Duration(ago) + " ago"})
 		switch {
 		case a.by == "":
 			rows = append(rows, append([]output.Cell{{Text: row.key.Subject}, {Text: row.key.Name}}, rest...))

@@ -163,6 +163,9 @@ func deniedCell(m *model, r *row, width int) line {
 	if !r.isDenied(m.now) {
 		return styled(text, output.AtEnd)
 	}
+	if r.isBlocked() {
+		return styled(blockSign+" "+text, output.Near)
+	}
 	return styled(deniedSign+" "+text, reversed+";"+output.AtEnd)
 }
 

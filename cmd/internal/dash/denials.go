@@ -31,6 +31,8 @@ type denial struct {
 	rate   float64   // denials a second lately
 	last   time.Time // when it was denied last, by our clock
 	placed float64   // the rate that the key's place in the list goes by
+	// blocked: a block denies it, by what was in force at the last look.
+	blocked bool
 }
 
 const (
@@ -168,8 +170,21 @@ func (m *model) followDenied() {
 	for id, r := range m.feed.rows {
 		r.denial = m.feed.denials.keys[id.Key]
 	}
+	m.tellBlocked()
 	m.evict()
 	m.arrange()
+}
+
+// tellBlocked tells which of the denied keys an operator's block denies: what is denied as it should be.
+// The table does not say why a key was denied, so that goes by the blocks that are in force now.
+func (m *model) tellBlocked() {
+	if m.Play != nil { // the recording says it
+		return
+	}
+	f := m.force()
+	for key, known := range m.feed.denials.keys {
+		known.blocked = isBlock(f.override(key))
+	}
 }
 
 // deniedRate is how often a second the key was denied lately.
@@ -179,6 +194,9 @@ func (r *row) deniedRate() float64 {
 	}
 	return r.denial.rate
 }
+
+// isBlocked reports whether the key is denied by a block.
+func (r *row) isBlocked() bool { return r.denial != nil && r.denial.blocked }
 
 // isDenied reports whether the key is being denied now.
 func (r *row) isDenied(now time.Time) bool {
@@ -204,13 +222,28 @@ func (r *row) percentDenied() string {
 	return fmt.Sprintf("%.0f%%", math.Round(share*100))
 }
 
-// summary says how much is denied in all, and of how many keys. Both are "" if that is not
-// known.
-func (d *denials) summary() (all, of string) {
-	if !d.known {
-		return "", ""
+// byBlocks is how many keys blocks deny, and how often a second.
+func (d *denials) byBlocks() (rate float64, keys int) {
+	for _, known := range d.keys {
+		if known.blocked {
+			rate += known.rate
+			keys++
+		}
 	}
-	rate, keys := short(d.total), fmt.Sprint(len(d.keys))
+	return rate, keys
+}
+
+// summary says how much is denied in all by limits, and of how many keys, and how much by blocks. What is
+// not known, or not there, is "".
+func (d *denials) summary() (all, of, blocked string) {
+	if !d.known {
+		return "", "", ""
+	}
+	byBlocks, blockedKeys := d.byBlocks()
+	rate, keys := short(d.total-byBlocks), fmt.Sprint(len(d.keys)-blockedKeys)
+	if blockedKeys > 0 {
+		blocked = "blocked " + short(byBlocks) + "/s"
+	}
 	if d.lost || d.others > 0 {
 		rate = "≥" + rate
 	}
@@ -221,5 +254,5 @@ func (d *denials) summary() (all, of string) {
 	if keys == "1" {
 		noun = "key"
 	}
-	return rate + " denied/s", fmt.Sprintf(" of %s %s", keys, noun)
+	return rate + " denied/s", fmt.Sprintf(" of %s %s", keys, noun), blocked
 }

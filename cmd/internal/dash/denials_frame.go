@@ -29,6 +29,8 @@ type DeniedKey struct {
 	PerSecond float64 `json:"per_second"`
 	// AgoMS is how long ago its last denial was.
 	AgoMS int64 `json:"ago_ms"`
+	// Blocked: a block denies it.
+	Blocked bool `json:"blocked,omitempty"`
 }
 
 // mostPerSecond is a rate that no key has.
@@ -63,7 +65,8 @@ func (d *denials) frame(now time.Time) *DenialFrame {
 	}
 	f := &DenialFrame{PerSecond: d.total, OthersPerSecond: d.others, Lost: d.lost}
 	for key, known := range d.keys {
-		f.Keys = append(f.Keys, DeniedKey{key.Subject, key.Name, known.rate, max(0, output.Milliseconds(now.Sub(known.last)))})
+		f.Keys = append(f.Keys, DeniedKey{key.Subject, key.Name, known.rate, max(0, output.Milliseconds(now.Sub(known.last))),
+			known.blocked})
 	}
 	slices.SortFunc(f.Keys, func(a, b DeniedKey) int {
 		return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
@@ -80,7 +83,7 @@ func (m *model) playDenials(f *DenialFrame, at time.Time) {
 		keys := make(map[limiter.Key]*denial, len(f.Keys))
 		for _, k := range f.Keys {
 			key := limiter.Key{Subject: k.Key, Name: k.Name}
-			known := &denial{rate: k.PerSecond, last: at.Add(-milliseconds(k.AgoMS))}
+			known := &denial{rate: k.PerSecond, last: at.Add(-milliseconds(k.AgoMS)), blocked: k.Blocked}
 			if before := d.keys[key]; before != nil {
 				known.placed = before.placed
 			}

@@ -174,7 +174,8 @@ func (m *model) evict() {
 		if c := compareBool(m.isPinned(a), m.isPinned(b)); c != 0 {
 			return c
 		}
-		return cmp.Or(cmp.Compare(b.deniedRate(), a.deniedRate()), closestFirst(a.Reading, b.Reading))
+		return cmp.Or(compareBool(a.deniedRate() > 0 && !a.isBlocked(), b.deniedRate() > 0 && !b.isBlocked()),
+			cmp.Compare(b.deniedRate(), a.deniedRate()), closestFirst(a.Reading, b.Reading))
 	})
 	for _, r := range all[m.MaxKeys:] {
 		delete(rows, r.id())

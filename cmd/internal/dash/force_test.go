@@ -2,6 +2,7 @@ package dash
 
 import (
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -100,5 +101,51 @@ func TestAnotherLimitInForceIsNoUsage(t *testing.T) {
 				t.Errorf("%s, %s: 3 a second are taken, and %.2f are shown, of %s", limit, name, r.rate(), r.Limit)
 			}
 		}
+	}
+}
+
+// What a block denies is told apart, and comes behind who is denied by a limit: who needs help is not hidden by
+// whom the operator blocked. A recording shows the same.
+func TestBlockedKeysAreNoVictims(t *testing.T) {
+	var recorded strings.Builder
+	d := begin(t, three, func(o *Options) { o.MaxKeys, o.Record = 5, &recorded })
+	d.setOverride("ip:203.0.113.9", limiter.Override{Effect: limiter.OverrideBlock})
+	for range 12 {
+		d.deny(limiter.Denials{Rows: []limiter.Denied{denied("ip:203.0.113.9", 40), denied("full", 3), denied("near", 2)}})
+		d.second()
+	}
+	wanted := func(d *driver) {
+		t.Helper()
+		if want := "[full] near ip:203.0.113.9"; !strings.HasPrefix(d.subjects(), want) {
+			t.Errorf("it shows %s, want %s first", d.subjects(), want)
+		}
+		for _, want := range []string{", 5\\.0 denied/s of 2 keys, blocked 40/s", "full .*✗ +3\\.0", "ip:203.0.113.9 .*⊘ +40"} {
+			if !regexp.MustCompile(want).MatchString(d.View()) {
+				t.Errorf("it does not show %q:\n%s", want, d.View())
+			}
+		}
+	}
+	wanted(d)
+	if c := d.feed.rows[own(denied("ip:203.0.113.9", 0).Key)]; c == nil || c.Remaining != 0 {
+		t.Error("the blocked key is not followed, or has something left")
+	}
+	played, _ := play(t, recorded.String())
+	wanted(played)
+	d.press("gl<home>")
+	if text := d.View(); !strings.Contains(text, "✗ 5.0") || strings.Contains(text, "✗ 45") {
+		t.Errorf("the groups:\n%s", text)
+	}
+	d.press("<esc><esc>/203<enter>g<enter>")
+	if text := d.View(); !strings.Contains(text, "⊘ 40") {
+		t.Errorf("the group of the blocked key:\n%s", text)
+	}
+	if _, found, err := d.store.RevokeOverride(t.Context(), d.overrides()[0].ID); err != nil || !found {
+		t.Fatal(found, err)
+	}
+	d.press("<esc><esc><esc>")
+	d.second()
+	if text := d.View(); !strings.HasPrefix(d.subjects(), "[ip:203.0.113.9]") && !strings.HasPrefix(d.subjects(), "ip:203.0.113.9") ||
+		strings.Contains(text, "blocked") {
+		t.Errorf("without the block it shows %s:\n%s", d.subjects(), text)
 	}
 }

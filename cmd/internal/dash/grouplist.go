@@ -29,7 +29,8 @@ type group struct {
 	least         bool
 	followed      int64
 	rate          float64 // of those that are followed, in units a second
-	denied        float64 // denials a second
+	denied        float64 // denials a second, by limits
+	blocked       float64 // and by blocks
 	closest       *row    // to its limit; nil if none of its keys is followed
 }
 
@@ -79,7 +80,11 @@ func (l *groupList) arrange(m *model) {
 		}
 		g := of(l.by.of(r))
 		g.rate += r.rate()
-		g.denied += r.deniedRate()
+		if r.isBlocked() {
+			g.blocked += r.deniedRate()
+		} else {
+			g.denied += r.deniedRate()
+		}
 		if g.closest == nil || byDenied.compare(r, g.closest) < 0 {
 			g.closest = r
 		}
@@ -96,7 +101,8 @@ func (l *groupList) arrange(m *model) {
 	}
 	l.addUnfollowed(m, of)
 	slices.SortFunc(l.groups, func(a, b *group) int {
-		return cmp.Or(cmp.Compare(math.Round(b.denied), math.Round(a.denied)), cmp.Compare(b.atLimit, a.atLimit),
+		return cmp.Or(cmp.Compare(math.Round(b.denied), math.Round(a.denied)), cmp.Compare(math.Round(b.blocked), math.Round(a.blocked)),
+			cmp.Compare(b.atLimit, a.atLimit),
 			compareClosest(a.closest, b.closest), cmp.Compare(a.name, b.name))
 	})
 	l.move(m, 0)
@@ -243,8 +249,11 @@ func (l *groupList) lines(m *model) []line {
 			least = "≥"
 		}
 		denied, share := "-", ""
-		if g.denied > 0 {
+		switch {
+		case g.denied > 0:
 			denied = deniedSign + " " + short(g.denied)
+		case g.blocked > 0:
+			denied = blockSign + " " + short(g.blocked)
 		}
 		if g.closest != nil {
 			share = pad(percentText(g.closest), percent-1, true) + " " + closest[i]

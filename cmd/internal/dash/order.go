@@ -12,6 +12,7 @@ import (
 // that a row that changes little stays where it is.
 type place struct {
 	denied         float64
+	blocked        bool // what is denied is denied by a block
 	inUse, atLimit bool
 	stuck          bool
 	percent        int
@@ -25,7 +26,7 @@ func (r *row) place() place {
 	if r.denial != nil {
 		denied = r.denial.placed
 	}
-	return place{denied, r.inUse, r.inUse && r.isAtLimit(), r.inUse && r.isUsed() && r.IsStuck(), percent(r.share())}
+	return place{denied, r.isBlocked(), r.inUse, r.inUse && r.isAtLimit(), r.inUse && r.isUsed() && r.IsStuck(), percent(r.share())}
 }
 
 // hold keeps the row in its place for a while, so that the result of an action is seen.
@@ -35,7 +36,7 @@ func (r *row) hold(until time.Time) { r.held, r.heldUntil = r.place(), until }
 type order int
 
 const (
-	byDenied order = iota // those that nobody is denied by closeness, as the following
+	byDenied order = iota // those of blocks behind the others; those that nobody is denied by closeness, as the following
 	byCloseness
 	byRate
 	byUsed
@@ -55,7 +56,9 @@ func (o order) String() string {
 func (o order) compare(a, b *row) int {
 	switch o {
 	case byDenied:
-		return cmp.Or(cmp.Compare(b.place().denied, a.place().denied), byCloseness.compare(a, b))
+		x, y := a.place(), b.place()
+		return cmp.Or(compareBool(x.denied > 0 && !x.blocked, y.denied > 0 && !y.blocked), cmp.Compare(y.denied, x.denied),
+			byCloseness.compare(a, b))
 	case byCloseness:
 		x, y := a.place(), b.place()
 		return cmp.Or(compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse), compareBool(x.stuck, y.stuck),

@@ -66,6 +66,7 @@ func (m *model) absorbOverrides(look overridesLook) tea.Cmd {
 	if first {
 		scan = m.scan()
 	}
+	m.tellBlocked()
 	m.arrange()
 	return tea.Batch(reread, scan, m.after(max(m.Refresh, overridesEvery, look.took), overridesDue{}))
 }
@@ -178,13 +179,16 @@ func (f force) scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entr
 // isBlock reports whether an override is a block. It may be nil.
 func isBlock(o *limiter.Override) bool { return o != nil && o.Effect == limiter.OverrideBlock }
 
+// blockSign marks what is under a block.
+const blockSign = "⊘"
+
 // overrideSign marks rows under an override.
 func overrideSign(o *limiter.Override) string {
 	switch {
 	case o == nil:
 		return " "
 	case isBlock(o):
-		return "⊘"
+		return blockSign
 	case o.Effect == limiter.OverrideExempt:
 		return "∞"
 	}

@@ -205,7 +205,7 @@ func (s *Server) words() string {
 }
 
 // vitals is the line of numbers. Where there is no room for all, the last of these go first:
-// how many keys are denied, what the servers say, and how the round trip was.
+// of how many keys requests are denied, what the servers say, and how the round trip was.
 func (m *model) vitals() line {
 	atLimit, exact := m.atLimit()
 	style := output.Calm
@@ -223,7 +223,7 @@ func (m *model) vitals() line {
 			l[len(l)-1].style = output.AtEnd
 		}
 	}
-	denied, of := m.deniedParts()
+	denied, of, blocked := m.deniedParts()
 	var trip, ops, memory line
 	if len(m.feed.servers) > 0 {
 		trip = line{{"  rtt " + roundTripText(roundTripOf(m.feed.servers)), output.Plain}}
@@ -235,7 +235,7 @@ func (m *model) vitals() line {
 			memory[0].text += " of " + output.Bytes(told.MaxMemory)
 		}
 	}
-	parts := []*line{&l, &denied, &of, &trip, &ops, &memory}
+	parts := []*line{&l, &denied, &blocked, &of, &trip, &ops, &memory}
 	room := m.width
 	for i, part := range parts {
 		if room -= part.width(); room < 0 && i > 0 {
@@ -248,24 +248,27 @@ func (m *model) vitals() line {
 			break
 		}
 	}
-	return slices.Concat(l, denied, of, trip, ops, memory)
+	return slices.Concat(l, denied, of, blocked, trip, ops, memory)
 }
 
-// deniedParts say how much is denied in all, and of how many keys.
-func (m *model) deniedParts() (denied, of line) {
+// deniedParts say how much is denied in all by limits, and of how many keys, and how much by blocks.
+func (m *model) deniedParts() (denied, of, blocked line) {
 	d := &m.feed.denials
 	if d.problem != nil {
-		return line{{", denials ", output.Plain}, {"not known", output.Near}}, nil
+		return line{{", denials ", output.Plain}, {"not known", output.Near}}, nil, nil
 	}
-	all, keys := d.summary()
+	all, keys, byBlocks := d.summary()
 	if all == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	style := output.Calm
-	if d.total > 0 || d.others > 0 {
+	if _, blockedKeys := d.byBlocks(); len(d.keys) > blockedKeys || d.others > 0 {
 		style = reversed + ";" + output.AtEnd
 	}
-	return line{{", ", output.Plain}, {all, style}}, plain(keys)
+	if byBlocks != "" {
+		blocked = line{{", ", output.Plain}, {byBlocks, output.Near}}
+	}
+	return line{{", ", output.Plain}, {all, style}}, plain(keys), blocked
 }
 
 // sums are what the servers say of themselves together, nil if none does.
