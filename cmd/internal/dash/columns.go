@@ -70,24 +70,26 @@ type wish struct {
 // for them.
 const widestSubject = 60
 
-// wishes are for the widths of columns, the most important first. What a subject needs to be
+// wishes are for the widths of columns, the most important first. What a subject in sight needs to be
 // read comes before what only repeats other columns in another way.
 func (m *model) wishes() []wish {
-	subject, longest, limit, overridden := m.keys.widths()
+	n := &m.keys.needs
+	limit := n.limit
 	all := []wish{
 		{of: subjectColumn, width: 8}, {of: ofLimitColumn, width: 9}, {of: deniedColumn, width: 9},
 		{subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: rateColumn, width: 5}, {of: resetsColumn, width: 7},
-		{subjectColumn, min(subject, widestSubject), true}, {of: overrideColumn, width: 11},
-		{of: limitColumn, width: 8}, {limitColumn, min(limit, 12), true}, {of: usedColumn, width: 6}, {limitColumn, limit, true},
-		{of: leftColumn, width: 5}, {of: historyColumn, width: 8}, {deniedColumn, 12, true}, {overrideColumn, 20, true},
-		{of: algorithmColumn, width: 15}, {usedColumn, 12, true}, {historyColumn, 16, true}, {subjectColumn, longest, true},
+		{subjectColumn, min(n.usual.columns, widestSubject), true}, {of: overrideColumn, width: min(n.effect, 11)},
+		{of: limitColumn, width: 8}, {limitColumn, min(limit, 12), true}, {subjectColumn, n.whole.columns, true},
+		{of: usedColumn, width: 6}, {limitColumn, limit, true},
+		{of: leftColumn, width: 5}, {of: historyColumn, width: 8}, {deniedColumn, 12, true}, {overrideColumn, min(n.ending, 20), true},
+		{of: algorithmColumn, width: 15}, {usedColumn, 12, true}, {historyColumn, 16, true}, {subjectColumn, n.longest.columns, true},
 		{leftColumn, 9, true}, {rateColumn, 6, true}, {resetsColumn, 9, true}, {ofLimitColumn, 15, true}, {usedColumn, 20, true},
 		{historyColumn, 60, true},
 	}
 	wanted := all[:0]
 	for _, w := range all {
 		switch {
-		case w.of == deniedColumn && !m.feed.denials.known, w.of == overrideColumn && !overridden:
+		case w.of == deniedColumn && !m.feed.denials.known, w.of == overrideColumn && n.effect == 0:
 		default:
 			wanted = append(wanted, w)
 		}

@@ -158,8 +158,8 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 			return m.feed.problem
 		}
 	}
-	if subject, _, _, _ := m.keys.widths(); columns == 0 {
-		m.width = leastOnce + subject
+	if columns == 0 {
+		m.width = leastOnce + m.keys.needs.usual.columns
 	}
 	if lines == 0 {
 		m.height = len(m.headLines()) + len(m.keys.lines(m)) + 1

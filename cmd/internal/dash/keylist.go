@@ -17,6 +17,9 @@ type keyList struct {
 	selected    ID
 	moved       bool // the cursor stays with the selected key
 	marked      map[ID]bool
+
+	needs   needs // columns
+	changed bool  // by a key or a click, so the columns are fitted anew
 }
 
 // arrange lists the rows that are to be shown. Rows that are equal in the order keep
@@ -69,6 +72,7 @@ func (l *keyList) moveTo(m *model, i int, moved bool) {
 		l.selected = r.id()
 	}
 	l.top = scrolled(l.top, l.cursor, len(l.rows), m.listHeight())
+	l.measure(m)
 }
 
 // scrolled returns the first row of a list that is in sight, so that the cursor is in

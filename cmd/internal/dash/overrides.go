@@ -208,11 +208,16 @@ func overrideCell(m *model, r *row, width int) line {
 	if r.override == nil {
 		return nil
 	}
-	effect, end := overridetext.Effect(r.override), " until "+until(r.override.ExpiresAt, m.now)
+	effect, end := overrideTexts(r.override, m.now)
 	if len([]rune(effect+end)) > width {
 		end = ""
 	}
 	return styled(effect+end, output.Near)
+}
+
+// overrideTexts say what an override does, and until when.
+func overrideTexts(o *limiter.Override, now time.Time) (effect, end string) {
+	return overridetext.Effect(o), " until " + until(o.ExpiresAt, now)
 }
 
 // overrideText is everything about an override, in lines.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -14,20 +15,62 @@ import (
 // markWidth is the column of the cursor and of marks.
 const markWidth = 3
 
-// widths are what the names of the listed rows need, and whether any row is under an
-// override. Of the subjects that is what nine in ten need: one that is much longer than the
-// others is cut, rather than to take their columns away.
-func (l *keyList) widths() (subject, longest, limit int, overridden bool) {
-	widths := make([]int, 0, len(l.rows)+1)
-	widths = append(widths, len("SUBJECT")+1)
+// needs are the columns that the names of the listed rows take.
+type needs struct {
+	// Of the subjects in sight: what nine in ten take, and all that are denied by a limit; then what the
+	// widest takes that can be shown whole, and what the widest of all takes.
+	usual, whole, longest need
+	limit                 int // the widest name
+	// effect is of the widest effect of an override, and ending with its end; 0 if no row is under one.
+	effect, ending int
+}
+
+// need is a number of columns. It shrinks when fewer were enough for a while, so that the columns do not jump
+// with each row that comes and goes.
+type need struct {
+	columns int
+	at      time.Time // when that many were needed last
+}
+
+func (n *need) take(columns int, now time.Time, atOnce bool) {
+	if atOnce || columns >= n.columns || now.Sub(n.at) > lately*time.Second {
+		*n = need{columns, now}
+	}
+}
+
+// inSight are the rows that are drawn.
+func (l *keyList) inSight(m *model) []*row {
+	return l.rows[l.top:min(l.top+m.listHeight(), len(l.rows))]
+}
+
+// measure finds out what the rows need.
+func (l *keyList) measure(m *model) {
+	n := &l.needs
+	n.limit, n.effect, n.ending = len("LIMIT")+1, 0, 0
 	for _, r := range l.rows {
+		n.limit = max(n.limit, r.limitWidth)
+		if r.override != nil {
+			effect, end := overrideTexts(r.override, m.now)
+			n.effect, n.ending = max(n.effect, width(effect), len("OVERRIDE")), max(n.ending, width(effect+end))
+		}
+	}
+	const least = len("SUBJECT") + 1
+	widths, denied, whole := []int{least}, least, least
+	for _, r := range l.inSight(m) {
 		widths = append(widths, r.subjectWidth)
-		limit = max(limit, r.limitWidth)
-		overridden = overridden || r.override != nil
+		if r.deniedRate() > 0 && !r.isBlocked() {
+			denied = max(denied, r.subjectWidth)
+		}
+		if r.subjectWidth <= widestSubject {
+			whole = max(whole, r.subjectWidth)
+		}
 	}
 	slices.Sort(widths)
 	last := len(widths) - 1
-	return widths[(last*9+9)/10], widths[last], max(limit, len("LIMIT")+1), overridden
+	n.usual.take(max(denied, widths[(last*9+9)/10]), m.now, l.changed)
+	n.whole.take(whole, m.now, l.changed)
+	n.longest.take(widths[last], m.now, l.changed)
+	l.changed = false
 }
 
 // names are the texts that tell the rows in sight apart.
@@ -82,7 +125,7 @@ func tell(rows []*row, shown []column) (n names) {
 // lines are the header and the rows in sight.
 func (l *keyList) lines(m *model) []line {
 	fitted := m.fit()
-	rows := l.rows[l.top:min(l.top+m.listHeight(), len(l.rows))]
+	rows := l.inSight(m)
 	names := tell(rows, fitted)
 	header := plain(strings.Repeat(" ", markWidth))
 	for i, c := range fitted {

@@ -63,7 +63,7 @@ func columnsOf(text string) int { return width(strings.ReplaceAll(text, "…", "
 func TestAWiderTerminalShowsNoLess(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	for name, fill := range map[string]func(*driver){
-		"routes": routes, "traffic": traffic, "nobody": nil, "hostile": hostile,
+		"routes": routes, "traffic": traffic, "nobody": nil, "hostile": hostile, "fleet": fleet,
 		"one subject": func(d *driver) {
 			for i := range 12 {
 				name := fmt.Sprintf("api/a-rather-long-name-of-a-limit-%d-of-many", i)
@@ -117,5 +117,76 @@ func TestAWiderTerminalShowsNoLess(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// fleet is many keys with short subjects, and two with long ones, one of which is under an override.
+func fleet(d *driver) {
+	for i := range 400 {
+		d.take(limiter.Key{Subject: fmt.Sprintf("tenant:t%04d:user:%03d", i, i), Name: "api/user"}, "60/1m", int64(20+i%30))
+	}
+	d.take(limiter.Key{Subject: hottest, Name: "api/user-route"}, "60/1h", 60)
+	d.take(limiter.Key{Subject: calmest, Name: "api/user-route"}, "60/1h", 59)
+	d.setOverride(hottest, limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 3000})
+}
+
+const (
+	hottest = "tenant:acme:user:7:route:/v1/orders/42" // 38 columns
+	calmest = "tenant:acme:user:9:route:/v1/orders/4"
+)
+
+// Who is denied can be read, among any number of others, before columns that repeat others.
+func TestTheSubjectOfADeniedKeyIsWhole(t *testing.T) {
+	d := begin(t, fleet, nil)
+	for range 3 {
+		d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: hottest, Name: "api/user-route"}, Count: 17}}})
+		d.second()
+	}
+	for _, size := range []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 100, Height: 30}, {Width: 160, Height: 50}} {
+		d.send(size)
+		text, shown := d.View(), hottest
+		if size.Width == 80 { // the header has what all in sight begin with
+			shown = strings.TrimPrefix(shown, "tenant:")
+		}
+		if !strings.Contains(text, "▸ ±"+shown+" ") || size.Width >= 100 && !strings.Contains(text, calmest+" ") {
+			t.Errorf("at %d columns:\n%s", size.Width, text)
+		}
+	}
+	if text := d.View(); !strings.Contains(text, "×3 until 13:00") || !strings.Contains(text, "LAST MIN") {
+		t.Errorf("at 160 columns there is room for all:\n%s", text)
+	}
+}
+
+// A row that comes and goes does not move the columns each time; they follow when it stays away, or at once when
+// somebody asks for other rows.
+func TestColumnsDoNotJump(t *testing.T) {
+	d := begin(t, fleet, nil)
+	d.send(tea.WindowSizeMsg{Width: 100, Height: 24})
+	subject := func() int { return d.fit()[0].width }
+	wide := subject()
+	comes := []limiter.Record{}
+	for _, key := range []limiter.Key{{Subject: hottest, Name: "api/user-route"}, {Subject: calmest, Name: "api/user-route"}} {
+		comes = append(comes, limiter.Record{Key: key})
+	}
+	if _, _, err := d.store.Delete(t.Context(), comes...); err != nil {
+		t.Fatal(err)
+	}
+	for second := range lately {
+		if d.second(); subject() != wide {
+			t.Fatalf("%d s after a row went, its column has %d and not %d", second+1, subject(), wide)
+		}
+	}
+	d.second()
+	d.second()
+	narrow := subject()
+	if narrow >= wide {
+		t.Errorf("long after a row went, its column has %d", narrow)
+	}
+	d.take(limiter.Key{Subject: hottest, Name: "api/user-route"}, "60/1h", 60)
+	if d.second(); subject() != wide {
+		t.Errorf("with the row its column has %d and not %d", subject(), wide)
+	}
+	if d.press("/user:399<enter>"); subject() != narrow {
+		t.Errorf("with a filter for others the column has %d and not %d", subject(), narrow)
 	}
 }
