@@ -77,7 +77,8 @@ func (m *model) wishes() []wish {
 	limit := n.limit
 	all := []wish{
 		{of: subjectColumn, width: 8}, {of: ofLimitColumn, width: 9}, {of: deniedColumn, width: 9},
-		{subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: rateColumn, width: 5}, {of: resetsColumn, width: 7},
+		{subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: resetsColumn, width: 7},
+		{subjectColumn, min(n.denied.columns, widestSubject), true}, {of: rateColumn, width: 5},
 		{subjectColumn, min(n.usual.columns, widestSubject), true}, {of: overrideColumn, width: min(n.effect, 11)},
 		{of: limitColumn, width: 8}, {limitColumn, min(limit, 12), true}, {subjectColumn, n.whole.columns, true},
 		{of: usedColumn, width: 6}, {limitColumn, limit, true},

@@ -17,10 +17,10 @@ const markWidth = 3
 
 // needs are the columns that the names of the listed rows take.
 type needs struct {
-	// Of the subjects in sight: what nine in ten take, and all that are denied by a limit; then what the
-	// widest takes that can be shown whole, and what the widest of all takes.
-	usual, whole, longest need
-	limit                 int // the widest name
+	// Of the subjects in sight: what those take that are denied by a limit, and what nine in ten take; then
+	// what the widest takes that can be shown whole, and what the widest of all takes.
+	denied, usual, whole, longest need
+	limit                         int // the widest name
 	// effect is of the widest effect of an override, and ending with its end; 0 if no row is under one.
 	effect, ending int
 }
@@ -67,7 +67,8 @@ func (l *keyList) measure(m *model) {
 	}
 	slices.Sort(widths)
 	last := len(widths) - 1
-	n.usual.take(max(denied, widths[(last*9+9)/10]), m.now, l.changed)
+	n.denied.take(denied, m.now, l.changed)
+	n.usual.take(widths[(last*9+9)/10], m.now, l.changed)
 	n.whole.take(whole, m.now, l.changed)
 	n.longest.take(widths[last], m.now, l.changed)
 	l.changed = false
