@@ -34,7 +34,11 @@ shoot() {
 
 cd "$samples"
 
-# The dashboard, with some tenants at work.
+# The dashboard, with some tenants at work, one of them with more than its limit, and a scraper that is blocked.
+{ cat limitctl.yaml; echo 'denials: true'; } >"$work/limitctl.yaml"
+export LIMITCTL_CONFIG="$work/limitctl.yaml"
+"$limitctl" override set -q --policy api tenant=globex --times 3 --for 2h --reason 'launch day' --yes
+"$limitctl" block -q 'ip:198.51.100.*' --for 1h --reason scraper --yes
 (
 	set +e # a denial is an answer
 	n=0
@@ -45,6 +49,7 @@ cd "$samples"
 		"$limitctl" consume -q --policy api tenant=globex user=$((n % 4 + 1)) route=/search --cost $((n % 2 + 1))
 		"$limitctl" consume -q --policy api tenant=initech user=3 route=/upload --cost $((n % 5 + 1))
 		"$limitctl" consume -q --policy login ip=203.0.113.9 email="user$((n % 9))@example.com"
+		"$limitctl" consume -q --policy login ip=198.51.100.7 email="user$((n % 9))@example.com"
 		"$limitctl" consume -q --policy llm team=search --cost $((n % 7 * 900 + 100))
 		sleep 0.3
 	done
@@ -61,6 +66,7 @@ kill $traffic
 wait $traffic 2>/dev/null || true
 traffic=
 shoot "$work/dashboard.html" dashboard.png 1235 498
+unset LIMITCTL_CONFIG
 
 # Reports: at the edge of a window, of a store that stopped, and of recorded traffic. A
 # busy machine is warned of at their top, so they are made again until it was quiet.

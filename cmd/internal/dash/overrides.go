@@ -185,8 +185,6 @@ const blockSign = "⊘"
 // overrideSign marks rows under an override.
 func overrideSign(o *limiter.Override) string {
 	switch {
-	case o == nil:
-		return " "
 	case isBlock(o):
 		return blockSign
 	case o.Effect == limiter.OverrideExempt:

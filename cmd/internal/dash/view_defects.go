@@ -27,6 +27,8 @@ func (r *row) sign() span {
 		return span{defectSign, output.AtEnd}
 	case len(r.Defects) > 0:
 		return span{defectSign, output.Near}
+	case r.override == nil: // a colour would show in the selected row, which is reversed
+		return span{" ", output.Plain}
 	}
 	return span{overrideSign(r.override), output.Near}
 }
