@@ -238,7 +238,8 @@ func withoutPolicy(limitName, policyName string) (string, error) {
 	case !has:
 		return limitName, nil
 	case of != policyName:
-		return "", usagef("--limit-name %s is of the policy %s, and --policy %s is given; give one policy", limitName, of, policyName)
+		return "", usagef("%s is of the policy %s, and %s is given; give one policy", shell.Command("--limit-name", limitName), of,
+			shell.Command("--policy", policyName))
 	}
 	return name, nil
 }

@@ -80,7 +80,8 @@ func (s *Store) create() error {
 		return nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return &fs.PathError{Op: "open", Path: s.path, Err: fmt.Errorf("there is no directory %s; make it, or correct the path", filepath.Dir(s.path))}
+		err = fmt.Errorf("there is no directory %s; make it, or correct the path", filepath.Dir(s.path))
+		return &fs.PathError{Op: "open", Path: s.path, Err: err}
 	}
 	if err != nil {
 		return err
