@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// WithBudget wraps store so that each of its calls takes at most budget. When that is
-// over, the store is away ([IsAway]), which is something else than a caller whose own
-// context has ended ([ErrGaveUp]): a failure policy decides in its place.
+// WithBudget wraps store so that each of its calls takes at most budget, if the store returns when its
+// context has ended, as [Store] asks for. When the budget is over, the store is away ([IsAway]), which is
+// something else than a caller whose own context has ended ([ErrGaveUp]): a failure policy decides in its
+// place.
 func WithBudget(store Store, budget time.Duration) Store {
 	return KeepKeyspace(&budgetStore{Store: store, budget: budget}, store)
 }
