@@ -156,7 +156,9 @@ type concernedDocument struct {
 	Mixed     int64                `json:"mixed"`
 	Unchanged int64                `json:"unchanged"`
 	Unknown   int64                `json:"unknown"`
-	Complete  bool                 `json:"complete"` // all keys could be looked at
+	Complete  bool                 `json:"complete"` // all keys were looked at
+	Denied    int                  `json:"denied"`   // how many of the denied_of keys denied in the last 10 minutes
+	DeniedOf  int                  `json:"denied_of"`
 	Examples  []changedKeyDocument `json:"examples"`
 	Winning   []winningDocument    `json:"winning"` // overrides that apply instead
 }
@@ -181,7 +183,8 @@ func newConcernedDocument(c *operation.Concerned) *concernedDocument {
 	}
 	d := &concernedDocument{Keys: c.Keys, Loosened: c.Counts[operation.Loosened], Tightened: c.Counts[operation.Tightened],
 		Mixed: c.Counts[operation.Mixed], Unchanged: c.Counts[operation.Unchanged], Unknown: c.Counts[operation.Unknown],
-		Complete: c.Incomplete == nil, Examples: []changedKeyDocument{}, Winning: []winningDocument{}}
+		Complete: c.Incomplete == nil && !c.Cut, Denied: c.Denied, DeniedOf: c.DeniedOf,
+		Examples: []changedKeyDocument{}, Winning: []winningDocument{}}
 	for i := range c.Examples {
 		e := &c.Examples[i]
 		d.Examples = append(d.Examples, changedKeyDocument{e.Key.Subject, e.Key.Name, ruleText(&e.Now), ruleText(&e.Then), changeWord(e.Change)})
@@ -223,5 +226,9 @@ func (a *previewAnswer) Print(p *output.Printer) {
 	if changed != "" {
 		changed = ": " + changed
 	}
-	fmt.Fprintf(p.Out, "would concern %s in use%s (dry run)\n", plural(a.concerned.Keys, "key"), changed)
+	keys := plural(a.concerned.Keys, "key")
+	if a.concerned.Cut {
+		keys = "at least " + keys
+	}
+	fmt.Fprintf(p.Out, "would concern %s in use%s (dry run)\n", keys, changed)
 }

@@ -77,7 +77,7 @@ Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` s
 | 2 | usage or configuration; nothing was done |
 | 3 | store unreachable or timed out |
 | 4 | store refused: auth, ACL, foreign data, out of memory |
-| 5 | partly done, or for `+"`check`"+` partly decided |
+| 5 | partly done, or for ` + "`check`" + ` partly decided |
 | 130 | interrupted |
 
 `)
