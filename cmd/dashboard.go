@@ -66,7 +66,7 @@ with --once.
 			}
 			if !o.once && !o.onTerminal() {
 				o.once = true
-				o.note("this is no terminal, so one frame is printed, as by --once")
+				o.note("this is no terminal that shows frames, so one is printed, as by --once")
 			}
 			return runDashboard(cmd.Context(), o, options)
 		},
@@ -138,8 +138,10 @@ func (o *dashboardOptions) checkFlags() error {
 	return nil
 }
 
-// onTerminal reports whether there is somebody who sees frames and presses keys.
-func (o *dashboardOptions) onTerminal() bool { return o.env.InIsTerminal && o.env.OutIsTerminal }
+// onTerminal reports whether there is somebody who sees frames and presses keys. A dumb terminal cannot move its cursor.
+func (o *dashboardOptions) onTerminal() bool {
+	return o.env.InIsTerminal && o.env.OutIsTerminal && o.env.Getenv("TERM") != "dumb"
+}
 
 func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options) error {
 	if o.play != "" {

@@ -285,6 +285,17 @@ func TestOtherCommandsLeaveTheTerminalAlone(t *testing.T) {
 	}
 }
 
+// A terminal that cannot move its cursor gets one frame, as no terminal does.
+func TestADumbTerminalGetsOneFrame(t *testing.T) {
+	term := openTerminal(t)
+	term.start([]string{"TERM=dumb", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}, "dashboard", "--store", "memory:")
+	term.wait(0, `this is no terminal that shows frames, so one is printed`)
+	term.cmd.Wait()
+	if text := term.text(0); strings.Contains(text, "\x1b[?") { // of a screen that is taken over
+		t.Errorf("it wrote %q", text)
+	}
+}
+
 // With one master of a Cluster away the keys of the others stay live, and its own are marked,
 // until it is back.
 func TestDashboardOfAClusterWithAMasterAway(t *testing.T) {
