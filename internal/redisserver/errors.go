@@ -198,7 +198,8 @@ func (s *Servers) explainReply(reply string, call Call) string {
 	case strings.Contains(reply, "OOM command not allowed"):
 		return "out of memory (maxmemory reached), so nothing can be charged"
 	case strings.Contains(reply, "can't access at least one of the keys"),
-		strings.Contains(reply, "access one of the keys"):
+		strings.Contains(reply, "access one of the keys"),
+		strings.Contains(reply, "No permissions to access a key"): // Redis 7.2, Valkey
 		return "the user lacks the right to " + s.keys(call.Keys)
 	case commandRefused(reply) != "":
 		return LacksCommand(commandRefused(reply))
