@@ -51,7 +51,8 @@ func newOverrideSetCmd(global *globalOptions) *cobra.Command {
 		Short: "Let some through, or hold them back, until an instant",
 		Long: `Set gives the keys whose subject matches PATTERN another limit for a while, a
 multiple of their limit, more units, a block, or an exemption. One of --limit,
---times, --add, --block and --exempt says which.
+--times, --add, --block and --exempt says which. The same override again is one:
+it keeps its ID and takes the new end and reason.
 
 ` + overridePatternHelp,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
@@ -303,12 +304,19 @@ func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overrid
 		answer.overrides = []*limiter.Override{&plan.Override}
 		return o.print(&previewAnswer{overrideAnswer: *answer})
 	}
+	var before []limiter.Override
+	if !o.quiet {
+		before, _ = runner.Overrides(ctx) // only to say what changes
+	}
 	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &observer{global: o.globalOptions})
 	if set == nil {
 		return err
 	}
 	answer.overrides = []*limiter.Override{set}
 	printErr := o.print(answer)
+	if at := slices.IndexFunc(before, func(b limiter.Override) bool { return b.ID == set.ID }); at >= 0 {
+		o.note("it was in force already, %s; its end and its reason are new", ending(&before[at], o.env.Now()))
+	}
 	if answer.concerned == nil && !o.quiet {
 		if under, err := o.concerned(ctx, runner, plan, o.timeout); err == nil && under.Incomplete == nil {
 			o.noteUnder(plan, under, s.place(where))

@@ -239,6 +239,7 @@ var numbers = sync.OnceValue(func() map[string]string {
 		"OVERRIDES_HEAD":     strconv.Itoa(OverridesHead),
 		"OVERRIDES_SIZE":     strconv.Itoa(OverridesSize),
 		"OVERRIDE_MAGIC":     luaText(OverrideMagic),
+		"OVERRIDE_HEAD":      strconv.Itoa(OverrideHead),
 		"OVERRIDE_SIZE":      strconv.Itoa(OverrideSize),
 		"MAX_OVERRIDES":      strconv.Itoa(limiter.MaxOverrides),
 		"MAX_SLICES":         strconv.Itoa(limiter.MaxSlices),

@@ -1,28 +1,38 @@
--- Sets an override.
+-- Sets an override. One of the same ID that is about the same and does the same gets the new end and reason.
 --
 -- KEYS[1]  the index of the overrides
--- KEYS[2]  the key of the new one
+-- KEYS[2]  the key of the override
 -- ARGV[1]  its ID
 -- ARGV[2]  the version of the index from now on
 -- ARGV[3]  how long it lasts, in ms
 -- ARGV[4]  it as JSON text
--- ARGV[5]  the instant that counts, in ms; the server's clock unless given
+-- ARGV[5]  how many bytes of the text say whom it is about and what it does
+-- ARGV[6]  the instant that counts, in ms; the server's clock unless given
 -- Returns  when it was set, in ms since the epoch
--- Errors   FULL: there are MAX_OVERRIDES. TAKEN: there is a key of this ID.
--- Cost     one TIME, GETRANGE, EXISTS and two SET
+-- Errors   FULL: there are MAX_OVERRIDES. TAKEN: the key of this ID holds something else.
+-- Cost     one TIME, two GETRANGE and SET
 
-local id, version, lasts, text = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local id, version, lasts, text, which = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local now, later = clock, 0
-if ARGV[5] then
-  now, later = tonumber(ARGV[5]), 3600000
+if ARGV[6] then
+  now, later = tonumber(ARGV[6]), 3600000
 end
 local entries, count, last = others(now, id)
 if not entries then
   return count
 elseif count >= MAX_OVERRIDES then
   return { err = 'FULL' }
-elseif redis.call('EXISTS', KEYS[2]) == 1 then
-  return { err = 'TAKEN' }
+end
+local record, wrong = read(2, 'OVERRIDE_SIZE', 'an override')
+if wrong and string.sub(wrong.err, 1, 7) ~= 'FOREIGN' then
+  return wrong
+elseif record ~= '' then
+  local same = record and string.sub(record, 1, 3) == OVERRIDE_MAGIC
+    and string.sub(record, OVERRIDE_HEAD + 1, OVERRIDE_HEAD + which) == string.sub(text, 1, which)
+    and string.find(record, '^[,}]', OVERRIDE_HEAD + which + 1)
+  if not same then
+    return { err = 'TAKEN' }
+  end
 end
 local ends = now + lasts
 -- The index comes first: an entry without its override is left out by readers.

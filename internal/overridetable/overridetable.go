@@ -5,6 +5,7 @@ package overridetable
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
@@ -25,7 +26,8 @@ const (
 	VersionSize = 32
 )
 
-// written is an override as JSON text. Its ID and times are beside it.
+// written is an override as JSON text. Its ID and times are beside it. Reason and By come last: what is before them
+// tells it from other overrides.
 type written struct {
 	Subject     string            `json:"subject,omitempty"`
 	Name        string            `json:"name,omitempty"`
@@ -38,12 +40,31 @@ type written struct {
 	By          string            `json:"by,omitempty"`
 }
 
-// Encode checks o and returns it as text, without what the store makes.
-func Encode(o *limiter.Override, lasts time.Duration) ([]byte, error) {
+// Written is an override as text, without what the store makes.
+type Written struct {
+	Text []byte
+	// Which is how many of its bytes say whom it is about and what it does. Two overrides with the same are one.
+	Which int
+}
+
+// ID returns the ID of an override, which follows from whom it is about and what it does, so that the same
+// override is found again. Another override has it once in a billion times: then the next try has another ID.
+func (w *Written) ID(try int) string {
+	sum := sha256.Sum256(append([]byte{byte(try)}, w.Text[:w.Which]...))
+	return base32.NewEncoding(idLetters).EncodeToString(sum[:5])
+}
+
+// IsOf reports whether text is of the same override, whatever its reason.
+func (w *Written) IsOf(text string) bool {
+	return len(text) > w.Which && text[:w.Which] == string(w.Text[:w.Which]) && (text[w.Which] == ',' || text[w.Which] == '}')
+}
+
+// Encode checks o and returns it as text.
+func Encode(o *limiter.Override, lasts time.Duration) (*Written, error) {
 	if err := o.Check(lasts); err != nil {
 		return nil, err
 	}
-	w := written{Subject: patternText(o.Subjects), Name: patternText(o.Names), Effect: o.Effect.String(), Reason: o.Reason, By: o.By}
+	w := written{Subject: patternText(o.Subjects), Name: patternText(o.Names), Effect: o.Effect.String()}
 	if len(o.Attributes) > 0 {
 		w.Attributes = make(map[string]string, len(o.Attributes))
 	}
@@ -59,16 +80,25 @@ func Encode(o *limiter.Override, lasts time.Duration) ([]byte, error) {
 		w.Units = o.Units
 	case limiter.OverrideBlock, limiter.OverrideExempt:
 	}
+	which, err := text(&w)
+	if err != nil {
+		return nil, err
+	}
+	w.Reason, w.By = o.Reason, o.By
+	whole, err := text(&w)
+	if err == nil && len(whole) > MaxSize {
+		err = limiter.Invalidf("an override of %d bytes; at most %d fit", len(whole), MaxSize)
+	}
+	return &Written{whole, len(which) - len("}")}, err
+}
+
+// text is an override as JSON, in which characters are as they are.
+func text(w *written) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(w); err != nil {
-		return nil, err
-	}
-	if text.Len() > MaxSize {
-		return nil, limiter.Invalidf("an override of %d bytes; at most %d fit", text.Len(), MaxSize)
-	}
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+	err := encoder.Encode(w)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
 // patternText writes p so that it is read back as it is.
@@ -176,12 +206,11 @@ func CheckTimes(created, expires, now limiter.Instant) error {
 // idLetters leaves out those that are read as others.
 const idLetters = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// NewID returns an ID. Another override may have it already, once in a billion times.
-func NewID() string {
-	random := make([]byte, 5)
-	rand.Read(random)
-	return base32.NewEncoding(idLetters).EncodeToString(random)
-}
+// IDTries is how many IDs are tried.
+const IDTries = 3
+
+// ErrNoID is the error if all of them are of other overrides.
+func ErrNoID() error { return fmt.Errorf("%w: no ID is free for an override", limiter.ErrRefused) }
 
 // IsID reports whether text can be an ID.
 func IsID(text string) bool {

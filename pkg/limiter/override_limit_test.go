@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -87,8 +88,9 @@ func TestALimitOutOfBoundsIsRefusedUnderAnOverride(t *testing.T) {
 // The end of a block is the last of all blocks of the key, however these are asked for.
 func TestABlockEndsWithTheLastOfMany(t *testing.T) {
 	f := newOverrideFixture(t)
-	for i := range limiter.MaxOverrides - 2 {
-		f.set(time.Hour-time.Duration(i)*time.Second, "tenant:a", limiter.Override{Effect: limiter.OverrideBlock})
+	f.set(time.Hour, "tenant:a", limiter.Override{Effect: limiter.OverrideBlock})
+	for i := range limiter.MaxOverrides - 3 { // each of another pattern, since the same block is one
+		f.set(time.Hour-time.Duration(1+i)*time.Second, fmt.Sprintf("tenant:[a%c]", '一'+i), limiter.Override{Effect: limiter.OverrideBlock})
 	}
 	f.set(2*time.Hour, "*", limiter.Override{Effect: limiter.OverrideBlock, Names: mustPattern(t, "other")})
 	f.set(3*time.Hour, "tenant:*", limiter.Override{Effect: limiter.OverrideExempt})

@@ -22,7 +22,9 @@ type OverrideTable interface {
 	// error is an [ErrForeign] that names one, and those that can be are returned all the same.
 	Overrides(ctx context.Context) (overrides []Override, version string, err error)
 	// SetOverride adds o for so long, in whole milliseconds, and returns it with its ID, CreatedAt
-	// and ExpiresAt. It is an [ErrInvalid] if [Override.Check] says so, and an [ErrRefused] if there are
+	// and ExpiresAt. If one in force has the same subjects, names, attributes and effect, with the same amount, it
+	// is that one: it keeps its ID and takes the new end, reason and name of who sets it.
+	// It is an [ErrInvalid] if [Override.Check] says so, and an [ErrRefused] if there are
 	// [MaxOverrides] already. After an [ErrOutcomeUnknown] it may have been set.
 	SetOverride(ctx context.Context, o Override, lasts time.Duration) (Override, error)
 	// RevokeOverride ends one, and returns it. There may be none of this ID, or it has ended.

@@ -142,27 +142,30 @@ func (s *Store) changeOverrides(ctx context.Context, creates bool,
 
 // SetOverride implements [limiter.OverrideTable] in one transaction.
 func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
-	record, err := overridetable.Encode(&o, lasts)
+	written, err := overridetable.Encode(&o, lasts)
 	if err != nil {
 		return limiter.Override{}, err
 	}
 	set := new(changedOverride)
 	err = s.changeOverrides(ctx, true, func(ctx context.Context, tx *sql.Tx, now limiter.Instant) (err error) {
+		id, isNew, err := s.overrideID(ctx, tx, written)
+		if err != nil {
+			return err
+		}
 		var rows int
 		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM overrides WHERE prefix = ? AND id != ''", s.prefix).Scan(&rows); err != nil {
 			return err
 		}
-		if set.full = rows >= limiter.MaxOverrides; set.full {
+		if set.full = isNew && rows >= limiter.MaxOverrides; set.full {
 			return nil
 		}
-		id := overridetable.NewID()
 		created, ends := overridetable.Times(now, lasts)
-		_, err = tx.ExecContext(ctx, "INSERT INTO overrides (prefix, id, record, created, ends) VALUES (?, ?, ?, ?, ?)",
-			s.prefix, id, string(record), int64(created), int64(ends))
+		_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO overrides (prefix, id, record, created, ends) VALUES (?, ?, ?, ?, ?)",
+			s.prefix, id, string(written.Text), int64(created), int64(ends))
 		if err != nil {
 			return err
 		}
-		if set.Override, err = overridetable.Decode(record); err != nil {
+		if set.Override, err = overridetable.Decode(written.Text); err != nil {
 			return err
 		}
 		overridetable.Complete(&set.Override, id, created, ends, now)
@@ -175,6 +178,25 @@ func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.
 		return limiter.Override{}, overridetable.ErrFull()
 	}
 	return set.Override, nil
+}
+
+// overrideID returns the ID that an override has, or that is free for it.
+func (s *Store) overrideID(ctx context.Context, tx *sql.Tx, written *overridetable.Written) (id string, isNew bool, err error) {
+	for try := range overridetable.IDTries {
+		id = written.ID(try)
+		var record string
+		err := tx.QueryRowContext(ctx, "SELECT substr(record, 1, ?) FROM overrides WHERE prefix = ? AND id = ?",
+			overridetable.MaxSize+1, s.prefix, id).Scan(&record)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return id, true, nil
+		case err != nil:
+			return "", false, err
+		case written.IsOf(record):
+			return id, false, nil
+		}
+	}
+	return "", false, overridetable.ErrNoID()
 }
 
 // renewOverrideVersion makes a new version, if there are overrides, and else removes it.

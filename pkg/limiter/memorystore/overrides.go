@@ -67,7 +67,7 @@ func (s *Store) Overrides(context.Context) (list []limiter.Override, version str
 
 // SetOverride implements [limiter.OverrideTable].
 func (s *Store) SetOverride(_ context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
-	text, err := overridetable.Encode(&o, lasts)
+	written, err := overridetable.Encode(&o, lasts)
 	if err != nil {
 		return limiter.Override{}, err
 	}
@@ -75,17 +75,19 @@ func (s *Store) SetOverride(_ context.Context, o limiter.Override, lasts time.Du
 	defer s.overrides.mu.Unlock()
 	now := s.clock()
 	s.overrides.drop(now)
-	if len(s.overrides.byID) >= limiter.MaxOverrides {
-		return limiter.Override{}, overridetable.ErrFull()
+	try := 0
+	id := written.ID(try)
+	for s.overrides.byID[id] != nil && !written.IsOf(string(s.overrides.byID[id].text)) {
+		try++
+		id = written.ID(try)
 	}
-	id := overridetable.NewID()
-	for s.overrides.byID[id] != nil {
-		id = overridetable.NewID()
+	if s.overrides.byID[id] == nil && len(s.overrides.byID) >= limiter.MaxOverrides {
+		return limiter.Override{}, overridetable.ErrFull()
 	}
 	if s.overrides.byID == nil {
 		s.overrides.byID = map[string]*override{}
 	}
-	held := &override{text: slices.Clip(text)}
+	held := &override{text: slices.Clip(written.Text)}
 	held.created, held.expires = overridetable.Times(now, lasts)
 	s.overrides.byID[id] = held
 	s.overrides.version = overridetable.NewVersion()

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -187,19 +186,17 @@ func (s *Store) parseOverride(id, record string, now limiter.Instant) (o limiter
 	return o, nil
 }
 
-// newIDTries is how often another ID is tried. One is taken already once in a billion times.
-const newIDTries = 3
-
 // SetOverride implements [limiter.OverrideTable] in one script call.
 func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
 	written, err := overridetable.Encode(&o, lasts)
 	if err != nil {
 		return limiter.Override{}, err
 	}
-	for range newIDTries {
-		id := overridetable.NewID()
+	for try := range overridetable.IDTries {
+		id := written.ID(try)
 		keys := s.overrideKeys(id)
-		arguments := withMilliseconds([]any{id, overridetable.NewVersion(), overridetable.Milliseconds(lasts), written}, s.clock)
+		arguments := withMilliseconds([]any{id, overridetable.NewVersion(), overridetable.Milliseconds(lasts), written.Text,
+			written.Which}, s.clock)
 		cmd, err := s.run(ctx, true, s.scripts.settingOverride(), keys, arguments)
 		switch {
 		case redisserver.IsErrorReply(err, "TAKEN"):
@@ -213,12 +210,12 @@ func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.
 		if err != nil {
 			return limiter.Override{}, s.refuse(settingOverride, true)
 		}
-		set, err := overridetable.Decode(written)
+		set, err := overridetable.Decode(written.Text)
 		expires := created + overridetable.Milliseconds(lasts)
 		overridetable.Complete(&set, id, limiter.Instant(created*1000), limiter.Instant(expires*1000), limiter.Instant(created*1000))
 		return set, err
 	}
-	return limiter.Override{}, fmt.Errorf("%w: no ID is free for an override", limiter.ErrRefused)
+	return limiter.Override{}, overridetable.ErrNoID()
 }
 
 // withMilliseconds appends the instant in ms, if it is not the server's.

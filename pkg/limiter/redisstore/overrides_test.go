@@ -107,7 +107,7 @@ func TestOverridesAreKeysThatEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideBlock}, time.Minute); err != nil {
+	if _, err := store.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideExempt}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	for key, most := range map[string]time.Duration{"rl!{override}": time.Hour, "rl!{override}:" + set.ID: time.Hour} {
@@ -146,7 +146,7 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 	}
 	set := func(lasts time.Duration) limiter.Override {
 		t.Helper()
-		o, err := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, lasts)
+		o, err := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideAdd, Units: lasts.Milliseconds()}, lasts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +273,8 @@ func TestForeignOverrides(t *testing.T) {
 	var set [2]limiter.Override
 	for i := range set {
 		var err error
-		if set[i], err = store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, time.Hour); err != nil {
+		effect := []limiter.OverrideEffect{limiter.OverrideBlock, limiter.OverrideExempt}[i]
+		if set[i], err = store.SetOverride(ctx, limiter.Override{Effect: effect}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -343,9 +344,9 @@ func TestAnEvictedOverrideIsLeftOut(t *testing.T) {
 	store := newDenialStore(t, server.Client(), redisstore.WithPrefix("app"))
 	ctx := context.Background()
 	var last limiter.Override
-	for range 2 {
+	for i := range 2 {
 		var err error
-		if last, err = store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideExempt}, time.Hour); err != nil {
+		if last, err = store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideAdd, Units: int64(1 + i)}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
