@@ -1,9 +1,7 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
@@ -43,16 +41,7 @@ func (g *globalOptions) openToRead() (store connect.Store, where string, err err
 // in use allows it to be used.
 func (g *globalOptions) openedToWrite(store connect.Store, err error) (connect.Store, error) {
 	g.env.Hold()
-	store, err = g.opened(store, err)
-	if err != nil {
-		return nil, err
-	}
-	if s, _ := g.settings(); s.store.origin == byDefault { // the place is limitctl's own; a file of others has its directory
-		if err := g.env.MakeDir(filepath.Dir(strings.TrimPrefix(s.store.value, "file:"))); err != nil {
-			return nil, errors.Join(err, store.Close())
-		}
-	}
-	return store, nil
+	return g.opened(store, err)
 }
 
 // opened is a store as the context in use allows it to be used.
@@ -100,5 +89,5 @@ func (g *globalOptions) connection() (url string, options connect.Options, err e
 	}
 	password, err := g.password(s.context)
 	return s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: g.timeout, Password: password,
-		Layouts: g.layouts, ReadFile: g.env.readCertificate}, err
+		Layouts: g.layouts, ReadFile: g.env.readCertificate, OwnFile: s.store.origin == byDefault}, err
 }

@@ -41,7 +41,7 @@ func (g *globalOptions) openShadow() limiter.Store {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		g.env.Keep(path + suffix)
 	}
-	store, _, err := connect.Open("file:"+path, connect.Options{Prefix: g.chosen.prefix.value, Timeout: g.timeout})
+	store, _, err := connect.Open("file:"+path, connect.Options{Prefix: g.chosen.prefix.value, Timeout: g.timeout, OwnFile: true})
 	if err != nil {
 		return noShadow{err}
 	}

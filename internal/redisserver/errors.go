@@ -215,7 +215,8 @@ func (s *Servers) explainReply(reply string, call Call) string {
 func commandRefused(reply string) string {
 	_, rest, said := strings.Cut(reply, "no permissions to run the '")
 	command, _, ended := strings.Cut(rest, "' command")
-	if !strings.HasPrefix(reply, "NOPERM") || !said || !ended {
+	refused := strings.HasPrefix(reply, "NOPERM") || strings.Contains(reply, "ACL failure in script: ") // Redis 7.2, Valkey
+	if !refused || !said || !ended {
 		return ""
 	}
 	for _, r := range command { // what a server of another kind says there is not repeated as a right

@@ -36,6 +36,8 @@ type Options struct {
 	// Layouts, if set, opens the limits that other limiters keep in a Redis, instead of
 	// limitctl's own.
 	Layouts foreign.Sources
+	// OwnFile: the file is limitctl's own, and its directory is made with it.
+	OwnFile bool
 	// ReadFile reads the files of certificates that a URL names.
 	ReadFile func(name string) ([]byte, error)
 }
@@ -189,6 +191,9 @@ func openFile(rest string, options Options) (Store, string, error) {
 		return nil, "", badURL("file: needs a path, such as file:limits.db")
 	}
 	settings := []filestore.Option{filestore.WithPrefix(options.Prefix)}
+	if options.OwnFile {
+		settings = append(settings, filestore.WithDirectory())
+	}
 	if options.Clock != nil {
 		settings = append(settings, filestore.WithClock(options.Clock))
 	}

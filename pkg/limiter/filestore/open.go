@@ -69,9 +69,13 @@ func (s *Store) openDatabase(ctx context.Context, create bool) (*sql.DB, error) 
 }
 
 // create makes the file for its owner alone, even if the umask allows more. An existing file keeps its mode: to
-// share a file, create it beforehand. SQLite gives its other files the same mode. The directory must be there: a
-// path that is misspelt would be a store of its own, in which everything is unused.
+// share a file, create it beforehand. SQLite gives its other files the same mode.
 func (s *Store) create() error {
+	if s.makesDirectory {
+		if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+			return err
+		}
+	}
 	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) { // SQLite would make what it points to

@@ -59,6 +59,24 @@ func TestAFileWithoutItsDirectoryIsRefused(t *testing.T) {
 	}
 }
 
+// A directory that is made, too, is its owner's alone.
+func TestAFileIsMadeWithItsDirectory(t *testing.T) {
+	before := syscall.Umask(0)
+	defer syscall.Umask(before)
+	directory := filepath.Join(t.TempDir(), "made")
+	store, err := filestore.New(filepath.Join(directory, "limits.db"), filestore.WithDirectory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := take(store, limiter.Key{Subject: "user:42"}, hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(directory); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory has %v, %v", info, err)
+	}
+}
+
 // Who wants to share a file makes it.
 func TestAFileThatIsThereKeepsItsMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "shared.db")

@@ -27,6 +27,8 @@ type Store struct {
 	path   string
 	prefix string
 	clock  func() time.Time
+	// makesDirectory: see WithDirectory.
+	makesDirectory bool
 
 	// For what only reads.
 	turn chan struct{} // holds a token while a call is at work: one at a time, as SQLite has it
@@ -50,8 +52,12 @@ func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock 
 // apart from those of other prefixes in the same file.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
+// WithDirectory makes the directory of the file, too, for its owner alone. Without it a path that is misspelt is
+// refused; else it would be a store of its own, in which everything is unused.
+func WithDirectory() Option { return func(s *Store) { s.makesDirectory = true } }
+
 // New returns a Store in the file at path. The file is made by the first take, in a
-// directory that is there. It fails with a [limiter.ErrInvalid] on an empty path or an
+// directory that is there, or that [WithDirectory] makes. It fails with a [limiter.ErrInvalid] on an empty path or an
 // unfit prefix.
 func New(path string, options ...Option) (*Store, error) {
 	if path == "" {
