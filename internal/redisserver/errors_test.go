@@ -7,6 +7,7 @@ import "testing"
 func TestARefusalNamesWhatIsMissing(t *testing.T) {
 	const key = `the user lacks the right to key "rl:{a}:x"`
 	const command = "the user lacks the right to run EVALSHA (ACL SETUSER … +evalsha)"
+	const channel = "NOPERM No permissions to access a channel"
 	for reply, want := range map[string]string{
 		"NOPERM this user has no permissions to access one of the keys used as arguments":                                 key,
 		"NOPERM The user executing the script can't access at least one of the keys":                                      key,
@@ -15,7 +16,7 @@ func TestARefusalNamesWhatIsMissing(t *testing.T) {
 		"NOPERM this user has no permissions to run the 'evalsha' command":                                                command,
 		"NOPERM User reader has no permissions to run the 'evalsha' command":                                              command,
 		"ERR ACL failure in script: User a has no permissions to run the 'evalsha' command script: 1, on @user_script:7.": command,
-		"NOPERM No permissions to access a channel":                                                                       "NOPERM No permissions to access a channel",
+		channel: channel,
 	} {
 		if got := new(Servers).explainReply(reply, Call{Keys: []string{"rl:{a}:x"}}); got != want {
 			t.Errorf("%s\nbecomes %s\nwant    %s", reply, got, want)
