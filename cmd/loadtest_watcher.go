@@ -59,11 +59,12 @@ func (w *loadtestWatcher) Kept(prefix string) {
 
 // progressWords says how a run goes.
 func progressWords(r *loadgen.Result, length time.Duration) string {
-	left := output.Duration(max(0, length-r.Elapsed).Round(time.Second))
-	text := fmt.Sprintf(" %s left, %s/s", left, progress.Count(int64(float64(r.Requests)/r.Elapsed.Seconds())))
-	if answered := r.Allowed + r.Denied; answered > 0 {
+	text := fmt.Sprintf(" %s of %s, %s sent, %s/s", output.Duration(min(r.Elapsed, length).Truncate(time.Second)),
+		output.Duration(length.Round(time.Second)), progress.Count(r.Requests),
+		progress.Count(int64(float64(r.Requests)/r.Elapsed.Seconds())))
+	if r.Allowed+r.Denied > 0 {
 		p99 := time.Duration(r.Latency.ValueAtPercentile(99)) * time.Microsecond
-		text += fmt.Sprintf(", %.1f%% allowed, p99 %s", 100*float64(r.Allowed)/float64(answered), output.Duration(p99))
+		text += fmt.Sprintf(", %s denied, p99 %s", progress.Count(r.Denied), output.Duration(p99))
 	}
 	for _, other := range []struct {
 		n    int64

@@ -200,7 +200,7 @@ func (s *Servers) explainReply(reply string, call Call) string {
 	case strings.Contains(reply, "can't access at least one of the keys"),
 		strings.Contains(reply, "access one of the keys"),
 		strings.Contains(reply, "No permissions to access a key"): // Redis 7.2, Valkey
-		return "the user lacks the right to " + s.keys(call.Keys)
+		return "the user lacks the right to use " + s.keys(call.Keys)
 	case commandRefused(reply) != "":
 		return LacksCommand(commandRefused(reply))
 	case strings.Contains(reply, "can't run this command") && call.ScriptCommand != nil:

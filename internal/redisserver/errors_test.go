@@ -5,7 +5,7 @@ import "testing"
 // A refusal names the key or the command, in the words of each generation of servers: 6.0 to 7.0 by itself and from a
 // script, and Redis 7.2 and Valkey.
 func TestARefusalNamesWhatIsMissing(t *testing.T) {
-	const key = `the user lacks the right to key "rl:{a}:x"`
+	const key = `the user lacks the right to use key "rl:{a}:x"`
 	const command = "the user lacks the right to run EVALSHA (ACL SETUSER … +evalsha)"
 	const channel = "NOPERM No permissions to access a channel"
 	for reply, want := range map[string]string{

@@ -41,16 +41,16 @@ type Role struct {
 // Roles returns the kinds of users, those with fewer rights first.
 func Roles() []Role {
 	return []Role{
-		{"reader", []string{"check", "inspect"}, false},
+		{"reader", []string{"check", "inspect", "denials", "audit"}, false},
 		{"writer", []string{"check", "consume", "refund"}, true},
 		{"operator", Commands(), true},
 	}
 }
 
 // Commands returns the limitctl commands that need rights. Shell completion needs
-// those of inspect.
+// those of inspect, and block, unblock and exempt those of override.
 func Commands() []string {
-	return []string{"check", "inspect", "consume", "refund", "reset", "restore", "audit", "doctor"}
+	return []string{"check", "inspect", "denials", "audit", "consume", "refund", "reset", "restore", "override", "doctor"}
 }
 
 // Rights returns what a user must be allowed to run, trying it on a key under
@@ -60,12 +60,14 @@ func Rights(prefix string) []Right {
 	const noScript, nothing = "0000000000000000000000000000000000000000", "return 1"
 	var (
 		deciding = []string{"consume", "refund", "reset"}
-		changing = append(deciding, "restore")
-		reading  = append(changing, "check")
+		changing = append(deciding, "restore", "override")
+		reading  = append(deciding, "restore", "check")
+		scripted = []string{"check", "inspect", "reset", "override"}
 		looking  = []string{"inspect", "doctor"}
 		scanning = append(looking, "reset")
 		doctor   = []string{"doctor"}
-		onLimits = slices.DeleteFunc(Commands(), func(command string) bool { return command == "audit" })
+		timed    = slices.DeleteFunc(Commands(), func(command string) bool { return command == "audit" })
+		onLimits = slices.DeleteFunc(slices.Clone(timed), func(command string) bool { return command == "denials" })
 	)
 	beside := prefix + "!{limitctl}"
 	ofDenials := func(command string, writes bool, more ...any) Right {
@@ -73,10 +75,10 @@ func Rights(prefix string) []Right {
 			Else: "who is denied is not counted or shown", Writes: writes, Beside: true}
 	}
 	readingDenials := ofDenials("hgetall", false)
-	readingDenials.For = append(readingDenials.For, "inspect")
+	readingDenials.For = append(readingDenials.For, "inspect", "denials")
 	return []Right{
-		{Command: "evalsha_ro", For: []string{"check", "inspect", "reset"}, Try: []any{"evalsha_ro", noScript, 1, key}, Before: "evalsha"},
-		{Command: "eval_ro", For: []string{"check", "inspect", "reset"}, Try: []any{"eval_ro", nothing, 1, key}, Before: "eval"},
+		{Command: "evalsha_ro", For: scripted, Try: []any{"evalsha_ro", noScript, 1, key}, Before: "evalsha"},
+		{Command: "eval_ro", For: scripted, Try: []any{"eval_ro", nothing, 1, key}, Before: "eval"},
 		{Command: "evalsha", For: changing, Try: []any{"evalsha", noScript, 1, key}},
 		{Command: "eval", For: changing, Try: []any{"eval", nothing, 1, key}},
 		{Command: "get", For: []string{"check", "consume", "reset", "restore"}, Try: []any{"get", key}},
@@ -84,13 +86,13 @@ func Rights(prefix string) []Right {
 		{Command: "exists", For: reading, Try: []any{"exists", key}},
 		{Command: "strlen", For: append(reading, "inspect"), Try: []any{"strlen", key}},
 		{Command: "type", For: append(reading, "inspect"), Try: []any{"type", key}, Else: "the type of a foreign value is not shown"},
-		{Command: "time", For: onLimits, Try: []any{"time"}},
+		{Command: "time", For: timed, Try: []any{"time"}},
 		{Command: "set", For: changing, Try: []any{"set", key, "", "xx"}, Writes: true},
 		{Command: "setrange", For: deciding, Try: []any{"setrange", key, 0, ""}, Else: "a sliding log is rewritten at each take", Writes: true},
 		{Command: "pexpireat", For: deciding, Try: []any{"pexpireat", key, 1}, Else: "a sliding log is rewritten at each take", Writes: true},
 		{Command: "del", For: []string{"refund", "reset"}, Try: []any{"del", key}, Else: "a full refund leaves an unused record behind",
 			Writes: true},
-		{Command: "unlink", For: []string{"reset"}, Try: []any{"unlink", key}, Writes: true},
+		{Command: "unlink", For: []string{"reset", "override"}, Try: []any{"unlink", key}, Writes: true},
 		{Command: "scan", For: scanning, Try: []any{"scan", 0, "match", key, "count", 1}},
 		{Command: "pttl", For: scanning, Try: []any{"pttl", key}},
 		{Command: "dbsize", For: scanning, Try: []any{"dbsize"}, Else: "scans show no progress"},
@@ -159,11 +161,11 @@ func (r *Role) Rule(prefix string) []string {
 	return words
 }
 
-// readsOverrides reports whether the role's commands decide. Then they read overrides, which are beside
-// the limits, and need no other right for that.
+// readsOverrides reports whether the role's commands decide, or set overrides. Then they read overrides, which are
+// beside the limits, and need no other right for that.
 func (r *Role) readsOverrides() bool {
 	return slices.ContainsFunc(r.For, func(command string) bool {
-		return slices.Contains([]string{"check", "inspect", "consume"}, command)
+		return slices.Contains([]string{"check", "inspect", "consume", "override"}, command)
 	})
 }
 

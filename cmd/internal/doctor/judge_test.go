@@ -218,6 +218,26 @@ func roleFacts(name string) rightFacts {
 	return r
 }
 
+// nobody is a user without any right.
+func nobody() rightFacts {
+	r := factsOf(denied)
+	for i := range r.verdicts {
+		r.verdicts[i] = denied
+	}
+	return r
+}
+
+// readerWithout is a reader who lacks a right.
+func readerWithout(command string) rightFacts {
+	r := roleFacts("reader")
+	for i, right := range r.rights {
+		if right.Command == command {
+			r.verdicts[i] = denied
+		}
+	}
+	return r
+}
+
 func TestRightsOfLayouts(t *testing.T) {
 	of := func(lacks ...string) rightFacts {
 		r := rightFacts{user: "u", prefix: "rl", rights: redisserver.LayoutRights("rl:{limitctl}:no-such-limit")}
@@ -244,24 +264,28 @@ func TestRights(t *testing.T) {
 		"setrange", "pexpireat", "del", "unlink", "pttl")
 	checkVerdicts(t, []verdictTest{
 		{"all", judgeRights(factsOf(denied)), OK, "user u can run every limitctl command", ""},
-		{"reader", judgeRights(roleFacts("reader")), OK, "can run check, inspect; not consume, refund, reset, restore, doctor",
-			"+evalsha +eval +set"},
-		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, consume, refund, restore; not inspect, reset, doctor",
-			"redis-cli ACL SETUSER u +"},
+		{"reader", judgeRights(roleFacts("reader")), OK, "can run check, inspect, denials, audit; not consume, refund, reset, restore, " +
+			"override, doctor; it has all rights of a reader", ""},
+		{"reader of before", judgeRights(readerWithout("xrevrange")), OK, "can run check, inspect, denials; not consume",
+			"for all that a reader can: redis-cli ACL SETUSER u +xrevrange"},
+		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, denials, consume, refund, restore; not inspect, reset, override, " +
+			"doctor; it has all rights of a writer", ""},
 		{"operator", judgeRights(roleFacts("operator")), OK, "can run every", ""},
 		{"no set", judgeRights(factsOf(denied, "set")), Fail,
-			"can run check, inspect, doctor; not consume, refund, reset, restore, though it has some of the rights", "ACL SETUSER u +set"},
+			"can run check, inspect, denials, audit, doctor; not consume, refund, reset, restore, override, though it has some of the rights",
+			"ACL SETUSER u +set"},
 		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK,
-			"can run check, inspect, doctor; not consume", "+unlink"},
-		{"no unlink", judgeRights(factsOf(denied, "unlink")), OK, "not reset", "+unlink"},
-		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset", "+unlink"},
-		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "can run no limitctl command", "+getrange"},
+			"can run check, inspect, denials, audit, doctor; not consume", "+unlink"},
+		{"no unlink", judgeRights(factsOf(denied, "unlink")), OK, "not reset, override", "+unlink"},
+		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset, override", "+unlink"},
+		{"nothing", judgeRights(nobody()), Fail, "can run no limitctl command", "+getrange"},
+		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "can run denials, audit; not check, inspect", "+getrange"},
 		{"no setrange", judgeRights(factsOf(denied, "setrange")), Warn, "a sliding log is rewritten", "+setrange"},
 		{"no keys beside", judgeRights(factsOf(keyDenied, "hgetall", "hmget", "hlen", "hset", "hdel")), Warn,
-			"can run every limitctl command, but calls with a token are refused; who is denied is not counted or shown",
+			"not denials, override; calls with a token are refused; who is denied is not counted or shown",
 			"redis-cli ACL SETUSER u '~rl!*'"},
 		{"no hset", judgeRights(factsOf(denied, "hset")), Warn, "who is denied is not counted", "redis-cli ACL SETUSER u +hset"},
-		{"no keys", judgeRights(noKeys), Fail, "can run no limitctl command", "redis-cli ACL SETUSER u '~rl:*'"},
+		{"no keys", judgeRights(noKeys), Fail, "can run denials, audit; not check", "redis-cli ACL SETUSER u '~rl:*'"},
 		{"Redis 6", judgeRights(factsOf(unknown, "evalsha_ro", "eval_ro", "pexpiretime", "acl|dryrun")), OK, "can run every", ""},
 	})
 	both := factsOf(unknown, "evalsha_ro", "eval_ro")

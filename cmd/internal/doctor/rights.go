@@ -23,6 +23,9 @@ const (
 	unknown   // the server has no such command
 )
 
+// runs reports whether the command is allowed, on whatever keys.
+func (v verdict) runs() bool { return v == allowed || v == keyDenied }
+
 // rightFacts is what a server says about the rights of a user.
 type rightFacts struct {
 	user     string
@@ -142,13 +145,44 @@ func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, 
 			beside = true
 		case is == keyDenied:
 			keys = true
-		case right.Else != "":
+		case right.Else != "" && command != "denials": // which shows nothing else
 			worse = append(worse, right)
 		default:
 			fails = append(fails, right)
 		}
 	}
+	if command == "override" { // its scripts are run on keys beside the limits
+		beside = beside || slices.ContainsFunc(r.rights, r.besideDenied)
+	}
 	return fails, worse, keys, beside
+}
+
+// besideDenied reports whether the user may not use the keys of a right that are beside the limits.
+func (r *rightFacts) besideDenied(right redisserver.Right) bool {
+	at := slices.IndexFunc(r.rights, func(other redisserver.Right) bool { return other.Command == right.Command })
+	return right.Beside && r.verdicts[at] == keyDenied
+}
+
+// role returns the role with the fewest rights that may write all that the user may, and whether the user lacks none of
+// its rights.
+func (r *rightFacts) role() (role redisserver.Role, complete bool) {
+	roles := redisserver.Roles()
+	if !slices.ContainsFunc(r.verdicts, verdict.runs) { // nobody yet, and it is not known who it shall be
+		return roles[len(roles)-1], false
+	}
+	for _, role = range roles {
+		fits, complete := true, true
+		for i, right := range r.rights {
+			needs := role.Needs(right)
+			fits = fits && (needs || !right.Writes || !r.verdicts[i].runs())
+			has := r.verdicts[i] == allowed || r.verdicts[i] == unknown && (right.Before != "" || right.Else != "")
+			complete = complete && (has || !needs)
+		}
+		if fits {
+			return role, complete
+		}
+	}
+	return role, false
 }
 
 func judgeRights(r rightFacts) Finding {
@@ -158,26 +192,30 @@ func judgeRights(r rightFacts) Finding {
 		how = "tried"
 	}
 	var can, cannot []string
-	var add rightWords
+	role, complete := r.role()
+	add := rightWords{writes: role.Writes}
 	lacking, losses := map[string][]string{}, map[string]bool{}
 	for _, command := range redisserver.Commands() {
 		fails, worse, keys, beside := r.missing(command)
 		switch {
-		case !r.needsRights(command): // audit shows what this machine has
-		case len(fails) == 0 && !keys:
+		case !r.needsRights(command) && (len(worse) > 0 || beside): // audit shows what this machine has
+		case len(fails) == 0 && !keys && (!beside || !slices.Contains([]string{"denials", "override"}, command)):
 			can = append(can, command)
 		default:
 			cannot = append(cannot, command)
 		}
-		add.keys = add.keys || keys
-		if beside && !add.beside {
+		ofRole := slices.Contains(role.For, command)
+		add.keys = add.keys || keys && ofRole
+		if beside && ofRole && !add.beside {
 			add.beside = true
 			losses["calls with a token are refused"] = true
 			losses[r.rights[slices.IndexFunc(r.rights, func(right redisserver.Right) bool { return right.Beside })].Else] = true
 		}
 		for _, right := range append(fails, worse...) {
 			lacking[command] = append(lacking[command], "+"+right.Command)
-			add.command(right.Command)
+			if ofRole {
+				add.command(right.Command)
+			}
 		}
 		for _, right := range worse {
 			losses[right.Else] = true
@@ -200,12 +238,23 @@ func judgeRights(r rightFacts) Finding {
 		f.Summary = name + " can run no limitctl command"
 	default:
 		f.Summary = fmt.Sprintf("%s can run %s; not %s", name, strings.Join(can, ", "), strings.Join(cannot, ", "))
-		if !r.isWhole(can) {
+		switch {
+		case !r.isWhole(can):
 			f.Status = Fail
 			f.Summary += ", though it has some of the rights"
+		case complete: // and more is not for such a user
+			f.Summary += "; it has all rights of a " + role.Name
+			return f
+		case add.beside:
+			f.Status = Warn
+			f.Summary += "; " + strings.Join(sortedKeys(losses), "; ")
 		}
 	}
-	f.Advice = "for all of them: " + shell.SetUser(r.user, add.words(r.prefix)...)
+	what := "for all of them: "
+	if role.Name != "operator" {
+		what = "for all that a " + role.Name + " can: "
+	}
+	f.Advice = what + shell.SetUser(r.user, add.words(r.prefix)...)
 	return f
 }
 
@@ -232,6 +281,7 @@ func (r *rightFacts) isWhole(can []string) bool {
 type rightWords struct {
 	keys     bool
 	beside   bool // the keys beside those
+	writes   bool
 	commands []string
 }
 
@@ -244,10 +294,10 @@ func (w *rightWords) command(name string) {
 func (w *rightWords) words(prefix string) []string {
 	var words []string
 	if w.keys {
-		words = append(words, redisserver.KeyRule(prefix, true))
+		words = append(words, redisserver.KeyRule(prefix, w.writes))
 	}
 	if w.beside {
-		words = append(words, redisserver.BesideRule(prefix, true))
+		words = append(words, redisserver.BesideRule(prefix, w.writes))
 	}
 	for _, command := range w.commands {
 		words = append(words, "+"+command)
