@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"path/filepath"
@@ -72,14 +71,11 @@ func (a *auditAnswer) Print(p *output.Printer) {
 	if len(a.entries) == 0 {
 		return
 	}
-	whole := *p
-	whole.Width, whole.Color = 0, false
-	tooWide := func(line string) bool { return p.Width > 0 && output.Width(line) > p.Width }
-	if !slices.ContainsFunc(a.table(&whole, true), tooWide) {
-		fmt.Fprintln(p.Out, strings.Join(a.table(p, true), "\n"))
+	if columns, rows := a.table(true); !p.TooNarrow(columns, rows) {
+		p.Table(columns, rows)
 		return
 	}
-	for i, line := range a.table(p, false) {
+	for i, line := range p.TableLines(a.table(false)) {
 		fmt.Fprintln(p.Out, line)
 		if i > 0 {
 			a.printRest(p, a.entries[i-1])
@@ -87,9 +83,10 @@ func (a *auditAnswer) Print(p *output.Printer) {
 	}
 }
 
-// table returns the lines of the table, that of the headers first.
-func (a *auditAnswer) table(p *output.Printer, whole bool) []string {
-	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Shrinks: 8, Drops: 2},
+// table returns the table, whole or without what gets lines of its own. What was done stays whole for longer
+// than by whom and where.
+func (a *auditAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
+	columns = []output.Column{{Header: "TIME"}, {Header: "USER", Shrinks: 8, Drops: 2},
 		{Header: "WHERE", Shrinks: 8, Drops: 3}, {Header: "COMMAND", Shrinks: 10},
 		{Header: "CHANGED", Right: true, Drops: 1}, {Header: "OUTCOME"}}
 	if whole {
@@ -97,7 +94,6 @@ func (a *auditAnswer) table(p *output.Printer, whole bool) []string {
 		columns = slices.Insert(columns, 4, output.Column{Header: "MATCHED", Right: true})
 	}
 	styles := map[trail.Outcome]output.Style{trail.Done: output.Calm, trail.Partly: output.Near}
-	var rows [][]output.Cell
 	for _, e := range a.entries {
 		style, known := styles[e.Outcome]
 		if !known {
@@ -111,11 +107,7 @@ func (a *auditAnswer) table(p *output.Printer, whole bool) []string {
 		}
 		rows = append(rows, row)
 	}
-	var text bytes.Buffer
-	to := *p
-	to.Out = &text
-	to.Table(columns, rows)
-	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	return columns, rows
 }
 
 // who is the user of a run, on which machine.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -313,6 +314,37 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 		}
 	}
 	look(newRootCmd(&globalOptions{env: newWorld(t).Env}))
+}
+
+// Who lifts an override needs its ID, and whom it is for, however narrow the terminal. What a row has no room for
+// stands below it.
+func TestOverridesKeepTheirSubjectsAndIDsWhole(t *testing.T) {
+	w := newWorld(t)
+	said, _ := w.run(t, exitYes, "override", "set", "tenant:acme:*", "--limit", "sliding-log:1000/1m", "--for", "2h",
+		"--reason", "launch day of the new shop, ticket 4711", "--yes", "-o", "json")
+	id := regexp.MustCompile(`"id": "([0-9a-z]{8})"`).FindStringSubmatch(said)[1]
+	w.OutIsTerminal = true
+	for _, columns := range []int{60, 80, 200} {
+		w.Size = func() (int, int) { return columns, 24 }
+		table, _ := w.run(t, exitYes, "override", "list")
+		lines := strings.Split(strings.TrimSuffix(strip(table), "\n"), "\n")
+		below := columns < 200
+		if n := len(lines); below && n != 3 || !below && n != 2 {
+			t.Fatalf("%d lines on %d columns:\n%s", n, columns, table)
+		}
+		if !strings.HasPrefix(lines[1], "tenant:acme:* ") || !strings.HasSuffix(lines[1], " "+id) {
+			t.Errorf("on %d columns: %s", columns, lines[1])
+		}
+		if last := lines[len(lines)-1]; columns >= 80 && !strings.Contains(last, "launch day") ||
+			below && !strings.HasPrefix(last, "    until ") {
+			t.Errorf("on %d columns: %s", columns, last)
+		}
+		for _, line := range lines {
+			if width := runewidth.StringWidth(line); width > columns {
+				t.Errorf("a line of %d columns on a terminal of %d: %s", width, columns, line)
+			}
+		}
+	}
 }
 
 // However narrow the terminal, the audit says at what time something was done.

@@ -17,8 +17,8 @@ const heldFile = "LIMITCTL_TEST_HELD"
 
 // measured is limitctl in a process of its own that tells what it held.
 func measured() {
-	code := 0
-	held := hostile.MostHeld(func() { code = Main("v0.0.0-test", patience) })
+	env, code := patientEnv(), 0
+	held := hostile.MostHeld(func() { code = mainIn(env) })
 	if err := os.WriteFile(os.Getenv(heldFile), strconv.AppendUint(nil, held, 10), 0o600); err != nil {
 		panic(err)
 	}

@@ -146,18 +146,36 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 	if len(a.overrides) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: "SUBJECT", Shrinks: 10, Names: true}, {Header: "LIMIT", Shrinks: 6, Drops: 4},
-		{Header: "EFFECT", Shrinks: 8}, {Header: "LEFT", Right: true}, {Header: "UNTIL"}, {Header: "BY", Shrinks: 4},
-		{Header: "REASON", Shrinks: 8}, {Header: "ID"}}
-	styles := map[limiter.OverrideEffect]output.Style{limiter.OverrideBlock: output.AtEnd, limiter.OverrideExempt: output.Near}
-	var rows [][]output.Cell
-	for _, o := range a.overrides {
-		rows = append(rows, []output.Cell{{Text: whom(o)}, {Text: orStar(o.Names)},
-			{Text: overridetext.Effect(o), Style: styles[o.Effect]},
-			{Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: clock(o.ExpiresAt, a.now)}, {Text: o.By},
-			{Text: o.Reason}, {Text: o.ID}})
+	if columns, rows := a.table(true); !p.TooNarrow(columns, rows) {
+		p.Table(columns, rows)
+		return
 	}
-	p.Table(columns, rows)
+	const indent = "    "
+	for i, line := range p.TableLines(a.table(false)) {
+		fmt.Fprintln(p.Out, line)
+		if i > 0 {
+			p.Line("%s%s", indent, output.Cut(ending(a.overrides[i-1], a.now), p.Width-len(indent)))
+		}
+	}
+}
+
+// table returns the table, whole or without until when, by whom and why, which then stand below each row.
+func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
+	columns = []output.Column{{Header: "SUBJECT", Shrinks: 10, Names: true}, {Header: "LIMIT", Shrinks: 6, Drops: 4},
+		{Header: "EFFECT", Shrinks: 8}, {Header: "LEFT", Right: true}, {Header: "ID"}}
+	if whole {
+		columns = slices.Insert(columns, 4, output.Column{Header: "UNTIL"}, output.Column{Header: "BY"}, output.Column{Header: "REASON"})
+	}
+	styles := map[limiter.OverrideEffect]output.Style{limiter.OverrideBlock: output.AtEnd, limiter.OverrideExempt: output.Near}
+	for _, o := range a.overrides {
+		row := []output.Cell{{Text: whom(o)}, {Text: orStar(o.Names)}, {Text: overridetext.Effect(o), Style: styles[o.Effect]},
+			{Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: o.ID}}
+		if whole {
+			row = slices.Insert(row, 4, output.Cell{Text: clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
+		}
+		rows = append(rows, row)
+	}
+	return columns, rows
 }
 
 // sentence says all of an override, for people.

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -126,11 +125,11 @@ func parseUntil(text string, now time.Time) (time.Time, error) {
 }
 
 // clock writes an instant as people say it: the time of day, with the date unless it is
-// within a day of now, and the zone.
+// that of now, and the zone.
 func clock(t, now time.Time) string {
 	t = t.In(now.Location())
 	layout := "2006-01-02 15:04:05 MST"
-	if math.Abs(float64(t.Sub(now))) < float64(24*time.Hour) {
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		layout = "15:04:05 MST"
 	}
 	return t.Format(layout)

@@ -27,12 +27,19 @@ func TestMain(m *testing.M) {
 		"limitctl": func() {
 			env := osEnv("v0.0.0-test")
 			if os.Getenv(patientVariable) != "" {
-				env.Timeout, env.TabTime = patience, patience
+				env = patientEnv()
 			}
 			os.Exit(mainIn(env))
 		},
 		"measured": measured,
 	})
+}
+
+// patientEnv is the environment of a process whose time-outs end only what hangs.
+func patientEnv() *Env {
+	env := osEnv("v0.0.0-test")
+	env.Timeout, env.TabTime = patience, patience
+	return env
 }
 
 // unhurried are the tests, and not the commands that they run. Those that go on side by side

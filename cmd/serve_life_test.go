@@ -259,7 +259,9 @@ func TestServeAnswersStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		io.WriteString(conn, test.send)
-		conn.(*net.TCPConn).CloseWrite() // and now only listens
+		if test.want != "HTTP/1.0 200" { // a client that is gone is not decided for
+			conn.(*net.TCPConn).CloseWrite()
+		}
 		conn.SetReadDeadline(time.Now().Add(childPatience))
 		answer, _ := io.ReadAll(conn) // a reset is fine, once the answer is there
 		if !strings.HasPrefix(string(answer), test.want) {

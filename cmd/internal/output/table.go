@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
@@ -35,6 +36,22 @@ type Cell struct {
 // longestCell is how many bytes of a text a table shows, which is more than limits of limitctl have.
 // One key of another limiter can be longer by far, and every row is as wide as the widest.
 const longestCell = 2 << 10
+
+// TableLines returns the lines that [Printer.Table] prints, that of the headers first.
+func (p *Printer) TableLines(columns []Column, rows [][]Cell) []string {
+	var text bytes.Buffer
+	to := *p
+	to.Out = &text
+	to.Table(columns, rows)
+	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+}
+
+// TooNarrow reports whether a table of these columns and rows is wider than the terminal, if nothing of it is cut.
+func (p *Printer) TooNarrow(columns []Column, rows [][]Cell) bool {
+	whole := *p
+	whole.Width, whole.Color = 0, false
+	return p.Width > 0 && slices.ContainsFunc(whole.TableLines(columns, rows), func(line string) bool { return Width(line) > p.Width })
+}
 
 // Table prints rows under columns, without lines, and no wider than the
 // terminal where it can be helped.
