@@ -22,6 +22,9 @@ SELDOM      := GOGC=300
 QUICK       := -short -vet=off -ldflags='-s -w' $(LEAN) -gcflags=modernc.org/...=-dwarf=false -p 16 -parallel 12 -timeout 10m
 QUICKLY     := CGO_ENABLED=0 $(SELDOM) GOMAXPROCS=$$((4 * $$(getconf _NPROCESSORS_ONLN)))
 TRIED       := . ./cmd/... ./internal/... ./lua/... ./pkg/...
+# The packages that have tests, each after how much it depends on. go test runs the tests of a package only when all
+# packages before it in the list are built, and what needs SQLite is built last.
+EARLIER     := {{if or .TestGoFiles .XTestGoFiles}}{{range .Deps}}{{if eq . "modernc.org/sqlite/lib"}}1{{end}}{{end}}{{len .Deps}} {{.ImportPath}}{{end}}
 
 # The systems that limitctl is built for, as GOOS/GOARCH and for arm /GOARM, and those of them that
 # people develop on besides Linux.
@@ -43,7 +46,7 @@ build: ## build bin/limitctl
 
 test: ## the quick tests, in a few minutes; needs Go and redis-server only
 	@sh docs/install-test-tools.sh --unasked redis-server
-	$(QUICKLY) go test $(QUICK) $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(TRIED))
+	$(QUICKLY) go test $(QUICK) $$(go list -f '$(EARLIER)' $(TRIED) | sort -n | cut -d' ' -f2)
 	@echo; echo "The quick tests pass. Left out, and run by make ci: linters, builds for other systems, races, the examples, the scripts on the file store, and the tests of"
 	@find . -name '*_test.go' -exec grep -hoE 'tier\.Full\([a-z]+, "[^"]*"' {} + | sed 's/^[^"]*"\(.*\)"$$/\1/' | sort | uniq -c
 
