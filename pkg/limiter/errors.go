@@ -36,6 +36,9 @@ var (
 	// ErrUnknownToken: a settlement's token is not remembered, because nothing was allowed
 	// with it or because its time is over. Nothing was changed.
 	ErrUnknownToken = errors.New("unknown token")
+	// ErrClosed: the store, or what wraps it, was closed before. Nothing was charged. It is not
+	// an ErrUnavailable: no failure policy decides in place of a store that is closed.
+	ErrClosed = errors.New("closed")
 )
 
 // IsAway reports whether err says that the store gave no answer

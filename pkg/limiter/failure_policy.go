@@ -145,8 +145,51 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op Op, reqs []Request, 
 			}
 		}
 	}
+	if replaced, asked := ctx.Value(replacedError{}).(*error); asked {
+		*replaced = err
+	}
 	if s.OnFailure != nil {
 		s.OnFailure(err)
+	}
+	return nil
+}
+
+// replacedError is the key of a context under which a caller gets the error that a failure policy replaced.
+type replacedError struct{}
+
+// KeepReplaced returns a context for one Decide, which sets replaced to the error of the store if a failure policy
+// decided in place of it. So a caller knows whether the store may have charged the call.
+func KeepReplaced(ctx context.Context, replaced *error) context.Context {
+	return context.WithValue(ctx, replacedError{}, replaced)
+}
+
+// SettleLocally brings what a local share charged to the real costs of reqs, whose decisions say
+// what was charged and by whom. What somebody else decided stays as it is. store has [WithFailure] in it.
+func SettleLocally(ctx context.Context, store Store, reqs []Request, decisions []Decision) error {
+	s, has := reached[*failurePolicyStore](store)
+	if !has || s.Policy != LocalOnError {
+		return nil
+	}
+	var back, missing []Request
+	for i, d := range decisions {
+		r := reqs[i]
+		r.Token, r.TokenTTL = "", 0 // the take of it is remembered in the store at most
+		r.Cost -= d.Granted
+		switch {
+		case d.DecidedBy != DecidedByLocal || r.Cost == 0:
+		case r.Cost < 0:
+			r.Cost = -r.Cost
+			back = append(back, r)
+		default:
+			missing = append(missing, r)
+		}
+	}
+	for op, reqs := range map[Op][]Request{Refund: back, Charge: missing} {
+		if len(reqs) > 0 {
+			if err := decideLocally(ctx, s.Shadow, s.Share, op, reqs, make([]Decision, len(reqs))); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func decideLocally(ctx context.Context, shadow Store, share Share, op Op, reqs [
 		r.Limit = share.Of(r.Limit)
 	}
 	for i := range shared {
-		if r := &shared[i]; !r.Shadow && r.Cost > r.Limit.Capacity() {
+		if r := &shared[i]; (op == Take || op == Peek) && !r.Shadow && r.Cost > r.Limit.Capacity() {
 			// The answer is no. The others are looked at, and this one as if it
 			// denied nothing, since a store refuses what can never fit.
 			r.Shadow, op = true, Peek
@@ -152,7 +152,17 @@ func (s *shadowMap) Decide(_ context.Context, op Op, reqs []Request, decisions [
 	if len(s.states) >= shadowKeys {
 		s.sweep(now)
 	}
-	if !Decide(op, normalized, states, decisions, now) {
+	changed := false
+	if op == Charge {
+		changes, err := DecideSpecial(op, normalized, states, decisions, &TokenRecord{}, now)
+		if err != nil {
+			return err
+		}
+		changed = changes.States
+	} else {
+		changed = Decide(op, normalized, states, decisions, now)
+	}
+	if !changed {
 		return nil
 	}
 	for i := range normalized {

@@ -34,6 +34,9 @@ type storeWrapper struct {
 	inner Store
 }
 
+// outside returns what decides.
+func (w *storeWrapper) outside() Store { return w.Store }
+
 // Unwrap returns the store inside.
 func (w *storeWrapper) Unwrap() Store { return w.inner }
 
@@ -68,6 +71,11 @@ func reached[T any](store Store) (found T, has bool) {
 	for store != nil {
 		if found, has = store.(T); has {
 			return found, true
+		}
+		if w, wraps := store.(interface{ outside() Store }); wraps {
+			if found, has = w.outside().(T); has {
+				return found, true
+			}
 		}
 		wrapper, wraps := store.(interface{ Unwrap() Store })
 		if !wraps {

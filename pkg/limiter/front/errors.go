@@ -1,0 +1,62 @@
+package limiter
+
+import (
+	"context"
+
+	store "github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// What an error means, for errors.Is. After an error nothing was decided, and the [Decisions] are
+// denied. A text says what exactly was wrong.
+var (
+	// ErrInvalid: the request is wrong. Correct the program or its configuration.
+	ErrInvalid = store.ErrInvalid
+	// ErrNeverFits: the cost is more than the limit ever allows at once, so waiting does not help.
+	// It is also an ErrInvalid.
+	ErrNeverFits = store.ErrNeverFits
+	// ErrUnavailable: the store is away, and nothing was charged.
+	ErrUnavailable = store.ErrUnavailable
+	// ErrOutcomeUnknown: the store is away, and may have charged. Asking again can charge twice,
+	// unless the requests have a [Request.Token].
+	ErrOutcomeUnknown = store.ErrOutcomeUnknown
+	// ErrGaveUp: the caller's context ended. Nothing was charged, unless it is also an ErrOutcomeUnknown.
+	ErrGaveUp = store.ErrGaveUp
+	// ErrRefused: the store answered and refused: a wrong password, a missing right, no memory.
+	// Nothing was charged.
+	ErrRefused = store.ErrRefused
+	// ErrForeign: something else is stored under the key, and stays as it is.
+	ErrForeign = store.ErrForeign
+	// ErrUnknownToken: nothing that was allowed with the token is remembered. Nothing was changed.
+	ErrUnknownToken = store.ErrUnknownToken
+	// ErrNotGivenBack: a caller left while it waited, and what had been charged for it stays charged.
+	ErrNotGivenBack = store.ErrNotGivenBack
+	// ErrClosed: the limiter or its store is closed. Nothing was charged.
+	ErrClosed = store.ErrClosed
+)
+
+// IsAway reports whether err says that the store gave no answer, though the caller had the time
+// for one: an [ErrUnavailable] or [ErrOutcomeUnknown] that is no [ErrGaveUp]. [FailOpen],
+// [FailClosed] and [FailLocal] are for these errors and no others.
+func IsAway(err error) bool { return store.IsAway(err) }
+
+// DeniedError says that [Limiter.Wait] or [Limiter.Reserve] was denied. Nothing is charged. That of
+// Wait is also a context.DeadlineExceeded.
+type DeniedError struct {
+	Decisions
+	waited bool
+}
+
+// Error says when to try again, if the store has said so.
+func (e *DeniedError) Error() string {
+	text := "denied"
+	if e.waited {
+		text = "denied: the turn did not come in time"
+	}
+	if after := e.RetryAfter(); after > 0 {
+		text += "; try again in " + store.FormatPeriod(after)
+	}
+	return text
+}
+
+// Is makes the error of a wait a context.DeadlineExceeded.
+func (e *DeniedError) Is(target error) bool { return e.waited && target == context.DeadlineExceeded }

@@ -1,0 +1,233 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	store "github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Store keeps usage and decides against it, by its own clock. Packages memorystore, filestore and
+// redisstore have one each. To write one, see package store.
+type Store = store.Store
+
+// Limiter decides by limits, against a [Store]. It is safe for concurrent use.
+type Limiter struct {
+	store  Store // with all options around it
+	waiter store.Waiter
+	calls  sync.Pool // of *call
+
+	closing context.Context // is done when Close begins
+	close   context.CancelFunc
+	closed  sync.Once
+	result  error // of Close
+}
+
+// call is the room of one call of one request, so that it needs no memory of its own.
+type call struct {
+	requests  [1]store.Request
+	decisions [1]store.Decision
+}
+
+// New returns a limiter that decides with s, which stays open when the limiter is closed. The error is an [ErrInvalid]
+// that says which option is wrong, is given twice, or has no effect on s.
+func New(s Store, options ...Option) (*Limiter, error) {
+	if s == nil {
+		return nil, store.Invalidf("the store is nil")
+	}
+	b := &builder{store: s, given: map[string]bool{}}
+	stacked, err := b.stack(options)
+	if err != nil {
+		return nil, err
+	}
+	l := &Limiter{store: stacked, waiter: store.Waiter{Store: stacked}, calls: sync.Pool{New: func() any { return new(call) }}}
+	l.closing, l.close = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// Take charges all requests, or none if one of them is denied. A denial is no error.
+func (l *Limiter) Take(ctx context.Context, requests ...Request) (Decisions, error) {
+	return l.decide(ctx, store.Take, requests)
+}
+
+// TakeUpTo charges as many of the units asked for as fit, the same number to each request, and says
+// how many as Granted. It is allowed if that is at least one. All requests ask for the same number.
+func (l *Limiter) TakeUpTo(ctx context.Context, requests ...Request) (Decisions, error) {
+	return l.decide(ctx, store.TakeUpTo, requests)
+}
+
+// Peek answers what Take would, and charges nothing.
+func (l *Limiter) Peek(ctx context.Context, requests ...Request) (Decisions, error) {
+	return l.decide(ctx, store.Peek, requests)
+}
+
+// Charge charges all requests, whether they fit or not: for costs that are known only afterwards.
+// More can be in use then than the limit allows. Nothing is denied.
+func (l *Limiter) Charge(ctx context.Context, requests ...Request) (Decisions, error) {
+	return l.decide(ctx, store.Charge, requests)
+}
+
+// Refund gives units back, the newest first, and never more than are in use. Refund only what the
+// store charged: [Decision.DecidedBy] says who decided. A [Reservation] knows that by itself.
+func (l *Limiter) Refund(ctx context.Context, requests ...Request) (Decisions, error) {
+	return l.decide(ctx, store.Refund, requests)
+}
+
+// Wait charges all requests as soon as they fit together. It returns nil when they are charged and
+// the caller may go on, and only then.
+//
+// A turn that would come after ctx's deadline is a [*DeniedError], which is also a context.DeadlineExceeded. It
+// comes at once if that is known. If ctx is cancelled, the error is an [ErrGaveUp], and nothing
+// stays charged; if it does all the same, the error is an [ErrNotGivenBack], too.
+//
+// Callers of one Limiter who wait for the same key get their turns in the order in which they came.
+// Between processes only a [LeakyBucket] keeps an order: its turns are taken in the store.
+func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
+	asked, err := l.asked(requests)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.closing, cancel)()
+	decisions, err := l.waiter.Take(ctx, asked...)
+	switch {
+	case l.isClosed() && err != nil && !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrNotGivenBack):
+		return ErrClosed
+	case err != nil && ctx.Err() != nil && !errors.Is(err, ErrGaveUp):
+		return errors.Join(store.GaveUp(ctx), err)
+	case err != nil:
+		return err
+	case !store.AllAllowed(decisions):
+		return &DeniedError{Decisions: decisionsOf(decisions), waited: true}
+	}
+	return nil
+}
+
+// Reset makes the keys of requests unused. The error wraps errors.ErrUnsupported if the store
+// cannot delete keys.
+func (l *Limiter) Reset(ctx context.Context, requests ...Request) error {
+	asked, err := l.asked(requests)
+	if err != nil {
+		return err
+	}
+	keys, can := l.store.(store.Keyspace)
+	if !can {
+		return errUnresettable
+	}
+	all := make([]store.Key, len(asked))
+	for i := range asked {
+		all[i] = asked[i].Key
+	}
+	_, _, err = keys.Delete(ctx, store.Records(all...)...)
+	return err
+}
+
+var errUnresettable = errors.Join(errors.New("this store cannot delete keys"), errors.ErrUnsupported)
+
+// Store returns the store with all options around it, for a program that asks in the terms of package
+// store, such as a tool that works with keys. Closing it stays the limiter's business.
+func (l *Limiter) Store() Store { return l.store }
+
+// Close gives back what was taken ahead, writes who was denied, and stops what runs in the
+// background. The store stays open. Later calls are an [ErrClosed]. Closing again returns the same.
+func (l *Limiter) Close() error {
+	l.closed.Do(func() {
+		l.close()
+		l.result = l.store.Close()
+	})
+	return l.result
+}
+
+func (l *Limiter) isClosed() bool { return l.closing.Err() != nil }
+
+// asked returns requests as the store knows them.
+func (l *Limiter) asked(requests []Request) ([]store.Request, error) {
+	if err := l.check(requests); err != nil {
+		return nil, err
+	}
+	asked := make([]store.Request, len(requests))
+	for i := range requests {
+		asked[i] = requests[i].asked
+	}
+	return asked, nil
+}
+
+// check reports what no store has to be asked for.
+func (l *Limiter) check(requests []Request) error {
+	if l == nil || l.store == nil {
+		return store.Invalidf("the limiter is not made by New")
+	}
+	if len(requests) == 0 {
+		return store.Invalidf("no request; ask with at least one")
+	}
+	for i := range requests {
+		if r := &requests[i].asked; r.Key.Name == "" {
+			if r.Limit.Count == 0 {
+				return store.Invalidf("request %d of %d is empty; make one with Limit.For", i+1, len(requests))
+			}
+			return unnamed(r.Limit)
+		}
+	}
+	if l.isClosed() {
+		return ErrClosed
+	}
+	return nil
+}
+
+func (l *Limiter) decide(ctx context.Context, op store.Op, requests []Request) (Decisions, error) {
+	if err := l.check(requests); err != nil {
+		return Decisions{}, err
+	}
+	if len(requests) > 1 {
+		return l.decideSeveral(ctx, op, requests)
+	}
+	c := l.calls.Get().(*call)
+	c.requests[0] = requests[0].asked
+	c.decisions[0] = store.Decision{}
+	err := l.closedOr(l.store.Decide(ctx, op, c.requests[:], c.decisions[:]), c.decisions[:])
+	d := Decisions{count: 1, first: c.decisions[0]}
+	c.requests[0] = store.Request{} // keep nothing of the caller's
+	c.decisions[0] = store.Decision{}
+	l.calls.Put(c)
+	if err != nil {
+		return Decisions{}, err
+	}
+	return d, nil
+}
+
+func (l *Limiter) decideSeveral(ctx context.Context, op store.Op, requests []Request) (Decisions, error) {
+	asked := make([]store.Request, len(requests))
+	for i := range requests {
+		asked[i] = requests[i].asked
+	}
+	decisions := make([]store.Decision, len(asked))
+	if err := l.closedOr(l.store.Decide(ctx, op, asked, decisions), decisions); err != nil {
+		return Decisions{}, err
+	}
+	return decisionsOf(decisions), nil
+}
+
+// closedOr returns err, or an ErrClosed for a call that met the end of the limiter: what a failure
+// policy says of a store that only seems to be away counts for nothing.
+func (l *Limiter) closedOr(err error, decisions []store.Decision) error {
+	if !l.isClosed() {
+		return err
+	}
+	if IsAway(err) && !errors.Is(err, ErrOutcomeUnknown) {
+		return ErrClosed
+	}
+	for i := range decisions {
+		if err == nil && decisions[i].DecidedBy == store.DecidedByFailurePolicy {
+			return ErrClosed
+		}
+	}
+	return err
+}
+
+// keptOpen is a store that its user closes.
+type keptOpen struct{ store.Store }
+
+// Close leaves the store open.
+func (keptOpen) Close() error { return nil }

@@ -1,0 +1,385 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	store "github.com/limitctl/limitctl/pkg/limiter"
+	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+var minute = limiter.Per("minute", 10, time.Minute)
+
+// faulty is a store whose answers a test can replace.
+type faulty struct {
+	limiter.Store
+	instead func(op store.Op) error // an error instead of an answer
+	after   func(op store.Op) error // an error after the store has done what was asked
+	calls   int
+	closed  bool
+}
+
+func (f *faulty) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	f.calls++
+	if f.instead != nil {
+		if err := f.instead(op); err != nil {
+			return err
+		}
+	}
+	err := f.Store.Decide(ctx, op, reqs, decisions)
+	if f.after != nil && err == nil {
+		err = f.after(op)
+	}
+	return err
+}
+
+func (f *faulty) Close() error { f.closed = true; return nil }
+
+// plain is a store of two methods.
+type plain struct{ inner limiter.Store }
+
+func (p plain) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	return p.inner.Decide(ctx, op, reqs, decisions)
+}
+
+func (p plain) Close() error { return nil }
+
+func away(store.Op) error { return store.ErrUnavailable }
+
+func newLimiter(t *testing.T, s limiter.Store, options ...limiter.Option) *limiter.Limiter {
+	t.Helper()
+	l, err := limiter.New(s, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func used(t *testing.T, l *limiter.Limiter, r limiter.Request) int64 {
+	t.Helper()
+	d, err := l.Peek(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.At(0).Used
+}
+
+// Whatever is forgotten or ignored, nobody is let in by it.
+func TestMisuseDenies(t *testing.T) {
+	ctx := t.Context()
+	good := newLimiter(t, memorystore.New())
+	closed := newLimiter(t, memorystore.New(), limiter.FailOpen())
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var none *limiter.Limiter
+	for name, test := range map[string]struct {
+		limiter  *limiter.Limiter
+		requests []limiter.Request
+		want     error
+		text     string
+	}{
+		"no request":          {good, nil, limiter.ErrInvalid, "no request"},
+		"a zero request":      {good, []limiter.Request{{}}, limiter.ErrInvalid, "request 1 of 1 is empty"},
+		"a zero limit":        {good, []limiter.Request{limiter.Limit{Name: "a"}.For("u")}, limiter.ErrInvalid, "count 0"},
+		"no name":             {good, []limiter.Request{limiter.Per("", 10, time.Minute).For("u")}, limiter.ErrInvalid, "has no name"},
+		"no period":           {good, []limiter.Request{limiter.Per("a", 10, 0).For("u")}, limiter.ErrInvalid, "period 0s"},
+		"a negative cost":     {good, []limiter.Request{minute.For("u").N(-1)}, limiter.ErrInvalid, "cost -1"},
+		"a cost never fits":   {good, []limiter.Request{minute.For("u").N(11)}, limiter.ErrNeverFits, "cost 11 can never fit"},
+		"the same key twice":  {good, []limiter.Request{minute.For("u"), minute.For("u").N(2)}, limiter.ErrInvalid, "share the name"},
+		"a wrong subject":     {good, []limiter.Request{minute.ForSubject("a{b}")}, limiter.ErrInvalid, "subject"},
+		"one of two is wrong": {good, []limiter.Request{minute.For("u"), {}}, limiter.ErrInvalid, "request 2 of 2 is empty"},
+		"closed":              {closed, []limiter.Request{minute.For("u")}, limiter.ErrClosed, "closed"},
+		"nil":                 {none, []limiter.Request{minute.For("u")}, limiter.ErrInvalid, "not made by New"},
+		"zero":                {&limiter.Limiter{}, []limiter.Request{minute.For("u")}, limiter.ErrInvalid, "not made by New"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for verb, ask := range map[string]func(context.Context, ...limiter.Request) (limiter.Decisions, error){
+				"Take": test.limiter.Take, "Peek": test.limiter.Peek,
+			} {
+				d, err := ask(ctx, test.requests...)
+				if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) || d.Allowed() || d.Len() != 0 {
+					t.Errorf("%s: %+v, %v; want %v with %q", verb, d, err, test.want, test.text)
+				}
+			}
+			if err := test.limiter.Wait(ctx, test.requests...); !errors.Is(err, test.want) {
+				t.Errorf("Wait: %v", err)
+			}
+			if r, err := test.limiter.Reserve(ctx, test.requests...); !errors.Is(err, test.want) || r != nil {
+				t.Errorf("Reserve: %v, %v", r, err)
+			}
+		})
+	}
+	if (limiter.Decisions{}).Allowed() {
+		t.Error("zero Decisions are allowed")
+	}
+	if n := used(t, good, minute.For("u")); n != 0 {
+		t.Errorf("%d units are in use", n)
+	}
+}
+
+func TestOptionsThatAreWrong(t *testing.T) {
+	sound := memorystore.New()
+	for name, test := range map[string]struct {
+		store   limiter.Store
+		options []limiter.Option
+		text    string
+	}{
+		"no store":        {nil, nil, "the store is nil"},
+		"nil":             {sound, []limiter.Option{limiter.Breaker{}, nil}, "option 2 of 2 is nil"},
+		"twice":           {sound, []limiter.Option{limiter.Breaker{}, limiter.Leases{}, limiter.Breaker{Failures: 2}}, "Breaker is given twice"},
+		"two failures":    {sound, []limiter.Option{limiter.FailOpen(), limiter.FailClosed()}, "FailLocal is given twice"},
+		"share 0":         {sound, []limiter.Option{limiter.FailLocal(0)}, "share 0 of FailLocal"},
+		"share above":     {sound, []limiter.Option{limiter.FailLocal(1.01)}, "share 1.01 of FailLocal"},
+		"share of 25":     {sound, []limiter.Option{limiter.FailLocal(25)}, "share 25 of FailLocal"},
+		"share below":     {sound, []limiter.Option{limiter.FailLocal(-0.1)}, "share -0.1"},
+		"no share":        {sound, []limiter.Option{limiter.FailLocal(math.NaN())}, "share NaN"},
+		"no local store":  {sound, []limiter.Option{limiter.FailLocalIn(nil, 1)}, "FailLocalIn has no store"},
+		"negative":        {sound, []limiter.Option{limiter.Breaker{Slow: -1}}, "Breaker has the negative number -1"},
+		"negative leases": {sound, []limiter.Option{limiter.Leases{Max: -2}}, "Leases has the negative number -2"},
+		"no timeout":      {sound, []limiter.Option{limiter.Timeout(0)}, "Timeout 0s is not positive"},
+		"no wrapper":      {sound, []limiter.Option{limiter.Around(nil)}, "Around has no wrapper"},
+		"no overrides":    {plain{sound}, []limiter.Option{limiter.Overrides{}}, "keeps no overrides"},
+		"no denials":      {plain{sound}, []limiter.Option{limiter.DenialLog{}}, "keeps no denials"},
+	} {
+		l, err := limiter.New(test.store, test.options...)
+		if l != nil || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), test.text) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, %v; want %q", name, l, err, test.text)
+		}
+	}
+	for _, share := range []float64{1e-9, 1} { // at the bounds
+		newLimiter(t, sound, limiter.FailLocal(share))
+	}
+}
+
+// In whatever order options are given, an operator's block holds in an outage, and a limit is changed once.
+func TestOptionsStandInOneOrder(t *testing.T) {
+	kept := memorystore.New()
+	block := store.Override{Subjects: exactly(t, "blocked"), Effect: store.OverrideBlock, Reason: "test", By: "me"}
+	if _, err := kept.SetOverride(t.Context(), block, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	failing := &faulty{Store: kept}
+	below := store.KeepKeyspace(failing, kept)
+	watch := store.WatchOverrides(below, store.Overrides{})
+	defer watch.Close()
+	if err := watch.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	failing.instead = away
+	options := []limiter.Option{limiter.FailOpen(), limiter.Overrides{Watch: watch}, limiter.Breaker{Failures: 2}, limiter.DenialMemory{}}
+	for range options {
+		options = append(options[1:], options[0])
+		l := newLimiter(t, below, options...)
+		failing.calls = 0
+		for range 5 {
+			if d, err := l.Take(t.Context(), minute.ForSubject("blocked")); err != nil || d.Allowed() || d.DecidedBy() != limiter.DecidedByOverride ||
+				d.At(0).Override == nil || d.At(0).Override.Reason != "test" {
+				t.Fatalf("%T first: %+v, %v", options[0], d.All(), err)
+			}
+			if d, err := l.Take(t.Context(), minute.ForSubject("other")); err != nil || !d.Allowed() || !d.Unguarded() {
+				t.Fatalf("%T first: %+v, %v", options[0], d.All(), err)
+			}
+		}
+		if failing.calls != 2 { // the breaker stands inside of FailOpen
+			t.Errorf("%T first: the store was asked %d times", options[0], failing.calls)
+		}
+	}
+}
+
+func TestDecisionsOfSeveral(t *testing.T) {
+	l := newLimiter(t, memorystore.New())
+	hour := limiter.Per("hour", 3, time.Hour)
+	trial := limiter.Limit{Name: "trial", Count: 1, Period: time.Hour, Shadow: true}
+	asked := []limiter.Request{minute.For("user", "1").N(2), hour.For("user", "1").N(2), trial.For("user", "1")}
+	d, err := l.Take(t.Context(), asked...)
+	if err != nil || !d.Allowed() || d.Len() != 3 || d.Remaining() != 1 || d.Granted() != 2 || d.DeniedBy() != nil || d.RetryAfter() != 0 {
+		t.Fatalf("%+v, %v", d.All(), err)
+	}
+	d, err = l.Take(t.Context(), asked...)
+	if err != nil || d.Allowed() || len(d.DeniedBy()) != 1 || d.DeniedBy()[0] != 1 || d.RetryAfter() != d.At(1).RetryAfter || d.RetryAfter() <= 0 {
+		t.Fatalf("%+v, %v", d.All(), err)
+	}
+	if one, other, shadow := d.At(0), d.At(1), d.At(2); !one.Allowed || one.Used != 2 || other.Allowed || other.Used != 2 || !shadow.Shadow || shadow.Allowed ||
+		one.DecidedBy != limiter.DecidedByStore || one.At.IsZero() {
+		t.Errorf("%+v", d.All())
+	}
+	if l := asked[2].Limit(); l.Name != "trial" || !l.Shadow || l.Count != 1 || asked[0].Subject() != "user:1" || asked[0].Cost() != 2 {
+		t.Errorf("%v %v", l, asked[0])
+	}
+	if d, err := l.Take(t.Context(), trial.For("user", "1")); err != nil || !d.Allowed() || d.At(0).Allowed { // alone it denies nothing
+		t.Errorf("%+v, %v", d.All(), err)
+	}
+}
+
+func TestTheOtherVerbs(t *testing.T) {
+	l := newLimiter(t, memorystore.New())
+	r := minute.For("u")
+	if d, err := l.TakeUpTo(t.Context(), r.N(12)); err != nil || !d.Allowed() || d.Granted() != 10 {
+		t.Errorf("TakeUpTo: %+v, %v", d.All(), err)
+	}
+	if d, err := l.Charge(t.Context(), r.N(5)); err != nil || d.At(0).Used != 15 {
+		t.Errorf("Charge: %+v, %v", d.All(), err)
+	}
+	if d, err := l.Refund(t.Context(), r.N(9)); err != nil || d.At(0).Refunded != 9 || d.At(0).Used != 6 {
+		t.Errorf("Refund: %+v, %v", d.All(), err)
+	}
+	if d, err := l.Take(t.Context(), r.N(0)); err != nil || d.Granted() != 1 {
+		t.Errorf("a cost of 0: %+v, %v", d.All(), err)
+	}
+	if err := l.Reset(t.Context(), r); err != nil || used(t, l, r) != 0 {
+		t.Errorf("Reset: %v, %d in use", err, used(t, l, r))
+	}
+	if err := newLimiter(t, plain{memorystore.New()}).Reset(t.Context(), r); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Reset of a store without keys: %v", err)
+	}
+	token := r.N(2).Token("t", time.Minute)
+	for _, repeated := range []bool{false, true} {
+		if d, err := l.Take(t.Context(), token); err != nil || d.At(0).Repeated != repeated || d.At(0).Used != 2 {
+			t.Errorf("with a token: %+v, %v", d.All(), err)
+		}
+	}
+}
+
+func TestParseLimit(t *testing.T) {
+	l, err := limiter.ParseLimit("a", "leaky-bucket:5/1s,burst=7")
+	if want := limiter.Per("a", 5, time.Second).Leaky(7); err != nil || l != want || l.String() != "a leaky-bucket:5/1s,burst=7" {
+		t.Errorf("%v, %v", l, err)
+	}
+	for _, test := range []struct{ name, text string }{{"", "10/1m"}, {"a", "10/x"}, {"a", "fixed-window:10/1m,from=first"}} {
+		if l, err := limiter.ParseLimit(test.name, test.text); !errors.Is(err, limiter.ErrInvalid) || l != (limiter.Limit{}) {
+			t.Errorf("%q: %v, %v", test, l, err)
+		}
+	}
+}
+
+func TestWaitReturnsNilOnlyWhenItIsGranted(t *testing.T) {
+	l := newLimiter(t, memorystore.New())
+	hour := limiter.Per("hour", 1, time.Hour)
+	if err := l.Wait(t.Context(), hour.For("u")); err != nil {
+		t.Fatal(err)
+	}
+	late, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var denied *limiter.DeniedError
+	if err := l.Wait(late, hour.For("u")); !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) || denied.RetryAfter() < 59*time.Minute ||
+		!strings.HasPrefix(err.Error(), "denied: the turn did not come in time; try again in ") {
+		t.Errorf("a turn that comes too late: %v", err)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if err := l.Wait(gone, hour.For("v")); !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that left: %v", err)
+	}
+	closedOne := newLimiter(t, newLimiter(t, memorystore.New(), limiter.FailClosed()).Store())
+	if err := closedOne.Wait(t.Context(), hour.For("v")); err != nil {
+		t.Error(err)
+	}
+	down := newLimiter(t, &faulty{Store: memorystore.New(), instead: away}, limiter.FailClosed())
+	if err := down.Wait(t.Context(), hour.For("u")); !errors.As(err, &denied) {
+		t.Errorf("denied by FailClosed: %v", err)
+	}
+}
+
+func TestCloseEndsWaits(t *testing.T) {
+	l, err := limiter.New(memorystore.New(), limiter.FailOpen())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hour := limiter.Per("hour", 1, time.Hour)
+	if err := l.Wait(t.Context(), hour.For("u")); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- l.Wait(context.Background(), hour.For("u")) }()
+	if err := errors.Join(l.Close(), l.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, limiter.ErrClosed) {
+		t.Errorf("the wait ended with %v", err)
+	}
+}
+
+// What runs in the background ends with the limiter, and its store stays open.
+func TestCloseLeavesTheStoreOpen(t *testing.T) {
+	kept := memorystore.New()
+	f := &faulty{Store: kept}
+	l, err := limiter.New(store.KeepKeyspace(f, kept), limiter.Leases{}, limiter.Overrides{}, limiter.DenialLog{}, limiter.Breaker{}, limiter.FailOpen())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 12 {
+		if _, err := l.Take(t.Context(), minute.For("u")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil || f.closed {
+		t.Errorf("%v, the store is closed: %v", err, f.closed)
+	}
+	if d, err := kept.Denials(t.Context(), time.Minute); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 2 {
+		t.Errorf("the denials written are %+v, %v", d, err)
+	}
+}
+
+func TestObserverSeesWhatCallersSee(t *testing.T) {
+	f := &faulty{Store: memorystore.New()}
+	var calls, below []limiter.Call
+	var failures []error
+	var changes []limiter.BreakerChange
+	l := newLimiter(t, f, limiter.FailClosed(), limiter.Breaker{Failures: 1}, limiter.Observer{
+		OnCall:      func(_ context.Context, c limiter.Call) { calls = append(calls, c) },
+		OnStoreCall: func(_ context.Context, c limiter.Call) { below = append(below, c) },
+		OnFailure:   func(err error) { failures = append(failures, err) },
+		OnBreaker:   func(c limiter.BreakerChange) { changes = append(changes, c) },
+	})
+	for _, instead := range []func(store.Op) error{nil, away, nil} { // the breaker is open the third time
+		f.instead = instead
+		if _, err := l.Take(t.Context(), minute.For("u").N(3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(calls) != 3 || calls[0].Operation != "take" || calls[0].Outcome != "allowed" || calls[0].Requests[0] != minute.For("u").N(3) ||
+		!calls[0].Decisions.Allowed() || calls[1].Err != nil || calls[1].Decisions.Allowed() || !calls[2].Decisions.Unguarded() {
+		t.Errorf("callers saw %+v", calls)
+	}
+	if len(below) != 2 || !errors.Is(below[1].Err, limiter.ErrUnavailable) || len(failures) != 2 || !limiter.IsAway(failures[1]) {
+		t.Errorf("the store saw %+v and failed with %v", below, failures)
+	}
+	if len(changes) != 1 || changes[0].From != limiter.BreakerClosed || changes[0].To != limiter.BreakerOpen || changes[0].To.String() != "open" ||
+		!limiter.IsAway(changes[0].Reason) {
+		t.Errorf("the breaker changed: %+v", changes)
+	}
+}
+
+// A take of one request by a limiter over the memory store takes no memory.
+func TestATakeAllocatesNothing(t *testing.T) {
+	l := newLimiter(t, memorystore.New())
+	r, ctx := limiter.Per("second", 1_000_000, time.Second).For("u"), t.Context()
+	if n := testing.AllocsPerRun(1000, func() {
+		if d, err := l.Take(ctx, r); err != nil || !d.Allowed() {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// exactly is the pattern of one subject.
+func exactly(t *testing.T, subject string) store.Pattern {
+	t.Helper()
+	p, err := store.ExactPattern(subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,221 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	store "github.com/limitctl/limitctl/pkg/limiter"
+	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+var (
+	tokens = limiter.Per("tokens", 1000, 365*24*time.Hour)
+	calls  = limiter.Per("calls", 10, 365*24*time.Hour)
+)
+
+func TestAReservationIsSettledOnce(t *testing.T) {
+	l := newLimiter(t, memorystore.New())
+	asked := []limiter.Request{tokens.For("team").N(300), calls.For("team")}
+	r, err := l.Reserve(t.Context(), asked...)
+	if err != nil || !r.Decisions().Allowed() || r.Token() == "" || used(t, l, asked[0]) != 300 {
+		t.Fatalf("%v, %v", r, err)
+	}
+	for range 2 {
+		if err := r.Settle(t.Context(), 120, 1); err != nil {
+			t.Fatal(err)
+		}
+		if one, other := used(t, l, asked[0]), used(t, l, asked[1]); one != 120 || other != 1 {
+			t.Errorf("%d tokens and %d calls are in use", one, other)
+		}
+	}
+	for _, wrong := range [][]int64{{121, 1}, {120}, {}, {120, 1, 1}, {-1, 1}} {
+		if err := r.Settle(t.Context(), wrong...); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("settled at %v: %v", wrong, err)
+		}
+	}
+	if err := l.Resume(r.Token(), asked...).Settle(t.Context(), 120, 1); err != nil {
+		t.Errorf("in another process: %v", err)
+	}
+	if err := l.Resume("no such", asked...).Settle(t.Context(), 120, 1); !errors.Is(err, limiter.ErrUnknownToken) {
+		t.Errorf("of a token that is not known: %v", err)
+	}
+}
+
+func TestAReservationIsCancelled(t *testing.T) {
+	l := newLimiter(t, memorystore.New())
+	r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for range 2 {
+		if err := r.Cancel(gone); err != nil || used(t, l, tokens.For("team")) != 0 {
+			t.Errorf("%v, %d in use", err, used(t, l, tokens.For("team")))
+		}
+	}
+	var none *limiter.Reservation
+	if err := none.Cancel(t.Context()); err != nil || none.Token() != "" || none.Decisions().Allowed() {
+		t.Errorf("of nothing: %v", err)
+	}
+	if err := none.Settle(t.Context(), 1); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("of nothing: %v", err)
+	}
+}
+
+func TestAReservationThatIsDenied(t *testing.T) {
+	l := newLimiter(t, memorystore.New())
+	if _, err := l.Charge(t.Context(), tokens.For("team").N(800)); err != nil {
+		t.Fatal(err)
+	}
+	var denied *limiter.DeniedError
+	r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
+	if r != nil || !errors.As(err, &denied) || denied.RetryAfter() <= 0 || errors.Is(err, context.DeadlineExceeded) || denied.Allowed() {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// An answer that is lost is asked for again, and nothing is charged twice.
+func TestAReservationWhoseAnswerIsLost(t *testing.T) {
+	for lost, wants := range map[int]string{1: "granted", 2: "granted", 3: "unknown"} {
+		f, n := &faulty{Store: memorystore.New()}, 0
+		l := newLimiter(t, f)
+		f.after = func(op store.Op) error {
+			if n++; op == store.Take && n <= lost {
+				return store.ErrOutcomeUnknown
+			}
+			return nil
+		}
+		r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
+		if r == nil || (err == nil) != (wants == "granted") || err != nil && !errors.Is(err, limiter.ErrOutcomeUnknown) || used(t, l, tokens.For("team")) != 300 {
+			t.Fatalf("lost %d times: %v, %v, %d in use", lost, r, err, used(t, l, tokens.For("team")))
+		}
+		if err := r.Cancel(t.Context()); err != nil || used(t, l, tokens.For("team")) != 0 {
+			t.Errorf("lost %d times: %v, %d in use", lost, err, used(t, l, tokens.For("team")))
+		}
+	}
+	// Where the store has charged nothing, there is nothing to give back.
+	f := &faulty{Store: memorystore.New(), instead: func(op store.Op) error {
+		if op == store.Take {
+			return store.ErrOutcomeUnknown
+		}
+		return nil
+	}}
+	r, err := newLimiter(t, f).Reserve(t.Context(), tokens.For("team").N(300))
+	if r == nil || !errors.Is(err, limiter.ErrOutcomeUnknown) || f.calls != 3 {
+		t.Fatalf("%v, %v after %d calls", r, err, f.calls)
+	}
+	if err := r.Cancel(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A reservation of an outage is settled where it was charged: in the store if that may have
+// charged it, in the local share, or nowhere.
+func TestAReservationAcrossAnOutage(t *testing.T) {
+	for name, test := range map[string]struct {
+		fail             limiter.Option
+		charged          bool // in the store, whose answer is lost
+		inStore, locally int64
+	}{
+		"open, charged":     {limiter.FailOpen(), true, 200, 0},
+		"open, not charged": {limiter.FailOpen(), false, 0, 0},
+		"local, charged":    {limiter.FailLocal(0.5), true, 200, 200},
+		"local, not":        {limiter.FailLocal(0.5), false, 0, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept := memorystore.New()
+			f := &faulty{Store: kept}
+			l := newLimiter(t, f, test.fail)
+			lost := func(store.Op) error { return store.ErrOutcomeUnknown }
+			if test.charged {
+				f.after = lost
+			} else {
+				f.instead = away
+			}
+			r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
+			if err != nil || r.Decisions().DecidedBy() == limiter.DecidedByStore {
+				t.Fatalf("%v, %v", r, err)
+			}
+			f.after, f.instead = nil, nil
+			for range 2 {
+				if err := r.Settle(t.Context(), 200); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := used(t, newLimiter(t, kept), tokens.For("team")); n != test.inStore {
+				t.Errorf("%d are in use in the store, want %d", n, test.inStore)
+			}
+			f.instead = away
+			if n := used(t, l, tokens.For("team")); n != test.locally {
+				t.Errorf("%d are in use locally, want %d", n, test.locally)
+			}
+			if test.locally > 0 {
+				f.instead = nil
+				if err := r.Settle(t.Context(), 201); !errors.Is(err, limiter.ErrInvalid) {
+					t.Errorf("settled at other costs: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// A local share can be charged more than the estimate, too.
+func TestALocalReservationThatCostsMore(t *testing.T) {
+	f := &faulty{Store: memorystore.New(), instead: away}
+	l := newLimiter(t, f, limiter.FailLocal(0.5))
+	r, err := l.Reserve(t.Context(), tokens.For("team").N(300), calls.For("team"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Settle(t.Context(), 450, 1); err != nil || used(t, l, tokens.For("team")) != 450 || used(t, l, calls.For("team")) != 1 {
+		t.Errorf("%v, %d tokens and %d calls", err, used(t, l, tokens.For("team")), used(t, l, calls.For("team")))
+	}
+}
+
+// While the store is away, what it may have charged cannot be settled, and it can be tried again.
+func TestASettlementWithoutTheStore(t *testing.T) {
+	f := &faulty{Store: memorystore.New()}
+	l := newLimiter(t, f, limiter.FailOpen())
+	r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.instead = away
+	if err := r.Settle(t.Context(), 200); !limiter.IsAway(err) {
+		t.Errorf("while it is away: %v", err)
+	}
+	f.instead = nil
+	if err := r.Settle(t.Context(), 200); err != nil || used(t, l, tokens.For("team")) != 200 {
+		t.Errorf("%v, %d in use", err, used(t, l, tokens.For("team")))
+	}
+}
+
+// Whom an operator exempts is counted, and settled like everybody.
+func TestAReservationOfTheExempted(t *testing.T) {
+	kept := memorystore.New()
+	exempt := store.Override{Subjects: exactly(t, "team"), Effect: store.OverrideExempt, Reason: "test", By: "me"}
+	if _, err := kept.SetOverride(t.Context(), exempt, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	watch := store.WatchOverrides(kept, store.Overrides{})
+	defer watch.Close()
+	if err := watch.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := newLimiter(t, kept, limiter.Overrides{Watch: watch})
+	all := limiter.Per("all", 1000, 365*24*time.Hour)
+	if _, err := l.Charge(t.Context(), tokens.For("team").N(900)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.Reserve(t.Context(), tokens.For("team").N(300), all.For("all").N(300)) // the first does not fit
+	if err != nil || used(t, l, all.For("all")) != 300 {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if err := r.Settle(t.Context(), 20, 20); err != nil || used(t, l, all.For("all")) != 20 {
+		t.Errorf("%v, %d in use", err, used(t, l, all.For("all")))
+	}
+}
