@@ -21,6 +21,9 @@ func KeepKeyspace(wrapper, inner Store) Store {
 	if _, own := wrapper.(Keyspace); own {
 		return wrapper
 	}
+	if w, kept := wrapper.(*storeWrapper); kept && w.inner == inner {
+		return wrapper
+	}
 	around := storeWrapper{Store: wrapper, inner: inner}
 	if keys, has := inner.(Keyspace); has {
 		return &keyspaceWrapper{storeWrapper: around, keys: keys}
