@@ -83,7 +83,8 @@ type Decisions struct {
 	rest  []store.Decision
 }
 
-func decisionsOf(decisions []store.Decision) Decisions {
+// DecisionsOf returns decisions of package store as this package has them. They are shared, and must not be changed after.
+func DecisionsOf(decisions []store.Decision) Decisions {
 	d := Decisions{count: len(decisions)}
 	if len(decisions) > 0 {
 		d.first, d.rest = decisions[0], decisions[1:]

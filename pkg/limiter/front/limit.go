@@ -126,6 +126,13 @@ type Request struct {
 	asked store.Request
 }
 
+// RequestOf returns a request of package store, such as a policy makes, as this package has it. The limit is
+// called as its key is.
+func RequestOf(r store.Request) Request {
+	r.SetDefaults()
+	return Request{r}
+}
+
 // N returns r for cost units. A cost of 0 means 1. A negative cost is denied with an [ErrInvalid],
 // and one that the limit never allows at once with an [ErrNeverFits].
 func (r Request) N(cost int64) Request {

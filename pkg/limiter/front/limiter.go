@@ -3,7 +3,9 @@ package limiter
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	store "github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -14,14 +16,17 @@ type Store = store.Store
 
 // Limiter decides by limits, against a [Store]. It is safe for concurrent use.
 type Limiter struct {
-	store  Store // with all options around it
-	waiter store.Waiter
-	calls  sync.Pool // of *call
+	stacked Store // the store with all options around it
+	wrapped bool  // there are options, which Close ends
+	store   Store // that, until the limiter is closed
+	waiter  store.Waiter
+	calls   sync.Pool // of *call
 
-	closing context.Context // is done when Close begins
-	close   context.CancelFunc
-	closed  sync.Once
-	result  error // of Close
+	isClosed atomic.Bool
+	closing  context.Context // is done when Close begins
+	close    sync.Once
+	end      context.CancelFunc
+	result   error // of Close
 }
 
 // call is the room of one call of one request, so that it needs no memory of its own.
@@ -41,8 +46,10 @@ func New(s Store, options ...Option) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{store: stacked, waiter: store.Waiter{Store: stacked}, calls: sync.Pool{New: func() any { return new(call) }}}
-	l.closing, l.close = context.WithCancel(context.Background())
+	l := &Limiter{stacked: stacked, wrapped: len(options) > 0, calls: sync.Pool{New: func() any { return new(call) }}}
+	l.closing, l.end = context.WithCancel(context.Background())
+	l.store = store.KeepKeyspace(gate{l}, stacked)
+	l.waiter.Store = l.store
 	return l, nil
 }
 
@@ -93,14 +100,14 @@ func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
 	defer context.AfterFunc(l.closing, cancel)()
 	decisions, err := l.waiter.Take(ctx, asked...)
 	switch {
-	case l.isClosed() && err != nil && !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrNotGivenBack):
+	case l.isClosed.Load() && err != nil && !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrNotGivenBack):
 		return ErrClosed
 	case err != nil && ctx.Err() != nil && !errors.Is(err, ErrGaveUp):
 		return errors.Join(store.GaveUp(ctx), err)
 	case err != nil:
 		return err
 	case !store.AllAllowed(decisions):
-		return &DeniedError{Decisions: decisionsOf(decisions), waited: true}
+		return &DeniedError{Decisions: DecisionsOf(decisions), waited: true}
 	}
 	return nil
 }
@@ -127,20 +134,21 @@ func (l *Limiter) Reset(ctx context.Context, requests ...Request) error {
 var errUnresettable = errors.Join(errors.New("this store cannot delete keys"), errors.ErrUnsupported)
 
 // Store returns the store with all options around it, for a program that asks in the terms of package
-// store, such as a tool that works with keys. Closing it stays the limiter's business.
+// store, such as a tool that works with keys. Closing it closes the limiter.
 func (l *Limiter) Store() Store { return l.store }
 
 // Close gives back what was taken ahead, writes who was denied, and stops what runs in the
 // background. The store stays open. Later calls are an [ErrClosed]. Closing again returns the same.
 func (l *Limiter) Close() error {
-	l.closed.Do(func() {
-		l.close()
-		l.result = l.store.Close()
+	l.close.Do(func() {
+		l.isClosed.Store(true)
+		l.end()
+		if l.wrapped {
+			l.result = l.stacked.Close()
+		}
 	})
 	return l.result
 }
-
-func (l *Limiter) isClosed() bool { return l.closing.Err() != nil }
 
 // asked returns requests as the store knows them.
 func (l *Limiter) asked(requests []Request) ([]store.Request, error) {
@@ -170,9 +178,6 @@ func (l *Limiter) check(requests []Request) error {
 			return unnamed(r.Limit)
 		}
 	}
-	if l.isClosed() {
-		return ErrClosed
-	}
 	return nil
 }
 
@@ -186,15 +191,14 @@ func (l *Limiter) decide(ctx context.Context, op store.Op, requests []Request) (
 	c := l.calls.Get().(*call)
 	c.requests[0] = requests[0].asked
 	c.decisions[0] = store.Decision{}
-	err := l.closedOr(l.store.Decide(ctx, op, c.requests[:], c.decisions[:]), c.decisions[:])
-	d := Decisions{count: 1, first: c.decisions[0]}
-	c.requests[0] = store.Request{} // keep nothing of the caller's
-	c.decisions[0] = store.Decision{}
-	l.calls.Put(c)
-	if err != nil {
-		return Decisions{}, err
+	err := l.ask(ctx, op, c.requests[:], c.decisions[:])
+	var d Decisions
+	if err == nil {
+		d.count, d.first = 1, c.decisions[0]
 	}
-	return d, nil
+	c.requests[0].Key, c.requests[0].Token = store.Key{}, "" // keep nothing of the caller's
+	l.calls.Put(c)
+	return d, err
 }
 
 func (l *Limiter) decideSeveral(ctx context.Context, op store.Op, requests []Request) (Decisions, error) {
@@ -203,27 +207,35 @@ func (l *Limiter) decideSeveral(ctx context.Context, op store.Op, requests []Req
 		asked[i] = requests[i].asked
 	}
 	decisions := make([]store.Decision, len(asked))
-	if err := l.closedOr(l.store.Decide(ctx, op, asked, decisions), decisions); err != nil {
+	if err := l.ask(ctx, op, asked, decisions); err != nil {
 		return Decisions{}, err
 	}
-	return decisionsOf(decisions), nil
+	return DecisionsOf(decisions), nil
 }
 
-// closedOr returns err, or an ErrClosed for a call that met the end of the limiter: what a failure
-// policy says of a store that only seems to be away counts for nothing.
-func (l *Limiter) closedOr(err error, decisions []store.Decision) error {
-	if !l.isClosed() {
-		return err
-	}
-	if IsAway(err) && !errors.Is(err, ErrOutcomeUnknown) {
+// ask has the store decide, unless the limiter is closed.
+func (l *Limiter) ask(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
+	if l.isClosed.Load() {
 		return ErrClosed
 	}
-	for i := range decisions {
-		if err == nil && decisions[i].DecidedBy == store.DecidedByFailurePolicy {
-			return ErrClosed
-		}
+	err := l.stacked.Decide(ctx, op, requests, decisions)
+	if !l.isClosed.Load() {
+		return err
+	}
+	// The call met the end of the limiter. What is said of a store that only seems to be away counts for nothing.
+	if IsAway(err) && !errors.Is(err, ErrOutcomeUnknown) ||
+		err == nil && slices.ContainsFunc(decisions, func(d store.Decision) bool { return d.DecidedBy == store.DecidedByFailurePolicy }) {
+		return ErrClosed
 	}
 	return err
+}
+
+// gate is a limiter as a store.
+type gate struct{ *Limiter }
+
+// Decide implements [Store].
+func (g gate) Decide(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
+	return g.ask(ctx, op, requests, decisions)
 }
 
 // keptOpen is a store that its user closes.

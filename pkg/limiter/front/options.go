@@ -311,13 +311,16 @@ func callOf(c *store.Call) Call {
 		call.Requests[i].asked.SetDefaults()
 	}
 	if c.Err == nil {
-		call.Decisions = decisionsOf(c.Decisions)
+		call.Decisions = DecisionsOf(c.Decisions)
 	}
 	return call
 }
 
 // stack builds what options say around the store.
 func (b *builder) stack(options []Option) (Store, error) {
+	if len(options) == 0 {
+		return b.store, nil
+	}
 	for i, option := range options {
 		if option == nil {
 			return nil, store.Invalidf("option %d of %d is nil", i+1, len(options))

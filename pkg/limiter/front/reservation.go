@@ -54,7 +54,7 @@ func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservatio
 	r := &Reservation{limiter: l, requests: asked, decisions: make([]store.Decision, len(asked))}
 	for asks := 1; ; asks++ {
 		var replaced error
-		err = l.closedOr(l.store.Decide(store.KeepReplaced(ctx, &replaced), store.Take, asked, r.decisions), r.decisions)
+		err = l.ask(store.KeepReplaced(ctx, &replaced), store.Take, asked, r.decisions)
 		if err == nil {
 			r.uncharged = replaced != nil && !errors.Is(replaced, ErrOutcomeUnknown)
 			break
@@ -68,7 +68,7 @@ func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservatio
 		}
 	}
 	if !store.AllAllowed(r.decisions) {
-		return nil, &DeniedError{Decisions: decisionsOf(r.decisions)}
+		return nil, &DeniedError{Decisions: DecisionsOf(r.decisions)}
 	}
 	return r, nil
 }
@@ -98,7 +98,7 @@ func (r *Reservation) Decisions() Decisions {
 	if r == nil {
 		return Decisions{}
 	}
-	return decisionsOf(r.decisions)
+	return DecisionsOf(r.decisions)
 }
 
 // Settle brings each request to its real cost, in the order of the requests: it charges what is
@@ -128,10 +128,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 	if r.uncharged {
 		return nil
 	}
-	if r.limiter.isClosed() {
-		return ErrClosed
-	}
-	err := r.limiter.store.Decide(ctx, store.Settle, requests, make([]store.Decision, len(requests)))
+	err := r.limiter.ask(ctx, store.Settle, requests, make([]store.Decision, len(requests)))
 	if errors.Is(err, ErrUnknownToken) && r.mayBeUncharged() {
 		return nil
 	}
@@ -168,7 +165,7 @@ func (r *Reservation) settleLocally(ctx context.Context, requests []store.Reques
 		}
 		return nil
 	}
-	if err := store.SettleLocally(ctx, r.limiter.store, requests, r.decisions); err != nil {
+	if err := store.SettleLocally(ctx, r.limiter.stacked, requests, r.decisions); err != nil {
 		return err
 	}
 	r.settled = slices.Clone(costs)

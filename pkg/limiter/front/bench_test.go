@@ -1,0 +1,45 @@
+package limiter_test
+
+import (
+	"testing"
+	"time"
+
+	store "github.com/limitctl/limitctl/pkg/limiter"
+	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// The door beside the store behind it.
+func BenchmarkTake(b *testing.B) {
+	kept := memorystore.New()
+	l, err := limiter.New(kept)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := limiter.Per("second", 1e9, time.Second).For("u")
+	b.Run("limiter", func(b *testing.B) {
+		for b.Loop() {
+			if d, err := l.Take(b.Context(), r); err != nil || !d.Allowed() {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("store", func(b *testing.B) {
+		reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "second"}, Limit: store.Limit{Algorithm: store.TokenBucket, Count: 1e9, Period: time.Second, Burst: 1e9}, Cost: 1}}
+		decisions := make([]store.Decision, 1)
+		for b.Loop() {
+			if err := kept.Decide(b.Context(), store.Take, reqs, decisions); err != nil || !decisions[0].Allowed {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("old", func(b *testing.B) {
+		l := store.New(kept)
+		key, limit := store.Key{Subject: "u", Name: "second"}, store.Limit{Algorithm: store.TokenBucket, Count: 1e9, Period: time.Second, Burst: 1e9}
+		for b.Loop() {
+			if d, err := l.Take(b.Context(), key, limit, 1); err != nil || !d.Allowed {
+				b.Fatal(err)
+			}
+		}
+	})
+}
