@@ -133,6 +133,9 @@ func RequestOf(r store.Request) Request {
 	return Request{r}
 }
 
+// Stored returns r as package store has it.
+func (r Request) Stored() store.Request { return r.asked }
+
 // N returns r for cost units. A cost of 0 means 1. A negative cost is denied with an [ErrInvalid],
 // and one that the limit never allows at once with an [ErrNeverFits].
 func (r Request) N(cost int64) Request {

@@ -70,7 +70,7 @@ func BenchmarkMiddleware(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			handler := http.Handler(next)
 			if bench.p != nil {
-				m, err := httplimit.New(bench.p, memorystore.New(), httplimit.Options{
+				m, err := httplimit.New(door(b, memorystore.New()), bench.p, httplimit.Options{
 					Rule: bench.rule, Clients: httplimit.Clients{Trusted: []netip.Prefix{network}},
 				})
 				if err != nil {

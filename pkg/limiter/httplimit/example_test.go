@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
+	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -19,8 +20,12 @@ func Example() {
 	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
 		{Name: "address", By: []string{"ip"}, Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 3, Period: time.Hour}},
 	}}
-	// A service of several processes has a redisstore here.
-	limit, err := httplimit.New(login, memorystore.New(), httplimit.Options{
+	limits, err := front.New(memorystore.New()) // a service of several processes has a redisstore here
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limit, err := httplimit.New(limits, login, httplimit.Options{
 		Rule: httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},
 	})
 	if err != nil {
@@ -75,7 +80,12 @@ policies:
 		return
 	}
 	stores := file.Wrap(memorystore.New(), policyfile.Hooks{}) // what on_error says, and the overrides of operators
-	limit, err := httplimit.New(api, stores[api.Name], file.HTTP.Options(api.Name))
+	limits, err := front.New(stores[api.Name])
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limit, err := httplimit.New(limits, api, file.HTTP.Options(api.Name))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -101,11 +111,15 @@ policies:
 // A handler sees what was decided, and gives back what turns out not to be owed: here, only
 // logins that fail count.
 func ExampleOutcomeOf() {
-	store := memorystore.New()
+	limits, err := front.New(memorystore.New())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
 		{Name: "failures", By: []string{"ip"}, Limit: limiter.Limit{Count: 5, Period: time.Minute}},
 	}}
-	limit, err := httplimit.New(login, store, httplimit.Options{
+	limit, err := httplimit.New(limits, login, httplimit.Options{
 		Rule: httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},
 	})
 	if err != nil {
@@ -114,10 +128,9 @@ func ExampleOutcomeOf() {
 	}
 	handler := limit.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		outcome := httplimit.OutcomeOf(r.Context())
-		fmt.Println(outcome.Summary().Remaining, "left")
+		fmt.Println(outcome.Decisions().Remaining(), "left")
 		if r.FormValue("password") == "secret" {
-			back := make([]limiter.Decision, len(outcome.Requests))
-			if err := store.Decide(r.Context(), limiter.Refund, outcome.Requests, back); err != nil {
+			if _, err := limits.Refund(r.Context(), outcome.Requests()...); err != nil {
 				fmt.Println(err)
 			}
 		}
@@ -137,7 +150,12 @@ func ExampleOptions() {
 	export := &policy.Policy{Name: "export", Limits: []policy.Limit{
 		{Name: "rows", By: []string{"tenant"}, Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Period: 24 * time.Hour}},
 	}}
-	limit, err := httplimit.New(export, memorystore.New(), httplimit.Options{
+	limits, err := front.New(memorystore.New())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limit, err := httplimit.New(limits, export, httplimit.Options{
 		Attributes: func(r *http.Request) (policy.Attributes, error) {
 			tenant, known := map[string]string{"key-1": "acme"}[r.Header.Get("X-API-Key")]
 			if !known {
@@ -152,7 +170,7 @@ func ExampleOptions() {
 			return 1
 		},
 		Denied: func(w http.ResponseWriter, _ *http.Request, o *httplimit.Outcome) {
-			text := fmt.Sprintf("%s: only %d rows are left today", o.Requests[0].Key.Subject, o.Summary().Remaining)
+			text := fmt.Sprintf("%s: only %d rows are left today", o.Requests()[0].Subject(), o.Decisions().Remaining())
 			http.Error(w, text, http.StatusTooManyRequests)
 		},
 	})
@@ -171,4 +189,66 @@ func ExampleOptions() {
 	// Output:
 	// 404 404 page not found
 	// 429 tenant:acme: only 400 rows are left today
+}
+
+// Each key may ask ten times a second and a thousand times an hour. The store has a hash of it.
+func ExamplePerKey() {
+	limits, err := front.New(memorystore.New(), front.FailLocal(0.25))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer limits.Close()
+	limit, err := httplimit.PerKey(limits, "hash:header:X-API-Key", front.Per("second", 10, time.Second), front.Per("hour", 1000, time.Hour))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+
+	for _, key := range []string{"key-1", ""} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-API-Key", key)
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "second";q=10;w=1,"hour";q=1000;w=3600
+	// 400
+}
+
+// The limit of each customer comes from the service's own data.
+func ExampleNewFunc() {
+	limits, err := front.New(memorystore.New())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer limits.Close()
+	plans := map[string]int64{"acme": 2, "globex": 100}
+	limit, err := httplimit.NewFunc(limits, func(r *http.Request) ([]front.Request, error) {
+		tenant := r.Header.Get("X-Tenant")
+		if plans[tenant] == 0 {
+			return nil, nil // is not limited
+		}
+		return []front.Request{front.Per("plan", plans[tenant], time.Hour).For("tenant", tenant)}, nil
+	}, httplimit.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := limit.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+
+	for _, tenant := range []string{"acme", "globex", "nobody"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-Tenant", tenant)
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		fmt.Printf("%d %q\n", w.Code, w.Header().Get("RateLimit"))
+	}
+	// Output:
+	// 200 "\"plan\";r=1;t=1800"
+	// 200 "\"plan\";r=99;t=36"
+	// 200 ""
 }

@@ -2,13 +2,14 @@
 // parts of it for servers of another kind: who the client of a request is, which attributes
 // it has, and what the answer tells of its limits.
 //
-// A policy says how much is allowed, and to whom by the names of attributes. A [Rule] says where
-// these attributes are in a request. [New] makes a middleware of both and a store:
+// [PerKey] limits each key, such as an API key, in one call, and [NewFunc] asks a function of the service for the limits of
+// each request. [New] goes by a policy, which says how much is allowed, and to whom by the names of attributes. A
+// [Rule] says where these attributes are in a request:
 //
 //	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
-//		{Name: "ip", By: []string{"ip"}, Limit: limiter.Limit{Count: 10, Period: time.Minute}},
+//		{Name: "ip", By: []string{"ip"}, Limit: store.Limit{Count: 10, Period: time.Minute}},
 //	}}
-//	limit, err := httplimit.New(login, memorystore.New(), httplimit.Options{
+//	limit, err := httplimit.New(limits, login, httplimit.Options{
 //		Rule: httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},
 //	})
 //	...
@@ -36,11 +37,9 @@
 //
 // # A store that is away
 //
-// The middleware decides with the store that it is given. Without a failure policy around
-// it, requests are answered with 503 while the store is away. With one they are let in, turned away, or
-// decided by a share of each limit: use [limiter.WithFailure], or Wrap of a policyfile.File, which
-// does what the policy's on_error says. Errors that are not the client's go to
-// [Options].OnError; no answer holds their text.
+// The middleware decides with a limiter. Without limiter.FailOpen, FailClosed or FailLocal, requests are answered with
+// 503 while the store is away. Errors that are not the client's go to [Options].OnError; no answer
+// holds their text.
 package httplimit
 
 // Settings are what an HTTP server needs to know besides the policies: the section http of a

@@ -10,40 +10,94 @@ import (
 	"sync"
 
 	"github.com/limitctl/limitctl/internal/sleep"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	store "github.com/limitctl/limitctl/pkg/limiter"
+	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// Middleware lets requests through to handlers as far as a policy allows. It is safe for
+// Middleware lets requests through to handlers as far as their limits allow. It is safe for
 // concurrent use, and can wrap any number of handlers, which then share their limits.
 type Middleware struct {
-	policy *policy.Prepared
-	store  limiter.Store
-	names  []string // of the limits
-	known  []string // the attributes of the policy
-	needed []string // those without which nothing is decided
-	// attributes are of type policy.Attributes, and empty. They are needed only to make requests of.
-	attributes sync.Pool
-	options    Options
+	store   store.Store // of a limiter
+	ask     asker
+	options Options
 }
 
-// New returns a middleware that decides by p with store. Closing the store stays the caller's
-// business. The error is a [limiter.ErrInvalid]: p or options have a mistake, or options do not say
-// where the attributes of p are.
-func New(p *policy.Policy, store limiter.Store, options Options) (*Middleware, error) {
+// An asker says what is asked about r. It appends to the requests and names of o, which may have room.
+type asker func(o *Outcome, r *http.Request, cost int64) error
+
+// New returns a middleware that decides by the policy p with limits. The error is a [limiter.ErrInvalid]: p or options
+// have a mistake, or options do not say where the attributes of p are.
+func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middleware, error) {
+	if p == nil {
+		return nil, store.Invalidf("the policy is nil")
+	}
 	if err := options.check(p); err != nil {
 		return nil, err
+	}
+	return newMiddleware(limits, newPolicyAsker(p, &options).ask, options)
+}
+
+// PerKey limits each key by all of limits. key is where in a request it is: "header:X-API-Key", as [ParseSource] reads
+// it, or "hash:header:X-API-Key" for a secret. A request without a key is answered with 400. The result is what routers
+// call middleware.
+func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(http.Handler) http.Handler, error) {
+	source, err := ParseSource(key)
+	if err != nil {
+		return nil, err
+	}
+	if len(each) == 0 {
+		return nil, store.Invalidf("no limit for each %s; give at least one", key)
+	}
+	clients := &Clients{}
+	m, err := NewFunc(limits, func(r *http.Request) ([]limiter.Request, error) {
+		value := source.value(r, clients)
+		if value == "" {
+			return nil, store.Invalidf("the request must have exactly one value for %s", key)
+		}
+		requests := make([]limiter.Request, len(each))
+		for i := range each {
+			requests[i] = each[i].For(source.attribute(), bounded(value))
+		}
+		return requests, nil
+	}, Options{})
+	if err != nil {
+		return nil, err
+	}
+	return m.Wrap, nil
+}
+
+// NewFunc returns a middleware that asks limits what ask returns for each request: for limits that differ by customer,
+// for instance. No requests mean that r is not limited. An error of ask is answered with 400 if it is a
+// [limiter.ErrInvalid], and else with 500. Options say nothing about attributes and costs.
+func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Request, error), options Options) (*Middleware, error) {
+	switch {
+	case ask == nil:
+		return nil, store.Invalidf("the function that says what to ask is nil")
+	case len(options.Rule.Attributes) > 0 || options.Attributes != nil || options.Cost != nil:
+		return nil, store.Invalidf("options have attributes or costs, and the function says what to ask; leave them out")
+	}
+	if err := options.checkAnswers(); err != nil {
+		return nil, err
+	}
+	return newMiddleware(limits, func(o *Outcome, r *http.Request, _ int64) error {
+		asked, err := ask(r)
+		for _, request := range asked {
+			o.requests = append(o.requests, request.Stored())
+			o.names = append(o.names, request.Limit().Name)
+		}
+		return err
+	}, options)
+}
+
+func newMiddleware(limits *limiter.Limiter, ask asker, options Options) (*Middleware, error) {
+	if limits == nil || limits.Store() == nil {
+		return nil, store.Invalidf("the limiter is nil; make it with limiter.New")
 	}
 	if options.Headers == 0 {
 		options.Headers = AllHeaders
 	}
-	m := &Middleware{policy: p.Prepare(), store: store, needed: p.Needed(), options: options}
-	m.known, _ = p.Attributes()
-	m.attributes.New = func() any { return policy.Attributes{} }
-	for i := range p.Limits {
-		m.names = append(m.names, p.Limits[i].Name)
-	}
-	return m, nil
+	return &Middleware{store: limits.Store(), ask: ask, options: options}, nil
 }
 
 // Wrap returns a handler that passes on to next what is within the limits. As a function it is
@@ -66,8 +120,12 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		m.fail(w, r, err)
 		return
 	}
-	m.options.Headers.Set(w.Header(), o.names, o.Requests, o.Decisions)
-	if !limiter.AllAllowed(o.Decisions) {
+	if len(o.requests) == 0 {
+		next.ServeHTTP(w, r)
+		return
+	}
+	m.options.Headers.Set(w.Header(), o.names, o.requests, o.decisions)
+	if !store.AllAllowed(o.decisions) {
 		if m.options.Denied != nil {
 			m.options.Denied(w, r, o)
 		} else {
@@ -85,53 +143,81 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 // outcomeRoom is an outcome with room for the limits that a policy usually has.
 type outcomeRoom struct {
 	Outcome
-	requests  [2]limiter.Request
-	decisions [2]limiter.Decision
+	requests  [2]store.Request
+	decisions [2]store.Decision
 }
 
 func (m *Middleware) decide(r *http.Request, cost int64) (*Outcome, error) {
-	attributes := m.attributes.Get().(policy.Attributes)
+	room := &outcomeRoom{Outcome: Outcome{status: m.options.Rule.Status()}}
+	o := &room.Outcome
+	o.requests = room.requests[:0]
+	if err := m.ask(o, r, cost); err != nil || len(o.requests) == 0 {
+		return o, err
+	}
+	if o.decisions = room.decisions[:0]; len(o.requests) > len(room.decisions) {
+		o.decisions = make([]store.Decision, 0, len(o.requests))
+	}
+	o.decisions = o.decisions[:len(o.requests)]
+	return o, m.store.Decide(r.Context(), store.Take, o.requests, o.decisions)
+}
+
+// policyAsker asks what a policy says.
+type policyAsker struct {
+	policy  *policy.Prepared
+	options *Options
+	names   []string // of the limits
+	known   []string // the attributes of the policy
+	needed  []string // those without which nothing is decided
+	// attributes are of type policy.Attributes, and empty. They are needed only to make requests of.
+	attributes sync.Pool
+}
+
+func newPolicyAsker(p *policy.Policy, options *Options) *policyAsker {
+	a := &policyAsker{policy: p.Prepare(), options: options, needed: p.Needed()}
+	a.known, _ = p.Attributes()
+	a.attributes.New = func() any { return policy.Attributes{} }
+	for i := range p.Limits {
+		a.names = append(a.names, p.Limits[i].Name)
+	}
+	return a
+}
+
+func (a *policyAsker) ask(o *Outcome, r *http.Request, cost int64) error {
+	attributes := a.attributes.Get().(policy.Attributes)
 	defer func() {
 		clear(attributes)
-		m.attributes.Put(attributes)
+		a.attributes.Put(attributes)
 	}()
-	if err := m.find(attributes, r); err != nil {
-		return nil, err
+	if err := a.find(attributes, r); err != nil {
+		return err
 	}
 	var overrides [8]int
-	room := &outcomeRoom{Outcome: Outcome{Policy: m.policy.Policy, names: m.names, status: m.options.Rule.Status()}}
-	o := &room.Outcome
 	var err error
-	if o.Requests, _, err = m.policy.AppendRequests(room.requests[:0], overrides[:0], attributes, cost); err != nil {
-		return nil, err
-	}
-	if o.Decisions = room.decisions[:0]; len(o.Requests) > len(room.decisions) {
-		o.Decisions = make([]limiter.Decision, 0, len(o.Requests))
-	}
-	o.Decisions = o.Decisions[:len(o.Requests)]
-	return o, m.store.Decide(r.Context(), limiter.Take, o.Requests, o.Decisions)
+	o.names = a.names
+	o.requests, _, err = a.policy.AppendRequests(o.requests, overrides[:0], attributes, cost)
+	return err
 }
 
 // find adds the attributes of r.
-func (m *Middleware) find(attributes policy.Attributes, r *http.Request) error {
-	m.options.Rule.add(attributes, r, &m.options.Clients)
-	if m.options.Attributes != nil {
-		own, err := m.options.Attributes(r)
+func (a *policyAsker) find(attributes policy.Attributes, r *http.Request) error {
+	a.options.Rule.add(attributes, r, &a.options.Clients)
+	if a.options.Attributes != nil {
+		own, err := a.options.Attributes(r)
 		if err != nil {
 			return err
 		}
 		for name, value := range own {
-			if !slices.Contains(m.known, name) { // a mistake of the service, and none of the client
-				return fmt.Errorf("policy %q has no attribute %q", m.policy.Name, name)
+			if !slices.Contains(a.known, name) { // a mistake of the service, and none of the client
+				return fmt.Errorf("policy %q has no attribute %q", a.policy.Name, name)
 			}
 			attributes[name] = bounded(value)
 		}
 	}
-	return m.options.Rule.missing(m.needed, attributes)
+	return a.options.Rule.missing(a.needed, attributes)
 }
 
 func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if m.options.OnError != nil && !errors.Is(err, limiter.ErrInvalid) && !errors.Is(err, limiter.ErrGaveUp) {
+	if m.options.OnError != nil && !errors.Is(err, store.ErrInvalid) && !errors.Is(err, store.ErrGaveUp) {
 		m.options.OnError(r, err)
 	}
 	if m.options.Failed != nil {
@@ -143,12 +229,12 @@ func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // await waits for the turn of a leaky bucket.
 func (m *Middleware) await(ctx context.Context, o *Outcome) error {
-	delay := o.Summary().Delay
+	delay := store.Summarize(o.decisions).Delay
 	if delay == 0 || m.options.WithoutDelay {
 		return nil
 	}
 	if err := sleep.For(ctx, delay); err != nil {
-		return cmp.Or(limiter.GaveUp(ctx), err)
+		return cmp.Or(store.GaveUp(ctx), err)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
+	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -53,12 +54,22 @@ func byUser() httplimit.Rule {
 	return httplimit.Rule{Attributes: map[string]httplimit.Source{"user": httplimit.MustSource("header:X-User")}}
 }
 
+// door returns a limiter that decides with store.
+func door(t testing.TB, store limiter.Store) *front.Limiter {
+	t.Helper()
+	limits, err := front.New(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits
+}
+
 func newService(t *testing.T, p *policy.Policy, store limiter.Store, options httplimit.Options) *service {
 	t.Helper()
 	if options.Rule.Attributes == nil {
 		options.Rule.Attributes = byUser().Attributes
 	}
-	m, err := httplimit.New(p, store, options)
+	m, err := httplimit.New(door(t, store), p, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +184,7 @@ func TestADenial(t *testing.T) {
 	}
 
 	s = newService(t, p, memorystore.New(), httplimit.Options{Denied: func(w http.ResponseWriter, r *http.Request, o *httplimit.Outcome) {
-		http.Error(w, r.Method+" later", 418+o.Summary().DeniedBy[0])
+		http.Error(w, r.Method+" later", 418+o.Decisions().DeniedBy()[0])
 	}})
 	s.get("X-User", "ada")
 	if denied = s.get("X-User", "ada"); denied.StatusCode != 419 || denied.Header.Get("Retry-After") == "" {
@@ -394,11 +405,11 @@ func TestAttributesOfTheService(t *testing.T) {
 			t.Errorf("%+v: %d", test, response.StatusCode)
 		}
 		if o := s.last.Load(); test.status == 200 &&
-			(o == nil || !strings.HasPrefix(o.Requests[0].Key.Subject, test.key) || o.Policy != p || !o.Summary().Allowed) {
+			(o == nil || !strings.HasPrefix(o.Requests()[0].Subject(), test.key) || !o.Decisions().Allowed()) {
 			t.Errorf("%+v: %+v", test, o)
 		}
 	}
-	if httplimit.OutcomeOf(t.Context()) != nil {
+	if o := httplimit.OutcomeOf(t.Context()); o != nil || o.Requests() != nil || o.Decisions().Allowed() {
 		t.Error("an outcome of nothing")
 	}
 }
@@ -416,6 +427,7 @@ func TestWhatNewRefuses(t *testing.T) {
 		options httplimit.Options
 		want    string
 	}{
+		"no policy":                 {nil, httplimit.Options{}, "nil"},
 		"a policy without limits":   {&policy.Policy{Name: "p"}, httplimit.Options{}, "no limits"},
 		"an attribute without":      {good, httplimit.Options{}, `"user"`},
 		"an attribute of no limit":  {good, rule(map[string]httplimit.Source{"user": client, "usr": client}), `"usr"`},
@@ -424,7 +436,7 @@ func TestWhatNewRefuses(t *testing.T) {
 		"a field of two words":      {good, httplimit.Options{Rule: byUser(), Clients: httplimit.Clients{Header: "X Real"}}, `"X Real"`},
 		"a denial that sounds good": {good, status, "200"},
 	} {
-		if _, err := httplimit.New(test.policy, memorystore.New(), test.options); !errors.Is(err, limiter.ErrInvalid) ||
+		if _, err := httplimit.New(door(t, memorystore.New()), test.policy, test.options); !errors.Is(err, limiter.ErrInvalid) ||
 			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -465,5 +477,54 @@ func TestConcurrentRequests(t *testing.T) {
 	all.Wait()
 	if allowed.Load() != 50 || denied.Load() != 50 {
 		t.Errorf("%d allowed, %d denied", allowed.Load(), denied.Load())
+	}
+}
+
+func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
+	limits := door(t, memorystore.New())
+	each := front.Per("a", 1, time.Hour)
+	none := func(*http.Request) ([]front.Request, error) { return nil, nil }
+	for name, test := range map[string]struct {
+		make func() error
+		want string
+	}{
+		"no limiter":  {func() error { _, err := httplimit.PerKey(nil, "client", each); return err }, "the limiter is nil"},
+		"no source":   {func() error { _, err := httplimit.PerKey(limits, "nothing", each); return err }, `source "nothing" is unknown`},
+		"no limit":    {func() error { _, err := httplimit.PerKey(limits, "client"); return err }, "no limit"},
+		"no function": {func() error { _, err := httplimit.NewFunc(limits, nil, httplimit.Options{}); return err }, "is nil"},
+		"attributes":  {func() error { _, err := httplimit.NewFunc(limits, none, httplimit.Options{Rule: byUser()}); return err }, "leave them out"},
+		"a status": {func() error {
+			_, err := httplimit.NewFunc(limits, none, httplimit.Options{Rule: httplimit.Rule{DeniedStatus: 200}})
+			return err
+		}, "200"},
+	} {
+		if err := test.make(); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Whoever is over one of the limits of a key is denied, and another key is not. Nobody is let in by an error.
+func TestPerKeyDenies(t *testing.T) {
+	limits := door(t, memorystore.New())
+	limit, err := httplimit.PerKey(limits, "header:X-User", front.Per("day", 2, 24*time.Hour), front.Per("hour", 1, time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{}
+	s.Handler = limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.reached.Add(1) }))
+	for _, want := range []struct {
+		user   string
+		status int
+	}{{"ada", 200}, {"ada", 429}, {"eve", 200}, {"", 400}} {
+		if got := s.get("X-User", want.user); got.StatusCode != want.status {
+			t.Errorf("%q: %d, want %d", want.user, got.StatusCode, want.status)
+		}
+	}
+	if err := limits.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := s.get("X-User", "joe"); got.StatusCode < 500 || s.reached.Load() != 2 {
+		t.Errorf("after the limiter was closed: %d, reached %d times", got.StatusCode, s.reached.Load())
 	}
 }

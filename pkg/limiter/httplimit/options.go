@@ -58,6 +58,11 @@ func (o *Options) check(p *policy.Policy) error {
 			return limiter.Invalidf("policy %q needs the attribute %q; say where it is in a request", p.Name, name)
 		}
 	}
+	return o.checkAnswers()
+}
+
+// checkAnswers is check for what is not about a policy.
+func (o *Options) checkAnswers() error {
 	if err := o.Clients.Validate(); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package httplimit
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,6 +17,8 @@ type Source struct {
 	name string // of a header, a cookie, a query parameter; or the value itself
 	// segments is how many segments of the path count.
 	segments int
+	// hashed: the value is a secret, and only a hash of it becomes part of a key.
+	hashed bool
 }
 
 type sourceKind uint8
@@ -41,6 +45,9 @@ var sourceWords = []struct {
 	{"header:", fromHeader}, {"query:", fromQuery}, {"cookie:", fromCookie}, {"value:", fromValue},
 }
 
+// hashWord stands before the source of a secret.
+const hashWord = "hash:"
+
 // maxSegments is the most segments of a path that a source can ask for.
 const maxSegments = 32
 
@@ -55,6 +62,10 @@ const maxSegments = 32
 //	query:NAME   a parameter of the query
 //	cookie:NAME  a cookie, without quotes and escapes
 //	value:TEXT   always TEXT
+//	hash:SOURCE  a hash of any of these (192 bits of SHA-256), for secrets such as an API key
+//
+// A value stands in keys, backups, the dashboard and the audit as it is. So a secret is for hash:. Whoever sees the hash
+// can try out what it is of, so a value that can be guessed, such as an e-mail address, stays no secret.
 //
 // A request has no value where there is none, where it is empty, and where there are several
 // that differ: the service could go by another one of them than is counted. Everything but
@@ -62,6 +73,14 @@ const maxSegments = 32
 //
 // The error is a [limiter.ErrInvalid].
 func ParseSource(text string) (Source, error) {
+	if secret, hashed := strings.CutPrefix(text, hashWord); hashed {
+		s, err := ParseSource(secret)
+		if err == nil && s.hashed {
+			err = limiter.Invalidf("source %q is hashed twice; write hash: once", text)
+		}
+		s.hashed = true
+		return s, err
+	}
 	for _, each := range sourceWords {
 		name, found := strings.CutPrefix(text, each.word)
 		if !found || strings.HasSuffix(each.word, ":") != (name != "") {
@@ -71,7 +90,7 @@ func ParseSource(text string) (Source, error) {
 		return s, s.check(text)
 	}
 	return Source{}, limiter.Invalidf("source %q is unknown; it is client, method, host, path, path:N, header:NAME, query:NAME, "+
-		"cookie:NAME or value:TEXT", text)
+		"cookie:NAME or value:TEXT, or hash: and one of these", text)
 }
 
 // MustSource is [ParseSource] for texts that stand in a program. It panics where that has an
@@ -127,14 +146,39 @@ func isToken(text string) bool {
 func (s Source) String() string {
 	for _, each := range sourceWords {
 		if each.kind == s.kind {
-			return each.word + s.name
+			text := each.word + s.name
+			if s.hashed {
+				text = hashWord + text
+			}
+			return text
 		}
 	}
 	return ""
 }
 
-// value returns what the source is in r; empty if r has none.
+// attribute is what a value of s is called where no policy names it.
+func (s *Source) attribute() string {
+	switch s.kind {
+	case fromClient:
+		return "ip"
+	case fromHeader, fromQuery, fromCookie:
+		return strings.ToLower(s.name)
+	default:
+		return "key"
+	}
+}
+
+// value returns what the source is in r, hashed if it is a secret; empty if r has none.
 func (s *Source) value(r *http.Request, clients *Clients) string {
+	value := s.plainValue(r, clients)
+	if !s.hashed || value == "" {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	return base64.RawURLEncoding.EncodeToString(sum[:hashBytes])
+}
+
+func (s *Source) plainValue(r *http.Request, clients *Clients) string {
 	switch s.kind {
 	case fromClient:
 		return clients.Of(r)

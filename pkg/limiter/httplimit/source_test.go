@@ -264,3 +264,32 @@ func FuzzAttributes(f *testing.F) {
 		}
 	})
 }
+
+// A secret becomes a part of no key. Its hash is always the same, and that of another value is another.
+func TestASecretIsHashed(t *testing.T) {
+	clients := &Clients{}
+	valueOf := func(source, key string) string {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-Api-Key", key)
+		rule := Rule{Attributes: map[string]Source{"key": MustSource(source)}}
+		return rule.Of(r, clients)["key"]
+	}
+	// printf secret | sha256sum, the first 24 bytes in base64url
+	const want = "K7gNU3sdo-OL0wNhqoVWhr3g6s1xYv72"
+	for key, want := range map[string]string{"secret": want, "": "", "secret2": valueOf("hash:header:X-API-Key", "secret2")} {
+		if got := valueOf("hash:header:X-API-Key", key); got != want || strings.Contains(got, "secret") {
+			t.Errorf("%q is %q", key, got)
+		}
+	}
+	if valueOf("hash:header:X-API-Key", "secret2") == want || valueOf("header:X-API-Key", "secret") != "secret" {
+		t.Error("two keys are one, or a plain value is hashed")
+	}
+	if text := MustSource("hash:header:x-api-key").String(); text != "hash:header:X-Api-Key" {
+		t.Errorf("it is written %s", text)
+	}
+	for _, wrong := range []string{"hash:", "hash:hash:client", "hash:nothing"} {
+		if _, err := ParseSource(wrong); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
