@@ -34,7 +34,7 @@ func httpObject() *yamlfile.Object {
 func policyHTTPObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "How the policy limits HTTP requests.", Fields: []yamlfile.Field{
 		{Name: "attributes", About: "Where in a request each attribute is: client, method, host, path, path:N, header:NAME, query:NAME, " +
-			"cookie:NAME or value:TEXT.", Schema: mapOfTexts},
+			"cookie:NAME or value:TEXT; hash: before any of them hashes a secret.", Schema: mapOfTexts},
 		{Name: "skip", About: "The requests that are neither counted nor denied.", Schema: object("skip")},
 		{Name: "denied_status", About: "The status of a denial; 429 by default.", Schema: numberFrom(minDeniedStatus, maxDeniedStatus)},
 	}}

@@ -74,25 +74,20 @@ policies:
 		fmt.Println(err)
 		return
 	}
-	api, err := file.Policy("api")
+	policies, err := policyfile.NewRuntime(file, memorystore.New()) // does what on_error says, and applies the overrides of operators
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	stores := file.Wrap(memorystore.New(), policyfile.Hooks{}) // what on_error says, and the overrides of operators
-	limits, err := front.New(stores[api.Name])
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limit, err := httplimit.New(limits, api, file.HTTP.Options(api.Name))
+	defer policies.Close()
+	limit, err := policies.Middleware("api")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
-	server := limit.Wrap(mux)
+	server := limit(mux)
 
 	for _, path := range []string{"/orders", "/healthz"} {
 		r := httptest.NewRequest("GET", path, nil)

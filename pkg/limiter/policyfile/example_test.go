@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
@@ -28,38 +27,28 @@ policies:
 		fmt.Println(err)
 		return
 	}
-	login, err := file.Policy("login")
+	// A service has a Redis here, and the file's prefix: redisstore.WithPrefix(file.Prefix).
+	policies, err := policyfile.NewRuntime(file, memorystore.New(), front.Observer{
+		OnFailure: func(err error) { fmt.Println("decided without the store:", err) },
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	// A service has a Redis here, and the file's prefix: redisstore.WithPrefix(file.Prefix).
-	stores := file.Wrap(memorystore.New(), policyfile.Hooks{
-		OnFailure: func(policy string, err error) { fmt.Println(policy, "is decided without the store:", err) },
-	})
-	limits := limiter.New(stores[login.Name])
+	defer policies.Close()
 	for range 3 {
-		reqs, err := login.Requests(policy.Attributes{"ip": "203.0.113.9", "email": "ada@example.com"}, 1)
+		attributes := policy.Attributes{"ip": "203.0.113.9", "email": "ada@example.com"}
+		decisions, err := policies.Take(context.Background(), "login", attributes, 1)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		decisions, err := limits.TakeAll(context.Background(), reqs...)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		sum := limiter.Summarize(decisions)
-		fmt.Print("allowed ", sum.Allowed)
-		for _, i := range sum.DeniedBy {
-			fmt.Print(", denied by ", login.Limits[i].Name)
-		}
-		fmt.Println()
+		fmt.Println("allowed", decisions.Allowed(), "denied by", decisions.DeniedBy())
 	}
 	// Output:
-	// allowed true
-	// allowed true
-	// allowed false, denied by email-minute
+	// allowed true denied by []
+	// allowed true denied by []
+	// allowed false denied by [1]
 }
 
 // What is wrong is shown as the command shows it.
@@ -84,7 +73,7 @@ func ExampleParse() {
 
 // A service takes over a changed file while it runs, and keeps the old one if the new one
 // has a mistake.
-func ExampleLoad() {
+func ExampleRuntime_Reload() {
 	directory, err := os.MkdirTemp("", "policyfile")
 	if err != nil {
 		fmt.Println(err)
@@ -99,19 +88,19 @@ func ExampleLoad() {
 		}
 	}
 
-	var current atomic.Pointer[policyfile.File]
-	reload := func() { // at the start, and such as when SIGHUP comes
-		file, err := policyfile.Load(path)
-		if err != nil {
-			fmt.Println("the limits stay as they are")
-			return
-		}
-		current.Store(file)
-	}
-	show := func() { fmt.Println(current.Load().Policies[0].Limits[0].Limit) }
-
 	write("10/1m")
-	reload()
+	policies, err := policyfile.Open(path, memorystore.New())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer policies.Close()
+	show := func() { fmt.Println(policies.File().Policies[0].Limits[0].Limit) }
+	reload := func() { // such as when SIGHUP comes; Runtime.Watch does it by itself
+		if err := policies.Reload(); err != nil {
+			fmt.Println("the limits stay as they are")
+		}
+	}
 	show()
 	write("20/1m")
 	reload()

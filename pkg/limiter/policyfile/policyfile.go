@@ -17,32 +17,21 @@
 //
 // # In force
 //
-// A [File] is only read after it was loaded, so any number of goroutines can use it. To
-// change limits while a service runs, load the file again and put the new [File] in the
-// place of the old one, such as in an atomic.Pointer. If loading fails, keep the old one.
-// Keys are the same under both files as long as the names and by are, so what was used
-// stays used.
+// A [Runtime] decides by a file: what on_error says of a store that is away, the breaker, the overrides of operators, and
+// who is denied. It puts a changed file in force while the service runs, and keeps the one before if the new one has a
+// mistake:
 //
-// # A store that does not answer
-//
-// A policy's on_error says what that means for its requests, and the file's breaker when
-// such a store is no longer asked. [File.Wrap] applies both, and the overrides that operators set in the
-// store:
-//
-//	stores := file.Wrap(store, policyfile.Hooks{})
-//	logins := limiter.New(stores["login"])
-//
-// Leases belong between the two. With them, and with other wrappers, [limiter.Stack] puts all in order:
-//
-//	leased := limiter.WithLeases(file.WithBreaker(store, nil), limiter.Leases{})
-//	watch := limiter.WatchOverrides(store, limiter.Overrides{})
-//	for _, p := range file.Policies {
-//		withFailure := func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, p.Failure()) }
-//		stores[p.Name] = limiter.Stack(leased, limiter.Layers{Overrides: watch.Wrap, Failure: withFailure})
-//	}
+//	policies, err := policyfile.Open("limitctl.yaml", store)
+//	...
+//	defer policies.Close()
+//	go policies.Watch(ctx, time.Second, func(err error) { log.Print("limits reloaded: ", err) })
+//	...
+//	decisions, err := policies.Take(ctx, "login", policy.Attributes{"ip": ip, "email": email}, 1)
 package policyfile
 
 import (
+	"crypto/sha256"
+
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
@@ -68,17 +57,19 @@ type File struct {
 	// HTTP says how HTTP requests are limited, with its defaults filled in and a rule for
 	// each policy that says so.
 	HTTP httplimit.Settings
+
+	sum [sha256.Size]byte // of the text
 }
 
 // Load reads the file at a path, which must be a regular file of at most [MaxSize] bytes.
 // It returns at once, even for a FIFO or a device. The error is a [*Mistakes] if the file was read
 // and is wrong, and else the system's, such as fs.ErrNotExist.
 func Load(path string) (*File, error) {
-	data, err := readfile.All(path, MaxSize)
+	text, err := readfile.All(path, MaxSize)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data)
+	return Parse(path, text)
 }
 
 // Parse reads the text of a file; name is what mistakes call it. Its time and memory
@@ -88,7 +79,7 @@ func Parse(name string, data []byte) (*File, error) {
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		return nil, newMistakes(mistakes)
 	}
-	file := &File{Name: name, Prefix: read.Prefix, Breaker: read.Breaker, Policies: read.Policies, HTTP: read.HTTP}
+	file := &File{Name: name, Prefix: read.Prefix, Breaker: read.Breaker, Policies: read.Policies, HTTP: read.HTTP, sum: sha256.Sum256(data)}
 	if file.Prefix == "" {
 		file.Prefix = limiter.DefaultPrefix
 	}
@@ -99,48 +90,6 @@ func Parse(name string, data []byte) (*File, error) {
 // which policies there are.
 func (f *File) Policy(name string) (*policy.Policy, error) {
 	return configfile.FindPolicy(f.Name, f.Policies, name)
-}
-
-// Hooks are told what [File.Wrap] does instead of asking the store. Each may be nil.
-type Hooks struct {
-	// OnFailure is told each error that a policy replaced by a decision. It may be called
-	// concurrently.
-	OnFailure func(policy string, err error)
-	// OnBreaker is told each change of the breaker, in order. It must not call the store.
-	OnBreaker func(limiter.BreakerChange)
-	// OnOverrides is told why overrides could not be read: once, until they can be again.
-	OnOverrides func(error)
-}
-
-// Wrap returns what decides by each policy, by the policy's name: store behind one breaker
-// for all, then what the policy says of a store that is away, and around it the overrides of
-// store (see [limiter.WithOverrides]), which are read once for all. Under on_error: local
-// each has a shadow in the memory of this process, which begins empty with each call of
-// Wrap. Closing one of them closes store.
-func (f *File) Wrap(store limiter.Store, hooks Hooks) map[string]limiter.Store {
-	watch := limiter.WatchOverrides(store, limiter.Overrides{OnError: hooks.OnOverrides})
-	store = f.WithBreaker(store, hooks.OnBreaker)
-	stores := map[string]limiter.Store{}
-	for _, p := range f.Policies {
-		failure := p.Failure()
-		if hooks.OnFailure != nil {
-			failure.OnFailure = func(err error) { hooks.OnFailure(p.Name, err) }
-		}
-		stores[p.Name] = limiter.Stack(store, limiter.Layers{Overrides: watch.Wrap,
-			Failure: func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, failure) }})
-	}
-	return stores
-}
-
-// WithBreaker returns store behind the file's breaker, or store itself if the file wants
-// none. onChange, if not nil, is told each change of its state.
-func (f *File) WithBreaker(store limiter.Store, onChange func(limiter.BreakerChange)) limiter.Store {
-	if f.Breaker == nil {
-		return store
-	}
-	settings := *f.Breaker
-	settings.OnChange = onChange
-	return limiter.WithBreaker(store, settings)
 }
 
 // Mistake is one thing that is wrong in a file.

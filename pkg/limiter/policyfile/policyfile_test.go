@@ -6,16 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 )
@@ -237,56 +234,10 @@ func (s *sickStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Re
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// A service that wraps its store as the file says has each policy's word for an outage, and
-// one breaker for all of them.
-func TestWrap(t *testing.T) {
-	file, err := policyfile.Load(testdata + "good/outage.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b := file.Breaker; b.Failures != 3 || b.Slow != 250*time.Millisecond || b.Pause != time.Second || b.MaxPause != time.Minute {
-		t.Errorf("the breaker is %+v", b)
-	}
-	file.Breaker.Clock = func() time.Time { return time.Unix(1_700_000_000, 0) } // so that no probe comes, however slow the test is
-	store := &sickStore{Store: memorystore.New(), err: fmt.Errorf("%w: no route", limiter.ErrUnavailable)}
-	told := map[string]int{}
-	var changes []string
-	stores := file.Wrap(store, policyfile.Hooks{
-		OnFailure: func(policy string, err error) { told[policy]++ },
-		OnBreaker: func(c limiter.BreakerChange) { changes = append(changes, c.To.String()) },
-	})
-	allowed := map[string]int{}
-	for range 30 {
-		for name, by := range map[string]string{"login": "ip", "api": "ip", "job": "name"} {
-			p, err := file.Policy(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			reqs, err := p.Requests(policy.Attributes{by: "a"}, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			decisions, err := limiter.New(stores[name]).TakeAll(context.Background(), reqs...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if decisions[0].Allowed {
-				allowed[name]++
-			}
-		}
-	}
-	// Of 100 a day an eighth and a fifth, which no one unit comes back in time to change.
-	if want := map[string]int{"login": 12, "api": 20}; !maps.Equal(allowed, want) {
-		t.Errorf("allowed %v, want %v", allowed, want)
-	}
-	if want := map[string]int{"login": 30, "api": 30, "job": 30}; !maps.Equal(told, want) {
-		t.Errorf("told of %v, want %v", told, want)
-	}
-	if store.asked != 3 || !slices.Equal(changes, []string{"open"}) {
-		t.Errorf("the store was asked %d times, and the breaker went %v", store.asked, changes)
-	}
+// What a file says of breakers and outages where it says little.
+func TestDefaultsOfOutages(t *testing.T) {
 	none, err := policyfile.Parse("x.yaml", []byte("breaker: {enabled: false}"))
-	if err != nil || none.Breaker != nil || none.WithBreaker(store, nil) != limiter.Store(store) {
+	if err != nil || none.Breaker != nil {
 		t.Errorf("%+v, %v", none, err)
 	}
 	silent, err := policyfile.Parse("x.yaml", []byte("policies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}"))

@@ -1,0 +1,306 @@
+package policyfile
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/readfile"
+	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	front "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// Runtime decides by the policies of a file, and can put a changed file in force: all its limits at one instant. What is used stays
+// used, as long as the names and attributes of a limit stay. Overrides, the breaker's state and what local shares have
+// counted outlast a reload.
+//
+// It applies what the file says: on_error of each policy, the breaker, and the rules about HTTP. If the store keeps overrides and denials, it
+// applies the overrides of operators and counts who is denied. It is safe for concurrent use.
+type Runtime struct {
+	store  limiter.Store
+	policy []front.Option // of each policy's limiter
+	base   []front.Option // of what all policies share
+
+	watch   *limiter.OverrideWatch
+	denials *limiter.DenialCollector
+	local   *memorystore.Store // decides while the store is away
+
+	reloading sync.Mutex
+	inForce   atomic.Pointer[version]
+	served    sync.Map // the policies that have a middleware, by name
+}
+
+// version is a file in force.
+type version struct {
+	file     *File
+	base     *front.Limiter
+	policies map[string]*policyInForce
+}
+
+type policyInForce struct {
+	policy     *policy.Prepared
+	limits     *front.Limiter
+	middleware *httplimit.Middleware
+	wrong      error // why there is no middleware
+}
+
+// Open loads the file at path and decides by it with store. Options go around the store of each policy, such as
+// limiter.Leases, limiter.Timeout or limiter.Observer. What the file says is no option: the breaker, and
+// for a policy with on_error what decides while the store is away.
+//
+// The errors are those of [Load] and limiter.New.
+func Open(path string, store limiter.Store, options ...front.Option) (*Runtime, error) {
+	file, err := Load(path)
+	if err != nil {
+		return nil, err
+	}
+	return NewRuntime(file, store, options...)
+}
+
+// NewRuntime is [Open] for a file that was loaded before.
+func NewRuntime(file *File, store limiter.Store, options ...front.Option) (*Runtime, error) {
+	if file == nil {
+		return nil, limiter.Invalidf("the file is nil; make it with Load or Parse")
+	}
+	if store == nil {
+		return nil, limiter.Invalidf("the store is nil")
+	}
+	r := &Runtime{store: store, local: memorystore.New()}
+	var observer front.Observer
+	for _, option := range options {
+		switch o := option.(type) {
+		case front.Observer:
+			observer = o
+			r.base = append(r.base, front.Observer{OnStoreCall: o.OnStoreCall, OnBreaker: o.OnBreaker, OnPanic: o.OnPanic})
+			r.policy = append(r.policy, front.Observer{OnCall: o.OnCall, OnFailure: o.OnFailure, OnPanic: o.OnPanic})
+		case front.Leases, front.Breaker, front.Timeout:
+			r.base = append(r.base, o)
+		default:
+			r.policy = append(r.policy, o)
+		}
+	}
+	if _, has := limiter.OverrideTableOf(store); has {
+		r.watch = limiter.WatchOverrides(store, limiter.Overrides{OnError: observer.OnOverrides, OnRecovered: recovered(observer.OnOverrides)})
+		r.policy = append(r.policy, front.Overrides{Watch: r.watch})
+	}
+	if _, has := limiter.DenialTableOf(store); has {
+		r.denials = limiter.CollectDenials(store, limiter.DenialLog{OnError: observer.OnDenialLog, OnRecovered: recovered(observer.OnDenialLog)})
+		r.policy = append(r.policy, front.DenialLog{Collector: r.denials})
+	}
+	if err := r.put(file); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// recovered calls f with nil when what it was called with is over.
+func recovered(f func(error)) func() {
+	if f == nil {
+		return nil
+	}
+	return func() { f(nil) }
+}
+
+// File returns the file in force.
+func (r *Runtime) File() *File { return r.inForce.Load().file }
+
+// Requests returns what a policy asks about a call that has these attributes, and the limiter that decides it: for
+// [limiter.Limiter.Reserve] or Wait, for instance. Ask before the next reload. The error is a [limiter.ErrInvalid] if there is no such policy, or if
+// attributes are missing or too many.
+func (r *Runtime) Requests(name string, attributes policy.Attributes, cost int64) (*front.Limiter, []front.Request, error) {
+	version := r.inForce.Load()
+	p := version.policies[name]
+	if p == nil {
+		_, err := version.file.Policy(name)
+		return nil, nil, err
+	}
+	asked, _, err := p.policy.AppendRequests(nil, nil, attributes, cost)
+	if err != nil {
+		return nil, nil, err
+	}
+	requests := make([]front.Request, len(asked))
+	for i := range asked {
+		requests[i] = front.RequestOf(asked[i])
+	}
+	return p.limits, requests, nil
+}
+
+// Take charges cost units to all limits of a policy, or to none of them.
+func (r *Runtime) Take(ctx context.Context, name string, attributes policy.Attributes, cost int64) (front.Decisions, error) {
+	limits, requests, err := r.Requests(name, attributes, cost)
+	if err != nil {
+		return front.Decisions{}, err
+	}
+	return limits.Take(ctx, requests...)
+}
+
+// Middleware limits HTTP requests by a policy, as the file's rules for HTTP say. It follows reloads, and from now on a
+// file without this policy is refused.
+func (r *Runtime) Middleware(name string) (func(http.Handler) http.Handler, error) {
+	version := r.inForce.Load()
+	p := version.policies[name]
+	if p == nil {
+		_, err := version.file.Policy(name)
+		return nil, err
+	}
+	if p.wrong != nil {
+		return nil, p.wrong
+	}
+	r.served.Store(name, true)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+			r.inForce.Load().policies[name].middleware.Wrap(next).ServeHTTP(w, request)
+		})
+	}, nil
+}
+
+// Reload puts in force what the file holds now. If it cannot be used, the error says why, and the file before stays in
+// force.
+func (r *Runtime) Reload() error {
+	file, err := Load(r.File().Name)
+	if err != nil {
+		return err
+	}
+	return r.put(file)
+}
+
+// settle is how long a file must hold the same until it is taken for written.
+const settle = 100 * time.Millisecond
+
+// Watch reloads the file when it has changed, until ctx ends. It looks once in a while, such as each second. onChange, if
+// not nil, gets nil after each reload, and else why the file cannot be used, once for each change of it.
+func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(error)) {
+	inForce := r.File()
+	looked := string(inForce.sum[:])
+	for sleep.For(ctx, max(every, time.Millisecond)) == nil {
+		now := contentOf(inForce.Name)
+		if now == looked || sleep.For(ctx, settle) != nil || contentOf(inForce.Name) != now {
+			continue
+		}
+		looked = now
+		if err := r.Reload(); onChange != nil {
+			onChange(err)
+		}
+	}
+}
+
+// contentOf stands for what a file holds, or why it cannot be read.
+func contentOf(path string) string {
+	text, err := readfile.All(path, MaxSize)
+	if err != nil {
+		return err.Error()
+	}
+	sum := sha256.Sum256(text)
+	return string(sum[:])
+}
+
+// put puts a file in force.
+func (r *Runtime) put(file *File) error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	before := r.inForce.Load()
+	next := &version{file: file, policies: map[string]*policyInForce{}}
+	if before != nil && sameBreaker(before.file.Breaker, file.Breaker) {
+		next.base = before.base
+	} else {
+		base := r.base
+		if b := file.Breaker; b != nil {
+			base = append(base[:len(base):len(base)], front.Breaker{Failures: b.Failures, Slow: b.Slow, Pause: b.Pause, MaxPause: b.MaxPause})
+		}
+		var err error
+		if next.base, err = front.New(r.store, base...); err != nil {
+			return err
+		}
+	}
+	for _, p := range file.Policies {
+		var err error
+		if next.policies[p.Name], err = r.policyOf(p, file, before, next.base); err != nil {
+			return err
+		}
+	}
+	var wrong error
+	r.served.Range(func(name, _ any) bool {
+		if p := next.policies[name.(string)]; p == nil {
+			wrong = limiter.Invalidf("%s has no policy %q any more, and HTTP requests are limited by it", file.Name, name)
+		} else if p.wrong != nil {
+			wrong = p.wrong
+		}
+		return wrong == nil
+	})
+	if wrong == nil {
+		r.inForce.Store(next)
+	}
+	return wrong
+}
+
+func sameBreaker(one, other *limiter.Breaker) bool {
+	if one == nil || other == nil {
+		return one == other
+	}
+	return one.Failures == other.Failures && one.Slow == other.Slow && one.Pause == other.Pause && one.MaxPause == other.MaxPause
+}
+
+// policyOf puts a policy in force. It keeps the limiter that it has, if that decides alike.
+func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *front.Limiter) (*policyInForce, error) {
+	q := &policyInForce{policy: p.Prepare()}
+	if before != nil && before.base == base {
+		if old := before.policies[p.Name]; old != nil && old.policy.OnError == p.OnError && old.policy.LocalShare == p.LocalShare {
+			q.limits = old.limits
+		}
+	}
+	if q.limits == nil {
+		options := r.policy
+		if fail := r.onError(p); fail != nil {
+			options = append(options[:len(options):len(options)], fail)
+		}
+		var err error
+		if q.limits, err = front.New(base.Store(), options...); err != nil {
+			return nil, err
+		}
+	}
+	q.middleware, q.wrong = httplimit.New(q.limits, p, file.HTTP.Options(p.Name))
+	return q, nil
+}
+
+// onError is what decides while the store is away.
+func (r *Runtime) onError(p *policy.Policy) front.Option {
+	switch p.OnError {
+	case limiter.AllowOnError:
+		return front.FailOpen()
+	case limiter.DenyOnError:
+		return front.FailClosed()
+	case limiter.LocalOnError:
+		share := p.LocalShare
+		if share == 0 {
+			share = limiter.DefaultShare
+		}
+		return front.FailLocalIn(r.local, float64(share)/float64(limiter.WholeShare))
+	}
+	return nil
+}
+
+// Close writes who was denied, gives back what was taken ahead and stops what runs in the background. The store stays open.
+func (r *Runtime) Close() error {
+	var errs []error
+	if v := r.inForce.Load(); v != nil {
+		for _, p := range v.policies {
+			errs = append(errs, p.limits.Close())
+		}
+		errs = append(errs, v.base.Close())
+	}
+	if r.denials != nil {
+		r.denials.Close()
+	}
+	if r.watch != nil {
+		r.watch.Close()
+	}
+	return errors.Join(append(errs, r.local.Close())...)
+}

@@ -1,0 +1,290 @@
+package policyfile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	front "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+)
+
+// Each policy has its own word for an outage, and one breaker is for all of them.
+func TestARuntimeInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that no probe comes, however slow the test is
+		file, err := policyfile.Load(testdata + "good/outage.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b := file.Breaker; b.Failures != 3 || b.Slow != 250*time.Millisecond || b.Pause != time.Second || b.MaxPause != time.Minute {
+			t.Errorf("the breaker is %+v", b)
+		}
+		store := &sickStore{Store: memorystore.New(), err: fmt.Errorf("%w: no route", limiter.ErrUnavailable)}
+		told := 0
+		var changes []string
+		policies, err := policyfile.NewRuntime(file, store, front.Observer{
+			OnFailure: func(error) { told++ },
+			OnBreaker: func(c front.BreakerChange) { changes = append(changes, c.To.String()) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer policies.Close()
+		allowed := map[string]int{}
+		for range 30 {
+			for name, by := range map[string]string{"login": "ip", "api": "ip", "job": "name"} {
+				d, err := policies.Take(t.Context(), name, policy.Attributes{by: "a"}, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Allowed() {
+					allowed[name]++
+				}
+			}
+		}
+		// Of 100 a day an eighth and a fifth, which no one unit comes back in time to change.
+		if want := map[string]int{"login": 12, "api": 20}; !maps.Equal(allowed, want) {
+			t.Errorf("allowed %v, want %v", allowed, want)
+		}
+		if told != 90 || store.asked != 3 || !slices.Equal(changes, []string{"open"}) {
+			t.Errorf("%d failures, the store was asked %d times, and the breaker went %v", told, store.asked, changes)
+		}
+	})
+}
+
+// written is a file of policies that a test changes.
+type written struct {
+	testing.TB
+	path string
+}
+
+func newWritten(t *testing.T, text string) written {
+	w := written{t, filepath.Join(t.TempDir(), "limitctl.yaml")}
+	w.write(text)
+	return w
+}
+
+func (w written) write(text string) {
+	w.Helper()
+	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+const api = "policies: {api: {limits: [{name: user, by: [user], limit: %s}]%s}}\n"
+
+var ada = policy.Attributes{"user": "ada"}
+
+// A reload changes limits and keeps what is used, a block, what a local share has counted, and the state of the breaker.
+func TestAReloadForgetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWritten(t, fmt.Sprintf(api, "4/366d", ", on_error: local, local_share: 50%"))
+		kept := memorystore.New()
+		sick := &sickStore{Store: kept}
+		store := limiter.KeepKeyspace(sick, kept)
+		eve, err := limiter.ExactPattern("user:eve")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := kept.SetOverride(t.Context(), limiter.Override{Subjects: eve, Effect: limiter.OverrideBlock, Reason: "test", By: "me"}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		policies, err := policyfile.Open(f.path, store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer policies.Close()
+		take := func(a policy.Attributes) front.Decisions {
+			t.Helper()
+			d, err := policies.Take(t.Context(), "api", a, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		take(ada)
+		time.Sleep(2 * time.Second) // the overrides are read
+		sick.err = limiter.ErrUnavailable
+		for range 7 { // opens the breaker; 2 are let through locally
+			take(ada)
+		}
+		asked := sick.asked
+		for i := range 20 {
+			f.write(fmt.Sprintf(api, fmt.Sprint(5+i, "/366d"), ", on_error: local, local_share: 50%"))
+			if err := policies.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			if d := take(policy.Attributes{"user": "eve"}); d.Allowed() || d.DecidedBy() != front.DecidedByOverride {
+				t.Fatalf("after reload %d a blocked user is let in: %+v", i, d.All())
+			}
+		}
+		if sick.asked != asked {
+			t.Errorf("the breaker forgot: %d more calls reached the store", sick.asked-asked)
+		}
+		if d := take(ada); d.At(0).Used != 3 || d.DecidedBy() != front.DecidedByLocal { // 2 before, and this one of 12
+			t.Errorf("the local share forgot: %+v", d.All())
+		}
+		sick.err = nil
+		time.Sleep(time.Minute)
+		take(policy.Attributes{"user": "joe"}) // has the breaker look whether the store is back
+		synctest.Wait()
+		if d := take(ada); d.At(0).Used != 2 || d.At(0).Remaining != 22 { // of 24
+			t.Errorf("the store's answer is %+v", d.All())
+		}
+	})
+}
+
+// What cannot be used is refused, and what was in force stays.
+func TestAFileThatCannotBeUsed(t *testing.T) {
+	f := newWritten(t, fmt.Sprintf(api, "4/366d", ""))
+	policies, err := policyfile.Open(f.path, memorystore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer policies.Close()
+	if _, err := policies.Middleware("api"); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), `"user"`) {
+		t.Errorf("without a rule for HTTP: %v", err)
+	}
+	withHTTP := fmt.Sprintf(api, "1/366d", `, http: {attributes: {user: "header:X-User"}}`)
+	f.write(withHTTP)
+	if err := policies.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	limit, err := policies.Middleware("api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := limit(http.NotFoundHandler())
+	get := func() int {
+		r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
+		r.Header.Set("X-User", "ada")
+		server.ServeHTTP(w, r)
+		return w.Code
+	}
+	if one, other := get(), get(); one != 404 || other != 429 {
+		t.Errorf("%d, %d", one, other)
+	}
+	for text, want := range map[string]string{
+		"policies: {api: {limits: []}}":                       "limits",
+		strings.ReplaceAll(withHTTP, "api:", "other:"):        `no policy "api" any more`,
+		fmt.Sprintf(api, "1/366d", ""):                        `"user"`,
+		strings.Repeat("# too long\n", policyfile.MaxSize/10): "",
+	} {
+		f.write(text)
+		if err := policies.Reload(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v", text, err)
+		}
+		if code := get(); code != 429 || policies.File().Policies[0].Name != "api" {
+			t.Errorf("%.40q is in force: %d", text, code)
+		}
+	}
+	f.write(strings.Replace(withHTTP, "1/366d", "2/366d", 1))
+	if err := policies.Reload(); err != nil || get() != 404 {
+		t.Errorf("the middleware does not follow: %v", err)
+	}
+	if _, err := policies.Take(t.Context(), "no", ada, 1); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("a policy that there is not: %v", err)
+	}
+	if d, err := policies.Take(t.Context(), "api", policy.Attributes{}, 1); !errors.Is(err, limiter.ErrInvalid) || d.Allowed() {
+		t.Errorf("an attribute that is missing: %v", err)
+	}
+	if err := os.Remove(f.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := policies.Reload(); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// Watch puts a changed file in force, says each mistake once, and ends with its context. Nothing goes on after Close.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWritten(t, fmt.Sprintf(api, "1/366d", ""))
+		policies, err := policyfile.Open(f.path, memorystore.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []bool
+		done := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer close(done)
+			policies.Watch(ctx, time.Second, func(err error) { told = append(told, err == nil) })
+		}()
+		for _, text := range []string{"4/366d", "x", "x", "5/366d", "5/366d"} {
+			f.write(fmt.Sprintf(api, text, ""))
+			time.Sleep(3 * time.Second)
+		}
+		cancel()
+		<-done
+		if want := []bool{true, false, true}; !slices.Equal(told, want) {
+			t.Errorf("told %v, want %v", told, want)
+		}
+		if l := policies.File().Policies[0].Limits[0].Limit.Count; l != 5 {
+			t.Errorf("%d is in force", l)
+		}
+		if err := policies.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := policies.Take(t.Context(), "api", ada, 1); !errors.Is(err, front.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+// 300 reloads leave no goroutine behind, and look at the overrides no more often.
+func TestReloadsLeakNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWritten(t, fmt.Sprintf(api, "1/366d", ", on_error: local"))
+		kept := memorystore.New()
+		counted := &countedOverrides{Store: kept}
+		policies, err := policyfile.Open(f.path, counted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer policies.Close()
+		before := runtime.NumGoroutine()
+		for i := range 300 {
+			f.write(fmt.Sprintf(api, fmt.Sprint(i+2, "/366d"), []string{"", ", on_error: local"}[i%2]))
+			if err := policies.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := policies.Take(t.Context(), "api", ada, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		counted.looks = 0
+		time.Sleep(10*time.Second + time.Millisecond)
+		synctest.Wait()
+		if n := runtime.NumGoroutine(); counted.looks > 11 || n > before+2 {
+			t.Errorf("%d looks in 10 s, and %d goroutines, %d before", counted.looks, n, before)
+		}
+	})
+}
+
+// countedOverrides counts how often somebody looks whether there are other overrides.
+type countedOverrides struct {
+	*memorystore.Store
+	looks int
+}
+
+func (c *countedOverrides) OverrideVersion(ctx context.Context) (string, error) {
+	c.looks++
+	return c.Store.OverrideVersion(ctx)
+}
