@@ -100,7 +100,8 @@ var layers = map[string][]string{
 	"cmd/internal/serve/metrics": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
 	},
-	"pkg/limiter/httplimit":        {"internal/sleep", "pkg/limiter", "pkg/limiter/policy"},
+	"pkg/limiter/front":            {"pkg/limiter"},
+	"pkg/limiter/httplimit":        {"internal/sleep", "pkg/limiter", "pkg/limiter/front", "pkg/limiter/policy"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
 	"cmd/internal/shell":           {},
 	"cmd/internal/storeurl":        {},
@@ -169,8 +170,8 @@ var layers = map[string][]string{
 	"internal/visible":  {},
 	"internal/yamlfile": {"internal/lazyregexp", "internal/redact", "internal/spelling", "internal/visible"},
 	"pkg/limiter/policyfile": {
-		"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/httplimit",
-		"pkg/limiter/policy",
+		"internal/configfile", "internal/readfile", "internal/sleep", "internal/yamlfile", "pkg/limiter", "pkg/limiter/front",
+		"pkg/limiter/httplimit", "pkg/limiter/memorystore", "pkg/limiter/policy",
 	},
 	"cmd/internal/trial": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/endpoint", "cmd/internal/memory",

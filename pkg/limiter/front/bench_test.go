@@ -25,7 +25,7 @@ func BenchmarkTake(b *testing.B) {
 		}
 	})
 	b.Run("store", func(b *testing.B) {
-		reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "second"}, Limit: store.Limit{Algorithm: store.TokenBucket, Count: 1e9, Period: time.Second, Burst: 1e9}, Cost: 1}}
+		reqs := []store.Request{r.Stored()}
 		decisions := make([]store.Decision, 1)
 		for b.Loop() {
 			if err := kept.Decide(b.Context(), store.Take, reqs, decisions); err != nil || !decisions[0].Allowed {
@@ -35,7 +35,7 @@ func BenchmarkTake(b *testing.B) {
 	})
 	b.Run("old", func(b *testing.B) {
 		l := store.New(kept)
-		key, limit := store.Key{Subject: "u", Name: "second"}, store.Limit{Algorithm: store.TokenBucket, Count: 1e9, Period: time.Second, Burst: 1e9}
+		key, limit := r.Stored().Key, r.Stored().Limit
 		for b.Loop() {
 			if d, err := l.Take(b.Context(), key, limit, 1); err != nil || !d.Allowed {
 				b.Fatal(err)

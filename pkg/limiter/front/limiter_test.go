@@ -183,7 +183,8 @@ func TestOptionsStandInOneOrder(t *testing.T) {
 		l := newLimiter(t, below, options...)
 		failing.calls = 0
 		for range 5 {
-			if d, err := l.Take(t.Context(), minute.ForSubject("blocked")); err != nil || d.Allowed() || d.DecidedBy() != limiter.DecidedByOverride ||
+			d, err := l.Take(t.Context(), minute.ForSubject("blocked"))
+			if err != nil || d.Allowed() || d.DecidedBy() != limiter.DecidedByOverride ||
 				d.At(0).Override == nil || d.At(0).Override.Reason != "test" {
 				t.Fatalf("%T first: %+v, %v", options[0], d.All(), err)
 			}
@@ -203,15 +204,17 @@ func TestDecisionsOfSeveral(t *testing.T) {
 	trial := limiter.Limit{Name: "trial", Count: 1, Period: time.Hour, Shadow: true}
 	asked := []limiter.Request{minute.For("user", "1").N(2), hour.For("user", "1").N(2), trial.For("user", "1")}
 	d, err := l.Take(t.Context(), asked...)
-	if err != nil || !d.Allowed() || d.Len() != 3 || d.Remaining() != 1 || d.Granted() != 2 || d.DeniedBy() != nil || d.RetryAfter() != 0 {
+	if err != nil || !d.Allowed() || d.Len() != 3 || d.Remaining() != 1 || d.Granted() != 2 || d.DeniedBy() != nil ||
+		d.RetryAfter() != 0 {
 		t.Fatalf("%+v, %v", d.All(), err)
 	}
 	d, err = l.Take(t.Context(), asked...)
-	if err != nil || d.Allowed() || len(d.DeniedBy()) != 1 || d.DeniedBy()[0] != 1 || d.RetryAfter() != d.At(1).RetryAfter || d.RetryAfter() <= 0 {
+	if err != nil || d.Allowed() || len(d.DeniedBy()) != 1 || d.DeniedBy()[0] != 1 || d.RetryAfter() != d.At(1).RetryAfter ||
+		d.RetryAfter() <= 0 {
 		t.Fatalf("%+v, %v", d.All(), err)
 	}
-	if one, other, shadow := d.At(0), d.At(1), d.At(2); !one.Allowed || one.Used != 2 || other.Allowed || other.Used != 2 || !shadow.Shadow || shadow.Allowed ||
-		one.DecidedBy != limiter.DecidedByStore || one.At.IsZero() {
+	if one, other, shadow := d.At(0), d.At(1), d.At(2); !one.Allowed || one.Used != 2 || other.Allowed || other.Used != 2 ||
+		!shadow.Shadow || shadow.Allowed || one.DecidedBy != limiter.DecidedByStore || one.At.IsZero() {
 		t.Errorf("%+v", d.All())
 	}
 	if l := asked[2].Limit(); l.Name != "trial" || !l.Shadow || l.Count != 1 || asked[0].Subject() != "user:1" || asked[0].Cost() != 2 {
@@ -272,8 +275,8 @@ func TestWaitReturnsNilOnlyWhenItIsGranted(t *testing.T) {
 	late, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var denied *limiter.DeniedError
-	if err := l.Wait(late, hour.For("u")); !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) || denied.RetryAfter() < 59*time.Minute ||
-		!strings.HasPrefix(err.Error(), "denied: the turn did not come in time; try again in ") {
+	if err := l.Wait(late, hour.For("u")); !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) ||
+		denied.RetryAfter() < 59*time.Minute || !strings.HasPrefix(err.Error(), "denied: the turn did not come in time; try again in ") {
 		t.Errorf("a turn that comes too late: %v", err)
 	}
 	gone, leave := context.WithCancel(t.Context())
@@ -314,7 +317,8 @@ func TestCloseEndsWaits(t *testing.T) {
 func TestCloseLeavesTheStoreOpen(t *testing.T) {
 	kept := memorystore.New()
 	f := &faulty{Store: kept}
-	l, err := limiter.New(store.KeepKeyspace(f, kept), limiter.Leases{}, limiter.Overrides{}, limiter.DenialLog{}, limiter.Breaker{}, limiter.FailOpen())
+	l, err := limiter.New(store.KeepKeyspace(f, kept), limiter.Leases{}, limiter.Overrides{}, limiter.DenialLog{}, limiter.Breaker{},
+		limiter.FailOpen())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,8 +359,8 @@ func TestObserverSeesWhatCallersSee(t *testing.T) {
 	if len(below) != 2 || !errors.Is(below[1].Err, limiter.ErrUnavailable) || len(failures) != 2 || !limiter.IsAway(failures[1]) {
 		t.Errorf("the store saw %+v and failed with %v", below, failures)
 	}
-	if len(changes) != 1 || changes[0].From != limiter.BreakerClosed || changes[0].To != limiter.BreakerOpen || changes[0].To.String() != "open" ||
-		!limiter.IsAway(changes[0].Reason) {
+	if len(changes) != 1 || changes[0].From != limiter.BreakerClosed || changes[0].To != limiter.BreakerOpen ||
+		changes[0].To.String() != "open" || !limiter.IsAway(changes[0].Reason) {
 		t.Errorf("the breaker changed: %+v", changes)
 	}
 }

@@ -492,7 +492,10 @@ func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
 		"no source":   {func() error { _, err := httplimit.PerKey(limits, "nothing", each); return err }, `source "nothing" is unknown`},
 		"no limit":    {func() error { _, err := httplimit.PerKey(limits, "client"); return err }, "no limit"},
 		"no function": {func() error { _, err := httplimit.NewFunc(limits, nil, httplimit.Options{}); return err }, "is nil"},
-		"attributes":  {func() error { _, err := httplimit.NewFunc(limits, none, httplimit.Options{Rule: byUser()}); return err }, "leave them out"},
+		"attributes": {func() error {
+			_, err := httplimit.NewFunc(limits, none, httplimit.Options{Rule: byUser()})
+			return err
+		}, "leave them out"},
 		"a status": {func() error {
 			_, err := httplimit.NewFunc(limits, none, httplimit.Options{Rule: httplimit.Rule{DeniedStatus: 200}})
 			return err

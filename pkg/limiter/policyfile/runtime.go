@@ -18,12 +18,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// Runtime decides by the policies of a file, and can put a changed file in force: all its limits at one instant. What is used stays
-// used, as long as the names and attributes of a limit stay. Overrides, the breaker's state and what local shares have
-// counted outlast a reload.
+// Runtime decides by the policies of a file, and can put a changed file in force: all its limits at one
+// instant. What is used stays used, as long as the names and attributes of a limit stay. Overrides, the
+// breaker's state and what local shares have counted outlast a reload.
 //
-// It applies what the file says: on_error of each policy, the breaker, and the rules about HTTP. If the store keeps overrides and denials, it
-// applies the overrides of operators and counts who is denied. It is safe for concurrent use.
+// It applies what the file says: on_error of each policy, the breaker, and the rules about HTTP. If the
+// store keeps overrides and denials, it applies the overrides of operators and counts who is denied. It is
+// safe for concurrent use.
 type Runtime struct {
 	store  limiter.Store
 	policy []front.Option // of each policy's limiter
@@ -112,9 +113,9 @@ func recovered(f func(error)) func() {
 // File returns the file in force.
 func (r *Runtime) File() *File { return r.inForce.Load().file }
 
-// Requests returns what a policy asks about a call that has these attributes, and the limiter that decides it: for
-// [limiter.Limiter.Reserve] or Wait, for instance. Ask before the next reload. The error is a [limiter.ErrInvalid] if there is no such policy, or if
-// attributes are missing or too many.
+// Requests returns what a policy asks about a call that has these attributes, and the limiter that decides
+// it: for its methods Reserve or Wait, for instance. The error is a [limiter.ErrInvalid] if there is no
+// such policy, or if attributes are missing or too many.
 func (r *Runtime) Requests(name string, attributes policy.Attributes, cost int64) (*front.Limiter, []front.Request, error) {
 	version := r.inForce.Load()
 	p := version.policies[name]

@@ -101,7 +101,8 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := kept.SetOverride(t.Context(), limiter.Override{Subjects: eve, Effect: limiter.OverrideBlock, Reason: "test", By: "me"}, time.Hour); err != nil {
+		block := limiter.Override{Subjects: eve, Effect: limiter.OverrideBlock, Reason: "test", By: "me"}
+		if _, err := kept.SetOverride(t.Context(), block, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		policies, err := policyfile.Open(f.path, store)
