@@ -21,6 +21,8 @@ import (
 const (
 	Service         = "envoy.service.ratelimit.v3.RateLimitService"
 	shouldRateLimit = "/" + Service + "/ShouldRateLimit"
+	// peerService is what envoyproxy/ratelimit calls itself in health checks, which probes written for it ask.
+	peerService = "ratelimit"
 )
 
 // Options are what the door is made with.
@@ -50,7 +52,7 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 		onEnd = func(code grpc.Code) { options.OnEnd(uint8(code)) }
 	}
 	return grpc.New(grpc.Options{
-		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, Service)},
+		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, Service, peerService)},
 		Gate:    options.Gate,
 		OnBug:   options.OnBug,
 		OnEnd:   onEnd,
