@@ -70,8 +70,8 @@ func (l *Log) refreshErrors(now time.Time) {
 			l.Log.Info("no caller got such an error for "+quiet.String(), "policy", f.policy, "kind", f.kind, "errors", count,
 				"lasted", f.lasted().String())
 		case goesOn:
-			f.tell(l, "callers still get errors instead of decisions", "callers still give up before the store answers, and units may be charged",
-				"errors", count, "since", f.begun())
+			f.tell(l, "callers still get errors instead of decisions",
+				"callers still give up before the store answers, and units may be charged", "errors", count, "since", f.begun())
 		case nothing:
 		}
 		return true

@@ -63,7 +63,8 @@ func TestHostileClients(t *testing.T) {
 			c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}})
 			flood(c, func(int) error { return c.WriteContinuation(1, false, bytes.Repeat([]byte{0x82}, 10_000)) })
 		}, true, http2.ErrCodeProtocol, ""},
-		{"a giant header block", func(c *client) { c.begin(1, "/a/Upper", "x", strings.Repeat("y", 1<<20)) }, true, http2.ErrCodeCompression, ""},
+		{"a giant header block", func(c *client) { c.begin(1, "/a/Upper", "x", strings.Repeat("y", 1<<20)) },
+			true, http2.ErrCodeCompression, ""},
 		{"a frame that is too large", func(c *client) {
 			c.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, frameBytes+1))
 		}, true, http2.ErrCodeFrameSize, ""},
