@@ -37,7 +37,8 @@ func (o *Options) fit() {
 			wanted := door.MaxConnections
 			door.MaxConnections = max(1, share/door.files(1))
 			o.Log.Warn("the process may open too few files for so many connections, so there are fewer; "+
-				"raise the limit (ulimit -n, LimitNOFILE)", "door", door.Name, "open_files", limit, "wanted", wanted, "connections", door.MaxConnections)
+				"raise the limit (ulimit -n, LimitNOFILE)", "door", door.Name, "open_files", limit,
+				"wanted", wanted, "connections", door.MaxConnections)
 		}
 		room = max(0, room-door.files(door.MaxConnections))
 	}
