@@ -54,8 +54,8 @@
 //
 // An [Override] is another limit, a block or an exemption for some keys and some time, set by an
 // operator with `limitctl override`, `limitctl block` or `limitctl exempt`. It is kept in the
-// store. A service that decides through [WithOverrides] applies it within about a second,
-// without a deploy:
+// store. A service that decides through [WithOverrides] applies it within about a second, unless
+// the store is away, and without a deploy:
 //
 //	limits := limiter.New(limiter.WithOverrides(store, limiter.Overrides{}))
 //
