@@ -51,7 +51,8 @@ func (f *keyFacts) judgeTTLs() Finding {
 		Data: map[string]any{"count": f.noTTL.count, "examples": orEmpty(f.noTTL.examples)}}
 	if f.noTTL.count > 0 {
 		found.Status = Warn
-		found.Summary = fmt.Sprintf("%s without an expiry, as after a PERSIST or a copy: %s", plural(f.noTTL.count, "limit"), f.noTTL.text())
+		found.Summary = fmt.Sprintf("%s without an expiry, as after a PERSIST or a copy: %s", plural(f.noTTL.count, "limit"),
+			f.noTTL.text())
 		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each sets its expiry again, unless its record is damaged, " +
 			"and a reset deletes it"
 	}
