@@ -84,6 +84,10 @@ func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 				for _, name := range []string{"X-Forwarded-For", "X-Real-IP", "Forwarded"} {
 					request.Header.Set(name, "203.0.113."+string(rune('1'+i)))
 				}
+				// Nor does it get an error for what it says of its request.
+				for _, name := range []string{"X-Original-URI", "X-Original-URL", "X-Original-Method"} {
+					request.Header.Set(name, "/elsewhere")
+				}
 				answer, err := http.DefaultClient.Do(request)
 				if err != nil {
 					t.Fatal(err)
@@ -96,6 +100,9 @@ func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 					}
 				} else if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") == "" {
 					t.Errorf("request %d: %s, %v", i, answer.Status, answer.Header)
+				} else if kind := answer.Header.Get("Content-Type"); kind != "application/problem+json" ||
+					!strings.Contains(string(body), "#quota-exceeded") {
+					t.Errorf("request %d: a denial of the type %q says %s", i, kind, body)
 				}
 				if fields := answer.Header.Values("RateLimit"); len(fields) != 1 || !strings.HasPrefix(fields[0], `"client";r=`) {
 					t.Errorf("request %d: RateLimit %q", i, fields)

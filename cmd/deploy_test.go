@@ -171,6 +171,7 @@ type manifest struct {
 			Name       string
 			Port       int
 			TargetPort string `yaml:"targetPort"`
+			Protocol   string `yaml:"appProtocol"`
 		}
 		Template struct {
 			Metadata struct{ Labels map[string]string }
@@ -239,7 +240,7 @@ func TestDeployByKubernetes(t *testing.T) {
 	for _, port := range c.Ports {
 		ports[port.Name] = fmt.Sprintf("0.0.0.0:%d", port.ContainerPort)
 	}
-	if ports["http"] != flag("listen") || ports["admin"] != flag("admin") {
+	if ports["http"] != flag("listen") || ports["admin"] != flag("admin") || ports["grpc"] != flag("grpc") {
 		t.Errorf("the ports are %v", ports)
 	}
 	if c.LivenessProbe.HTTPGet != (struct{ Path, Port string }{"/healthz", "admin"}) ||
@@ -256,8 +257,14 @@ func TestDeployByKubernetes(t *testing.T) {
 		t.Errorf("the configuration is %s, and %+v is mounted", flag("config"), mount)
 	}
 	labels := objects["Deployment"].Spec.Template.Metadata.Labels
-	if app := objects["Service"].Spec.Selector["app"]; labels["app"] != app || objects["Service"].Spec.Ports[0].TargetPort != "http" {
+	if app := objects["Service"].Spec.Selector["app"]; labels["app"] != app {
 		t.Errorf("the service selects %v of %v", app, labels)
+	}
+	for i, name := range []string{"http", "grpc"} {
+		port := objects["Service"].Spec.Ports[i]
+		if port.TargetPort != name || ports[name] != fmt.Sprintf("0.0.0.0:%d", port.Port) {
+			t.Errorf("the service has %+v of %v", port, ports)
+		}
 	}
 	if !pod.SecurityContext.RunAsNonRoot || !c.SecurityContext.ReadOnlyRoot || c.SecurityContext.Escalation {
 		t.Error("the pod may do more than it has to")

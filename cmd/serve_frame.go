@@ -185,8 +185,12 @@ func (f *serveFrame) guard(next http.Handler) http.Handler {
 
 // door adds a door for clients. patience is that of [serve.Door].
 func (f *serveFrame) door(name string, at *serve.Address, handler http.Handler, patience time.Duration) {
+	files := 1
+	if name == "proxy" {
+		files = 2 // and one to the upstream
+	}
 	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: f.meter.Door(name, handler), Certificates: f.certificates,
-		MaxConnections: f.flags.maxConnections, Patience: patience, Open: name == "http" && f.tokens == nil && f.anyClient()})
+		MaxConnections: f.flags.maxConnections, Files: files, Patience: patience, Open: name == "http" && f.tokens == nil && f.anyClient()})
 }
 
 // anyClient reports whether clients need no certificate.

@@ -77,10 +77,11 @@ func TestEnvoysClientIsAnswered(t *testing.T) {
 			t.Errorf("call %d has headers %v", i+1, headers)
 		}
 	}
-	health, err := healthv1.NewHealthClient(conn).Check(context.Background(), &healthv1.HealthCheckRequest{
-		Service: "envoy.service.ratelimit.v3.RateLimitService"})
-	if err != nil || health.Status != healthv1.HealthCheckResponse_SERVING {
-		t.Errorf("health is %v, %v", health, err)
+	for _, service := range []string{"", "envoy.service.ratelimit.v3.RateLimitService", "ratelimit"} {
+		health, err := healthv1.NewHealthClient(conn).Check(context.Background(), &healthv1.HealthCheckRequest{Service: service})
+		if err != nil || health.Status != healthv1.HealthCheckResponse_SERVING {
+			t.Errorf("health of %q is %v, %v", service, health, err)
+		}
 	}
 }
 

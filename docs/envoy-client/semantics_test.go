@@ -85,11 +85,15 @@ func TestSemantics(t *testing.T) {
 		{"twice is too much together",
 			[]*rlsv3.RateLimitRequest{edge(with(tenant("u"), 3), with(tenant("u"), 3)), edge(with(tenant("u"), 0))},
 			"OK, OK 5 of tenant/all 5/HOUR"},
-		{"more than ever fits", []*rlsv3.RateLimitRequest{edge(with(tenant("v"), 6), tenant("w"))}, "OVER_LIMIT, OVER_LIMIT, OK"},
+		{"more than ever fits", []*rlsv3.RateLimitRequest{edge(with(tenant("v"), 6), tenant("w"))},
+			"OVER_LIMIT, OVER_LIMIT 5 of tenant/all 5/HOUR, OK 5 of tenant/all 5/HOUR"},
 		{"more than ever fits, together",
-			[]*rlsv3.RateLimitRequest{edge(with(tenant("x"), 3), with(tenant("x"), 3))}, "OVER_LIMIT, OVER_LIMIT, OVER_LIMIT"},
+			[]*rlsv3.RateLimitRequest{edge(with(tenant("x"), 3), with(tenant("x"), 3))},
+			"OVER_LIMIT, OVER_LIMIT 5 of tenant/all 5/HOUR, OVER_LIMIT 5 of tenant/all 5/HOUR"},
+		{"more than ever fits, and nothing is left", []*rlsv3.RateLimitRequest{edge(with(tenant("E"), 5)), edge(with(tenant("E"), 6))},
+			"OVER_LIMIT, OVER_LIMIT 0 of tenant/all 5/HOUR"},
 		{"hits beyond all numbers", []*rlsv3.RateLimitRequest{edge(&common.RateLimitDescriptor{Entries: tenant("y").Entries,
-			HitsAddend: wrapperspb.UInt64(1 << 63)})}, "OVER_LIMIT, OVER_LIMIT"},
+			HitsAddend: wrapperspb.UInt64(1 << 63)})}, "OVER_LIMIT, OVER_LIMIT 5 of tenant/all 5/HOUR"},
 		{"two policies", []*rlsv3.RateLimitRequest{edge(tenant("z"), describe("path", "/", "remote_address", "::1"))},
 			"OK, OK 4 of tenant/all 5/HOUR, OK 2 of login/ip 3/HOUR"},
 		{"a shadow denies nothing", []*rlsv3.RateLimitRequest{edge(tried("a")), edge(tried("a"))}, "OK, OK"},
@@ -127,5 +131,53 @@ func TestSemantics(t *testing.T) {
 	}
 	if got := summary(ask(conn, edge(many[:64]...))); !strings.HasPrefix(got, "OK") {
 		t.Errorf("64 descriptors are answered %s", got)
+	}
+}
+
+// What a client is told of several descriptors has one member for each limit, whose name says which it is, in an
+// order that does not change.
+func TestFieldsOfSeveralDescriptors(t *testing.T) {
+	conn := serve(t, configuration, "--store", "memory:").connect()
+	tenant := func(name string) *common.RateLimitDescriptor { return describe("tenant", name) }
+	burst := func(name string) *common.RateLimitDescriptor { return describe("generic_key", "burst", "tenant", name) }
+	const always = "ratelimit ratelimit-policy x-ratelimit-limit x-ratelimit-remaining x-ratelimit-reset"
+	for _, test := range []struct {
+		name           string
+		request        *rlsv3.RateLimitRequest
+		fields, policy string
+	}{
+		{"limits of one name", edge(tenant("a"), burst("a")), always, `"tenant/all";q=5;w=3600,"burst/all";q=10;w=5400`},
+		{"a name of its own", edge(tenant("b"), describe("path", "/", "remote_address", "::1")), always,
+			`"all";q=5;w=3600,"ip";q=3;w=3600,"route";q=100;w=86400`},
+		{"the same twice", edge(tenant("c"), tenant("c")), always, `"all";q=5;w=3600`},
+		{"the same, taken and asked", edge(with(tenant("d"), 0), tenant("d")), always, `"all";q=5;w=3600`},
+		{"two subjects of one limit", edge(tenant("e"), tenant("f"), burst("e")), always,
+			`"tenant/all";q=5;w=3600,"tenant/all+";q=5;w=3600,"burst/all";q=10;w=5400`},
+		{"more than ever fits", edge(with(tenant("g"), 6)), always, `"all";q=5;w=3600`},
+	} {
+		answer, err := ask(conn, test.request)
+		if err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		var fields []string
+		for _, header := range answer.ResponseHeadersToAdd {
+			fields = append(fields, header.Key)
+			if header.Key == "ratelimit-policy" && header.Value != test.policy {
+				t.Errorf("%s: %s, not %s", test.name, header.Value, test.policy)
+			}
+			if header.Key == "ratelimit" {
+				states := strings.Split(header.Value, ",")
+				for i, member := range strings.Split(test.policy, ",") {
+					name, _, _ := strings.Cut(member, ";")
+					if len(states) <= i || !strings.HasPrefix(states[i], name+";r=") {
+						t.Errorf("%s: %s for %s", test.name, header.Value, test.policy)
+						break
+					}
+				}
+			}
+		}
+		if got := strings.Join(fields, " "); got != test.fields {
+			t.Errorf("%s: the fields are %s", test.name, got)
+		}
 	}
 }

@@ -21,10 +21,10 @@
 //   - package memorystore: this process alone; the fastest.
 //   - package filestore: the processes of one machine share a file.
 //   - package redisstore: many machines share a Redis, by itself, behind Sentinels or as
-//     a Cluster. Each decision is one atomic script call.
+//     a Cluster. Each decision is one atomic script call, in a Cluster one for each slot.
 //
-// All of them give the same answers, and all are a [Keyspace]: their keys can be listed,
-// deleted and brought back.
+// All of them give the same answers under a limit that each can keep ([Limit.CheckStored]), and all are
+// a [Keyspace]: their keys can be listed, deleted and brought back.
 //
 // # Wrappers
 //
@@ -38,9 +38,10 @@
 //	WithFailure       decides while the store is away
 //	WithLeases        takes units of hot keys ahead
 //	WithBreaker       stops asking a store that is away, or the part of it that is ([Parted])
+//	WithBudget        bounds the time of a call; redisstore has a budget by itself
 //	the store
 //
-// Each is optional. The example of the package has them all. Closing the outermost closes
+// Each is optional. The example of the package has all but the budget, and [Stack] puts them in this order. Closing the outermost closes
 // all of them and the store. Write your own as a struct that embeds a Store and has its own
 // Decide, and return it through [KeepKeyspace], so that the keys of the store can be reached
 // through it. The example of Store is such a wrapper.
@@ -54,8 +55,8 @@
 //
 // An [Override] is another limit, a block or an exemption for some keys and some time, set by an
 // operator with `limitctl override`, `limitctl block` or `limitctl exempt`. It is kept in the
-// store. A service that decides through [WithOverrides] applies it within about a second,
-// without a deploy:
+// store. A service that decides through [WithOverrides] applies it within about a second, unless
+// the store is away, and without a deploy:
 //
 //	limits := limiter.New(limiter.WithOverrides(store, limiter.Overrides{}))
 //
@@ -68,7 +69,8 @@
 //
 // # What an error means
 //
-// A denial is a [Decision] and never an error. After an error nothing was decided:
+// A denial is a [Decision] and no error, except of [Limiter.Wait], which returns it as a
+// [DeniedError]. After any other error nothing was decided:
 //
 //   - [ErrInvalid]: the request is wrong. Correct the program or its configuration.
 //     [ErrNeverFits] is one: the cost is more than the limit ever allows at once.
@@ -80,7 +82,9 @@
 //   - [ErrRefused]: the store answered and refused: a wrong password, a missing right, no
 //     memory left. Nothing was charged.
 //   - [ErrForeign]: something else is stored under the key. It was left as it is.
+//   - [ErrUnknownToken]: nothing is remembered under the token of a settlement. Nothing was changed.
+//   - [ErrNotGivenBack]: a caller left while it waited, and what was charged for its turn stays charged.
 //
-// [IsAway] is true for the second and the third. A service decides beforehand whether it
-// goes on without an answer then; [WithFailure] does so for all of its calls.
+// [IsAway] is true for [ErrUnavailable] and [ErrOutcomeUnknown]. A service decides beforehand whether it
+// goes on without an answer then; [WithFailure] does so for its takes and peeks.
 package limiter

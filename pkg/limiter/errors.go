@@ -23,8 +23,8 @@ var (
 	// retried here, and it is not an ErrUnavailable: trying again can charge
 	// twice.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrGaveUp: the caller's own context ended before the store answered, so it
-	// says nothing about the store. Nothing was charged, unless it is also an
+	// ErrGaveUp: the caller's own context ended before the store answered, or before its turn
+	// came, so it says nothing about the store. Nothing was charged, unless it is also an
 	// ErrOutcomeUnknown. It wraps the context's error.
 	ErrGaveUp = errors.New("the caller gave up")
 	// ErrRefused: the store answered and refused: wrong password, missing

@@ -46,19 +46,21 @@ type Call struct {
 
 // Outcome is what became of the call in one word, as a label for metrics: "allowed" or
 // "denied", and of an error "invalid", "unavailable", "outcome-unknown", "gave-up",
-// "refused", "foreign" or "error" (one that is not of this package). An error that is of
-// several kinds has the one that says most to an operator: whether units may be charged,
-// whose time was over, whether the store was there.
+// "gave-up-unknown" (the caller gave up, and units may be charged), "refused", "foreign" or
+// "error" (one that is not of this package). An error that is of several other kinds has the one that
+// says most to an operator: whether units may be charged, whether the store was there.
 func (c *Call) Outcome() string {
 	switch err := c.Err; {
 	case err == nil && AllAllowed(c.Decisions):
 		return "allowed"
 	case err == nil:
 		return "denied"
-	case errors.Is(err, ErrOutcomeUnknown):
-		return "outcome-unknown"
+	case errors.Is(err, ErrGaveUp) && errors.Is(err, ErrOutcomeUnknown):
+		return "gave-up-unknown"
 	case errors.Is(err, ErrGaveUp):
 		return "gave-up"
+	case errors.Is(err, ErrOutcomeUnknown):
+		return "outcome-unknown"
 	case errors.Is(err, ErrUnavailable):
 		return "unavailable"
 	case errors.Is(err, ErrForeign):

@@ -51,8 +51,8 @@ func TestOutcomes(t *testing.T) {
 		t.Errorf("what is allowed is %q", got)
 	}
 	both := limiter.Call{Err: fmt.Errorf("%w: %w", limiter.ErrGaveUp, limiter.ErrOutcomeUnknown)}
-	if both.Outcome() != "outcome-unknown" {
-		t.Errorf("what may be charged is %q", both.Outcome())
+	if both.Outcome() != "gave-up-unknown" {
+		t.Errorf("what may be charged, and nobody waited for, is %q", both.Outcome())
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Override is an operator's word about some keys, with an end: another limit, a block or an
 // exemption. It lives in a store (see [OverrideTable]), and everybody who decides through
-// [WithOverrides] applies it within about a second; see there for a process that is rarely asked.
+// [WithOverrides] applies it within about a second, unless the store is away.
 type Override struct {
 	// ID is what the store calls it, for instance to revoke it. The store makes it.
 	ID string

@@ -26,7 +26,7 @@ func (s *overrideStore) Close() error {
 
 // Decide implements [Store].
 func (s *overrideStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
-	known := s.watch.known()
+	known := s.watch.known(ctx)
 	if known == nil {
 		return s.Store.Decide(ctx, op, reqs, decisions)
 	}

@@ -35,12 +35,12 @@ type Overrides struct {
 //
 // Whether there is anything new is asked in the background, by one small read a second, while decisions
 // are made and for a minute after the last. The overrides themselves are read when they have changed.
-// No decision waits for that, or fails because of it. So the first decisions after more than a minute
-// without any are made by the overrides that were known before, until the read that they begin has
-// ended; a process that is rarely asked sets Idle higher. While they cannot be read, because the store is away
+// Only the first decisions of a process, and those after more than a minute without any, wait for a read:
+// for as long as the store takes for it, at most until their context ends or for a second. No decision fails
+// because of overrides. While they cannot be read, because the store is away
 // or the user lacks the right, those that are known apply until their ends, by the store's
-// clock as far as it is known. Those of a process that has just begun apply as soon as they
-// are read for the first time; a program that makes few decisions waits for that by [OverrideWatch.Load].
+// clock as far as it is known; a process that has just begun knows none. While the store is away it is asked
+// five times less often, so what is set meanwhile applies within about six seconds after its return.
 //
 // Under an override of the limit, takes, charges and all else are decided by that limit, under the
 // key of the limit asked for. [OverrideList] says which override applies if there are several.
@@ -71,13 +71,14 @@ type OverrideWatch struct {
 	current atomic.Pointer[knownOverrides] // nil for none
 	used    atomic.Bool                    // for a decision since the last look
 	awake   atomic.Bool                    // looks are made
+	rested  atomic.Bool                    // none was made for long, or ever
 
 	ctx   context.Context // of all reads
 	close context.CancelFunc
 
 	mu      sync.Mutex
 	reading *overrideRead // under way
-	last    time.Duration // when the last one ended
+	last    time.Duration // when the last one ended, or was given up
 	begun   bool          // there was one
 
 	// Of the read under way.
@@ -122,6 +123,7 @@ func WatchOverrides(store Store, settings Overrides) *OverrideWatch {
 	w := &OverrideWatch{Overrides: settings, time: newStopwatch(settings.Clock), pause: settings.Every}
 	w.table, _ = OverrideTableOf(store)
 	w.ctx, w.close = context.WithCancel(context.Background())
+	w.rested.Store(true)
 	return w
 }
 
@@ -146,11 +148,14 @@ func (w *OverrideWatch) Load(ctx context.Context) error {
 	case <-read.ended:
 		return read.err
 	case <-ctx.Done():
-		if err := GaveUp(ctx); err != nil {
-			return err
-		}
-		return fmt.Errorf("%w: overrides were not read in time", ErrUnavailable)
 	}
+	w.mu.Lock()
+	w.last, w.begun = w.time.now(), true // the next decision does not wait for it once more
+	w.mu.Unlock()
+	if err := GaveUp(ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: overrides were not read in time", ErrUnavailable)
 }
 
 // Close ends the watch, and waits for the read that may be under way. It leaves the store open.
@@ -165,12 +170,32 @@ func (w *OverrideWatch) Close() {
 }
 
 // known returns the overrides, nil for none, and sees to it that there will be looks for others.
-func (w *OverrideWatch) known() *knownOverrides {
+// If there were none for long, it waits for one.
+func (w *OverrideWatch) known(ctx context.Context) *knownOverrides {
 	if !w.used.Load() {
 		w.used.Store(true)
 		w.wake()
 	}
+	if w.rested.Load() {
+		w.catchUp(ctx)
+	}
 	return w.current.Load()
+}
+
+// catchUp waits for a look, unless one has just ended.
+func (w *OverrideWatch) catchUp(ctx context.Context) {
+	w.mu.Lock()
+	recent := w.begun && w.time.now()-w.last < w.Every
+	w.mu.Unlock()
+	if recent {
+		return
+	}
+	ctx, cancel := BudgetContext(ctx, overrideTimeout) // also where a store does not heed its context
+	defer cancel()
+	select {
+	case <-w.look().ended:
+	case <-ctx.Done():
+	}
 }
 
 // wake begins to look, unless it does so already.
@@ -197,6 +222,7 @@ func (w *OverrideWatch) goOn(used time.Duration) {
 		used = w.time.now()
 	}
 	if w.time.now()-used >= w.Idle {
+		w.rested.Store(true)
 		w.awake.Store(false)
 		if w.used.Load() { // a decision came in between, and found it awake
 			w.wake()
@@ -204,6 +230,7 @@ func (w *OverrideWatch) goOn(used time.Duration) {
 		return
 	}
 	<-w.look().ended
+	w.rested.Store(false)
 	w.mu.Lock()
 	pause := w.pause
 	w.mu.Unlock()

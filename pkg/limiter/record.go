@@ -32,7 +32,7 @@ import (
 // A program that is older than a kind, or than version 3, refuses its records by their version. Slices are
 // numbered from the epoch on. The record has the last two bytes of a number.
 //
-// For what a ring is see [ringLayout]. lua/ reads and writes the same: the header in
+// For what a ring is see ringLayout. lua/ reads and writes the same: the header in
 // record.lua and decide.lua, a state on the page of its rule.
 const (
 	RecordMagic   = "RL"

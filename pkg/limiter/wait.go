@@ -49,13 +49,14 @@ type Waiter struct {
 // The error is nil if the units were charged, and only then. A turn that would come after ctx's deadline
 // is a denial: a [DeniedError], which has the decisions. It comes at once if the store
 // said so, to this caller or to one before it who asked for no more. Otherwise it comes
-// at the deadline, if others are still before this caller: their number does not matter,
-// since each of them may leave, or if the turn came when the time was just over. Such a
+// at the deadline: if others are still before this caller (their number does not matter,
+// since each of them may leave), or if the turn came when the time was just over. Such a
 // denial shows what the store last answered. If it never answered this caller, the decisions are
 // Unguarded.
 //
-// When ctx is cancelled while Wait waits, its error is returned and nothing stays charged;
-// if that cannot be had, the error is an [ErrNotGivenBack] besides.
+// When ctx is cancelled while Wait waits, the error is an [ErrGaveUp] and nothing stays charged;
+// if that cannot be had, the error is an [ErrNotGivenBack] besides. If it is not known at the end whether
+// the units were charged, the error is an [ErrOutcomeUnknown].
 func (l *Limiter) Wait(ctx context.Context, key Key, limit Limit, cost int64) (Decision, error) {
 	decisions, err := l.WaitAll(ctx, Request{Key: key, Limit: limit, Cost: cost})
 	if len(decisions) == 0 || err != nil && !errors.As(err, new(*DeniedError)) {
@@ -77,29 +78,31 @@ func (l *Limiter) WaitAll(ctx context.Context, reqs ...Request) ([]Decision, err
 // Take charges all reqs once they fit together, as [Limiter.Wait] describes. The decisions say whether it
 // did: a denial is no error.
 func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) {
+	var last lastAnswer
+	decisions, err := w.take(ctx, reqs, &last)
+	if err != nil {
+		if denial := last.asDenial(reqs, w.now()); cameTooLate(ctx, err) && !AllAllowed(denial) {
+			return denial, nil
+		}
+		return nil, err
+	}
+	return decisions, nil
+}
+
+// take is Take. A caller whose time is over gets an error, and last holds what the store has answered it.
+func (w *Waiter) take(ctx context.Context, reqs []Request, last *lastAnswer) ([]Decision, error) {
 	until := w.end(ctx)
-	if decisions, repeated, err := w.repeat(ctx, reqs, until); repeated || err != nil {
+	if decisions, repeated, err := w.repeat(ctx, reqs, until, last); repeated || err != nil {
 		return decisions, err
 	}
 	p := w.turns.arrive(reqs, until)
 	defer w.turns.leave(p)
-	var denied []Decision // the last answer, at deniedAt
-	var deniedAt time.Time
 	for {
-		denial, waited, err := w.awaitTurn(ctx, p)
-		if waited && denied == nil {
-			denied, deniedAt = unasked(reqs), w.now()
-		}
-		if err != nil && cameTooLate(ctx, err, denied) {
-			return lastDenial(denied, w.now().Sub(deniedAt)), nil
-		} else if denial != nil || err != nil {
+		if denial, err := w.awaitTurn(ctx, p); denial != nil || err != nil {
 			return denial, err
 		}
 		decisions, allowed, err := w.ask(ctx, reqs, until)
 		if err != nil {
-			if cameTooLate(ctx, err, denied) {
-				return lastDenial(denied, w.now().Sub(deniedAt)), nil
-			}
 			if IsAway(err) {
 				w.turns.failed(p)
 			}
@@ -112,7 +115,7 @@ func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) 
 		switch {
 		case allowed:
 			w.turns.granted(p, decisions, w.now())
-			return decisions, w.awaitDelay(ctx, reqs, decisions)
+			return decisions, w.awaitDelay(ctx, reqs, decisions, last)
 		case sum.Unguarded:
 			return decisions, nil
 		case sum.Allowed:
@@ -123,43 +126,50 @@ func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) 
 		if !stays {
 			return decisions, nil
 		}
-		denied, deniedAt = decisions, w.now()
+		*last = lastAnswer{decisions, w.now()}
 	}
 }
 
-// unasked are the decisions of a caller that waited for its turn, and whom the store never answered.
-func unasked(reqs []Request) []Decision {
-	decisions := make([]Decision, len(reqs))
-	for i := range decisions {
-		decisions[i].Unguarded, decisions[i].Shadow = true, reqs[i].Shadow
-	}
-	return decisions
-}
-
-// cameTooLate reports whether err is only that ctx's deadline passed while the turn of a
-// caller that had been denied, or had waited behind others, came, and that nothing was charged for it.
-func cameTooLate(ctx context.Context, err error, denied []Decision) bool {
-	return denied != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
-		(errors.Is(err, ErrGaveUp) || errors.Is(err, context.DeadlineExceeded)) &&
+// cameTooLate reports whether err is only that ctx's deadline passed, and that nothing was charged.
+func cameTooLate(ctx context.Context, err error) bool {
+	return errors.Is(err, ErrGaveUp) && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
 		!errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrNotGivenBack)
 }
 
-// lastDenial is a denial as it is told when time has passed since the store answered so.
-func lastDenial(decisions []Decision, passed time.Duration) []Decision {
-	passed = max(0, passed.Truncate(time.Microsecond))
-	for i := range decisions {
-		d := &decisions[i]
+// lastAnswer is what the store last answered to a caller: a denial, or a take that was given back.
+type lastAnswer struct {
+	decisions []Decision // nil if it never did
+	at        time.Time
+}
+
+// asDenial is a denial as it is told at now.
+func (a *lastAnswer) asDenial(reqs []Request, now time.Time) []Decision {
+	if a.decisions == nil {
+		decisions := make([]Decision, len(reqs))
+		for i := range decisions {
+			decisions[i].Unguarded, decisions[i].Shadow = true, reqs[i].Shadow
+		}
+		return decisions
+	}
+	passed, taken := max(0, now.Sub(a.at).Truncate(time.Microsecond)), AllAllowed(a.decisions)
+	for i := range a.decisions {
+		d := &a.decisions[i]
+		if taken && !d.Shadow {
+			d.Allowed, d.RetryAfter, d.Delay, d.Granted = false, d.Delay, 0, 0
+		}
 		if !d.Allowed && d.RetryAfter > 0 {
 			d.RetryAfter = max(time.Microsecond, d.RetryAfter-passed)
 		}
 		d.At, d.ResetAfter = d.At+Instant(passed.Microseconds()), max(d.RetryAfter, d.ResetAfter-passed)
 	}
-	return decisions
+	return a.decisions
 }
 
 // repeat answers reqs if their token is remembered. They were allowed then, and wait behind
 // nobody.
-func (w *Waiter) repeat(ctx context.Context, reqs []Request, until time.Time) (decisions []Decision, repeated bool, err error) {
+func (w *Waiter) repeat(ctx context.Context, reqs []Request, until time.Time, last *lastAnswer) (
+	decisions []Decision, repeated bool, err error,
+) {
 	if len(reqs) == 0 || reqs[0].Token == "" {
 		return nil, false, nil
 	}
@@ -171,7 +181,7 @@ func (w *Waiter) repeat(ctx context.Context, reqs []Request, until time.Time) (d
 	case err != nil:
 		return nil, false, err
 	case allowed:
-		return decisions, true, w.awaitDelay(ctx, reqs, decisions)
+		return decisions, true, w.awaitDelay(ctx, reqs, decisions, last)
 	case Summarize(decisions).Allowed:
 		return tooLate(decisions, w.left(until)), true, nil
 	}
@@ -188,31 +198,30 @@ func decidedInAnOutage(decisions []Decision) bool {
 }
 
 // awaitTurn returns when p may ask the store, or with the denial of a turn that does not
-// come in time. waited says that it was not p's turn at once.
-func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []Decision, waited bool, err error) {
+// come in time.
+func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []Decision, err error) {
 	for slept := false; ; {
 		left := w.left(p.until)
 		behind, wait, denial := w.turns.look(ctx, p, w.now(), left <= 0 || ctx.Err() != nil)
 		switch {
 		case denial != nil:
-			return denial, waited, nil
+			return denial, nil
 		case behind != nil:
-			slept, waited = false, true
+			slept = false
 			if err := w.sleep(behind, left); err != nil && behind.Err() == nil {
-				return nil, waited, err
+				return nil, err
 			}
 			if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				return nil, waited, err
+				return nil, gaveUp(err)
 			}
 		case slept || wait <= 0 || wait > left: // it is there, or the store says that it comes too late
-			return nil, waited, nil
+			return nil, nil
 		default:
 			if w.OnWait != nil {
 				w.OnWait(wait)
 			}
-			waited = true
 			if err := w.sleep(ctx, wait); err != nil {
-				return nil, waited, err
+				return nil, err
 			}
 			slept = true
 		}
@@ -278,11 +287,13 @@ func (w *Waiter) left(until time.Time) time.Duration {
 
 // awaitDelay waits out the delay of what was taken. Who leaves before the turn
 // comes does not use it, and gives it back.
-func (w *Waiter) awaitDelay(ctx context.Context, reqs []Request, taken []Decision) error {
+func (w *Waiter) awaitDelay(ctx context.Context, reqs []Request, taken []Decision, last *lastAnswer) error {
+	begin := w.now()
 	err := w.sleep(ctx, Summarize(taken).Delay)
 	if err == nil {
 		return nil
 	}
+	*last = lastAnswer{taken, begin}
 	return errors.Join(err, w.giveBack(ctx, reqs, taken))
 }
 
@@ -330,9 +341,19 @@ func (w *Waiter) now() time.Time {
 	return time.Now()
 }
 
+// sleep returns an [ErrGaveUp] if ctx ends first.
 func (w *Waiter) sleep(ctx context.Context, d time.Duration) error {
+	wait := sleep.For
 	if w.Sleep != nil {
-		return w.Sleep(ctx, d)
+		wait = w.Sleep
 	}
-	return sleep.For(ctx, d)
+	return gaveUp(wait(ctx, d))
+}
+
+// gaveUp makes the error with which a wait ended one of this package.
+func gaveUp(err error) error {
+	if err == nil || errors.Is(err, ErrGaveUp) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrGaveUp, err)
 }

@@ -7,7 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/sleep"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
 // deniesUntil denies each call for ten milliseconds. Once over, each ends in err.
@@ -89,4 +91,72 @@ func closed() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
+}
+
+// silentFrom answers nothing from its nth call on, and sends nothing. A refund it answers.
+type silentFrom struct {
+	limiter.Store
+	n int
+}
+
+func (s *silentFrom) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if s.n--; s.n < 0 && op != limiter.Refund {
+		<-ctx.Done()
+		return limiter.GaveUp(ctx)
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// Wherever a wait ends with its caller's time, that is a denial if the deadline passed, and an
+// ErrGaveUp if the caller left. It is no bare error of the context, and nothing stays charged.
+func TestWhereverAWaitEnds(t *testing.T) {
+	one := request(limiter.LeakyBucket, 60, time.Hour) // which comes a minute after the one before
+	all, token := request(limiter.TokenBucket, 60, time.Hour), request(limiter.TokenBucket, 60, time.Hour)
+	all.Cost, token.Token = 60, "t"
+	for name, c := range map[string]struct {
+		req   limiter.Request
+		taken int  // calls that are answered: the first takes the same for somebody else
+		asked bool // it got an answer before
+	}{
+		"in the first question":          {all, 0, false},
+		"in the question about a token":  {token, 0, false},
+		"in the question after its turn": {all, 2, true},
+		"in its delay":                   {one, 9, true},
+	} {
+		for _, end := range []error{context.DeadlineExceeded, context.Canceled} {
+			synctest.Test(t, func(t *testing.T) {
+				inner := memorystore.New()
+				store := &silentFrom{inner, c.taken}
+				w := &limiter.Waiter{Store: store, Sleep: func(ctx context.Context, d time.Duration) error {
+					if d > 0 && c.req.Limit.Algorithm == limiter.LeakyBucket { // it wakes up late
+						d += 2 * time.Hour
+					}
+					return sleep.For(ctx, d)
+				}}
+				if c.taken > 0 {
+					if decisions, err := w.Take(t.Context(), c.req); err != nil || !limiter.AllAllowed(decisions) {
+						t.Fatalf("%s: %+v, %v", name, decisions, err)
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+				defer cancel()
+				if end == context.Canceled {
+					time.AfterFunc(90*time.Minute, cancel)
+				}
+				decisions, err := w.Take(ctx, c.req)
+				if end == context.Canceled {
+					if !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, end) || decisions != nil {
+						t.Errorf("%s: who left is told %+v, %v", name, decisions, err)
+					}
+				} else if err != nil || limiter.AllAllowed(decisions) || decisions[0].Unguarded == c.asked ||
+					c.asked != (decisions[0].RetryAfter == time.Microsecond) {
+					t.Errorf("%s: at the deadline: %+v, %v", name, decisions, err)
+				}
+				peeked := make([]limiter.Decision, 1)
+				if err := inner.Decide(t.Context(), limiter.Peek, []limiter.Request{c.req}, peeked); err != nil || peeked[0].Used != 0 {
+					t.Errorf("%s: in the end %+v, %v", name, peeked, err)
+				}
+			})
+		}
+	}
 }

@@ -27,10 +27,9 @@ func judgeKeys(f *keyFacts) []Finding {
 	all := []Finding{keys, f.judgeTTLs(), f.judgeForeign()}
 	if f.damaged.count > 0 {
 		all = append(all, Finding{Check: "damaged", Status: Fail,
-			Summary: fmt.Sprintf("%s of limitctl damaged, so that nothing can be decided by it: %s", plural(f.damaged.count, "record"),
-				f.damaged.text()),
-			Advice: "a reset of the key deletes the record, and the next take begins anew",
-			Data:   map[string]any{"count": f.damaged.count, "examples": orEmpty(f.damaged.examples)}})
+			Summary: fmt.Sprintf("%s of limitctl damaged, so that takes can fail: %s", plural(f.damaged.count, "record"), f.damaged.text()),
+			Advice:  "a reset of the key deletes the record, and the next take begins anew",
+			Data:    map[string]any{"count": f.damaged.count, "examples": orEmpty(f.damaged.examples)}})
 	}
 	if f.noSize == nil {
 		all = append(all, f.size())
@@ -52,8 +51,10 @@ func (f *keyFacts) judgeTTLs() Finding {
 		Data: map[string]any{"count": f.noTTL.count, "examples": orEmpty(f.noTTL.examples)}}
 	if f.noTTL.count > 0 {
 		found.Status = Warn
-		found.Summary = fmt.Sprintf("%s without an expiry, after a PERSIST or a copy: %s", plural(f.noTTL.count, "limit"), f.noTTL.text())
-		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each sets its expiry again, and a reset deletes it"
+		found.Summary = fmt.Sprintf("%s without an expiry, as after a PERSIST or a copy: %s", plural(f.noTTL.count, "limit"),
+			f.noTTL.text())
+		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each sets its expiry again, unless its record is damaged, " +
+			"and a reset deletes it"
 	}
 	return found
 }

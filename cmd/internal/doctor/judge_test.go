@@ -422,7 +422,7 @@ func TestKeys(t *testing.T) {
 		{"size, stopped", facts(early)["size"], OK, "about 13.6 kB of memory, an estimate from 1.36 kB in 10 keys", ""},
 		{"ttl", facts(func(*keyFacts) {})["ttl"], OK, "every limit expires", ""},
 		{"no ttl", facts(func(f *keyFacts) { f.noTTL = many(4) })["ttl"], Warn,
-			"4 limits without an expiry, after a PERSIST or a copy: k0, k1, k2, …", "--no-ttl"},
+			"4 limits without an expiry, as after a PERSIST or a copy: k0, k1, k2, …", "--no-ttl"},
 		{"no foreign", facts(func(*keyFacts) {})["foreign"], OK, "prefix rl", ""},
 		{"foreign", facts(func(f *keyFacts) { f.foreign = many(1) })["foreign"], Warn,
 			"1 key under the prefix rl that limitctl did not write: k0", "--prefix"},

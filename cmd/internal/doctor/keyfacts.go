@@ -22,7 +22,7 @@ type keyFacts struct {
 	limits, bytes  int64
 	noSize         error // why bytes could not be had
 	noTTL, foreign sample
-	damaged        sample // records of limitctl's own that nothing can be decided by
+	damaged        sample // records of limitctl's own that cannot be read
 	// describe, if set, says what the value of a foreign key looks like, and others is how many of
 	// the examples look like other limiters'.
 	describe         func(storeKey string) string

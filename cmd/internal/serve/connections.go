@@ -20,6 +20,9 @@ type connections struct {
 	most int
 	// tell is told of each connection that comes and goes, and of each that the bound closes.
 	tell func(change int, refused bool)
+	// failed is told, once a minute at most, why no connection can be accepted.
+	failed   func(err error)
+	failedAt time.Time // when it was told; of the goroutine that accepts
 
 	turn    sync.Mutex
 	open    int
@@ -58,6 +61,10 @@ func (l *connections) Accept() (net.Conn, error) {
 		if err != nil {
 			if l.closing.Load() && isTimeout(err) {
 				err = errors.Join(net.ErrClosed, l.Listener.Close())
+			}
+			if now := time.Now(); !errors.Is(err, net.ErrClosed) && now.Sub(l.failedAt) >= time.Minute {
+				l.failedAt = now
+				l.failed(err)
 			}
 			return nil, err
 		}

@@ -38,6 +38,8 @@ type Options struct {
 	Log    *slog.Logger
 	// listen is how a test listens without a network.
 	listen func(Address) (net.Listener, error)
+	// openFiles is how a test says how many files the process may open.
+	openFiles func() (n int, known bool)
 }
 
 // Events are told what happens at the doors. A nil function is not called.
@@ -60,8 +62,10 @@ type Door struct {
 	Certificates *Certificates
 	// Open: anybody who reaches the door may ask, without a token or a client certificate.
 	Open bool
-	// MaxConnections bounds the open connections.
+	// MaxConnections bounds the open connections. Run lowers it to what the process has files for.
 	MaxConnections int
+	// Files is how many files a connection keeps open; 0 stands for 1.
+	Files int
 	// Patience is how long a request may take, from its header to the end of its answer. At 0
 	// what answers sets the times; see [Patient].
 	Patience time.Duration
@@ -107,6 +111,7 @@ type opened struct {
 // Run serves until ctx ends, and then until the last request is answered or Drain is over: then
 // it returns a [*CutError].
 func Run(ctx context.Context, o *Options) error {
+	o.fit()
 	doors, err := openDoors(o)
 	if err != nil {
 		return err
@@ -180,7 +185,7 @@ func openDoors(o *Options) (doors []*opened, err error) {
 			if refused && o.Events.ConnectionRefused != nil {
 				o.Events.ConnectionRefused(door.Name)
 			}
-		}}
+		}, failed: func(err error) { o.Log.Error("no connection can be accepted", "door", door.Name, "error", err) }}
 		server := door.Server
 		if server == nil {
 			server = door.newHTTP(bounded, o)

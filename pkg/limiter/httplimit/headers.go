@@ -57,8 +57,9 @@ const (
 // In RateLimit r is what is left, and t how long until there is more, in seconds, rounded
 // up: the wait of a limit that denied, the next unit of a bucket, the end of a window. For the
 // sliding algorithms it is when all is unused again, since nothing nearer is known; there can
-// be more before. X-RateLimit-Reset is when all is unused again, and not before Retry-After, by this
-// machine's clock, which is also what the field Date shows.
+// be more before. X-RateLimit-Reset is the same instant of that limit, and not before Retry-After, so that who
+// sleeps until then is not kept longer than it has to be. It is by this machine's clock, which is also what
+// the field Date shows.
 //
 // Retry-After is when the same request is allowed, if nobody else takes. It is never before
 // the t of a limit that denied.
@@ -127,9 +128,14 @@ func (h Headers) set(header http.Header, names []string, reqs []limiter.Request,
 	}
 	if h&XRateLimit != 0 && tightest >= 0 {
 		d := &decisions[tightest]
-		number(limitField, effective(&reqs[tightest].Limit, d).Capacity())
+		limit := effective(&reqs[tightest].Limit, d)
+		number(limitField, limit.Capacity())
 		number(remainingField, d.Remaining)
-		number(resetField, wholeSeconds(time.Duration(clock().UnixNano())+max(d.ResetAfter, d.RetryAfter)))
+		wait := untilMore(&limit, d)
+		if denied {
+			wait = max(wait, retryAfter)
+		}
+		number(resetField, wholeSeconds(time.Duration(clock().UnixNano())+wait))
 	}
 	if h&RetryAfter != 0 && denied && retryAfter > 0 {
 		number(retryAfterField, wholeSeconds(retryAfter))

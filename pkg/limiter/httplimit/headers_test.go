@@ -177,7 +177,7 @@ X-Ratelimit-Reset: 1700000000
 Ratelimit: "default";r=15;t=5
 X-Ratelimit-Limit: 20
 X-Ratelimit-Remaining: 15
-X-Ratelimit-Reset: 1700000029
+X-Ratelimit-Reset: 1700000005
 `},
 		{"periods that are not whole seconds", []string{"a", "b", "c"},
 			[]string{"fixed-window:3/700ms", "fixed-window:5/1500ms", "fixed-window:1/1ms"},
@@ -196,7 +196,7 @@ X-Ratelimit-Reset: 1700000000
 Ratelimit: "burst";r=0;t=2,"daily";r=990;t=87
 X-Ratelimit-Limit: 10
 X-Ratelimit-Remaining: 0
-X-Ratelimit-Reset: 1700000060
+X-Ratelimit-Reset: 1700000002
 Retry-After: 2
 `},
 		{"a shadow that would deny", []string{"a", "trial"}, []string{"fixed-window:10/1m", "fixed-window:1/1m"},
@@ -245,7 +245,7 @@ Retry-After: 90
 Ratelimit: "b";r=0;t=1
 X-Ratelimit-Limit: 5
 X-Ratelimit-Remaining: 0
-X-Ratelimit-Reset: 1700000060
+X-Ratelimit-Reset: 1700000001
 Retry-After: 1
 `},
 		{"nobody was asked, all are let in", []string{"a"}, []string{"10/1m"},

@@ -1,6 +1,6 @@
 // Package redisstore keeps limits in Redis (or Valkey, which speaks the same
 // protocol) and decides them there, in one atomic script call by the server's
-// clock.
+// clock; in a Cluster in one for each slot.
 //
 // It works with Redis 5 and later, on a single server or a Cluster, and needs no
 // right to load scripts. What a user of it must be allowed is in docs/operations.md.

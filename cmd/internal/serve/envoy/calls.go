@@ -22,8 +22,8 @@ type call struct {
 	ask    engine.Ask
 	answer decision.Answer
 	denied bool
-	// undecided: no store was asked, as the limit is zero, or one of the calls asks for more than
-	// its limit ever allows.
+	// undecided: nothing is known of the limit, as it is zero, or as one of the calls asks for more than
+	// its limit ever allows and no store could say what is left.
 	undecided bool
 }
 
@@ -167,9 +167,7 @@ func (c calls) appendResponse(response []byte, descriptors int, headers httplimi
 		}
 	}
 	response = rls.AppendOverall(response, overall)
-	var names []string
-	var reqs []limiter.Request
-	var decisions []limiter.Decision
+	var all told
 	next := 0
 	for i := range descriptors {
 		s := rls.Status{Code: rls.OK}
@@ -178,18 +176,14 @@ func (c calls) appendResponse(response []byte, descriptors int, headers httplimi
 			next++
 			s = each.status()
 			if headers != 0 && !each.undecided {
-				for j := range each.answer.Decisions {
-					names = append(names, each.answer.LimitName(j))
-				}
-				reqs = append(reqs, each.answer.Requests...)
-				decisions = append(decisions, each.answer.Decisions...)
+				all.add(&each.answer)
 			}
 		}
 		response = rls.AppendStatus(response, &s)
 	}
-	if len(decisions) > 0 {
+	if len(all.decisions) > 0 {
 		header := http.Header{}
-		headers.Set(header, names, reqs, decisions)
+		headers.Set(header, all.names(), all.reqs, all.decisions)
 		response = appendHeaders(response, header)
 	}
 	return response
@@ -219,7 +213,7 @@ func (c *call) status() rls.Status {
 	s.RequestsPerUnit, s.Unit = clamped(limit.Count), rls.UnitOf(limit.Period)
 	s.Remaining = clamped(d.Remaining)
 	until := d.ResetAfter
-	if !d.Allowed {
+	if !d.Allowed && d.RetryAfter > 0 {
 		until = d.RetryAfter
 	}
 	s.HasReset, s.ResetSeconds = true, uint64((until+time.Second-1)/time.Second)

@@ -5,6 +5,7 @@ package envoy
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ import (
 const (
 	Service         = "envoy.service.ratelimit.v3.RateLimitService"
 	shouldRateLimit = "/" + Service + "/ShouldRateLimit"
+	// peerService is what envoyproxy/ratelimit calls itself in health checks, which probes written for it ask.
+	peerService = "ratelimit"
 )
 
 // Options are what the door is made with.
@@ -50,7 +53,7 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 		onEnd = func(code grpc.Code) { options.OnEnd(uint8(code)) }
 	}
 	return grpc.New(grpc.Options{
-		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, Service)},
+		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, Service, peerService)},
 		Gate:    options.Gate,
 		OnBug:   options.OnBug,
 		OnEnd:   onEnd,
@@ -114,12 +117,30 @@ func (d *door) decide(ctx context.Context, calls calls) error {
 		}
 		if err != nil {
 			markNeverFits(group.calls)
+			d.look(ctx, group)
 		}
 		for _, call := range group.calls {
 			denied = denied || call.denied
 		}
 	}
 	return nil
+}
+
+// look tells the calls of a group that was not decided what is left of their limits, if the store says it.
+func (d *door) look(ctx context.Context, group group) {
+	for i := range group.asks {
+		group.asks[i].Op, group.asks[i].Cost = limiter.Peek, 1
+	}
+	answers := make([]decision.Answer, len(group.asks))
+	if d.engine.DecideAll(ctx, group.asks, answers) != nil {
+		return // it is a denial all the same
+	}
+	for i, call := range group.calls {
+		call.answer, call.undecided = answers[i], false
+		for j := range answers[i].Decisions {
+			answers[i].Decisions[j].RetryAfter = 0 // that is of one unit
+		}
+	}
 }
 
 // markNeverFits says which of the calls ask for more than a limit ever allows, which is an answer
@@ -166,10 +187,11 @@ func (d *door) statusOf(ctx context.Context, err error) error {
 	return &grpc.Status{Code: code, Message: d.options.Describe(err)}
 }
 
-// appendHeaders appends the fields that tell a client of its limits.
+// appendHeaders appends the fields that tell a client of its limits, in the order of their names, so that
+// equal answers are equal bytes.
 func appendHeaders(response []byte, header http.Header) []byte {
-	for name, values := range header {
-		for _, value := range values {
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		for _, value := range header[name] {
 			response = rls.AppendHeader(response, strings.ToLower(name), value)
 		}
 	}

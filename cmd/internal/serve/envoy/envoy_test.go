@@ -91,3 +91,11 @@ func TestSeldomTellsEachOnceAndFewOfMany(t *testing.T) {
 		t.Errorf("told %d times", told)
 	}
 }
+
+// A client joins its fields by the names of limits, so each has another one.
+func TestNamesOfLimitsThatAreTold(t *testing.T) {
+	all := told{policies: []string{"a", "b", "b", "b", "a"}, limits: []string{"m", "m", "m", "own", "m"}}
+	if got := strings.Join(all.names(), " "); got != "a/m b/m b/m+ own a/m+" {
+		t.Errorf("the names are %s", got)
+	}
+}

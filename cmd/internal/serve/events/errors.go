@@ -2,7 +2,9 @@ package events
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -35,7 +37,8 @@ type Errors struct {
 const noPolicy = "(none)"
 
 // failed tells that a caller got err instead of a decision: once when that begins. Refresh tells the
-// rest. Mistakes of callers are not the server's, nor is the time that they give it.
+// rest. Mistakes of callers are not the server's, nor is the time that they give it: that units may be charged
+// for a call that nobody waited for is a warning.
 func (l *Log) failed(ask *engine.Ask, err error) {
 	if errors.Is(err, engine.ErrUnknownPolicy) {
 		return
@@ -52,7 +55,8 @@ func (l *Log) failed(ask *engine.Ask, err error) {
 	if f := found.(*failing); f.count(l.Now()) {
 		text := l.withoutSubject(l.Describe(err))
 		f.text.Store(&text)
-		l.Log.Error("callers get errors instead of decisions", "policy", f.policy, "kind", f.kind, "error", text)
+		f.tell(l, "callers get errors instead of decisions", "callers give up before the store answers, and units may be charged",
+			"error", text)
 	}
 }
 
@@ -66,18 +70,30 @@ func (l *Log) refreshErrors(now time.Time) {
 			l.Log.Info("no caller got such an error for "+quiet.String(), "policy", f.policy, "kind", f.kind, "errors", count,
 				"lasted", f.lasted().String())
 		case goesOn:
-			l.Log.Error("callers still get errors instead of decisions", "policy", f.policy, "kind", f.kind, "errors", count,
-				"since", f.begun())
+			f.tell(l, "callers still get errors instead of decisions",
+				"callers still give up before the store answers, and units may be charged", "errors", count, "since", f.begun())
 		case nothing:
 		}
 		return true
 	})
 }
 
-// callers are the errors that callers get now.
+// gaveUp is the kind of errors of callers that did not wait for the store, which may have charged them.
+const gaveUp = "gave-up-unknown"
+
+// tell logs an error, or in other words a warning if it is the callers' own.
+func (f *failing) tell(l *Log, failed, gave string, more ...any) {
+	level, text := slog.LevelError, failed
+	if f.kind == gaveUp {
+		level, text = slog.LevelWarn, gave
+	}
+	l.Log.Log(context.Background(), level, text, append([]any{"policy", f.policy, "kind", f.kind}, more...)...)
+}
+
+// callers are the errors that callers get now, and that are not their own.
 func (l *Log) callers() (all []Errors) {
 	l.errors.Range(func(_, found any) bool {
-		if f := found.(*failing); f.active.Load() {
+		if f := found.(*failing); f.active.Load() && f.kind != gaveUp {
 			e := Errors{Policy: f.policy, Kind: f.kind, Since: f.begun(), Calls: f.total.Load()}
 			if text := f.text.Load(); text != nil {
 				e.Error = *text

@@ -139,6 +139,24 @@ func TestErrorsOfCallersAreToldOf(t *testing.T) {
 	}
 }
 
+// A caller that gives up after the store was asked may have been charged. That is worth a warning, and no fault of the
+// server's or the store's.
+func TestCallersThatGiveUpAreAWarning(t *testing.T) {
+	l, text, now := newLog(slog.LevelInfo)
+	for range 90 {
+		l.Decision(&engine.Ask{Policy: "login"}, &decision.Answer{}, fmt.Errorf("%w: %w", limiter.ErrGaveUp, limiter.ErrOutcomeUnknown), 0)
+		*now = now.Add(time.Second)
+		l.Refresh(context.Background(), false)
+	}
+	if ok, state := l.State(); !ok || len(state.Errors) != 0 {
+		t.Errorf("the state is %+v", state)
+	}
+	if n := strings.Count(text.String(), "level=WARN"); n != 2 || strings.Count(text.String(), "\n") != n ||
+		strings.Count(text.String(), "give up before the store answers") != n || strings.Count(text.String(), "kind=gave-up-unknown") != n {
+		t.Errorf("the log is\n%s", text)
+	}
+}
+
 // Overrides that cannot be read are told of until they can be again: what an operator says has no
 // effect meanwhile. Denials that cannot be written are told of, and harm nobody.
 func TestWhatIsStaleIsToldOf(t *testing.T) {

@@ -98,9 +98,11 @@ func framed(message string) []byte {
 type answer struct {
 	message         string
 	status, text    string
+	encodings       string // that the server takes, if it says so
 	reset           bool
 	code            http2.ErrCode // of reset, or of the end of the connection
 	goneAway, ended bool          // the connection ended
+	why             string        // it ended
 }
 
 // answerTo reads until the call is answered or the connection has ended.
@@ -126,6 +128,8 @@ func (c *client) answerTo(stream uint32) (a answer) {
 					a.status = field.Value
 				case "grpc-message":
 					a.text = field.Value
+				case "grpc-accept-encoding":
+					a.encodings = field.Value
 				}
 			}
 			if frame.StreamEnded() {
@@ -144,7 +148,7 @@ func (c *client) answerTo(stream uint32) (a answer) {
 				return a
 			}
 		case *http2.GoAwayFrame:
-			a.goneAway, a.code = true, frame.ErrCode
+			a.goneAway, a.code, a.why = true, frame.ErrCode, string(frame.DebugData())
 		}
 	}
 }

@@ -29,9 +29,10 @@ const (
 	// fewBytes is how much of that a client may always leave unread.
 	fewBytes = 16 << 10
 	// idleFrames is how many frames that ask for nothing, such as pings, a client may send
-	// between two sweeps.
-	idleFrames = 1000
-	lastPing   = "limitctl" // the data of the ping that ends a drain
+	// between two sweeps, beyond one for each answer: grpc-go's clients ping as often as that.
+	idleFrames   = 1000
+	mostSettings = 100        // in a frame
+	lastPing     = "limitctl" // the data of the ping that ends a drain
 )
 
 // conn is a connection. One goroutine reads, one writes, and each call has one of its own.
@@ -43,8 +44,9 @@ type conn struct {
 	// Of the goroutine that reads.
 	buffered *bufio.Reader
 	framer   *http2.Framer
-	taken    int // bytes of the connection's window that were not given back
-	told     int // what server.unread has of this connection
+	why      string // what the client is told of the end of its connection, for those who debug it
+	taken    int    // bytes of the connection's window that were not given back
+	told     int    // what server.unread has of this connection
 
 	wake chan struct{} // that there is something to write, or an end
 
@@ -61,7 +63,7 @@ type conn struct {
 	writing       time.Time // since when the client has not taken what was written; zero if nothing waits
 	window        int64     // what may be sent
 	initialWindow int64     // and of a new stream
-	blocked       int       // streams that wait for a window
+	turns         []*stream // those that could send if window were not shut, the longest waiting first
 
 	draining  time.Time // since when
 	lastAsked bool      // the client was told that no call after lastID is answered
@@ -105,7 +107,10 @@ func (c *conn) serve() error {
 	err := c.read()
 	c.tell(0)
 	if failed, is := errors.AsType[http2.ConnectionError](err); is {
-		c.abort(http2.ErrCode(failed))
+		if detail := c.framer.ErrorDetail(); c.why == "" && detail != nil {
+			c.why = detail.Error()
+		}
+		c.abort(http2.ErrCode(failed), c.why)
 	} else {
 		c.kill()
 	}
@@ -197,7 +202,11 @@ func (c *conn) handle(frame http2.Frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.idle++; c.idle > idleFrames+int(c.active) {
-		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+		kind := frame.Header().Type
+		if kind == http2.FramePing {
+			return c.calm(tooManyPings)
+		}
+		return c.calm("too many frames of the kind " + kind.String())
 	}
 	switch frame := frame.(type) {
 	case *http2.SettingsFrame:
@@ -223,6 +232,15 @@ func (c *conn) handle(frame http2.Frame) error {
 	return nil // priorities, a GOAWAY, and frames that are not known
 }
 
+// tooManyPings is what gRPC says of pings. Clients of gRPC that read it ping less.
+const tooManyPings = "too_many_pings"
+
+// calm ends a connection whose client sends too much that asks for nothing.
+func (c *conn) calm(why string) error {
+	c.why = why
+	return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+}
+
 // unread is how much was not written yet.
 func (c *conn) unread() int {
 	c.mu.Lock()
@@ -242,6 +260,10 @@ func (c *conn) tell(unread int) (all int64) {
 func (c *conn) settings(frame *http2.SettingsFrame) error {
 	if frame.IsAck() {
 		return nil
+	}
+	// Each change of the initial window looks at all streams.
+	if frame.NumSettings() > mostSettings || frame.HasDuplicates() {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	err := frame.ForeachSetting(func(setting http2.Setting) error {
 		if err := setting.Valid(); err != nil {
@@ -263,7 +285,11 @@ func (c *conn) settings(frame *http2.SettingsFrame) error {
 		return err
 	}
 	frames{&c.out}.settingsAck()
-	c.sendBlocked()
+	for _, s := range c.streams {
+		if s.blocked {
+			c.send(s)
+		}
+	}
 	c.signal()
 	return nil
 }
@@ -275,7 +301,7 @@ func (c *conn) windowUpdate(frame *http2.WindowUpdateFrame) error {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
 		c.idle-- // as many as there are answers
-		c.sendBlocked()
+		c.sendWaiting()
 		return nil
 	}
 	if frame.StreamID > c.lastID && !c.lastAsked {
@@ -289,6 +315,9 @@ func (c *conn) windowUpdate(frame *http2.WindowUpdateFrame) error {
 		c.resetWith(s, http2.ErrCodeFlowControl)
 		return nil
 	}
-	c.sendBlocked()
+	if s.blocked {
+		c.send(s)
+		c.signal()
+	}
 	return nil
 }

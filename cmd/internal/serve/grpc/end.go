@@ -74,10 +74,10 @@ func (c *conn) kill() {
 }
 
 // abort tells the client why its connection ends, and ends it once it is told.
-func (c *conn) abort(code http2.ErrCode) {
+func (c *conn) abort(code http2.ErrCode, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	frames{&c.out}.goAway(c.lastID, code)
+	frames{&c.out}.goAway(c.lastID, code, why)
 	c.closing = true
 	c.signal()
 }
@@ -101,7 +101,7 @@ func (c *conn) drain() {
 	}
 	c.draining = time.Now()
 	out := frames{&c.out}
-	out.goAway(largestWindow, http2.ErrCodeNo)
+	out.goAway(largestWindow, http2.ErrCodeNo, "")
 	out.ping(false, [8]byte([]byte(lastPing)))
 	c.signal()
 }
@@ -112,7 +112,7 @@ func (c *conn) lastCall() {
 		return
 	}
 	c.lastAsked = true
-	frames{&c.out}.goAway(c.lastID, http2.ErrCodeNo)
+	frames{&c.out}.goAway(c.lastID, http2.ErrCodeNo, "")
 	c.signal()
 	c.endDrain()
 }

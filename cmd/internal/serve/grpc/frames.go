@@ -55,10 +55,11 @@ func (f frames) ping(ack bool, data [8]byte) {
 	*f.to = append(*f.to, data[:]...)
 }
 
-func (f frames) goAway(last uint32, code http2.ErrCode) {
-	f.header(8, http2.FrameGoAway, 0, 0)
+func (f frames) goAway(last uint32, code http2.ErrCode, why string) {
+	f.header(8+len(why), http2.FrameGoAway, 0, 0)
 	*f.to = binary.BigEndian.AppendUint32(*f.to, last)
 	*f.to = binary.BigEndian.AppendUint32(*f.to, uint32(code))
+	*f.to = append(*f.to, why...)
 }
 
 func (f frames) windowUpdate(stream uint32, increment uint32) {

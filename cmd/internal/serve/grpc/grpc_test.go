@@ -107,7 +107,27 @@ func TestWhatIsNotACallOfGRPC(t *testing.T) {
 		{"compressed", func(c *client) {
 			c.begin(1, "/a/Upper")
 			c.WriteData(1, true, []byte("\x01\x00\x00\x00\x01a"))
-		}, answer{status: "12", text: "the message is compressed; send it as it is"}},
+		}, answer{status: "12", text: "the message is compressed; send it as it is", encodings: "identity"}},
+		{"gRPC-Web", func(c *client) {
+			c.headers(1, true, ":method", "POST", ":scheme", "http", ":path", "/a/Upper", "content-type", "application/grpc-web")
+		}, answer{status: "http 415"}},
+		{"a format of messages", func(c *client) {
+			c.headers(1, false, ":method", "POST", ":scheme", "http", ":path", "/a/Upper", "content-type", "application/grpc+proto")
+			c.WriteData(1, true, framed("a"))
+		}, answer{status: "0", message: string(framed("A"))}},
+		{"a parameter", func(c *client) {
+			c.headers(1, false, ":method", "POST", ":scheme", "http", ":path", "/a/Upper", "content-type", "application/grpc;x=y")
+			c.WriteData(1, true, framed("a"))
+		}, answer{status: "0", message: string(framed("A"))}},
+		{"a field about the connection", func(c *client) { c.begin(1, "/a/Upper", "keep-alive", "5") },
+			answer{reset: true, code: http2.ErrCodeProtocol}},
+		{"TE that HTTP/2 does not have", func(c *client) { c.begin(1, "/a/Upper", "te", "gzip") },
+			answer{reset: true, code: http2.ErrCodeProtocol}},
+		{"a pseudo field among trailers", func(c *client) {
+			c.begin(1, "/a/Upper")
+			c.WriteData(1, false, framed("a"))
+			c.headers(1, true, ":path", "/a/Deny")
+		}, answer{reset: true, code: http2.ErrCodeProtocol}},
 		{"a bad timeout", func(c *client) { c.begin(1, "/a/Upper", "grpc-timeout", "1h") },
 			answer{status: "13", text: "grpc-timeout is not valid; it is up to 8 digits and H, M, S, m, u or n"}},
 		{"trailers", func(c *client) {

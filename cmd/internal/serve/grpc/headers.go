@@ -47,6 +47,9 @@ func appendStatus(block []byte, status *Status) []byte {
 	if status.Message != "" {
 		block = appendField(block, "grpc-message", percentEncoded(status.Message))
 	}
+	if status == errCompressed {
+		block = appendField(block, "grpc-accept-encoding", "identity")
+	}
 	return block
 }
 
@@ -76,6 +79,8 @@ func percentEncoded(text string) string {
 	}
 	return b.String()
 }
+
+var errCompressed = &Status{Unimplemented, "the message is compressed; send it as it is"}
 
 // request is what the headers of a call say.
 type request struct {
@@ -111,10 +116,33 @@ func readRequest(frame *http2.MetaHeadersFrame) (r request) {
 		r.refusal = &Status{ResourceExhausted, "the headers are too large"}
 	case method != "POST":
 		r.httpStatus = "405"
-	case !strings.HasPrefix(contentType, "application/grpc"):
+	case !isGRPC(contentType):
 		r.httpStatus = "415"
 	}
 	return r
+}
+
+// isGRPC reports whether a content type is that of gRPC, perhaps with the messages' format or with
+// parameters. That of gRPC-Web, which frames messages in another way, is not.
+func isGRPC(contentType string) bool {
+	rest, found := strings.CutPrefix(contentType, "application/grpc")
+	return found && (rest == "" || rest[0] == '+' || rest[0] == ';')
+}
+
+// isMalformed reports whether a header block has fields that are about a connection, which HTTP/2
+// forbids (RFC 9113, section 8.2.2).
+func isMalformed(frame *http2.MetaHeadersFrame) bool {
+	for i := range frame.Fields {
+		switch field := &frame.Fields[i]; field.Name {
+		case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
+			return true
+		case "te":
+			if field.Value != "trailers" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // parseTimeout reads a grpc-timeout: up to 8 digits and a unit. One of zero has passed already,

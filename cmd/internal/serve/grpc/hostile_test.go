@@ -43,33 +43,43 @@ func TestHostileClients(t *testing.T) {
 		send func(c *client)
 		ends bool // the connection; else a call
 		code http2.ErrCode
+		why  string
 	}{
-		{"pings", func(c *client) { flood(c, func(int) error { return c.WritePing(false, [8]byte{}) }) }, true, http2.ErrCodeEnhanceYourCalm},
-		{"settings", func(c *client) { flood(c, func(int) error { return c.WriteSettings() }) }, true, http2.ErrCodeEnhanceYourCalm},
+		{"pings", func(c *client) { flood(c, func(int) error { return c.WritePing(false, [8]byte{}) }) },
+			true, http2.ErrCodeEnhanceYourCalm, "too_many_pings"},
+		{"settings", func(c *client) { flood(c, func(int) error { return c.WriteSettings() }) },
+			true, http2.ErrCodeEnhanceYourCalm, "too many frames of the kind SETTINGS"},
 		{"empty data", func(c *client) {
 			c.begin(1, "/a/Upper")
 			flood(c, func(int) error { return c.WriteData(1, false, nil) })
-		}, true, http2.ErrCodeEnhanceYourCalm},
+		}, true, http2.ErrCodeEnhanceYourCalm, "too many empty DATA frames"},
+		{"malformed calls", func(c *client) {
+			flood(c, func(i int) error {
+				c.begin(uint32(2*i+3), "/a/Upper", "connection", "close")
+				return c.WriteData(uint32(2*i+3), true, nil)
+			})
+		}, true, http2.ErrCodeEnhanceYourCalm, "too many malformed frames"},
 		{"continuations", func(c *client) {
 			c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}})
 			flood(c, func(int) error { return c.WriteContinuation(1, false, bytes.Repeat([]byte{0x82}, 10_000)) })
-		}, true, http2.ErrCodeProtocol},
-		{"a giant header block", func(c *client) { c.begin(1, "/a/Upper", "x", strings.Repeat("y", 1<<20)) }, true, http2.ErrCodeCompression},
+		}, true, http2.ErrCodeProtocol, ""},
+		{"a giant header block", func(c *client) { c.begin(1, "/a/Upper", "x", strings.Repeat("y", 1<<20)) },
+			true, http2.ErrCodeCompression, ""},
 		{"a frame that is too large", func(c *client) {
 			c.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, frameBytes+1))
-		}, true, http2.ErrCodeFrameSize},
-		{"a window that overflows", func(c *client) { c.WriteWindowUpdate(0, largestWindow) }, true, http2.ErrCodeFlowControl},
-		{"data of no call", func(c *client) { c.WriteData(7, true, nil) }, true, http2.ErrCodeProtocol},
-		{"an even stream", func(c *client) { c.begin(2, "/a/Upper") }, true, http2.ErrCodeProtocol},
+		}, true, http2.ErrCodeFrameSize, ""},
+		{"a window that overflows", func(c *client) { c.WriteWindowUpdate(0, largestWindow) }, true, http2.ErrCodeFlowControl, ""},
+		{"data of no call", func(c *client) { c.WriteData(7, true, nil) }, true, http2.ErrCodeProtocol, ""},
+		{"an even stream", func(c *client) { c.begin(2, "/a/Upper") }, true, http2.ErrCodeProtocol, ""},
 		{"a bad header block", func(c *client) {
 			c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, EndHeaders: true})
-		}, true, http2.ErrCodeCompression},
+		}, true, http2.ErrCodeCompression, ""},
 		{"more than the window", func(c *client) {
 			c.begin(1, "/a/Upper")
 			for range 100 {
 				c.WriteData(1, false, make([]byte, frameBytes))
 			}
-		}, false, http2.ErrCodeFlowControl},
+		}, false, http2.ErrCodeFlowControl, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, address := start(t, Options{Methods: methods, Bounds: Bounds{MessageBytes: 64 << 10, Stall: patience, Idle: patience}})
@@ -80,6 +90,9 @@ func TestHostileClients(t *testing.T) {
 			got := c.answerTo(1)
 			if test.ends && (!got.ended || got.code != test.code && got.goneAway) || !test.ends && (!got.reset || got.code != test.code) {
 				t.Errorf("answered %+v", got)
+			}
+			if got.goneAway && test.why != "" && got.why != test.why {
+				t.Errorf("the client is told %q, not %q", got.why, test.why)
 			}
 			c.conn.Close()
 			<-sent

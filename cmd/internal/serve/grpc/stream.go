@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -34,11 +35,15 @@ type stream struct {
 	status  *Status
 	begun   bool // the headers of the answer were sent
 	blocked bool
+	hasTurn bool // is in the connection's turns
 }
 
 // headers begins a call, or ends a request by its trailers.
 func (c *conn) headers(frame *http2.MetaHeadersFrame) error {
 	id := frame.StreamID
+	if isMalformed(frame) {
+		return c.refuse(http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol})
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id%2 == 0 {
@@ -47,6 +52,10 @@ func (c *conn) headers(frame *http2.MetaHeadersFrame) error {
 	if s := c.streams[id]; s != nil {
 		if s.wasRead || !frame.StreamEnded() {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		if len(frame.PseudoFields()) > 0 {
+			c.resetWith(s, http2.ErrCodeProtocol)
+			return nil
 		}
 		s.wasRead = true
 		c.start(s)
@@ -108,7 +117,7 @@ func (c *conn) data(frame *http2.DataFrame) error {
 	}
 	if size == 0 && !frame.StreamEnded() {
 		if c.idle++; c.idle > idleFrames {
-			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+			return c.calm("too many empty DATA frames")
 		}
 	}
 	s.wasRead = frame.StreamEnded()
@@ -147,7 +156,7 @@ func (c *conn) start(s *stream) {
 		c.refuseCall(s, &Status{Internal, "the request has no message"})
 		return
 	case s.request[0] != 0:
-		c.refuseCall(s, &Status{Unimplemented, "the message is compressed; send it as it is"})
+		c.refuseCall(s, errCompressed)
 		return
 	case s.length() != len(s.request)-prefixBytes:
 		c.refuseCall(s, &Status{Internal, "the request is not one message"})
@@ -258,21 +267,32 @@ func (c *conn) block(s *stream) {
 	if !s.blocked {
 		s.blocked = true
 		s.opened = time.Now() // sweep gives the client so long to make room
-		c.blocked++
+	}
+	if s.window > 0 && !s.hasTurn {
+		s.hasTurn = true
+		c.turns = append(c.turns, s)
 	}
 }
 
-// sendBlocked sends what windows kept from being sent. c.mu is held.
-func (c *conn) sendBlocked() {
-	if c.blocked == 0 {
-		return
+// sendWaiting sends what only the connection's window kept from being sent. c.mu is held.
+func (c *conn) sendWaiting() {
+	for c.window > 0 && len(c.turns) > 0 {
+		s := c.turns[0]
+		c.turns[0] = nil
+		c.turns = c.turns[1:]
+		s.hasTurn = false
+		c.send(s)
+		c.signal()
 	}
-	for _, s := range c.streams {
-		if s.blocked {
-			c.send(s)
-		}
+}
+
+// unblock makes s wait no longer. c.mu is held.
+func (c *conn) unblock(s *stream) {
+	if s.hasTurn {
+		i := slices.Index(c.turns, s)
+		c.turns = slices.Delete(c.turns, i, i+1)
+		s.hasTurn = false
 	}
-	c.signal()
 }
 
 // end forgets a stream that was answered. c.mu is held.
@@ -280,9 +300,8 @@ func (c *conn) end(s *stream) {
 	if !s.wasRead { // the rest of the request is not needed
 		frames{&c.out}.reset(s.id, http2.ErrCodeNo)
 	}
-	if s.blocked {
-		c.blocked--
-	}
+	c.unblock(s)
+	c.idle = max(0, c.idle-1)
 	delete(c.streams, s.id)
 	c.less()
 }
@@ -293,9 +312,7 @@ func (c *conn) reset(s *stream) {
 		return
 	}
 	delete(c.streams, s.id)
-	if s.blocked {
-		c.blocked--
-	}
+	c.unblock(s)
 	if s.cancel != nil && s.unsent == nil {
 		s.reset = true // finish ends it
 		s.cancel()
@@ -317,7 +334,7 @@ func (c *conn) refuse(failed http2.StreamError) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.idle++; c.idle > idleFrames {
-		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+		return c.calm("too many malformed frames")
 	}
 	c.lastID = max(c.lastID, failed.StreamID)
 	frames{&c.out}.reset(failed.StreamID, failed.Code)

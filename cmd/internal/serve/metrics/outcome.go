@@ -106,7 +106,7 @@ var resultWords = [results]string{"allowed", "denied", "error"}
 // errorWords are the kinds of errors as labels: those of [limiter.Call.Outcome], and that the
 // policy is unknown.
 var errorWords = []string{
-	"invalid", "unavailable", "outcome-unknown", "gave-up", "refused", "foreign", "error", unknownPolicyError,
+	"invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown", "refused", "foreign", "error", unknownPolicyError,
 }
 
 const unknownPolicyError = "unknown-policy"

@@ -1,0 +1,63 @@
+package envoy
+
+import (
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// told is what a client is told of all descriptors together.
+type told struct {
+	policies, limits []string // their names
+	reqs             []limiter.Request
+	decisions        []limiter.Decision
+}
+
+// add adds what is told of a descriptor. What was asked twice is told once: what leaves less.
+func (t *told) add(answer *decision.Answer) {
+	for i := range answer.Decisions {
+		if at := t.find(&answer.Requests[i]); at >= 0 {
+			if tighter(&answer.Decisions[i], &t.decisions[at]) {
+				t.decisions[at] = answer.Decisions[i]
+			}
+			continue
+		}
+		t.policies = append(t.policies, answer.Policy.Name)
+		t.limits = append(t.limits, answer.LimitName(i))
+		t.reqs = append(t.reqs, answer.Requests[i])
+		t.decisions = append(t.decisions, answer.Decisions[i])
+	}
+}
+
+// find returns where a request for the same is, or -1.
+func (t *told) find(request *limiter.Request) int {
+	for i := range t.reqs {
+		if r := &t.reqs[i]; r.Key == request.Key && r.Limit == request.Limit && r.Shadow == request.Shadow {
+			return i
+		}
+	}
+	return -1
+}
+
+// names are what the limits are called, each in another way, as a client joins its fields by them: LIMIT,
+// or POLICY/LIMIT if several policies have a limit of that name, as current_limit says. A "+" is added for
+// each other subject of the same limit that comes before.
+func (t *told) names() []string {
+	names := make([]string, len(t.limits))
+	for i, limit := range t.limits {
+		names[i] = limit
+		before := 0
+		for j, other := range t.limits {
+			switch {
+			case other != limit:
+			case t.policies[j] != t.policies[i]:
+				names[i] = t.policies[i] + "/" + limit
+			case j < i:
+				before++
+			}
+		}
+		names[i] += strings.Repeat("+", before)
+	}
+	return names
+}

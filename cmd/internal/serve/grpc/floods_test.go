@@ -1,0 +1,123 @@
+package grpc
+
+import (
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// A client of grpc-go pings about once for each answer that it reads, to find out how much it can
+// be sent. However many calls it makes, that is no flood.
+func TestAPingForEachAnswerIsNoFlood(t *testing.T) {
+	_, address := start(t, Options{Methods: methods, Bounds: Bounds{Stall: time.Hour}}) // and so no sweep
+	c := dial(t, address)
+	for i := range uint32(3 * idleFrames) {
+		c.call(2*i+1, "/a/Upper", "x")
+		c.WritePing(false, [8]byte{})
+		if got := c.answerTo(2*i + 1); got.status != "0" {
+			t.Fatalf("call %d is answered %+v", i, got)
+		}
+	}
+}
+
+// waiting is a connection with its window shut, and with calls whose answers wait, each of which has so
+// much window of its own.
+func waiting(t *testing.T, windows ...int64) (*conn, []*stream) {
+	local, far := net.Pipe()
+	t.Cleanup(func() { local.Close(); far.Close() })
+	c := newConn(New(Options{Methods: methods}), local)
+	c.window = 0
+	var all []*stream
+	for i, window := range windows {
+		s := &stream{id: uint32(2*i + 1), window: window, started: true, wasRead: true, begun: true, unsent: make([]byte, 10)}
+		c.streams[s.id] = s
+		c.active, c.lastID = c.active+1, s.id
+		c.send(s)
+		all = append(all, s)
+	}
+	return c, all
+}
+
+// update lets the server send so much more, of one call or of all.
+func update(t *testing.T, c *conn, stream, increment uint32) {
+	t.Helper()
+	frame := &http2.WindowUpdateFrame{FrameHeader: http2.FrameHeader{StreamID: stream}, Increment: increment}
+	if err := c.windowUpdate(frame); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// left is how much of each answer waits.
+func left(all []*stream) (n []int) {
+	for _, s := range all {
+		n = append(n, len(s.unsent))
+	}
+	return n
+}
+
+// A window of the connection goes to those that wait for it, each in its turn, and to no more of them than it
+// is enough for. So a frame of 13 bytes makes little work, however many calls wait.
+func TestAWindowIsGivenInTurns(t *testing.T) {
+	c, all := waiting(t, 100, 0, 100, 100)
+	for i, want := range [][]int{{9, 10, 10, 10}, {9, 10, 9, 10}, {9, 10, 9, 9}, {8, 10, 9, 9}} {
+		if update(t, c, 0, 1); !slices.Equal(left(all), want) {
+			t.Fatalf("after %d updates %v are left, not %v", i+1, left(all), want)
+		}
+	}
+	c.reset(all[2])
+	c.reset(all[1])
+	update(t, c, 0, 100)
+	if want := []int{0, 10, 9, 0}; !slices.Equal(left(all), want) || len(c.streams) != 0 || len(c.turns) != 0 {
+		t.Errorf("%v are left, not %v, with %d streams and %d turns", left(all), want, len(c.streams), len(c.turns))
+	}
+}
+
+// A call that waits for its own window is not looked at when that of the connection, or of another call, grows.
+func TestAWindowWakesOnlyWhoWaitsForIt(t *testing.T) {
+	c, all := waiting(t, 0, 0, 0)
+	for _, s := range all {
+		s.window = 5 // each would send if it were looked at
+	}
+	for range 3 {
+		update(t, c, 0, 1000)
+	}
+	if want := []int{10, 10, 10}; !slices.Equal(left(all), want) {
+		t.Errorf("a window of the connection leaves %v", left(all))
+	}
+	update(t, c, all[1].id, 1)
+	if want := []int{10, 4, 10}; !slices.Equal(left(all), want) {
+		t.Errorf("a window of one call leaves %v", left(all))
+	}
+}
+
+// Each change of the initial window is work for all calls, so a frame has one of them.
+func TestSettingsAreFew(t *testing.T) {
+	many := func(n int) (settings []http2.Setting) {
+		for i := range n {
+			settings = append(settings, http2.Setting{ID: http2.SettingID(1000 + i), Val: 1})
+		}
+		return settings
+	}
+	window := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1}
+	for _, test := range []struct {
+		name     string
+		settings []http2.Setting
+		ends     bool
+	}{
+		{"100 settings", many(mostSettings), false},
+		{"101 settings", many(mostSettings + 1), true},
+		{"one twice", []http2.Setting{window, {ID: http2.SettingMaxFrameSize, Val: 1 << 14}, window}, true},
+	} {
+		_, address := start(t, Options{Methods: methods})
+		c := dial(t, address)
+		c.WriteSettings(test.settings...)
+		c.call(1, "/a/Upper", "x")
+		got := c.answerTo(1)
+		if ended := got.goneAway && got.code == http2.ErrCodeProtocol; ended != test.ends || !ended && got.status != "0" {
+			t.Errorf("%s: answered %+v", test.name, got)
+		}
+	}
+}
