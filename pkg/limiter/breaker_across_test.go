@@ -112,7 +112,10 @@ func TestTheFirstPartThatIsAwayIsTold(t *testing.T) {
 		}
 	}
 	limit := limiter.Limit{Count: 1, Period: time.Hour}
-	reqs := []limiter.Request{{Key: limiter.Key{Subject: "a1"}, Limit: limit, Cost: 1}, {Key: limiter.Key{Subject: "c1"}, Limit: limit, Cost: -1}}
+	reqs := []limiter.Request{
+		{Key: limiter.Key{Subject: "a1"}, Limit: limit, Cost: 1},
+		{Key: limiter.Key{Subject: "c1"}, Limit: limit, Cost: -1},
+	}
 	if err := f.Store.Decide(t.Context(), limiter.Take, reqs, make([]limiter.Decision, 2)); !errors.Is(err, limiter.ErrInvalid) {
 		t.Errorf("a mistake is told as %v", err)
 	}

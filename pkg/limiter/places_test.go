@@ -246,7 +246,8 @@ func TestADenialWhileAnotherAsksIsNotOfThePast(t *testing.T) {
 		defer cancel()
 		q.come(ctx, "second", u)
 		d := q.answers()["second"]
-		if d.err != nil || d.Allowed || d.after != 1500*time.Millisecond || d.RetryAfter != time.Microsecond || d.ResetAfter != time.Microsecond {
+		if d.err != nil || d.Allowed || d.after != 1500*time.Millisecond || d.RetryAfter != time.Microsecond ||
+			d.ResetAfter != time.Microsecond {
 			t.Errorf("%+v", d)
 		}
 	})
