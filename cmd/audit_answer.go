@@ -65,8 +65,8 @@ func (a *auditAnswer) Records() [][]string {
 	return records
 }
 
-// Print implements output.Answer. Where a terminal is too narrow for all columns, backups and
-// reasons get lines of their own, since a name of a backup that is cut is of no use.
+// Print implements output.Answer. Where a terminal is too narrow for all columns, commands, backups and
+// reasons get lines of their own, since what is cut of them is what one looks for.
 func (a *auditAnswer) Print(p *output.Printer) {
 	if len(a.entries) == 0 {
 		return
@@ -83,15 +83,14 @@ func (a *auditAnswer) Print(p *output.Printer) {
 	}
 }
 
-// table returns the table, whole or without what gets lines of its own. What was done stays whole for longer
-// than by whom and where.
+// table returns the table, whole or without what gets lines of its own.
 func (a *auditAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{{Header: "TIME"}, {Header: "USER", Shrinks: 8, Drops: 2},
-		{Header: "WHERE", Shrinks: 8, Drops: 3}, {Header: "COMMAND", Shrinks: 10},
+		{Header: "WHERE", Shrinks: 8, Drops: 3},
 		{Header: "CHANGED", Right: true, Drops: 1}, {Header: "OUTCOME"}}
 	if whole {
 		columns = append(columns, output.Column{Header: "BACKUP"}, output.Column{Header: "REASON"})
-		columns = slices.Insert(columns, 4, output.Column{Header: "MATCHED", Right: true})
+		columns = slices.Insert(columns, 3, output.Column{Header: "COMMAND"}, output.Column{Header: "MATCHED", Right: true})
 	}
 	styles := map[trail.Outcome]output.Style{trail.Done: output.Calm, trail.Partly: output.Near}
 	for _, e := range a.entries {
@@ -100,15 +99,18 @@ func (a *auditAnswer) table(whole bool) (columns []output.Column, rows [][]outpu
 			style = output.AtEnd
 		}
 		row := []output.Cell{{Text: e.Time.In(a.zone).Format("2006-01-02 15:04:05")}, {Text: who(e)}, {Text: where(e, whole)},
-			{Text: strings.TrimSpace(e.Command + " " + e.Selection)}, {Text: changedText(e)}, {Text: string(e.Outcome), Style: style}}
+			{Text: changedText(e)}, {Text: string(e.Outcome), Style: style}}
 		if whole {
 			row = append(row, output.Cell{Text: cmp.Or(a.backup(e), "-")}, output.Cell{Text: cmp.Or(e.Reason, "-")})
-			row = slices.Insert(row, 4, output.Cell{Text: number(e.Matched)})
+			row = slices.Insert(row, 3, output.Cell{Text: commandText(e)}, output.Cell{Text: number(e.Matched)})
 		}
 		rows = append(rows, row)
 	}
 	return columns, rows
 }
+
+// commandText is what was run.
+func commandText(e *trail.Entry) string { return strings.TrimSpace(e.Command + " " + e.Selection) }
 
 // who is the user of a run, on which machine.
 func who(e *trail.Entry) string {
@@ -160,6 +162,9 @@ func (a *auditAnswer) backup(e *trail.Entry) string {
 // stays whole.
 func (a *auditAnswer) printRest(p *output.Printer, e *trail.Entry) {
 	const indent = "    "
+	for _, line := range output.Wrap(output.Printable(commandText(e)), p.Width-len(indent)) {
+		p.Line("%s%s", indent, output.Cut(line, p.Width-len(indent)))
+	}
 	if backup := a.backup(e); backup != "" {
 		p.Line("%sbackup %s", indent, output.Printable(backup))
 	}

@@ -347,11 +347,11 @@ func TestOverridesKeepTheirSubjectsAndIDsWhole(t *testing.T) {
 	}
 }
 
-// However narrow the terminal, the audit says at what time something was done.
-func TestAuditKeepsItsTimesWhole(t *testing.T) {
+// However narrow the terminal, the audit says at what time something was done, and what.
+func TestAuditKeepsItsTimesAndCommandsWhole(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, exitYes, "consume", "user:42", "--limit", "3/1h")
-	w.run(t, exitYes, "reset", "user:42", "--yes")
+	w.run(t, exitYes, "block", "tenant:acme:user:42:route:/orders", "--for", "2h", "--reason", "scraper", "--yes")
 	w.OutIsTerminal = true
 	for _, columns := range []int{40, 60, 80, 100} {
 		w.Size = func() (int, int) { return columns, 24 }
@@ -359,6 +359,10 @@ func TestAuditKeepsItsTimesWhole(t *testing.T) {
 		lines := strings.Split(strip(table), "\n")
 		if _, err := time.Parse(time.DateTime, lines[1][:min(len(time.DateTime), len(lines[1]))]); err != nil {
 			t.Errorf("on %d columns the time is cut: %s", columns, lines[1])
+		}
+		const command = " override set tenant:acme:user:42:route:/orders --block --for 2h ("
+		if said := strings.Join(strings.Fields(table), " "); !strings.Contains(said, command) {
+			t.Errorf("on %d columns the command is cut:\n%s", columns, table)
 		}
 		for _, line := range lines {
 			if width := runewidth.StringWidth(line); width > columns {

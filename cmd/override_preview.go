@@ -44,6 +44,7 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 	if more := concerned.Keys - int64(len(concerned.Examples)); more > 0 {
 		o.say("  … and %s more", output.Thousands(more))
 	}
+	o.noteAlgorithm(plan, concerned)
 	for _, w := range concerned.Winning {
 		o.say("to %s of them %s applies instead, %s", output.Thousands(w.Keys), sentence(w.Override, o.env.Now()), "which comes first")
 	}

@@ -52,7 +52,8 @@ func newOverrideSetCmd(global *globalOptions) *cobra.Command {
 		Long: `Set gives the keys whose subject matches PATTERN another limit for a while, a
 multiple of their limit, more units, a block, or an exemption. One of --limit,
 --times, --add, --block and --exempt says which. The same override again is one:
-it keeps its ID and takes the new end and reason.
+it keeps its ID and takes the new end and reason. A --limit without an algorithm
+has that of the configured limits which it is for, if they have one in common.
 
 ` + overridePatternHelp,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
@@ -230,6 +231,9 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if err := o.subjects(override, args); err != nil {
 		return nil, err
 	}
+	if text, is := o.inAlgorithmOf(override); is {
+		effect = shell.Command("--limit", text)
+	}
 	if subject, exact := override.Subjects.Exact(); exact && plan.selection.Query.Keys == nil {
 		plan.selection.Likely = o.likelyKeys(subject)
 	}
@@ -320,6 +324,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overrid
 	if answer.concerned == nil && !o.quiet {
 		if under, err := o.concerned(ctx, runner, plan, o.timeout); err == nil && under.Incomplete == nil {
 			o.noteUnder(plan, under, s.place(where))
+			o.noteAlgorithm(plan, under)
 		}
 	}
 	if !o.quiet || printErr != nil {

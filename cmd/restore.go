@@ -296,7 +296,7 @@ func withRestoreHint(err error) error {
 	case errors.As(err, &unknown) && !limiter.IsAway(err): // such as a user without the right to ask
 		return fmt.Errorf("%w; to restore it here all the same, give --into-other-store", err)
 	case errors.As(err, &left):
-		return fmt.Errorf("%w; --replace brings them back, too", err)
+		return fmt.Errorf("%w; --replace brings back what the backup has of them, and forgets what was used since", err)
 	}
 	return err
 }

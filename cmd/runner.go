@@ -21,6 +21,7 @@ func (g *globalOptions) runner(s *settings, store connect.Store, where string) *
 		Timeout:   g.timeout,
 		Files:     g.operationFiles(),
 		Now:       g.env.Now,
+		Sleep:     g.env.Sleep,
 		User:      g.user(),
 		Account:   g.account(),
 		Host:      g.env.Host(),

@@ -90,7 +90,7 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 	})
 	if last.run == nil {
 		return "", false, &nothingToUndo{"nothing to undo: the audit of this machine has no change of " + runner.Place.Store +
-			" that kept a backup"}
+			" that kept a backup; a block, an exemption or another override ends with limitctl override revoke ID"}
 	}
 	what := describeRun(last.run)
 	header := headers[last.run]

@@ -2,7 +2,9 @@ package limiter_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -61,4 +63,148 @@ func decided(t *testing.T, store limiter.Store, op limiter.Op, req limiter.Reque
 		t.Fatal(err)
 	}
 	return decisions[0]
+}
+
+// A turn that another call with the same token was granted meanwhile, and that comes too
+// late for this one, stays that call's. Without a token of before it is given back.
+func TestATurnOfAnotherCallIsNotGivenBack(t *testing.T) {
+	for _, repeated := range []bool{true, false} {
+		_, w := newVirtual()
+		w.Patience = time.Second
+		late, refunds := time.Second+time.Microsecond, 0
+		w.Store = &scripted{decide: func(_ context.Context, op limiter.Op, decisions []limiter.Decision) error {
+			switch op {
+			case limiter.Peek:
+				decisions[0] = limiter.Decision{Allowed: true}
+				if refunds > 0 {
+					decisions[0].Delay = late
+				}
+			case limiter.Take: // others were quicker, and one of them had this token
+				decisions[0] = limiter.Decision{Allowed: true, Repeated: repeated, Delay: late}
+			case limiter.Refund:
+				refunds++
+			}
+			return nil
+		}}
+		req := request(limiter.LeakyBucket, 10, time.Hour)
+		req.Token = "t"
+		decisions, err := w.Take(context.Background(), req)
+		if err != nil || decisions[0].Allowed || decisions[0].RetryAfter != time.Microsecond || refunds > 0 == repeated {
+			t.Errorf("repeated: %t: %+v, %v, %d refunds", repeated, decisions, err, refunds)
+		}
+	}
+}
+
+// The turn of a leaky bucket at the end of patience is in time.
+func TestALeakyTurnAtTheEndOfPatience(t *testing.T) {
+	for _, token := range []string{"", "t"} {
+		for _, short := range []time.Duration{0, time.Microsecond} {
+			v, w := newVirtual()
+			begin, req := v.now, request(limiter.LeakyBucket, 1, time.Second)
+			req.Limit.Burst, req.Token = 10, token
+			other := req
+			other.Token = ""
+			decided(t, w.Store, limiter.Take, other)
+			if token != "" {
+				decided(t, w.Store, limiter.Take, req)
+			}
+			w.Patience = time.Second - short
+			decisions, err := w.Take(context.Background(), req)
+			after, retry := time.Second, time.Duration(0)
+			if short > 0 {
+				after, retry = 0, short
+			}
+			if d := decisions[0]; err != nil || d.Allowed != (short == 0) || d.RetryAfter != retry || v.now.Sub(begin) != after {
+				t.Errorf("token %q, short by %s: %+v, %v after %s", token, short, d, err, v.now.Sub(begin))
+			}
+		}
+	}
+}
+
+// Whose token is remembered waits behind nobody, also for the answer that its turn comes too late.
+func TestARepeatedWaitStandsBehindNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &limiter.Waiter{Store: memorystore.New()}
+		begin, req := time.Now(), request(limiter.LeakyBucket, 1, time.Hour)
+		req.Limit.Burst = 10
+		large := req
+		large.Cost = 10
+		decided(t, w.Store, limiter.Take, req)
+		req.Token = "t"
+		decided(t, w.Store, limiter.Take, req) // in an hour
+		ctx, leave := context.WithCancel(t.Context())
+		go w.Take(ctx, large)
+		synctest.Wait()
+		short, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		d, err := w.Take(short, req)
+		if err != nil || d[0].Allowed || d[0].Unguarded || d[0].RetryAfter != 59*time.Minute || time.Since(begin) != 0 {
+			t.Errorf("a turn in an hour: %+v, %v after %s", d, err, time.Since(begin))
+		}
+		if d, err := w.Take(t.Context(), req); err != nil || !d[0].Allowed || !d[0].Repeated || time.Since(begin) != time.Hour {
+			t.Errorf("a turn in an hour: %+v, %v after %s", d, err, time.Since(begin))
+		}
+		leave()
+	})
+}
+
+// A token whose units were given back just after it was found remembered waits as ever.
+func TestATokenThatWasGivenBackWaits(t *testing.T) {
+	v, w := newVirtual()
+	begin, takes := v.now, 0
+	w.Store = &scripted{decide: func(_ context.Context, op limiter.Op, decisions []limiter.Decision) error {
+		switch {
+		case op == limiter.Peek:
+			decisions[0] = limiter.Decision{Allowed: true, Repeated: true}
+		case v.now.Equal(begin):
+			takes++
+			decisions[0] = limiter.Decision{RetryAfter: time.Second}
+		default:
+			decisions[0] = limiter.Decision{Allowed: true, Granted: 1}
+		}
+		return nil
+	}}
+	req := request(limiter.TokenBucket, 1, time.Second)
+	req.Token = "t"
+	if d, err := w.Take(context.Background(), req); err != nil || !d[0].Allowed || v.now.Sub(begin) != time.Second || takes != 2 {
+		t.Errorf("%+v, %v after %s and %d takes", d, err, v.now.Sub(begin), takes)
+	}
+	w.Store = &scripted{decide: func(_ context.Context, op limiter.Op, _ []limiter.Decision) error {
+		if op != limiter.Peek {
+			t.Errorf("a %s after a look that failed", op)
+		}
+		return limiter.ErrRefused
+	}}
+	if _, err := w.Take(context.Background(), req); !errors.Is(err, limiter.ErrRefused) {
+		t.Errorf("a look that fails: %v", err)
+	}
+}
+
+// What has a token is given back as a whole: the store knows what of it was charged.
+func TestATokenIsGivenBackAsAWhole(t *testing.T) {
+	for token, want := range map[string]int{"t": 3, "": 1} {
+		ctx, leave := context.WithCancel(context.Background())
+		_, w := newVirtual()
+		refunded := 0
+		w.Store = &scripted{decide: func(_ context.Context, op limiter.Op, decisions []limiter.Decision) error {
+			switch op {
+			case limiter.Take:
+				decisions[0] = limiter.Decision{Allowed: true, Granted: 1, Delay: time.Second}
+				decisions[1] = limiter.Decision{Allowed: true, DecidedBy: limiter.DecidedByOverride}
+				decisions[2] = limiter.Decision{Allowed: true, DecidedBy: limiter.DecidedByLocal}
+				leave()
+			case limiter.Refund:
+				refunded = len(decisions)
+			}
+			return nil
+		}}
+		reqs := make([]limiter.Request, 3)
+		for i, subject := range []string{"a", "b", "c"} {
+			reqs[i] = request(limiter.LeakyBucket, 10, time.Hour)
+			reqs[i].Key.Subject, reqs[i].Token = subject, token
+		}
+		if _, err := w.Take(ctx, reqs...); !errors.Is(err, context.Canceled) || refunded != want {
+			t.Errorf("token %q: %v, %d were given back, want %d", token, err, refunded, want)
+		}
+	}
 }

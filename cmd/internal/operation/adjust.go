@@ -195,7 +195,8 @@ func (r *Remaining) question(keys int, effect *Effect) string {
 	return question
 }
 
-// adjustBatch adjusts the keys of a batch, and notes what becomes of them.
+// adjustBatch adjusts the keys of a batch, and notes what becomes of them. It tries again those of
+// which the store does not say what became of them.
 func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
 	adjustments := make([]limiter.Adjustment, len(batch.Records))
 	for i := range batch.Records {
@@ -205,29 +206,48 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 		}
 		adjustments[i].Parts = batch.Records[i].Parts
 	}
-	results, err := r.Store.Adjust(ctx, adjustments...)
-	var late []limiter.Record
-	var same []limiter.Record
-	unknown := len(adjustments)
-	for i := range results {
-		a := &results[i]
-		if !a.Done {
-			continue
+	records, foreign, unknown := batch.Records, done.foreign, done.unknown
+	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
+		done.foreign, done.unknown = foreign, unknown
+		results, err := r.Store.Adjust(ctx, adjustments...)
+		results = append(results, make([]limiter.Adjusted, max(0, len(adjustments)-len(results)))...) // none after some errors
+		var late, same, left []limiter.Record
+		var again []limiter.Adjustment
+		for i := range results {
+			a := &results[i]
+			if !a.Done {
+				left, again = append(left, records[i]), append(again, adjustments[i])
+				continue
+			}
+			before := a.Before
+			if unsure { // it may be as an earlier try has left it, which was not answered
+				before = r.usedBefore(&records[i], before)
+			}
+			done.effect.count(before, a.After)
+			switch {
+			case unsure:
+			case a.Before == a.After:
+				same = append(same, records[i])
+			case a.Record.Holds() && a.Record.Check() == nil:
+				late = append(late, a.Record)
+			}
 		}
-		unknown--
-		done.effect.count(a.Before, a.After)
-		switch {
-		case a.Before == a.After:
-			same = append(same, batch.Records[i])
-		case a.Record.Holds() && a.Record.Check() == nil:
-			late = append(late, a.Record)
+		records, adjustments = left, again
+		done.keys = done.effect.changed()
+		if t.backup != nil {
+			if err := errors.Join(t.backup.amend(late), t.backup.exclude(same)); err != nil {
+				return err
+			}
 		}
+		return done.failed(err, len(left), unsure)
+	})
+}
+
+// usedBefore is how much was in use of a key when its record was kept, else so much as is said.
+func (r *Runner) usedBefore(record *limiter.Record, otherwise int64) int64 {
+	var state limiter.State
+	if len(record.Value) == 0 || len(record.Parts) > 0 || state.DecodeRecord(record.Value) != nil {
+		return otherwise
 	}
-	done.keys = done.effect.changed()
-	if t.backup != nil {
-		if err := errors.Join(t.backup.amend(late), t.backup.exclude(same)); err != nil {
-			return err
-		}
-	}
-	return done.failed(err, unknown)
+	return state.Used(limiter.InstantOf(r.Now()))
 }

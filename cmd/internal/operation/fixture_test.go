@@ -107,11 +107,15 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{memory: memorystore.New(), trail: &memoryTrail{}, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0)}
 	s.Runner = &Runner{
-		Store:     s.memory,
-		Place:     Place{Store: "memory", Prefix: "rl"},
-		Timeout:   time.Minute,
-		Files:     Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir, Remove: os.Remove},
-		Now:       func() time.Time { return s.now },
+		Store:   s.memory,
+		Place:   Place{Store: "memory", Prefix: "rl"},
+		Timeout: time.Minute,
+		Files:   Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir, Remove: os.Remove},
+		Now:     func() time.Time { return s.now },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			s.now = s.now.Add(d)
+			return ctx.Err()
+		},
 		User:      "night",
 		OpenTrail: s.trail.open,
 		Describe:  func(err error) string { return "described: " + err.Error() },

@@ -29,6 +29,8 @@ type Runner struct {
 	Timeout time.Duration
 	Files   Files
 	Now     func() time.Time
+	// Sleep waits between two tries of a batch, and returns the context's error if that ends first.
+	Sleep func(ctx context.Context, d time.Duration) error
 	// User is who runs the operations, Account the name of the process's user if that is
 	// another, and Host the machine, for the trail.
 	User, Account, Host string

@@ -57,6 +57,8 @@ type ChangedKey struct {
 	StoreKey  string
 	Now, Then Rule
 	Change    Change
+	// Written is its limit without overrides, zero if it is not known.
+	Written limiter.Limit
 }
 
 // Rule is what a key is decided by: a limit, or an override that blocks or exempts it.
@@ -157,6 +159,9 @@ func (p *preview) add(e *limiter.Entry, _ error) error {
 	key.Now, key.Then = ruleOf(was, written, known), ruleOf(wins, written, known)
 	if was != nil && !known && e.LimitKnown() { // the record tells at least what applies now
 		key.Now.Limit = e.Limit
+	}
+	if known {
+		key.Written = written
 	}
 	key.Change = changeOf(key.Now, key.Then)
 	p.Counts[key.Change]++

@@ -195,11 +195,11 @@ func (d *resetDone) any(err error) bool {
 }
 
 // failed notes the errors of a batch, of which the store has not said what became of so many
-// keys. It returns those that end the change.
-func (d *resetDone) failed(err error, untold int) error {
+// keys. unsure: an earlier try may have changed them. It returns those that end the change.
+func (d *resetDone) failed(err error, untold int, unsure bool) error {
 	known := d.foreign.Count()
 	err = d.foreign.take(err)
-	if errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if errors.Is(err, limiter.ErrOutcomeUnknown) || unsure && err != nil {
 		d.unknown += int64(untold - (d.foreign.Count() - known))
 	}
 	return err
@@ -215,7 +215,7 @@ func (d *resetDone) withProgress(err error, count int) error {
 		done = "known to be done"
 	}
 	told := d.keys + d.effect.Stay
-	err = outcome.WithProgress(err, "%d of %s %s", told, output.Plural(count, "key"), done)
+	err = outcome.WithProgress(err, "%d of %s %s%s", told, output.Plural(count, "key"), done, goOn(err, told))
 	if d.keys > 0 {
 		err = outcome.Partly(err)
 	}
@@ -256,22 +256,32 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 	return done, errors.Join(stopped, err)
 }
 
-// resetBatch deletes or adjusts a batch, also if the operation is interrupted meanwhile.
+// resetBatch deletes or adjusts a batch, and tries again if the store does not answer.
 func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
-	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
-	defer cancel()
 	if t.remaining != nil {
 		return r.adjustBatch(ctx, t, batch, done)
 	}
-	deleted, late, err := r.Store.Delete(ctx, batch.Records...)
-	done.keys += int64(deleted)
-	if t.backup != nil {
-		// A record that was damaged since the scan cannot be brought back, and in the
-		// backup it would be one more damaged line. The backup keeps what it was before.
-		late = slices.DeleteFunc(late, func(r limiter.Record) bool { return r.Check() != nil })
-		if err := t.backup.amend(late); err != nil {
-			return err
+	before, told := *done, 0 // how many of the batch the store has said to be deleted
+	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
+		*done = before
+		first := told == 0 && !unsure
+		deleted, late, err := r.Store.Delete(ctx, batch.Records...)
+		told += deleted
+		done.keys += int64(told)
+		if t.backup != nil && first {
+			// A record that was damaged since the scan cannot be brought back, and in the
+			// backup it would be one more damaged line. The backup keeps what it was before. It
+			// also does if the key may have been deleted and used again since: the little that
+			// was used in between must not take the place of all that was used before.
+			late = slices.DeleteFunc(late, func(r limiter.Record) bool { return r.Check() != nil })
+			if err := t.backup.amend(late); err != nil {
+				return err
+			}
 		}
-	}
-	return done.failed(err, len(batch.Records)-deleted)
+		err = done.failed(err, len(batch.Records)-told, unsure)
+		if err == nil && unsure { // what is gone was deleted by the try that was not answered
+			done.keys = before.keys + int64(len(batch.Records)-(done.foreign.Count()-before.foreign.Count()))
+		}
+		return err
+	})
 }

@@ -187,25 +187,42 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		if len(records) == 0 {
 			return nil
 		}
-		ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
-		defer cancel()
 		unused := slices.DeleteFunc(slices.Clone(records), func(r limiter.Record) bool { return !backup.IsUnused(&r) })
 		if err := r.restoreUnused(ctx, plan, unused, result); err != nil {
 			return err
 		}
 		records = slices.DeleteFunc(records, func(r limiter.Record) bool { return backup.IsUnused(&r) })
+		if err := r.restoreBatch(ctx, plan, records, result); err != nil {
+			return err
+		}
+		progress.Set(result.told(), int64(plan.Backup.Records), 0)
+		return nil
+	})
+}
+
+// restoreBatch brings back some records that hold usage. It tries again those of which the store does
+// not say what became of them.
+func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []limiter.Record, result *RestoreResult) error {
+	unknown := result.Unknown
+	return r.retry(ctx, new(result.told() > 0), func(ctx context.Context, _ bool) error {
+		result.Unknown = unknown
 		outcomes, err := r.Store.Import(ctx, plan.Replace, records...)
-		for i, outcome := range outcomes {
-			result.count(outcome)
-			if outcome == limiter.InUse && plan.InUse != nil {
+		var left []limiter.Record
+		for i := range records {
+			if i >= len(outcomes) || outcomes[i] == limiter.NotKnown {
+				left = append(left, records[i])
+				continue
+			}
+			result.count(outcomes[i])
+			if outcomes[i] == limiter.InUse && plan.InUse != nil {
 				plan.InUse(records[i].Key)
 			}
 		}
+		records = left
 		if err = result.takeUnfit(err); err != nil {
-			return err
+			result.Unknown += int64(len(left))
 		}
-		progress.Set(result.Restored+result.Already+result.left(), int64(plan.Backup.Records), 0)
-		return nil
+		return err
 	})
 }
 
@@ -215,40 +232,47 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 	if len(records) == 0 {
 		return nil
 	}
-	if plan.Replace {
-		deleted, _, err := r.Store.Delete(ctx, records...)
-		var foreign Foreign
-		err = foreign.take(err)
-		left := int64(len(records) - deleted - foreign.Count())
-		result.Restored += int64(deleted)
-		result.Foreign += int64(foreign.Count())
-		if err != nil {
-			result.Unknown += left
-			return err
-		}
-		result.Already += left
-		return nil
-	}
+	before, deleted := *result, 0
 	keys := make([]limiter.Key, len(records))
 	for i := range records {
 		keys[i] = records[i].Key
 	}
-	result.Already += int64(len(keys))
-	for e, err := range r.Store.Scan(ctx, limiter.Query{Keys: keys}) {
-		switch {
-		case errors.Is(err, limiter.ErrForeign):
-			result.Foreign++
-		case err != nil:
-			return err
-		default:
-			result.InUse++
-			if plan.InUse != nil {
-				plan.InUse(e.Key)
+	reached := result.told() > 0
+	return r.retry(ctx, &reached, func(ctx context.Context, _ bool) error {
+		*result = before
+		if plan.Replace {
+			now, _, err := r.Store.Delete(ctx, records...)
+			deleted += now
+			var foreign Foreign
+			err = foreign.take(err)
+			left := int64(len(records) - deleted - foreign.Count())
+			result.Restored += int64(deleted)
+			result.Foreign += int64(foreign.Count())
+			if err != nil {
+				result.Unknown += left
+				return err
 			}
+			result.Already += left
+			return nil
 		}
-		result.Already--
-	}
-	return nil
+		result.Already += int64(len(keys))
+		for e, err := range r.Store.Scan(ctx, limiter.Query{Keys: keys}) {
+			reached = reached || !limiter.IsAway(err)
+			switch {
+			case errors.Is(err, limiter.ErrForeign):
+				result.Foreign++
+			case err != nil:
+				return err
+			default:
+				result.InUse++
+				if plan.InUse != nil {
+					plan.InUse(e.Key)
+				}
+			}
+			result.Already--
+		}
+		return nil
+	})
 }
 
 func (r *RestoreResult) count(outcome limiter.ImportOutcome) {
@@ -265,8 +289,6 @@ func (r *RestoreResult) count(outcome limiter.ImportOutcome) {
 		r.Foreign++
 	case limiter.Unfit:
 		r.Unfit++
-	case limiter.NotKnown: // the error that comes with it says so
-		r.Unknown++
 	}
 }
 
@@ -291,8 +313,10 @@ func (r *RestoreResult) takeUnfit(err error) error {
 	return errors.Join(others...)
 }
 
-// left is how many records were not restored.
-func (r *RestoreResult) left() int64 { return r.Lapsed + r.InUse + r.Foreign + r.Unfit }
+// told is of how many records it is known what became of them.
+func (r *RestoreResult) told() int64 {
+	return r.Restored + r.Already + r.Lapsed + r.InUse + r.Foreign + r.Unfit
+}
 
 // err is the error that the restore of that many records ends with: what ended it early, or
 // that some could not be restored.
@@ -303,8 +327,8 @@ func (r *RestoreResult) err(records int, err error) error {
 		if errors.Is(err, limiter.ErrOutcomeUnknown) {
 			done = "known to be restored"
 		}
-		err = outcome.WithProgress(err, "%d of %s %s", r.Restored+r.Already, output.Plural(records, "record"), done)
-		if r.Restored+r.Already+r.left() > 0 {
+		err = outcome.WithProgress(err, "%d of %s %s%s", r.Restored+r.Already, output.Plural(records, "record"), done, goOn(err, r.told()))
+		if r.told() > 0 {
 			return outcome.Partly(err)
 		}
 		return err

@@ -1,0 +1,69 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// A batch that the store does not answer is tried again for retryTime: longer than a failover, or a
+// server that forks to save its memory, keeps it from answering. The pauses grow, so that a server
+// that is slow because of load does not get more of it.
+const (
+	retryTime    = time.Minute
+	firstPause   = 200 * time.Millisecond
+	longestPause = 5 * time.Second
+)
+
+// retry calls try until the store answers, for up to retryTime. try gets whether the store may have
+// carried out an earlier try whose answer did not come. It is for work that can be repeated: what a
+// second try costs is what was used in between. The error is an [limiter.ErrOutcomeUnknown] if that of any
+// try is, and no later one was answered. A store that has never been reached is not
+// waited for: its address may be wrong.
+func (r *Runner) retry(ctx context.Context, reached *bool, try func(ctx context.Context, unsure bool) error) error {
+	var unanswered error
+	var giveUp time.Time
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := r.within(ctx, func(ctx context.Context) error { return try(ctx, unanswered != nil) })
+		again := limiter.IsAway(err) && (*reached || errors.Is(err, limiter.ErrOutcomeUnknown))
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, limiter.ErrOutcomeUnknown):
+			unanswered = err
+		case unanswered != nil:
+			err = errors.Join(unanswered, err)
+		}
+		if now := r.Now(); giveUp.IsZero() {
+			giveUp = now.Add(retryTime)
+			if again && ctx.Err() == nil && r.Warn != nil {
+				r.Warn(fmt.Errorf("%w; trying again for up to %s", err, retryTime))
+			}
+		} else if !now.Before(giveUp) {
+			return err
+		}
+		if !again || r.Sleep(ctx, pause) != nil {
+			return err
+		}
+		*reached = true
+	}
+}
+
+// within calls try with the time that one exchange with the store may take, also if the operation is
+// interrupted meanwhile: a batch that has begun is finished, so that the count is right.
+func (r *Runner) within(ctx context.Context, try func(context.Context) error) error {
+	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
+	defer cancel()
+	return try(ctx)
+}
+
+// goOn says what to do next after so much was done of a change, if the store did not answer then.
+func goOn(err error, done int64) string {
+	if !limiter.IsAway(err) || done == 0 && !errors.Is(err, limiter.ErrOutcomeUnknown) {
+		return ""
+	}
+	return "; run it again, it goes on where it ended; --timeout 30s if the server is slow"
+}

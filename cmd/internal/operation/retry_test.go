@@ -1,0 +1,277 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/storetest"
+)
+
+// warned makes a site keep its warnings.
+func (s *site) warned() *[]string {
+	var warnings []string
+	s.Warn = func(err error) { warnings = append(warnings, err.Error()) }
+	return &warnings
+}
+
+// goesOn is how the error of a change ends that a store without an answer has ended.
+const goesOn = "; run it again, it goes on where it ended; --timeout 30s if the server is slow)"
+
+// A batch whose answer is lost is tried again. What its keys held is in the backup, and not what was
+// used of them between the two tries.
+func TestADeletionWhoseAnswerIsLost(t *testing.T) {
+	for name, test := range map[string]struct {
+		carriedOut int // of the first batch, before the answer is lost
+		err        error
+	}{
+		"all":         {keysPerBatch, limiter.ErrOutcomeUnknown},
+		"some":        {100, limiter.ErrOutcomeUnknown},
+		"none":        {0, limiter.ErrOutcomeUnknown},
+		"not reached": {0, limiter.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.takeMany(t)
+			warnings, tries := s.warned(), 0
+			s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+				if tries++; tries > 1 {
+					return do(records...)
+				}
+				if _, _, err := do(records[:test.carriedOut]...); err != nil {
+					t.Error(err)
+				}
+				if test.carriedOut > 0 { // all is left of it otherwise
+					s.take(t, records[0].Key.Subject, 1)
+				}
+				return 0, nil, test.err
+			}}
+			began := s.now
+			result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+			if err != nil || result.Changed != many || result.Unknown != 0 || tries != 3 || s.now.Sub(began) != firstPause {
+				t.Fatalf("after %d tries and %s it came to %+v, %v", tries, s.now.Sub(began), result, err)
+			}
+			if len(*warnings) != 1 || !strings.HasSuffix((*warnings)[0], "; trying again for up to 1m0s") {
+				t.Errorf("it warned of %q", *warnings)
+			}
+			if entry := s.trail.entries[0]; entry.Changed != many || entry.Unknown != 0 || entry.Outcome != "done" {
+				t.Errorf("the trail has %+v", entry)
+			}
+			s.Store = s.memory
+			if n := s.inUse(t); n != 0 {
+				t.Errorf("%d keys are in use", n)
+			}
+			restored := s.restoreAll(t, result.Undo.Backup)
+			if restored.Restored != many || s.used(t, 0) != 3 || s.used(t, many-1) != 3 {
+				t.Errorf("of the backup come back %+v, and %d and %d units", restored, s.used(t, 0), s.used(t, many-1))
+			}
+		})
+	}
+}
+
+// Of a key that was used between the scan and a try that was not carried out the backup gets what was
+// deleted in the end.
+func TestADeletionThatIsLateAtItsSecondTry(t *testing.T) {
+	s, tries := newSite(t), 0
+	s.take(t, "a", 3)
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+		if tries++; tries == 1 {
+			s.take(t, "a", 2)
+			return 0, nil, limiter.ErrUnavailable
+		}
+		return do(records...)
+	}}
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if err != nil || result.Changed != 1 {
+		t.Fatalf("it came to %+v, %v", result, err)
+	}
+	if s.restoreAll(t, result.Undo.Backup); s.used(t, "a") != 5 {
+		t.Errorf("%d units come back, and 5 were deleted", s.used(t, "a"))
+	}
+}
+
+// The store is given a minute. That the first try may have been carried out is not forgotten then.
+func TestAStoreThatDoesNotComeBack(t *testing.T) {
+	s, tries := newSite(t), 0
+	s.takeMany(t)
+	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []limiter.Record) (int, []limiter.Record, error) {
+		if tries++; tries == 1 {
+			return 0, nil, limiter.ErrOutcomeUnknown
+		}
+		return 0, nil, limiter.ErrUnavailable
+	}}
+	began := s.now
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if result == nil || result.Changed != 0 || result.Unknown != keysPerBatch || result.Undo == nil || !errors.Is(err, limiter.ErrOutcomeUnknown) ||
+		!strings.HasSuffix(err.Error(), "(0 of 600 keys known to be done"+goesOn) {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	if took := s.now.Sub(began); took < retryTime || took >= retryTime+longestPause || tries < 15 || tries > 20 {
+		t.Errorf("it tried %d times in %s", tries, took)
+	}
+}
+
+// What the store refuses at a second try ends the reset at once. What the first has done stays unknown.
+func TestARefusalAfterALostAnswer(t *testing.T) {
+	s, tries := newSite(t), 0
+	s.take(t, "a", 3)
+	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []limiter.Record) (int, []limiter.Record, error) {
+		return 0, nil, []error{limiter.ErrOutcomeUnknown, limiter.ErrRefused}[min(tries, 1)]
+	}}
+	s.Sleep = func(context.Context, time.Duration) error { tries++; return nil }
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if result == nil || result.Unknown != 1 || result.Undo == nil || tries != 1 || !errors.Is(err, limiter.ErrRefused) {
+		t.Errorf("after %d tries it came to %+v, %v", tries, result, err)
+	}
+}
+
+// Whoever interrupts does not wait for the store to come back.
+func TestAnInterruptedWaitForTheStore(t *testing.T) {
+	s, tries := newSite(t), 0
+	s.take(t, "a", 3)
+	ctx, interrupt := context.WithCancel(t.Context())
+	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []limiter.Record) (int, []limiter.Record, error) {
+		tries++
+		return 0, nil, limiter.ErrOutcomeUnknown
+	}}
+	s.Sleep = func(ctx context.Context, _ time.Duration) error { interrupt(); return ctx.Err() }
+	result, err := s.Reset(ctx, s.planToReset(t), &watcher{})
+	if result == nil || tries != 1 || result.Unknown != 1 || !errors.Is(err, limiter.ErrOutcomeUnknown) || s.trail.entries[0].Outcome != "interrupted" {
+		t.Errorf("after %d tries it came to %+v, %v; the trail has %+v", tries, result, err, s.trail.entries)
+	}
+}
+
+// An adjustment is tried again for those keys of which the store has not said what became of them, and
+// all of them come back as they were.
+func TestAnAdjustmentWhoseAnswerIsLost(t *testing.T) {
+	for name, test := range map[string]struct{ told, carriedOut int }{
+		"all told":    {keysPerBatch, keysPerBatch},
+		"some told":   {100, 100},
+		"more done":   {100, 300},
+		"nothing was": {0, 0},
+		"untold":      {0, keysPerBatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.now = time.Now() // as the store has it
+			s.takeMany(t)
+			s.take(t, "same", 1)
+			var tried []int
+			s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []limiter.Adjustment) ([]limiter.Adjusted, error) {
+				if tried = append(tried, len(adjustments)); len(tried) > 1 {
+					return do(adjustments...)
+				}
+				results, err := do(adjustments[:test.carriedOut]...)
+				return results[:test.told], errors.Join(err, limiter.ErrOutcomeUnknown)
+			}}
+			plan := s.planToReset(t)
+			plan.Remaining = &Remaining{Units: 9}
+			result, err := s.Reset(t.Context(), plan, &watcher{})
+			if err != nil || result.Effect != (Effect{Gain: many, Stay: 1}) || result.Changed != many || result.Unknown != 0 ||
+				tried[1] != keysPerBatch-test.told {
+				t.Fatalf("after %v it came to %+v, %v", tried, result, err)
+			}
+			s.Store = s.memory
+			s.restoreAll(t, result.Undo.Backup)
+			for i := range many {
+				if used := s.used(t, i); used != 3 {
+					t.Fatalf("%d units of key %d come back", used, i)
+				}
+			}
+		})
+	}
+}
+
+// A restore is tried again for those records of which the store has not said what became of them.
+func TestARestoreWhoseAnswerIsLost(t *testing.T) {
+	for _, replace := range []bool{false, true} {
+		s := newSite(t)
+		s.take(t, "a", 1)
+		s.take(t, "b", 2)
+		path := s.reset(t)
+		tries := 0
+		s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error) {
+			if tries++; tries > 1 {
+				return do(records...)
+			}
+			outcomes, err := do(records[0])
+			return append(outcomes, limiter.NotKnown), errors.Join(err, limiter.ErrOutcomeUnknown)
+		}}
+		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}}, &watcher{})
+		if err != nil || *result != (RestoreResult{Restored: 2}) || s.used(t, "a") != 1 || s.used(t, "b") != 2 || tries != 2 {
+			t.Errorf("replace %v: after %d tries it came to %+v, %v", replace, tries, result, err)
+		}
+	}
+}
+
+// Keys that were unused when a backup was made are made so again, also at a second try.
+func TestARestoreOfUnusedKeysWhoseAnswerIsLost(t *testing.T) {
+	for _, replace := range []bool{false, true} {
+		s := newSite(t)
+		migrated, err := s.Migrate(t.Context(), s.planToMigrate(t, storetest.Entries{old("a", 3), old("b", 4)}), &watcher{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tries := 0
+		s.Store = &lossyStore{s.memory, func() bool { tries++; return tries == 1 }}
+		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, migrated.Undo.Backup), Replace: replace, Consent: Consent{Yes: true}}, &watcher{})
+		if tries != 2 {
+			t.Errorf("replace %v: it tried %d times", replace, tries)
+		}
+		if replace {
+			// One was deleted by the try that was not answered.
+			if err != nil || *result != (RestoreResult{Restored: 1, Already: 1}) || s.inUse(t) != 0 {
+				t.Errorf("with replace it came to %+v, %v, and %d keys are in use", result, err, s.inUse(t))
+			}
+		} else if !errors.Is(err, outcome.ErrPartly) || *result != (RestoreResult{InUse: 2}) || s.inUse(t) != 2 {
+			t.Errorf("without replace it came to %+v, %v, and %d keys are in use", result, err, s.inUse(t))
+		}
+	}
+}
+
+// lossyStore loses the answer of a deletion or a scan after the first key.
+type lossyStore struct {
+	connect.Store
+	loses func() bool
+}
+
+func (l *lossyStore) Delete(ctx context.Context, records ...limiter.Record) (int, []limiter.Record, error) {
+	if l.loses() {
+		_, _, err := l.Store.Delete(ctx, records[0])
+		return 0, nil, errors.Join(err, limiter.ErrOutcomeUnknown)
+	}
+	return l.Store.Delete(ctx, records...)
+}
+
+func (l *lossyStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	loses := l.loses()
+	return func(yield func(limiter.Entry, error) bool) {
+		for e, err := range l.Store.Scan(ctx, q) {
+			if !yield(e, err) || loses && !yield(limiter.Entry{}, limiter.ErrUnavailable) || loses {
+				return
+			}
+		}
+	}
+}
+
+// A restore that has never reached its store does not wait for it: the address may be wrong.
+func TestARestoreThatReachesNobody(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 1)
+	path := s.reset(t)
+	began, warnings := s.now, s.warned()
+	s.Store = &brokenStore{Store: s.memory, importing: func(importing, []limiter.Record) ([]limiter.ImportOutcome, error) {
+		return nil, limiter.ErrUnavailable
+	}}
+	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
+	if result == nil || *result != (RestoreResult{Unknown: 1}) || !strings.HasSuffix(err.Error(), "(0 of 1 record restored)") ||
+		!s.now.Equal(began) || len(*warnings) > 0 {
+		t.Errorf("after %s and %q it came to %+v, %v", s.now.Sub(began), *warnings, result, err)
+	}
+}

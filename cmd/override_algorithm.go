@@ -1,0 +1,94 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// inAlgorithmOf gives the limit of an override that is written without an algorithm that of the
+// configured limits that the override is about, if they have one in common: whoever raises a limit does
+// not mean to count in another way. It returns how that limit is written.
+func (o *overrideSetOptions) inAlgorithmOf(override *limiter.Override) (text string, is bool) {
+	if override.Effect != limiter.OverrideLimit || strings.Contains(o.limit, ":") {
+		return "", false
+	}
+	c, err := o.config()
+	if err != nil {
+		return "", false
+	}
+	var found []limiter.Limit
+	for _, p := range c.Policies {
+		for i := range p.Limits {
+			if l := &p.Limits[i]; concerns(override, p, l) {
+				for _, candidate := range l.Candidates(override.Attributes) {
+					limit, _ := candidate.Limit.Normalize()
+					found = append(found, limit)
+				}
+			}
+		}
+	}
+	like := func(a, b limiter.Limit) bool {
+		return a.Algorithm == b.Algorithm && a.Slices == b.Slices
+	}
+	if len(found) == 0 || slices.ContainsFunc(found, func(l limiter.Limit) bool { return !like(l, found[0]) }) {
+		return "", false
+	}
+	text = found[0].Algorithm.String() + ":" + o.limit
+	if found[0].Slices > 1 {
+		text += fmt.Sprintf(",slices=%d", found[0].Slices)
+	}
+	limit, err := limiter.ParseLimit(text)
+	plain, _ := override.Limit.Normalize()
+	if err != nil || like(limit, plain) { // a burst, say, which that algorithm does not have
+		return "", false
+	}
+	override.Limit = limit
+	return text, true
+}
+
+// concerns reports whether an override may be about keys of a policy's limit.
+func concerns(override *limiter.Override, p *policy.Policy, l *policy.Limit) bool {
+	known := maps.Clone(override.Attributes)
+	if subject, exact := override.Subjects.Exact(); exact {
+		list, _ := policy.ParseSubject(subject)
+		known = attributesOf(list)
+	}
+	some := policy.Attributes{} // of somebody whom the limit is about, as far as they are known
+	for _, name := range l.By {
+		some[name] = cmp.Or(known[name], "*")
+	}
+	for name := range override.Attributes {
+		if some[name] == "" {
+			return false
+		}
+	}
+	if !override.Names.IsZero() && !override.Names.Match(p.Name+"/"+l.Name) {
+		return false
+	}
+	subjects, err := limiter.ParsePattern(p.Key(l, some).Subject)
+	return err != nil || subjects.Overlaps(override.Subjects)
+}
+
+// noteAlgorithm says that an override counts keys in use in another way than they are counted, and how
+// to keep it.
+func (o *overrideSetOptions) noteAlgorithm(plan *overridePlan, c *operation.Concerned) {
+	if plan.Override.Effect != limiter.OverrideLimit || strings.Contains(o.limit, ":") {
+		return
+	}
+	limit, _ := plan.Override.Limit.Normalize()
+	for i := range c.Examples {
+		if was := c.Examples[i].Written; was.Count > 0 && was.Algorithm != limit.Algorithm {
+			o.note("it changes the algorithm, such as of %s to %s; to keep it, write %s", was.String(), limit.String(),
+				shell.Command("--limit", was.Algorithm.String()+":"+o.limit))
+			return
+		}
+	}
+}
