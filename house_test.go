@@ -150,10 +150,10 @@ var layers = map[string][]string{
 	"pkg/limiter/foreign":        {"internal/spelling", "pkg/limiter"},
 	"lua":                        {"internal/denialtable", "internal/lazyregexp", "internal/overridetable", "pkg/limiter"},
 	"internal/redistest":         {"internal/hostile", "internal/tier"},
-	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
-	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},
+	"docs/examples/http-service": {"pkg/limiter/front", "pkg/limiter/httplimit", "pkg/limiter/redisstore"},
+	"docs/examples/worker":       {"pkg/limiter/filestore", "pkg/limiter/front"},
 	"docs/examples/llm-gateway": {
-		"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/policyfile", "pkg/limiter/redisstore",
+		"pkg/limiter/front", "pkg/limiter/policy", "pkg/limiter/policyfile", "pkg/limiter/redisstore",
 	},
 	"internal/hostiletext":      {},
 	"internal/textcut":          {},

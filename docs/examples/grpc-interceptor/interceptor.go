@@ -14,18 +14,16 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// interceptor lets calls through as far as a policy allows. The attributes of a call are
-// ip, method and user, of which the policy uses some.
+// interceptor lets calls through as far as their limits allow.
 type interceptor struct {
-	policy  *policy.Policy
-	limits  *limiter.Limiter
-	clients httplimit.Clients // which proxies are believed
-	logf    func(format string, args ...any)
+	limits *limiter.Limiter
+	// ask says what a call of method has to fit. Its error is the status that the call is answered with.
+	ask  func(ctx context.Context, method string) ([]limiter.Request, error)
+	logf func(format string, args ...any)
 }
 
 // unary limits calls of one request and one answer.
@@ -46,23 +44,21 @@ func (i *interceptor) stream(server any, stream grpc.ServerStream, info *grpc.St
 
 // take charges a call, or returns the status that it is answered with.
 func (i *interceptor) take(ctx context.Context, method string) error {
-	reqs, err := i.policy.Requests(i.attributes(ctx, method), 1)
-	if err != nil { // an attribute that a limit needs is missing
-		return status.Error(codes.InvalidArgument, err.Error())
+	requests, err := i.ask(ctx, method)
+	if err != nil {
+		return err
 	}
-	decisions, err := i.limits.TakeAll(ctx, reqs...)
+	d, err := i.limits.Take(ctx, requests...)
 	switch {
 	case errors.Is(err, limiter.ErrGaveUp):
 		return status.FromContextError(ctx.Err()).Err()
 	case err != nil: // its text is not for clients
 		i.logf("%s: no decision: %v", method, err)
 		return status.Error(codes.Unavailable, "no decision about limits")
+	case !d.Allowed():
+		return denial(d.RetryAfter())
 	}
-	sum := limiter.Summarize(decisions)
-	if sum.Allowed {
-		return nil
-	}
-	return denial(sum.RetryAfter)
+	return nil
 }
 
 // denial says when to come back, in the way that gRPC clients know.
@@ -78,25 +74,23 @@ func denial(after time.Duration) error {
 	return detailed.Err()
 }
 
-// attributes are what is known of a call. CheckAttributes of a policy refuses those that it does not use.
-func (i *interceptor) attributes(ctx context.Context, method string) policy.Attributes {
-	known := policy.Attributes{"method": method}
-	if from, ok := peer.FromContext(ctx); ok {
-		// Metadata are fields of a request, so who is believed is the same as with HTTP.
-		r := &http.Request{RemoteAddr: from.Addr.String(), Header: http.Header{
-			httplimit.XForwardedFor: metadata.ValueFromIncomingContext(ctx, "x-forwarded-for"),
-		}}
-		known["ip"] = i.clients.Of(r)
+// userOf returns the user of a call. Let it come from what authenticates your users.
+func userOf(ctx context.Context) (string, error) {
+	users := metadata.ValueFromIncomingContext(ctx, "x-user")
+	if len(users) != 1 || users[0] == "" {
+		return "", status.Error(codes.InvalidArgument, "send x-user once")
 	}
-	if users := metadata.ValueFromIncomingContext(ctx, "x-user"); len(users) == 1 {
-		known["user"] = users[0]
+	return users[0], nil
+}
+
+// addressOf returns the address of the client that a call came from. Metadata are fields of a
+// request, so who is believed is the same as with HTTP.
+func addressOf(ctx context.Context, clients *httplimit.Clients) string {
+	from, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
 	}
-	names, _ := i.policy.Attributes()
-	used := policy.Attributes{}
-	for _, name := range names {
-		if known[name] != "" {
-			used[name] = known[name]
-		}
-	}
-	return used
+	return clients.Of(&http.Request{RemoteAddr: from.Addr.String(), Header: http.Header{
+		httplimit.XForwardedFor: metadata.ValueFromIncomingContext(ctx, "x-forwarded-for"),
+	}})
 }

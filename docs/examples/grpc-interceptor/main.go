@@ -1,12 +1,14 @@
-// Grpc-interceptor is a gRPC service with a limit for each user and method: ten calls in ten
-// seconds. A call over the limit fails with RESOURCE_EXHAUSTED, and says when to come back. It serves the
-// health service of gRPC, as a stand-in for one of your own.
+// Grpc-interceptor is a gRPC service with a limit for each user and method, ten calls in ten
+// seconds, and one for each address, a hundred in ten seconds. A call over a limit fails with
+// RESOURCE_EXHAUSTED, and says when to come back. It serves the health service of gRPC, as a stand-in for
+// one of your own.
 //
 //	go run . -listen 127.0.0.1:8081
 //	grpcurl -plaintext -H 'x-user: ada' 127.0.0.1:8081 grpc.health.v1.Health/Check
 package main
 
 import (
+	"context"
 	"flag"
 	"log"
 	"net"
@@ -17,9 +19,9 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 func main() {
@@ -30,23 +32,40 @@ func main() {
 		log.Fatal(err)
 	}
 	// A service of several processes has a redisstore here.
-	log.Fatal(newServer(memorystore.New(), log.Printf).Serve(listener))
+	server, err := newServer(memorystore.New(), log.Printf)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(server.Serve(listener))
 }
 
-// calls is how much is allowed. The command can validate and simulate such a policy, if it is
-// written in a file and loaded with package policyfile.
-func calls() *policy.Policy {
-	return &policy.Policy{Name: "calls", OnError: limiter.LocalOnError, Limits: []policy.Limit{{
-		Name: "user-method", By: []string{"user", "method"},
-		Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 10, Period: 10 * time.Second},
-	}}}
+// A sliding log lets through no more than that in any ten seconds.
+var (
+	perMethod  = limiter.Limit{Name: "method", Count: 10, Period: 10 * time.Second, Algorithm: limiter.SlidingLog}
+	perAddress = limiter.Limit{Name: "address", Count: 100, Period: 10 * time.Second, Algorithm: limiter.SlidingLog}
+	clients    = httplimit.Clients{} // which proxies are believed: none
+)
+
+// ask says what a call has to fit.
+func ask(ctx context.Context, method string) ([]limiter.Request, error) {
+	user, err := userOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []limiter.Request{
+		perMethod.For("user", user, "method", method),
+		perAddress.For("ip", addressOf(ctx, &clients)),
+	}, nil
 }
 
-func newServer(store limiter.Store, logf func(format string, args ...any)) *grpc.Server {
-	p := calls()
-	limits := &interceptor{policy: p, limits: limiter.New(limiter.WithFailure(store, p.Failure())), logf: logf}
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limits.unary), grpc.ChainStreamInterceptor(limits.stream))
+func newServer(store limiter.Store, logf func(format string, args ...any)) (*grpc.Server, error) {
+	limits, err := limiter.New(store, limiter.FailLocal(0.25))
+	if err != nil {
+		return nil, err
+	}
+	i := &interceptor{limits: limits, ask: ask, logf: logf}
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(i.unary), grpc.ChainStreamInterceptor(i.stream))
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	reflection.Register(server)
-	return server
+	return server, nil
 }

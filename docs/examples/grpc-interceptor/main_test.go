@@ -17,18 +17,22 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
+	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
 // dial returns a client of the service, which decides by store.
-func dial(t *testing.T, store limiter.Store) grpc_health_v1.HealthClient {
+func dial(t *testing.T, store front.Store) grpc_health_v1.HealthClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := newServer(store, t.Logf)
+	server, err := newServer(store, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -105,7 +109,7 @@ func TestStreamsAreLimited(t *testing.T) {
 
 // failing is a store that answers with an error.
 type failing struct {
-	limiter.Store
+	front.Store
 	err error
 }
 
@@ -114,14 +118,14 @@ func (s failing) Decide(context.Context, limiter.Op, []limiter.Request, []limite
 }
 
 func TestAStoreThatDecidesNothing(t *testing.T) {
-	away := dial(t, failing{err: limiter.ErrUnavailable})
+	away := dial(t, failing{err: front.ErrUnavailable})
 	for n := range 3 { // a quarter of ten
 		_, err := away.Check(as(t.Context(), "ada"), &grpc_health_v1.HealthCheckRequest{})
 		if want := n < 2; (err == nil) != want {
 			t.Errorf("call %d while the store is away: %v", n, err)
 		}
 	}
-	refusing := dial(t, failing{err: limiter.ErrRefused})
+	refusing := dial(t, failing{err: front.ErrRefused})
 	_, err := refusing.Check(as(t.Context(), "ada"), &grpc_health_v1.HealthCheckRequest{})
 	if got := status.Convert(err); got.Code() != codes.Unavailable || got.Message() != "no decision about limits" {
 		t.Errorf("%v", err)
@@ -130,14 +134,12 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 
 // Who a call came from is believed from trusted proxies only.
 func TestAddresses(t *testing.T) {
-	p := calls()
-	p.Limits[0].By = []string{"ip"}
-	i := &interceptor{policy: p, clients: httplimit.Clients{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}
+	clients := &httplimit.Clients{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	for from, want := range map[string]string{"192.0.2.1:1": "192.0.2.1", "10.0.0.1:1": "198.51.100.7"} {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-forwarded-for", "198.51.100.7"))
 		ctx = peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))})
-		if got := i.attributes(ctx, "/m"); len(got) != 1 || got["ip"] != want {
-			t.Errorf("from %s: %v", from, got)
+		if got := addressOf(ctx, clients); got != want {
+			t.Errorf("from %s: %q", from, got)
 		}
 	}
 }

@@ -36,9 +36,11 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close()
 	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello", r.Header.Get("X-User")) })
-	s := newService(store, log.Printf, hello)
+	s, err := newService(store, log.Printf, hello)
+	if err != nil {
+		log.Fatal(err)
+	}
 	if *rate > 0 {
 		s.tenSeconds.Count, s.hour.Count = 1_000_000, 100_000_000 // so that none is denied
 		loading(context.Background(), *listen, *rate, log.Printf)

@@ -2,72 +2,88 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"strconv"
+	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
 // service lets through to next what the limits of its user allow.
 type service struct {
-	limits *limiter.Limiter
-	next   http.Handler
-	logf   func(format string, args ...any)
+	limits  *limiter.Limiter
+	limited http.Handler
 
 	tenSeconds, hour limiter.Limit
+	asked            atomic.Int64 // how many callers waited for the store
 }
 
 // newService returns a service that decides by store for as long as that is there.
-func newService(store limiter.Store, logf func(format string, args ...any), next http.Handler) *service {
-	// After five calls in a row that failed or took too long, nothing is asked any more,
-	// and so nobody waits. The breaker asks by itself whether the store is back.
-	guarded := limiter.WithBreaker(store, limiter.Breaker{
-		OnChange: func(c limiter.BreakerChange) {
-			if c.Reason != nil {
-				logf("breaker %s: %v", c.To, c.Reason)
-			} else {
-				logf("breaker %s", c.To)
-			}
-		},
-	})
-	// What the store cannot decide is decided here, with a quarter of each limit: four
-	// such processes let through no more than the limits in all.
-	soft := limiter.WithFailure(guarded, limiter.Failure{Policy: limiter.LocalOnError, Share: limiter.DefaultShare})
-	// What an operator says with `limitctl override` or `limitctl block` applies within a second.
-	overridden := limiter.WithOverrides(soft, limiter.Overrides{OnError: func(err error) { logf("%v", err) }})
-	return &service{
-		limits: limiter.New(overridden), next: next, logf: logf,
-		tenSeconds: limiter.Limit{Count: 10, Period: 10 * time.Second}, hour: limiter.Limit{Count: 1000, Period: time.Hour},
+func newService(store limiter.Store, logf func(format string, args ...any), next http.Handler) (*service, error) {
+	s := &service{tenSeconds: limiter.Per("ten-seconds", 10, 10*time.Second), hour: limiter.Per("hour", 1000, time.Hour)}
+	var err error
+	s.limits, err = limiter.New(store,
+		// After five calls in a row that failed or took too long, nothing is asked any more,
+		// and so nobody waits. The breaker asks by itself whether the store is back.
+		limiter.Breaker{},
+		// What the store cannot decide is decided here, with a quarter of each limit: four
+		// such processes let through no more than the limits in all.
+		limiter.FailLocal(0.25),
+		// What an operator says with `limitctl override` or `limitctl block` applies within a second.
+		limiter.Overrides{},
+		limiter.Observer{
+			OnBreaker: func(c limiter.BreakerChange) {
+				if c.Reason != nil {
+					logf("breaker %s: %v", c.To, c.Reason)
+				} else {
+					logf("breaker %s", c.To)
+				}
+			},
+			OnOverrides: func(err error) { logf("overrides: %v", err) }, // nil when they can be read again
+			OnStoreCall: func(_ context.Context, call limiter.Call) {
+				if call.Operation == "take" {
+					s.asked.Add(1)
+				}
+			},
+		})
+	if err != nil {
+		return nil, err
 	}
+	limit, err := httplimit.NewFunc(s.limits, s.limitsOf, httplimit.Options{
+		Denied: func(w http.ResponseWriter, _ *http.Request, o *httplimit.Outcome) {
+			tell(w, o)
+			o.WriteDenial(w)
+		},
+		// The store refused: a mistake of ours, such as a missing right.
+		OnError: func(_ *http.Request, err error) { logf("no decision: %v", err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.limited = limit.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tell(w, httplimit.OutcomeOf(r.Context()))
+		next.ServeHTTP(w, r)
+	}))
+	return s, nil
 }
 
+// ServeHTTP lets in who says who they are. A service of your own checks that, too.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	user := r.Header.Get("X-User")
-	if user == "" {
+	if r.Header.Get("X-User") == "" {
 		http.Error(w, "who are you? send X-User", http.StatusUnauthorized)
 		return
 	}
-	key := limiter.Key{Subject: limiter.Subject("user", user)} // whatever the header holds
-	decisions, err := s.limits.TakeAll(r.Context(),
-		limiter.Request{Key: key, Limit: s.tenSeconds, Cost: 1},
-		limiter.Request{Key: key, Limit: s.hour, Cost: 1})
-	switch {
-	case errors.Is(err, context.Canceled): // the client has left
-		return
-	case err != nil: // the store refused: a mistake of ours, such as a missing right
-		s.logf("no decision: %v", err)
-		http.Error(w, "no decision", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("X-Decided-By", decisions[0].DecidedBy.String())
-	sum := limiter.Summarize(decisions)
-	if !sum.Allowed {
-		seconds := int64((sum.RetryAfter + time.Second - 1) / time.Second) // never earlier than the truth
-		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
-		http.Error(w, "too many requests", http.StatusTooManyRequests)
-		return
-	}
-	s.next.ServeHTTP(w, r)
+	s.limited.ServeHTTP(w, r)
+}
+
+// limitsOf is what a request has to fit, whatever its header holds.
+func (s *service) limitsOf(r *http.Request) ([]limiter.Request, error) {
+	user := r.Header.Get("X-User")
+	return []limiter.Request{s.tenSeconds.For("user", user), s.hour.For("user", user)}, nil
+}
+
+// tell says in the answer what decided, for those who look at an outage.
+func tell(w http.ResponseWriter, o *httplimit.Outcome) {
+	w.Header().Set("X-Decided-By", o.Decisions().DecidedBy().String())
 }

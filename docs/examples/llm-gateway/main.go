@@ -3,7 +3,8 @@
 // known only when it has been answered, so an estimate is taken first and settled at the
 // real cost afterwards.
 //
-// The limits are in limitctl.yaml beside this file, which the command reads, too:
+// The limits are in limitctl.yaml beside this file, which the command reads, too. A change of
+// it applies within about a second:
 //
 //	limitctl config validate docs/examples/llm-gateway/limitctl.yaml
 //	go run ./docs/examples/llm-gateway -redis localhost:6379 -team red -prompt "why is the sky blue?"
@@ -11,16 +12,16 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
 	"log"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -32,101 +33,60 @@ func main() {
 	prompt := flag.String("prompt", "why is the sky blue?", "what is asked")
 	path := flag.String("limits", "docs/examples/llm-gateway/limitctl.yaml", "the file with the limits")
 	flag.Parse()
-	file, err := policyfile.Load(*path)
-	if err != nil {
+	if err := run(*address, *path, *team, *prompt); err != nil {
 		log.Fatal(err)
 	}
-	tokens, err := file.Policy("tokens")
+}
+
+func run(address, path, team, prompt string) error {
+	file, err := policyfile.Load(path)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
-	store, err := redisstore.New(redisstore.NewClient(redis.Options{Addr: *address}), redisstore.WithPrefix(file.Prefix))
+	store, err := redisstore.New(redisstore.NewClient(redis.Options{Addr: address}), redisstore.WithPrefix(file.Prefix))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer store.Close()
-	// With what the file says of an outage, and what operators say meanwhile.
-	stores := file.Wrap(store, policyfile.Hooks{OnOverrides: func(err error) { log.Print(err) }})
-	g := &gateway{tokens: tokens, limits: limiter.New(stores[tokens.Name]), model: parrot}
-	answer, err := g.ask(context.Background(), *team, *prompt)
+	// It does what the file says of an outage, and applies what operators say meanwhile.
+	policies, err := policyfile.NewRuntime(file, store, limiter.Observer{OnOverrides: func(err error) { log.Print("overrides: ", err) }})
+	if err != nil {
+		return err
+	}
+	defer policies.Close()
+	go policies.Watch(context.Background(), time.Second, func(err error) { log.Print("limits reloaded: ", err) })
+	g := &gateway{policies: policies, model: parrot}
+	answer, err := g.ask(context.Background(), team, prompt)
 	if answer != "" { // it has been paid for, even if settling failed
 		fmt.Println(answer)
 	}
-	if err != nil {
-		log.Fatal(err)
-	}
+	return err
 }
 
 // mostAnswered is how many tokens an answer has at most, by what the model is asked for.
 const mostAnswered = 4000
 
-// errBusy says that a team has to wait.
-type errBusy struct{ retryAfter time.Duration }
-
-func (e errBusy) Error() string { return fmt.Sprintf("too many tokens; try again in %s", e.retryAfter) }
-
 // gateway asks a model for those who have tokens left.
 type gateway struct {
-	// tokens are the limits of a call, which it has to fit together.
-	tokens *policy.Policy
-	limits *limiter.Limiter
+	policies *policyfile.Runtime
 	// model answers a prompt and says how many tokens that took.
 	model func(ctx context.Context, prompt string) (answer string, took int64, err error)
 }
 
-// ask asks the model for a team.
-func (g *gateway) ask(ctx context.Context, team, prompt string) (answer string, err error) {
-	reserved := int64(len(prompt)/4+1) + mostAnswered
-	reqs, err := g.tokens.Requests(policy.Attributes{"model": "sky-1", "team": team}, reserved)
+// ask asks the model for a team. A team that has to wait gets a *limiter.DeniedError, which says how long.
+func (g *gateway) ask(ctx context.Context, team, prompt string) (string, error) {
+	estimate := int64(len(prompt)/4+1) + mostAnswered
+	limits, requests, err := g.policies.Requests("tokens", policy.Attributes{"model": "sky-1", "team": team}, estimate)
 	if err != nil {
 		return "", err
 	}
-	token := rand.Text() // of this call
-	for i := range reqs {
-		reqs[i].Token = token
-	}
-	decisions, err := g.take(ctx, reqs)
+	r, err := limits.Reserve(ctx, requests...)
 	if err != nil {
-		return "", err
+		return "", errors.Join(err, r.Cancel(ctx)) // it may have been taken, if nobody knows the outcome
 	}
-	if sum := limiter.Summarize(decisions); !sum.Allowed {
-		return "", errBusy{sum.RetryAfter}
-	}
-	answer, took, err := g.model(ctx, prompt)
-	// Whoever decided it: an operator may have exempted the team from one limit only, and the store may
-	// have charged a call whose answer was lost.
-	for i := range reqs {
-		reqs[i].Cost = took // 0 if the model did not answer
-	}
-	// Also for a caller who has left: the tokens belong to the team.
-	settleErr := g.settle(context.WithoutCancel(ctx), reqs)
-	if limiter.IsAway(settleErr) && limiter.Summarize(decisions).DecidedBy != limiter.DecidedByStore {
-		settleErr = nil // the store was away before; what it may have charged fades
-	}
-	return answer, errors.Join(err, settleErr)
-}
-
-// take takes the estimate. If nobody knows whether it was taken, it asks again: with the
-// same token nothing is charged twice.
-func (g *gateway) take(ctx context.Context, reqs []limiter.Request) ([]limiter.Decision, error) {
-	decisions, err := g.limits.TakeAll(ctx, reqs...)
-	if errors.Is(err, limiter.ErrOutcomeUnknown) {
-		decisions, err = g.limits.TakeAll(ctx, reqs...)
-	}
-	return decisions, err
-}
-
-// settle brings what was taken to the real costs. A token that the store has forgotten, as
-// after a restart without persistence, leaves nothing to settle.
-func (g *gateway) settle(ctx context.Context, reqs []limiter.Request) error {
-	_, err := g.limits.SettleAll(ctx, reqs...)
-	if errors.Is(err, limiter.ErrOutcomeUnknown) {
-		_, err = g.limits.SettleAll(ctx, reqs...)
-	}
-	if errors.Is(err, limiter.ErrUnknownToken) {
-		return nil
-	}
-	return err
+	answer, took, err := g.model(ctx, prompt) // it took 0 if the model did not answer
+	costs := slices.Repeat([]int64{took}, len(requests))
+	return answer, errors.Join(err, r.Settle(ctx, costs...)) // also for a caller who has left
 }
 
 // parrot stands for a model.

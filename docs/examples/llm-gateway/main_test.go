@@ -4,126 +4,143 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
+	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 )
 
-// tokens is the policy of the example's file.
-func tokens(t *testing.T) *policy.Policy {
+// newGateway returns a gateway that decides by the example's file, and whose model takes that many tokens.
+func newGateway(t *testing.T, store front.Store, took int64, options ...front.Option) *gateway {
 	t.Helper()
-	file, err := policyfile.Load("limitctl.yaml")
+	policies, err := policyfile.Open("limitctl.yaml", store, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := file.Policy("tokens")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	t.Cleanup(func() {
+		if err := policies.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &gateway{policies: policies, model: func(context.Context, string) (string, int64, error) { return "blue", took, nil }}
 }
 
-func used(t *testing.T, limits *limiter.Limiter, team string) []int64 {
+// noon is a store whose clock stands still.
+func noon() *memorystore.Store {
+	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	return memorystore.New(memorystore.WithClock(func() time.Time { return now }))
+}
+
+// limitsOf is what a call of a team asks.
+func (g *gateway) limitsOf(t *testing.T, team string) (*front.Limiter, []front.Request) {
 	t.Helper()
-	reqs, err := tokens(t).Requests(policy.Attributes{"model": "sky-1", "team": team}, 1)
+	limits, requests, err := g.policies.Requests("tokens", policy.Attributes{"model": "sky-1", "team": team}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []int64
-	for _, req := range reqs {
-		d, err := limits.Peek(context.Background(), req.Key, req.Limit, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, d.Used)
+	return limits, requests
+}
+
+func (g *gateway) peek(t *testing.T, team string) front.Decisions {
+	t.Helper()
+	limits, requests := g.limitsOf(t, team)
+	d, err := limits.Peek(t.Context(), requests...)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return all
+	return d
 }
 
 func TestACallCostsWhatItTook(t *testing.T) {
-	noon := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
-	limits := limiter.New(memorystore.New(memorystore.WithClock(func() time.Time { return noon })))
-	g := &gateway{tokens: tokens(t), limits: limits, model: func(context.Context, string) (string, int64, error) { return "blue", 1500, nil }}
-	if answer, err := g.ask(context.Background(), "red", "why?"); err != nil || answer != "blue" {
+	g := newGateway(t, noon(), 1500)
+	if answer, err := g.ask(t.Context(), "red", "why?"); err != nil || answer != "blue" {
 		t.Fatalf("%q, %v", answer, err)
 	}
-	if got := used(t, limits, "red"); got[0] != 1500 || got[1] != 1500 {
-		t.Errorf("used %v, want 1500 of the team's and of all", got)
+	if d := g.peek(t, "red"); d.At(0).Used != 1500 || d.At(1).Used != 1500 {
+		t.Errorf("used %d and %d, want 1500 of the team's and of all", d.At(0).Used, d.At(1).Used)
 	}
 	failing := errors.New("the model is away")
 	g.model = func(context.Context, string) (string, int64, error) { return "", 0, failing }
-	if _, err := g.ask(context.Background(), "red", "why?"); !errors.Is(err, failing) {
+	if _, err := g.ask(t.Context(), "red", "why?"); !errors.Is(err, failing) {
 		t.Errorf("%v", err)
 	}
-	if got := used(t, limits, "red"); got[0] != 1500 {
-		t.Errorf("after a call that failed %v are used", got)
+	if d := g.peek(t, "red"); d.At(0).Used != 1500 || d.At(1).Used != 1500 {
+		t.Errorf("after a call that failed %d and %d are used", d.At(0).Used, d.At(1).Used)
+	}
+}
+
+// A caller who leaves while the model answers is settled all the same.
+func TestACallerWhoLeavesIsSettled(t *testing.T) {
+	g := newGateway(t, noon(), 0)
+	ctx, leave := context.WithCancel(t.Context())
+	g.model = func(context.Context, string) (string, int64, error) { leave(); return "", 700, ctx.Err() }
+	if _, err := g.ask(ctx, "red", "why?"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if d := g.peek(t, "red"); d.At(0).Used != 700 || d.At(1).Used != 700 {
+		t.Errorf("used %d and %d, want 700", d.At(0).Used, d.At(1).Used)
 	}
 }
 
 func TestATeamThatHasSpentItAllWaits(t *testing.T) {
-	noon := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
-	g := &gateway{tokens: tokens(t), limits: limiter.New(memorystore.New(memorystore.WithClock(func() time.Time { return noon }))),
-		model: func(context.Context, string) (string, int64, error) { return "blue", 4001, nil }}
-	var busy errBusy
+	g := newGateway(t, noon(), 4001)
 	for range 24 {
-		if _, err := g.ask(context.Background(), "red", "why?"); err != nil {
+		if _, err := g.ask(t.Context(), "red", "why?"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := g.ask(context.Background(), "red", "why?"); !errors.As(err, &busy) || busy.retryAfter <= 0 {
+	_, err := g.ask(t.Context(), "red", "why?")
+	if denied, is := errors.AsType[*front.DeniedError](err); !is || denied.RetryAfter() <= 0 {
 		t.Errorf("%v", err)
 	}
-	if _, err := g.ask(context.Background(), "blue", "why?"); err != nil {
+	if _, err := g.ask(t.Context(), "blue", "why?"); err != nil {
 		t.Errorf("another team: %v", err)
 	}
 }
 
 // away is a store that is gone.
-type away struct{ limiter.Store }
+type away struct{ front.Store }
 
 func (away) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
 	return limiter.ErrUnavailable
 }
 
-// What a failure policy let through is answered, and not settled with a store that is away.
+// What was let through in an outage is answered, and not settled with a store that is away.
 func TestAnOutageTakesNoAnswerAway(t *testing.T) {
-	for _, onError := range []limiter.FailurePolicy{limiter.AllowOnError, limiter.LocalOnError} {
-		g := &gateway{tokens: tokens(t), limits: limiter.New(limiter.WithFailurePolicy(away{memorystore.New()}, onError, nil)),
-			model: func(context.Context, string) (string, int64, error) { return "blue", 1500, nil }}
+	for name, option := range map[string]front.Option{"open": front.FailOpen(), "local": front.FailLocal(0.25)} {
+		g := newGateway(t, away{memorystore.New()}, 1500, option)
 		if answer, err := g.ask(t.Context(), "red", "why?"); err != nil || answer != "blue" {
-			t.Errorf("on_error: %s: %q, %v", onError, answer, err)
+			t.Errorf("%s: %q, %v", name, answer, err)
 		}
 	}
 }
 
 // A team that an operator has exempted from its own limit still gives back to that of all.
 func TestAnExemptedTeamIsSettled(t *testing.T) {
-	store := memorystore.New()
-	name, _ := limiter.ParsePattern("*team*")
-	if _, err := store.SetOverride(t.Context(), limiter.Override{Names: name, Effect: limiter.OverrideExempt}, time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	watch := limiter.WatchOverrides(store, limiter.Overrides{})
-	if err := watch.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	limits := limiter.New(watch.Wrap(store))
-	g := &gateway{tokens: tokens(t), limits: limits, model: func(context.Context, string) (string, int64, error) { return "blue", 1500, nil }}
-	plain := limiter.New(store)
-	reqs, err := g.tokens.Requests(policy.Attributes{"model": "sky-1", "team": "red"}, 100_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, err := plain.Charge(t.Context(), reqs[0].Key, reqs[0].Limit, 100_000); err != nil {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if _, err := g.ask(t.Context(), "red", "why?"); err != nil {
-		t.Fatal(err)
-	}
-	if d, err := plain.Peek(t.Context(), reqs[1].Key, reqs[1].Limit, 1); err != nil || d.Used > 1500 {
-		t.Errorf("%d of all are used, want 1500 at most, %v", d.Used, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store := memorystore.New()
+		name, _ := limiter.ParsePattern("*team*")
+		if _, err := store.SetOverride(t.Context(), limiter.Override{Names: name, Effect: limiter.OverrideExempt}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		g := newGateway(t, store, 1500)
+		limits, requests := g.limitsOf(t, "red")
+		if _, err := limits.Charge(t.Context(), requests[0].N(100_000)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the overrides have been read
+		if d := g.peek(t, "red"); d.At(0).Override == nil {
+			t.Fatalf("the team is not exempt: %+v", d.At(0))
+		}
+		if _, err := g.ask(t.Context(), "red", "why?"); err != nil {
+			t.Fatal(err)
+		}
+		if used := g.peek(t, "red").At(1).Used; used > 1500 {
+			t.Errorf("%d of all are used, want 1500 at most", used)
+		}
+	})
 }

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -14,8 +15,8 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
 )
 
 func main() {
@@ -27,22 +28,28 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close()
-	if err := send(ctx, store, os.Stdout, flag.Args()); err != nil {
+	err = send(ctx, store, os.Stdout, flag.Args())
+	if err := errors.Join(err, store.Close()); err != nil {
 		log.Fatal(err)
 	}
 }
 
+// mails is a queue with room for a thousand turns. It keeps the order of all workers.
+var mails = limiter.Per("mails", 5, time.Second).Leaky(1000)
+
 // send sends a mail to each, one after the other, each in its turn.
 func send(ctx context.Context, store limiter.Store, out io.Writer, to []string) error {
 	// An operator can slow the workers down, or stop them for a while.
-	limits := limiter.New(limiter.WithOverrides(store, limiter.Overrides{}))
-	fiveASecond := limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 5, Period: time.Second, Burst: 1000}
+	limits, err := limiter.New(store, limiter.Overrides{})
+	if err != nil {
+		return err
+	}
+	defer limits.Close() // the store stays open
 	for _, address := range to {
 		// An error says that the worker is to stop, that the store is away, or that no turn comes in
 		// time: where ctx has a deadline, or a thousand are waiting. What was taken for a mail that is
 		// not sent has been given back.
-		if _, err := limits.Wait(ctx, limiter.Key{Subject: "mails"}, fiveASecond, 1); err != nil {
+		if err := limits.Wait(ctx, mails.For("all")); err != nil {
 			return err
 		}
 		fmt.Fprintln(out, "mail to", address)

@@ -7,19 +7,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
 )
 
-func TestMailsAreSentInTurn(t *testing.T) {
+func newStore(t *testing.T) limiter.Store {
+	t.Helper()
 	store, err := filestore.New(t.TempDir() + "/mails.db")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+func TestMailsAreSentInTurn(t *testing.T) {
 	var out strings.Builder
 	begin := time.Now()
-	err = send(context.Background(), store, &out, []string{"a", "b", "c"})
+	err := send(t.Context(), newStore(t), &out, []string{"a", "b", "c"})
 	if err != nil || out.String() != "mail to a\nmail to b\nmail to c\n" {
 		t.Errorf("%q, %v", &out, err)
 	}
@@ -29,19 +34,18 @@ func TestMailsAreSentInTurn(t *testing.T) {
 }
 
 func TestAWorkerThatIsStoppedTakesNothing(t *testing.T) {
-	store, err := filestore.New(t.TempDir() + "/mails.db")
+	store := newStore(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := send(ctx, store, new(strings.Builder), []string{"a"}); !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrGaveUp) {
+		t.Errorf("%v", err)
+	}
+	limits, err := limiter.New(store)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
-	ctx, stop := context.WithCancel(context.Background())
-	stop()
-	if err := send(ctx, store, new(strings.Builder), []string{"a"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	d, err := limiter.New(store).Peek(context.Background(), limiter.Key{Subject: "mails"},
-		limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 5, Period: time.Second, Burst: 1000}, 1)
-	if err != nil || d.Used != 0 {
+	d, err := limits.Peek(t.Context(), mails.For("all"))
+	if err != nil || d.At(0).Used != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

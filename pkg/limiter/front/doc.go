@@ -1,3 +1,74 @@
 // Package limiter limits rates: it decides whether somebody may do something now, and counts what
 // they did.
+//
+// A [Limit] says how much is allowed: a count in a period. A [Request] asks for some of it for one
+// subject, such as a user. [Decisions] are the answer.
+//
+//	limits, err := limiter.New(memorystore.New())
+//	...
+//	defer limits.Close()
+//	perMinute := limiter.Per("api/minute", 10, time.Minute)
+//
+//	d, err := limits.Take(ctx, perMinute.For("user", id))
+//	switch {
+//	case err != nil: // nothing was decided
+//	case !d.Allowed(): // try again in d.RetryAfter()
+//	}
+//
+// [Limiter.Take] charges several requests together, or none of them. [Limiter.Wait] comes back when
+// the caller may go on. The default algorithm is a token bucket: in the first period it lets
+// through up to twice the count, a burst and then the refill. For at most Count in any period take
+// a [SlidingLog].
+//
+// # Where usage is kept
+//
+// A [Store] keeps usage and decides by its own clock. Make one and close it after the limiter:
+//
+//   - package memorystore: in this process; the fastest, and the one to test with.
+//   - package filestore: in a file that the processes of one machine share.
+//   - package redisstore: in a Redis that many machines share: one server, a Cluster, or behind
+//     Sentinels. A decision is one atomic script call.
+//
+// They decide by the same rules. The subject and the name of a limit are the key, so two
+// limits with the same name share their usage. A secret, such as an API key, does not belong into
+// a subject; package httplimit hashes it.
+//
+// # What an error means
+//
+// A denial of Take is no error. [Limiter.Wait] and [Limiter.Reserve] return a denial as a
+// [*DeniedError]. After any other error nothing was decided, and Decisions are denied:
+//
+//   - [ErrInvalid]: the request is wrong; correct the program. [ErrNeverFits] is one: the
+//     cost is more than the limit ever allows at once.
+//   - [ErrUnavailable]: the store is away, and nothing was charged.
+//   - [ErrOutcomeUnknown]: the store is away, and may have charged.
+//   - [ErrGaveUp]: the caller's context ended.
+//   - [ErrRefused]: the store refused: a wrong password, a missing right, no memory.
+//   - [ErrForeign]: something else is stored under the key.
+//   - [ErrClosed]: the limiter or its store is closed.
+//
+// # In an outage
+//
+// While the store is away, the default is an error. One option decides instead: [FailLocal] by a
+// share of each limit in this process, [FailOpen] allows, [FailClosed] denies. With a [Breaker],
+// callers do not wait for a time-out each. No option replaces an answer of a store that refuses.
+//
+// # Options
+//
+// [New] takes options in any order, and puts each in its place: [Option] lists the places. An
+// option that is wrong, is given twice or has no effect is an error.
+//
+//	limits, err := limiter.New(store, limiter.Breaker{}, limiter.FailLocal(0.25), limiter.Overrides{})
+//
+// # Costs that are known later
+//
+// [Limiter.Reserve] takes an estimate, and [Reservation.Settle] brings it to the real cost, whoever
+// decided. Another process settles with [Limiter.Resume].
+//
+// # Packages
+//
+//   - httplimit limits HTTP requests: middleware for net/http.
+//   - policyfile decides by a file, limitctl.yaml, which `limitctl` validates and simulates.
+//   - policy has the limits of such a file as Go values.
+//   - storetest tests a store of your own.
 package limiter

@@ -1,0 +1,93 @@
+package limiter_test
+
+import (
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the list of names anew")
+
+// maxNames is how many exported names a reader of the package meets. A constant counts with its type.
+const maxNames = 45
+
+// A name that is published stays, so a new one is a decision: the list changes with it.
+func TestExportedNames(t *testing.T) {
+	counted, all := exportedNames(t)
+	if len(counted) > maxNames {
+		t.Errorf("%d exported names, at most %d: %s", len(counted), maxNames, strings.Join(counted, " "))
+	}
+	const path = "testdata/names.txt"
+	got := strings.Join(all, "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the exported names are not those of %s; if that is meant, run the test with -update\n%s", path, got)
+	}
+}
+
+// exportedNames returns the top-level names of the package: those that count, and all with their kinds.
+func exportedNames(t *testing.T) (counted, all []string) {
+	t.Helper()
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(kind, name, constantOf string) {
+		switch {
+		case !ast.IsExported(name):
+		case constantOf != "":
+			all = append(all, kind+" "+name+" "+constantOf)
+		default:
+			all = append(all, kind+" "+name)
+			counted = append(counted, name)
+		}
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declaration := range file.Decls {
+			switch d := declaration.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					add("func", d.Name.Name, "")
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch s := spec.(type) {
+					case *ast.TypeSpec:
+						add("type", s.Name.Name, "")
+					case *ast.ValueSpec:
+						constantOf := ""
+						if typed, is := s.Type.(*ast.Ident); is && d.Tok == token.CONST {
+							constantOf = typed.Name
+						}
+						for _, name := range s.Names {
+							add(d.Tok.String(), name.Name, constantOf)
+						}
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return counted, all
+}
