@@ -108,8 +108,8 @@ func TestAStoreThatDoesNotComeBack(t *testing.T) {
 	}}
 	began := s.now
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if result == nil || result.Changed != 0 || result.Unknown != keysPerBatch || result.Undo == nil || !errors.Is(err, limiter.ErrOutcomeUnknown) ||
-		!strings.HasSuffix(err.Error(), "(0 of 600 keys known to be done"+goesOn) {
+	if result == nil || result.Changed != 0 || result.Unknown != keysPerBatch || result.Undo == nil ||
+		!errors.Is(err, limiter.ErrOutcomeUnknown) || !strings.HasSuffix(err.Error(), "(0 of 600 keys known to be done"+goesOn) {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 	if took := s.now.Sub(began); took < retryTime || took >= retryTime+longestPause || tries < 15 || tries > 20 {
@@ -142,7 +142,8 @@ func TestAnInterruptedWaitForTheStore(t *testing.T) {
 	}}
 	s.Sleep = func(ctx context.Context, _ time.Duration) error { interrupt(); return ctx.Err() }
 	result, err := s.Reset(ctx, s.planToReset(t), &watcher{})
-	if result == nil || tries != 1 || result.Unknown != 1 || !errors.Is(err, limiter.ErrOutcomeUnknown) || s.trail.entries[0].Outcome != "interrupted" {
+	if result == nil || tries != 1 || result.Unknown != 1 || !errors.Is(err, limiter.ErrOutcomeUnknown) ||
+		s.trail.entries[0].Outcome != "interrupted" {
 		t.Errorf("after %d tries it came to %+v, %v; the trail has %+v", tries, result, err, s.trail.entries)
 	}
 }
@@ -220,7 +221,8 @@ func TestARestoreOfUnusedKeysWhoseAnswerIsLost(t *testing.T) {
 		}
 		tries := 0
 		s.Store = &lossyStore{s.memory, func() bool { tries++; return tries == 1 }}
-		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, migrated.Undo.Backup), Replace: replace, Consent: Consent{Yes: true}}, &watcher{})
+		plan := &RestorePlan{Backup: s.opened(t, migrated.Undo.Backup), Replace: replace, Consent: Consent{Yes: true}}
+		result, err := s.Restore(t.Context(), plan, &watcher{})
 		if tries != 2 {
 			t.Errorf("replace %v: it tried %d times", replace, tries)
 		}
