@@ -27,7 +27,7 @@
 //   - package memorystore: in this process; the fastest, and the one to test with.
 //   - package filestore: in a file that the processes of one machine share.
 //   - package redisstore: in a Redis that many machines share: one server, a Cluster, or behind
-//     Sentinels. A decision is one atomic script call.
+//     Sentinels. A decision is one atomic script call, in a Cluster one for each slot.
 //
 // They decide by the same rules. The subject and the name of a limit are the key, so two
 // limits with the same name share their usage. A secret, such as an API key, does not belong into
@@ -42,7 +42,8 @@
 //     cost is more than the limit ever allows at once.
 //   - [ErrUnavailable]: the store is away, and nothing was charged.
 //   - [ErrOutcomeUnknown]: the store is away, and may have charged.
-//   - [ErrGaveUp]: the caller's context ended.
+//   - [ErrGaveUp]: the caller's context ended. [ErrNotGivenBack] is one after which the turn stays charged.
+//   - [ErrUnknownToken]: nothing is remembered under the token of a settlement.
 //   - [ErrRefused]: the store refused: a wrong password, a missing right, no memory.
 //   - [ErrForeign]: something else is stored under the key.
 //   - [ErrClosed]: the limiter or its store is closed.
