@@ -188,3 +188,39 @@ func TestLists(t *testing.T) {
 		}
 	}
 }
+
+// A break that has lost its text or its test breaks nothing. This sees it at once, and not only in the long run of all breaks.
+func TestTheBreaksFollowTheCode(t *testing.T) {
+	const root = "../.."
+	breaks, err := readBreaks("breaks", regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]string{} // of a package, all its test files
+	for _, b := range breaks {
+		text, err := os.ReadFile(filepath.Join(root, b.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), b.old); n != 1 {
+			t.Errorf("%s: its text is %d times in %s", b.name, n, b.file)
+		}
+		if _, read := tests[b.pkg]; !read {
+			paths, err := filepath.Glob(filepath.Join(root, b.pkg, "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range paths {
+				text, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tests[b.pkg] += string(text)
+			}
+		}
+		name := regexp.MustCompile(`^\^?\(?(Test\w*)`).FindStringSubmatch(b.test)
+		if name == nil || !strings.Contains(tests[b.pkg], "func "+name[1]) {
+			t.Errorf("%s: %s has no test %s", b.name, b.pkg, b.test)
+		}
+	}
+}
