@@ -15,6 +15,10 @@ import (
 // kept waiting.
 func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
 	return func(yield func(limiter.Entry, error) bool) {
+		if err := s.check(); err != nil {
+			yield(limiter.Entry{}, err)
+			return
+		}
 		total := int64(0)
 		for i := range s.shards {
 			total += int64(s.shards[i].size())
@@ -100,6 +104,9 @@ func recordOf(e *entry, now limiter.Instant) limiter.Record {
 
 // Delete implements [limiter.Keyspace].
 func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+	if err := s.check(); err != nil {
+		return 0, nil, err
+	}
 	for i := range records {
 		if err := records[i].Key.Validate(); err != nil {
 			return 0, nil, err
@@ -125,6 +132,9 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 
 // Adjust implements [limiter.Keyspace].
 func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	adjustments = slices.Clone(adjustments)
 	for i := range adjustments {
 		if err := adjustments[i].Normalize(); err != nil {
@@ -176,6 +186,9 @@ func (s *Store) adjustOne(a *limiter.Adjustment) limiter.Adjusted {
 
 // Import implements [limiter.Keyspace].
 func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	for i := range records {
 		if err := records[i].Check(); err != nil {
 			return nil, err

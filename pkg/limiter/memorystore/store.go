@@ -31,6 +31,7 @@ type Store struct {
 	layout limiter.OwnLayout
 	clock  func() limiter.Instant
 	seed   maphash.Seed
+	closed atomic.Bool
 	// The name that was hashed lately.
 	lastName   atomic.Pointer[hashedName]
 	nameMisses atomic.Uint32
@@ -85,12 +86,29 @@ func (s *Store) Len() int {
 	return held
 }
 
-// Close does nothing; the memory goes with the Store.
-func (s *Store) Close() error { return nil }
+// Close makes all calls from now on a [limiter.ErrClosed]. The memory goes with the Store.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+// errClosed is the error of each call of a Store that is closed.
+var errClosed = fmt.Errorf("the memory store is %w", limiter.ErrClosed)
+
+// check returns errClosed if s is closed.
+func (s *Store) check() error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	return nil
+}
 
 // Decide implements [limiter.Store]. One request allocates nothing, unless its
 // key is new or its log grows.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return cmp.Or(limiter.GaveUp(ctx), fmt.Errorf("%w: %w", limiter.ErrUnavailable, err))
 	}

@@ -33,7 +33,7 @@ func TestConformanceOnACluster(t *testing.T) {
 	var stores atomic.Int64
 	storetest.Run(t, storetest.Harness{
 		Sequences: 300, DropsEnded: true,
-		New: func(tb testing.TB, clock func() time.Time) limiter.Keyspace {
+		New: func(tb testing.TB, clock func() time.Time) limiter.Store {
 			s := clustered{client: client, prefix: fmt.Sprintf("store%d", stores.Add(1))}
 			options := []redisstore.Option{redisstore.WithPrefix(s.prefix)}
 			if clock != nil {
@@ -46,9 +46,9 @@ func TestConformanceOnACluster(t *testing.T) {
 			tb.Cleanup(func() { s.clear(tb) }) // every scan of the others goes by its keys
 			return s
 		},
-		Dump:   func(tb testing.TB, store limiter.Keyspace) string { return store.(clustered).dump(tb) },
-		Prefix: func(store limiter.Keyspace) string { return store.(clustered).prefix },
-		Plant: func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) func() bool {
+		Dump:   func(tb testing.TB, store limiter.Store) string { return store.(clustered).dump(tb) },
+		Prefix: func(store limiter.Store) string { return store.(clustered).prefix },
+		Plant: func(tb testing.TB, store limiter.Store, key limiter.Key, value string) func() bool {
 			storeKey := limiter.OwnLayout(store.(clustered).prefix).StoreKey(key)
 			if err := client.Set(ctx, storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)

@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Harness{
 		Sequences: 10_000, DropsEnded: true,
-		New: func(tb testing.TB, clock func() time.Time) limiter.Keyspace {
+		New: func(tb testing.TB, clock func() time.Time) limiter.Store {
 			client := socketClient(tb, redistest.Start(tb))
 			var options []redisstore.Option
 			if clock != nil {
@@ -38,10 +38,10 @@ func TestConformance(t *testing.T) {
 			}
 			return harnessed{store, client}
 		},
-		Dump: func(tb testing.TB, store limiter.Keyspace) string {
+		Dump: func(tb testing.TB, store limiter.Store) string {
 			return dump(tb, store.(harnessed).client)
 		},
-		Plant: func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) func() bool {
+		Plant: func(tb testing.TB, store limiter.Store, key limiter.Key, value string) func() bool {
 			client, storeKey := store.(harnessed).client, limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(key)
 			if err := client.Set(context.Background(), storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)
