@@ -40,7 +40,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	store, err := redisstore.New(redisstore.NewClient(redis.Options{Addr: *address}), redisstore.WithPrefix(file.Prefix))
+	store, err := redisstore.Open(redis.Options{Addr: *address}, redisstore.WithPrefix(file.Prefix))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -30,6 +30,11 @@ func TestConformanceOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := clusterClient(t, cluster, redis.ClusterOptions{PoolSize: 64})
+	owner, err := redisstore.Own(client) // whose hooks serve all others
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { owner.Close() })
 	var stores atomic.Int64
 	storetest.Run(t, storetest.Harness{
 		Sequences: 300, DropsEnded: true,
