@@ -26,7 +26,6 @@ type Store struct {
 	settings
 	client    redis.UniversalClient
 	servers   *redisserver.Servers
-	owned     bool // Close closes the client
 	closed    atomic.Bool
 	closing   sync.Once
 	closeErr  error
@@ -49,6 +48,7 @@ type settings struct {
 	clock   func() time.Time  // nil for the server's
 	budget  time.Duration
 	secrets []string
+	owned   bool            // the client is the Store's: it is bounded, and Close closes it
 	onBatch func(calls int) // nil for nobody
 }
 
