@@ -25,7 +25,7 @@ import (
 // manyKeys puts keys in use in a server, each with a usage and an expiry of its own.
 func manyKeys(t *testing.T, server *redistest.Server, all int) {
 	t.Helper()
-	store, err := redisstore.New(server.Client())
+	store, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ var (
 func startService(t *testing.T, cluster *redistest.Cluster) *service {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), DisableIdentity: true})
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func usedIn(t *testing.T, path string) (used map[limiter.Key]int64, amendments i
 func TestResetBesideAService(t *testing.T) {
 	tier.Full(t, "writers beside a deletion, for seconds")
 	server := redistest.Start(t)
-	store, err := redisstore.New(server.Client())
+	store, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func TestRestoreStoppedInTheMiddle(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
 	ctx := context.Background()
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

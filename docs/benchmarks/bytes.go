@@ -60,7 +60,7 @@ func bytesSection(ctx context.Context, _ plan, out io.Writer) error {
 
 // keyBytes makes a table of what the key of one subject weighs.
 func keyBytes(ctx context.Context, client *redis.Client) ([][]string, error) {
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ type growingLog struct {
 var logLimit = limiter.Limit{Algorithm: limiter.SlidingLog, Count: limiter.MaxSlidingLogCount, Period: 24 * time.Hour}
 
 func newGrowingLog(client *redis.Client) (*growingLog, error) {
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ const maxShrunk = 10_000
 // leave the window, then returns the bytes per unit of those in use.
 func shrunkLog(ctx context.Context, client *redis.Client, units int) (float64, error) {
 	now := time.Now()
-	store, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return now }))
+	store, err := redisstore.Own(client, redisstore.WithClock(func() time.Time { return now }))
 	if err != nil {
 		return 0, err
 	}

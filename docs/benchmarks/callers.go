@@ -30,7 +30,7 @@ func drilled() []limiterOn {
 }
 
 func limitctlOn(client redis.UniversalClient) (call, error) {
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		return nil, err
 	}

@@ -151,7 +151,7 @@ type service struct {
 // replica makes the stack of one replica.
 func (s *service) replica(client redis.UniversalClient, policy limiter.FailurePolicy, breaker bool) (*limiter.Limiter, error) {
 	var store limiter.Store
-	store, err := redisstore.New(client, redisstore.WithBudget(failureBudget))
+	store, err := redisstore.Own(client, redisstore.WithBudget(failureBudget))
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (s *service) setAway(away bool) {
 func chargedAt(at *site) (charged int, err error) {
 	client := at.client()
 	defer client.Close()
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		return 0, err
 	}

@@ -183,7 +183,7 @@ func generatorLag(ctx context.Context, p plan, out io.Writer) error {
 // peers, with the same calls of the same store, on a local Redis.
 func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
-		store, err := redisstore.New(client)
+		store, err := redisstore.Own(client)
 		if err != nil {
 			return err
 		}

@@ -137,7 +137,7 @@ func besideRedis(command string, do func(store *redisstore.Store) error) (calls,
 	defer server.Stop()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
-	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr}))
+	store, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr}))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -37,7 +37,7 @@ func withRedisServer(use func(server *redistest.Process, client *redis.Client) e
 }
 
 func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func hotKeySection(ctx context.Context, p plan, out io.Writer) error {
 		contestants = slices.DeleteFunc(contestants, func(c contestant) bool { // it gives up when others are faster
 			return c.name == "throttled"
 		})
-		store, err := redisstore.New(client, redisstore.WithoutHooks()) // the first store has added them
+		store, err := redisstore.New(client)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func denialsSection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		store, err := redisstore.New(client, redisstore.WithoutHooks()) // the first store has added them
+		store, err := redisstore.New(client)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func denialsSection(ctx context.Context, p plan, out io.Writer) error {
 // limitsSection measures takes under three limits of one subject.
 func limitsSection(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
-		store, err := redisstore.New(client)
+		store, err := redisstore.Own(client)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ const latencyGoroutines = 256
 // are 70 % of what goes without.
 func latencySection(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
-		merging, err := redisstore.New(client)
+		merging, err := redisstore.Own(client)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func latencySection(ctx context.Context, p plan, out io.Writer) error {
 		// ever waits for another.
 		alone := make([]*limiter.Limiter, latencyGoroutines/2)
 		for i := range alone {
-			store, err := redisstore.New(client, redisstore.WithoutHooks())
+			store, err := redisstore.New(client)
 			if err != nil {
 				return err
 			}

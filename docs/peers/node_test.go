@@ -97,7 +97,7 @@ func newPeer(t *testing.T, layout string, limit limiter.Limit, program string, s
 	server := redistest.Start(t)
 	client := server.Client()
 	p := &peer{t: t, server: server, client: client, limit: limit, make: making, now: time.Now().Truncate(time.Millisecond)}
-	store, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return p.now }), redisstore.WithoutHooks())
+	store, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return p.now }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (s *Servers) Explain(err error) error { return s.ExplainCall(err, Call{}) }
 // [limiter.ErrOutcomeUnknown] if the call may have changed something.
 func (s *Servers) ExplainCall(err error, call Call) error {
 	if err == nil || errors.Is(err, limiter.ErrForeign) || errors.Is(err, limiter.ErrRefused) ||
-		errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) {
+		errors.Is(err, limiter.ErrGaveUp) || errors.Is(err, limiter.ErrClosed) || limiter.IsAway(err) {
 		return err // it is one already
 	}
 	if call.Address == "" && s.cluster != nil {
@@ -126,6 +126,9 @@ func (s *Servers) explainNoReply(err error, call Call) error {
 	}
 	if call.GaveUp != nil {
 		return fmt.Errorf("redis at %s had not answered when %w", call.Address, call.GaveUp)
+	}
+	if s.isClosed(err) && !(mayHaveRun && call.Changes) {
+		return fmt.Errorf("the client of redis at %s is %w", call.Address, limiter.ErrClosed)
 	}
 	if wrong := WrongAnswer(err); wrong != nil {
 		wrong = s.secrets.Error(wrong) // it repeats how the answer begins

@@ -113,7 +113,7 @@ func TestDocumentedRightsOfLayouts(t *testing.T) {
 			server.Do("ACL", "LOG", "RESET")
 			client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "tried", Password: "pw", DisableIdentity: true})
 			defer client.Close()
-			store, err := redisstore.New(client)
+			store, err := redisstore.Own(client)
 			if err != nil {
 				t.Fatal(err)
 			}

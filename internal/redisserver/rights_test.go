@@ -129,7 +129,7 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Rol
 		server.Do("ACL", "LOG", "RESET")
 		client := connect("tried")
 		defer client.Close()
-		store, err := redisstore.New(client)
+		store, err := redisstore.Own(client)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalCl
 	t.Helper()
 	client := connect("owner")
 	defer client.Close()
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

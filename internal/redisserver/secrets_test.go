@@ -96,7 +96,7 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 				"server": redis.NewClient(single), "provider": redis.NewClient(&provided),
 				"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Username: "u", Password: secret, MaxRedirects: -1}),
 			} {
-				store, err := redisstore.New(client)
+				store, err := redisstore.Own(client)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -30,6 +30,7 @@ type Servers struct {
 	master  atomic.Pointer[string] // of a client that asks Sentinels, where it last connected to
 	prefix  string
 	secrets *redact.Secrets // what no error may hold
+	closed  atomic.Bool     // see Close
 }
 
 // New returns the servers behind client, and does not connect to them. Errors name prefix
@@ -41,6 +42,17 @@ func New(client redis.UniversalClient, prefix string, secrets ...string) *Server
 	s.secrets.Add(secrets...)
 	s.address = s.secrets.Text(addressOf(client)) // a Cluster names its nodes as it likes
 	return s
+}
+
+// Close says that nobody asks any more, and that the client may be closed: that a call fails now is
+// a [limiter.ErrClosed], unless it may have changed something.
+func (s *Servers) Close() { s.closed.Store(true) }
+
+// isClosed reports whether err comes of that, or of a client that its owner has closed. In a Cluster
+// the client itself closes the clients of nodes that leave.
+func (s *Servers) isClosed(err error) bool {
+	_, single := s.client.(*redis.Client)
+	return s.closed.Load() || single && errors.Is(err, redis.ErrClosed)
 }
 
 // IsCluster reports whether it is a Cluster.

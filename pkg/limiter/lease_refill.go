@@ -162,7 +162,7 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 
 // knownUncharged reports whether an error says that nothing was charged.
 func knownUncharged(err error) bool {
-	for _, known := range []error{ErrUnavailable, ErrInvalid, ErrRefused, ErrForeign, ErrGaveUp} {
+	for _, known := range []error{ErrUnavailable, ErrInvalid, ErrRefused, ErrForeign, ErrGaveUp, ErrClosed} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -3,6 +3,7 @@
 package connect
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -105,11 +106,14 @@ func OpenWithClient(url string, options Options) (store Store, client redis.Univ
 	if options.OnBatch != nil {
 		settings = append(settings, redisstore.WithBatchObserver(options.OnBatch))
 	}
-	own, err := redisstore.New(client, settings...)
-	if options.Layouts != nil && err == nil {
+	own, err := redisstore.Own(client, settings...)
+	if err != nil {
+		return nil, nil, "", errors.Join(err, client.Close())
+	}
+	if options.Layouts != nil {
 		return own.Foreign(options.Layouts), client, where, nil
 	}
-	return own, client, where, err
+	return own, client, where, nil
 }
 
 // IsCluster reports whether client is that of a Cluster, whose masters each have a

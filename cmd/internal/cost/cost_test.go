@@ -77,7 +77,7 @@ func connected(t *testing.T, url string) redis.UniversalClient {
 
 func scripts(t *testing.T, client redis.UniversalClient) *redisstore.Store {
 	t.Helper()
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

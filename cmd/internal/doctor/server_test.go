@@ -34,7 +34,7 @@ func asIs(*Options) {}
 // fill takes of so many keys.
 func fill(t *testing.T, server *redistest.Server, n int) {
 	t.Helper()
-	store, err := redisstore.New(server.Client())
+	store, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}

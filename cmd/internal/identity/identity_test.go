@@ -105,7 +105,7 @@ func TestCompare(t *testing.T) {
 // A server is known again by any way that leads to it, and a copy of its data is not it.
 func TestAskServers(t *testing.T) {
 	server, other := redistest.Start(t), redistest.Start(t)
-	store, err := redisstore.New(server.Client())
+	store, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,12 +31,20 @@ type Store struct {
 	prefix  string
 }
 
-// New returns a Store on client, which Close closes. [redisstore.New] says how the client
-// should be configured. New does not connect yet. A prefix that cannot be used is a
+// New returns a Store on client, which Close closes, and which is guarded already. New does not connect yet. A prefix that cannot be used is a
 // [limiter.ErrInvalid].
 func New(client redis.UniversalClient, prefix string) (*Store, error) {
-	store, err := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithoutHooks())
+	store, err := redisstore.New(client, redisstore.WithPrefix(prefix))
 	return &Store{Store: store, client: client, servers: redisserver.New(client, prefix), prefix: prefix}, err
+}
+
+// Close closes the client, too.
+func (s *Store) Close() error {
+	err := s.Store.Close()
+	if closing := s.client.Close(); !errors.Is(closing, redis.ErrClosed) { // not closed before
+		err = errors.Join(err, closing)
+	}
+	return err
 }
 
 // Decide implements [limiter.Store], except that it decides neither at one instant nor

@@ -103,7 +103,7 @@ func TestTheRace(t *testing.T) {
 			if got := admitted(t, newStore(t, client), callers, req); got != callers {
 				t.Errorf("%d of %d callers who read before anybody wrote were let through", got, callers)
 			}
-			scripts, err := redisstore.New(server.Client())
+			scripts, err := redisstore.Own(server.Client())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestSequentialCallsAreRight(t *testing.T) {
 		},
 	})
 	store := newStore(t, client)
-	scripts, err := redisstore.New(server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	scripts, err := redisstore.Own(server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func main() {
 	flag.Parse()
 	// Calls that come at the same time are merged by the store: the more there are, the
 	// less each of them costs the Redis.
-	store, err := redisstore.New(redisstore.NewClient(redis.Options{Addr: *address}))
+	store, err := redisstore.Open(redis.Options{Addr: *address})
 	if err != nil {
 		log.Fatal(err)
 	}

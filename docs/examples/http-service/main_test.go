@@ -29,7 +29,7 @@ type started struct {
 func start(t *testing.T) *started {
 	t.Helper()
 	s := &started{server: redistest.Start(t)}
-	store, err := redisstore.New(redisstore.NewClient(redis.Options{Addr: s.server.Addr}))
+	store, err := redisstore.Open(redis.Options{Addr: s.server.Addr})
 	if err != nil {
 		t.Fatal(err)
 	}

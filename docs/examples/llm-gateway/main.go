@@ -43,7 +43,7 @@ func run(address, path, team, prompt string) error {
 	if err != nil {
 		return err
 	}
-	store, err := redisstore.New(redisstore.NewClient(redis.Options{Addr: address}), redisstore.WithPrefix(file.Prefix))
+	store, err := redisstore.Open(redis.Options{Addr: address}, redisstore.WithPrefix(file.Prefix))
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func TestWaitingInLine(t *testing.T) {
 	}
 }
 
-// A Store can be closed while it waits in line, and goes on after that.
+// A Store can be closed while it waits in line, and who waits is told before another process is done.
 func TestClosingInLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	store := open(t, path)
@@ -80,9 +80,12 @@ func TestClosingInLine(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Error(err)
 	}
-	release()
-	if err := <-waiting; err != nil {
+	if err := <-waiting; !errors.Is(err, limiter.ErrClosed) {
 		t.Error(err)
+	}
+	release()
+	if d, err := limiter.New(open(t, path)).Peek(context.Background(), limiter.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 1 {
+		t.Errorf("%+v, %v; want 1 used", d, err)
 	}
 }
 
@@ -149,7 +152,7 @@ func TestWithoutALine(t *testing.T) {
 		file.Close()
 		t.Fatalf("the file can be opened: %v", err)
 	}
-	if err := take(store, limiter.Key{Subject: "u"}, hour, 1); err != nil {
+	if err := take(open(t, path), limiter.Key{Subject: "u"}, hour, 1); err != nil {
 		t.Error(err)
 	}
 }

@@ -35,18 +35,23 @@ type queue struct {
 	jobs    list.List
 	writing bool          // there is a writer
 	idle    bool          // it waits to be woken
+	closed  bool          // for good, as the Store is
 	wake    chan struct{} // wakes it; room for one
 }
 
-// add appends j, and reports whether the caller must start the writer.
-func (q *queue) add(j *job) (start bool) {
+// add appends j, and reports whether the caller must start the writer. It does neither if the
+// queue is closed.
+func (q *queue) add(j *job) (start, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.closed {
+		return false, true
+	}
 	j.place = q.jobs.PushBack(j)
 	start = !q.writing
 	q.writing = true
 	q.rouse()
-	return start
+	return start, false
 }
 
 // rouse wakes the writer if it is idle.
@@ -57,7 +62,7 @@ func (q *queue) rouse() {
 	}
 }
 
-// wait waits for jobs, for some time or until the writer is dismissed. If it reports that
+// wait waits for jobs, for some time or until the queue is closed. If it reports that
 // there are none the writer must end: the next job starts another.
 func (q *queue) wait(atMost *time.Timer) bool {
 	q.mu.Lock()
@@ -94,11 +99,19 @@ func (q *queue) expect() {
 	}
 }
 
-// dismiss lets an idle writer end.
-func (q *queue) dismiss() {
+// close lets nothing in any more, and an idle writer end. It returns the jobs that wait.
+func (q *queue) close() []*job {
+	q.mu.Lock()
+	q.closed = true
+	q.rouse()
+	q.mu.Unlock()
+	return q.takeAll(false)
+}
+
+func (q *queue) isClosed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.rouse()
+	return q.closed
 }
 
 // leave takes j out of the queue. It reports false if the writer has taken it already.
@@ -212,7 +225,11 @@ func (s *Store) write(ctx context.Context, j *job) error {
 		return s.late(ctx)
 	}
 	j.done = make(chan struct{})
-	if s.queue.add(j) {
+	start, closed := s.queue.add(j)
+	if closed {
+		return s.errClosed()
+	}
+	if start {
 		panics.Go(s.writeAll, s.writerEnded)
 	}
 	var impatient <-chan time.Time

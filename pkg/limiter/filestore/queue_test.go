@@ -134,14 +134,14 @@ func TestAnEndedContext(t *testing.T) {
 	}
 }
 
-// A writer that has had nothing to do is gone, and another one comes when it is needed.
+// A writer that has had nothing to do is gone, and another one comes when it is needed. The last goes with the store.
 func TestAnIdleWriterEnds(t *testing.T) {
 	store := open(t, filepath.Join(t.TempDir(), "limits.db"))
 	for i := range 3 {
 		if err := take(store, limiter.Key{Subject: fmt.Sprint(i)}, hour, 1); err != nil {
 			t.Fatal(err)
 		}
-		if i == 1 {
+		if i == 2 {
 			if err := store.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -71,13 +71,15 @@ func New(path string, options ...Option) (*Store, error) {
 	return s, limiter.ValidatePrefix(s.prefix)
 }
 
-// Close closes the file.
+// Close closes the file. All calls from now on are a [limiter.ErrClosed], and so are those that
+// wait for their turn; what has been begun is ended before.
 func (s *Store) Close() error {
+	s.refuse(s.queue.close()) // before the turns: who waits for a file that is locked ends when nobody asks any more
 	s.turn <- struct{}{}
 	defer s.giveTurn()
 	s.writerTurn <- struct{}{}
 	defer func() { <-s.writerTurn }()
-	s.queue.dismiss()
+	s.refuse(s.queue.close()) // what had to be done again alone
 	var errs []error
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
@@ -94,13 +96,30 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// takeTurn waits for the readers before to end, as long as ctx lasts.
+// errClosed is the error of each call of a Store that is closed.
+func (s *Store) errClosed() error { return fmt.Errorf("file %s is %w", s.path, limiter.ErrClosed) }
+
+// refuse answers jobs of which nothing was done, because the Store is closed.
+func (s *Store) refuse(jobs []*job) {
+	for _, j := range jobs {
+		j.finish(s.errClosed())
+	}
+}
+
+// takeTurn waits for the readers before to end, as long as ctx lasts and the Store is not closed.
 func (s *Store) takeTurn(ctx context.Context) error {
+	if s.queue.isClosed() {
+		return s.errClosed()
+	}
 	if ctx.Err() != nil {
 		return s.late(ctx)
 	}
 	select {
 	case s.turn <- struct{}{}:
+		if s.queue.isClosed() { // while it waited
+			s.giveTurn()
+			return s.errClosed()
+		}
 		return nil
 	case <-ctx.Done():
 		return s.late(ctx)

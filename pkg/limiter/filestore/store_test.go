@@ -17,17 +17,17 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
 		Sequences: 300,
-		New: func(tb testing.TB, clock func() time.Time) limiter.Keyspace {
+		New: func(tb testing.TB, clock func() time.Time) limiter.Store {
 			var options []filestore.Option
 			if clock != nil {
 				options = append(options, filestore.WithClock(clock))
 			}
 			return open(tb, filepath.Join(tb.TempDir(), "limits.db"), options...)
 		},
-		Dump: func(tb testing.TB, store limiter.Keyspace) string {
+		Dump: func(tb testing.TB, store limiter.Store) string {
 			return dump(tb, store.(*filestore.Store).Path())
 		},
-		Plant: func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) func() bool {
+		Plant: func(tb testing.TB, store limiter.Store, key limiter.Key, value string) func() bool {
 			file := store.(*filestore.Store).Path()
 			// The schema is there once something was charged.
 			if err := take(store, limiter.Key{Subject: "somebody"}, limiter.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {

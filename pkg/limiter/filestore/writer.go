@@ -85,6 +85,9 @@ func (s *Store) writeBurst() error {
 func (s *Store) prepareToWrite() (*line, error) {
 	s.writerTurn <- struct{}{}
 	defer func() { <-s.writerTurn }()
+	if s.queue.isClosed() { // after the job came, which is answered already
+		return nil, s.errClosed()
+	}
 	err := s.openWriter()
 	if err != nil && !errors.Is(err, errMissing) {
 		return nil, s.translate(context.Background(), err, false)

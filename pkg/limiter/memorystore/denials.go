@@ -1,6 +1,7 @@
 package memorystore
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -25,7 +26,7 @@ type denialMinute struct {
 
 // AddDenials implements [limiter.DenialTable].
 func (s *Store) AddDenials(_ context.Context, d limiter.Denials) error {
-	if err := d.Check(); err != nil {
+	if err := cmp.Or(s.check(), d.Check()); err != nil {
 		return err
 	}
 	now := s.clock()
@@ -73,7 +74,7 @@ func (m *denialMinute) list() []limiter.Denied {
 
 // Denials implements [limiter.DenialTable].
 func (s *Store) Denials(_ context.Context, last time.Duration) (limiter.Denials, error) {
-	if err := denialtable.CheckLast(last); err != nil {
+	if err := cmp.Or(s.check(), denialtable.CheckLast(last)); err != nil {
 		return limiter.Denials{}, err
 	}
 	now := s.clock()

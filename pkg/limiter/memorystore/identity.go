@@ -10,6 +10,9 @@ var _ limiter.Identity = (*Store)(nil)
 
 // StoreID implements [limiter.Identity].
 func (s *Store) StoreID(context.Context) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
 	if id := s.id.Load(); id != nil {
 		return *id, nil
 	}
@@ -18,6 +21,9 @@ func (s *Store) StoreID(context.Context) (string, error) {
 
 // EnsureStoreID implements [limiter.Identity].
 func (s *Store) EnsureStoreID(ctx context.Context) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
 	id := limiter.NewStoreID()
 	s.id.CompareAndSwap(nil, &id)
 	return s.StoreID(ctx)

@@ -1,6 +1,7 @@
 package memorystore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -18,7 +19,7 @@ type journal struct {
 
 // AppendJournal implements [limiter.Journal].
 func (s *Store) AppendJournal(_ context.Context, text string) error {
-	if err := limiter.CheckJournalText(text); err != nil {
+	if err := cmp.Or(s.check(), limiter.CheckJournalText(text)); err != nil {
 		return err
 	}
 	s.journal.mu.Lock()
@@ -32,6 +33,9 @@ func (s *Store) AppendJournal(_ context.Context, text string) error {
 
 // ReadJournal implements [limiter.Journal].
 func (s *Store) ReadJournal(_ context.Context, most int) (entries []limiter.JournalEntry, damaged int, err error) {
+	if err := s.check(); err != nil {
+		return nil, 0, err
+	}
 	s.journal.mu.Lock()
 	defer s.journal.mu.Unlock()
 	all := s.journal.entries

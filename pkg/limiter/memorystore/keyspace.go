@@ -15,6 +15,10 @@ import (
 // kept waiting.
 func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
 	return func(yield func(limiter.Entry, error) bool) {
+		if err := s.check(); err != nil {
+			yield(limiter.Entry{}, err)
+			return
+		}
 		total := int64(0)
 		for i := range s.shards {
 			total += int64(s.shards[i].size())
@@ -100,6 +104,9 @@ func recordOf(e *entry, now limiter.Instant) limiter.Record {
 
 // Delete implements [limiter.Keyspace].
 func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+	if err := s.check(); err != nil {
+		return 0, nil, err
+	}
 	for i := range records {
 		if err := records[i].Key.Validate(); err != nil {
 			return 0, nil, err
@@ -125,6 +132,9 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 
 // Adjust implements [limiter.Keyspace].
 func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	adjustments = slices.Clone(adjustments)
 	for i := range adjustments {
 		if err := adjustments[i].Normalize(); err != nil {
@@ -133,12 +143,14 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) (
 	}
 	results := make([]limiter.Adjusted, len(adjustments))
 	for i := range adjustments {
-		results[i] = s.adjustOne(&adjustments[i])
+		if err := s.withRoom(func() (err error) { results[i], err = s.adjustOne(&adjustments[i]); return err }); err != nil {
+			return results, err
+		}
 	}
 	return results, nil
 }
 
-func (s *Store) adjustOne(a *limiter.Adjustment) limiter.Adjusted {
+func (s *Store) adjustOne(a *limiter.Adjustment) (limiter.Adjusted, error) {
 	hash := s.hash(a.Key)
 	shard := s.shardOf(hash)
 	shard.mu.Lock()
@@ -148,11 +160,14 @@ func (s *Store) adjustOne(a *limiter.Adjustment) limiter.Adjusted {
 	if e == nil {
 		fresh := &entry{key: a.Key}
 		_, changed := a.Apply(&fresh.state, now)
+		if changed && !s.bound.reserve(1) {
+			return limiter.Adjusted{}, s.bound.full
+		}
 		if changed {
 			fresh.expireAfter(time.Duration(fresh.state.UnusedAt(now)-now)*time.Microsecond, now)
 			shard.add(hash, fresh)
 		}
-		return limiter.Adjusted{Done: true, After: fresh.state.Used(now)}
+		return limiter.Adjusted{Done: true, After: fresh.state.Used(now)}, nil
 	}
 	var held limiter.Record
 	if a.Kept != nil {
@@ -161,21 +176,24 @@ func (s *Store) adjustOne(a *limiter.Adjustment) limiter.Adjusted {
 	before, changed := a.Apply(&e.state, now)
 	result := limiter.Adjusted{Done: true, Before: before, After: e.state.Used(now)}
 	if !changed {
-		return result
+		return result, nil
 	}
 	if before > 0 && !bytes.Equal(held.Value, a.Kept) {
 		result.Record = held
 	}
 	if e.state.IsZero() {
 		shard.remove(shard.index(hash, a.Key))
-		return result
+		return result, nil
 	}
 	e.expireAfter(time.Duration(e.state.UnusedAt(now)-now)*time.Microsecond, now)
-	return result
+	return result, nil
 }
 
 // Import implements [limiter.Keyspace].
 func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	for i := range records {
 		if err := records[i].Check(); err != nil {
 			return nil, err
@@ -183,15 +201,17 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 	}
 	outcomes := make([]limiter.ImportOutcome, len(records))
 	for i := range records {
-		outcomes[i] = s.importOne(replace, &records[i])
+		if err := s.withRoom(func() (err error) { outcomes[i], err = s.importOne(replace, &records[i]); return err }); err != nil {
+			return outcomes, err
+		}
 	}
 	return outcomes, nil
 }
 
-func (s *Store) importOne(replace bool, r *limiter.Record) limiter.ImportOutcome {
+func (s *Store) importOne(replace bool, r *limiter.Record) (limiter.ImportOutcome, error) {
 	imported := &entry{key: r.Key}
 	if imported.state.DecodeRecord(r.Value) != nil {
-		return limiter.Foreign // which Check has refused before
+		return limiter.Foreign, nil // which Check has refused before
 	}
 	hash := s.hash(r.Key)
 	shard := s.shardOf(hash)
@@ -200,21 +220,24 @@ func (s *Store) importOne(replace bool, r *limiter.Record) limiter.ImportOutcome
 	now := s.clock()
 	unusedAt := imported.state.UnusedAt(now)
 	if imported.state.Used(now) == 0 {
-		return limiter.Lapsed
+		return limiter.Lapsed, nil
 	}
 	e := shard.find(hash, r.Key)
 	switch {
 	case e == nil || e.state.Used(now) == 0:
 	case bytes.Equal(e.state.AppendRecord(nil), r.Value):
-		return limiter.AlreadyThere
+		return limiter.AlreadyThere, nil
 	case !replace:
-		return limiter.InUse
+		return limiter.InUse, nil
 	}
 	imported.expireAfter(time.Duration(unusedAt-now)*time.Microsecond, now)
 	if e != nil {
 		e.state, e.expiresAt = imported.state, imported.expiresAt
-		return limiter.Imported
+		return limiter.Imported, nil
+	}
+	if !s.bound.reserve(1) {
+		return limiter.NotKnown, s.bound.full
 	}
 	shard.add(hash, imported)
-	return limiter.Imported
+	return limiter.Imported, nil
 }

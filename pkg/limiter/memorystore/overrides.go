@@ -42,6 +42,9 @@ func (t *overrides) drop(now limiter.Instant) {
 
 // OverrideVersion implements [limiter.OverrideTable].
 func (s *Store) OverrideVersion(context.Context) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
 	s.overrides.mu.Lock()
 	defer s.overrides.mu.Unlock()
 	s.overrides.drop(s.clock())
@@ -50,6 +53,9 @@ func (s *Store) OverrideVersion(context.Context) (string, error) {
 
 // Overrides implements [limiter.OverrideTable].
 func (s *Store) Overrides(context.Context) (list []limiter.Override, version string, err error) {
+	if err := s.check(); err != nil {
+		return nil, "", err
+	}
 	s.overrides.mu.Lock()
 	defer s.overrides.mu.Unlock()
 	now := s.clock()
@@ -67,6 +73,9 @@ func (s *Store) Overrides(context.Context) (list []limiter.Override, version str
 
 // SetOverride implements [limiter.OverrideTable].
 func (s *Store) SetOverride(_ context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+	if err := s.check(); err != nil {
+		return limiter.Override{}, err
+	}
 	written, err := overridetable.Encode(&o, lasts)
 	if err != nil {
 		return limiter.Override{}, err
@@ -96,6 +105,9 @@ func (s *Store) SetOverride(_ context.Context, o limiter.Override, lasts time.Du
 
 // RevokeOverride implements [limiter.OverrideTable].
 func (s *Store) RevokeOverride(_ context.Context, id string) (o limiter.Override, found bool, err error) {
+	if err := s.check(); err != nil {
+		return limiter.Override{}, false, err
+	}
 	s.overrides.mu.Lock()
 	defer s.overrides.mu.Unlock()
 	now := s.clock()

@@ -16,6 +16,7 @@ type shard struct {
 	held    int    // entries in them
 	hand    int    // where the next sweep begins
 	charges uint   // since the start, to pace the sweeps
+	bound   *bound // of all shards; nil for none
 	_       [64]byte
 }
 
@@ -92,6 +93,7 @@ func (s *shard) reclaim(isNew bool, now limiter.Instant) {
 	}
 }
 
+// add stores e, for which a place is reserved.
 func (s *shard) add(hash uint64, e *entry) {
 	if (s.held+1)*4 > len(s.slots)*3 {
 		s.resize(2 * len(s.slots))
@@ -125,6 +127,7 @@ func (s *shard) remove(i int) {
 	}
 	s.slots[i] = slot{}
 	s.held--
+	s.bound.release(1)
 	if len(s.slots) > minSlots && s.held*8 < len(s.slots) {
 		s.resize(len(s.slots) / 2)
 	}

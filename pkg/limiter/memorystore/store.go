@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type Store struct {
 	layout limiter.OwnLayout
 	clock  func() limiter.Instant
 	seed   maphash.Seed
+	closed atomic.Bool
 	// The name that was hashed lately.
 	lastName   atomic.Pointer[hashedName]
 	nameMisses atomic.Uint32
@@ -38,6 +40,7 @@ type Store struct {
 	denials    denials
 	journal    journal
 	overrides  overrides
+	bound      *bound // of the keys; nil for none
 	tokens     tokens
 	id         atomic.Pointer[string] // nil as long as the store has none
 }
@@ -56,11 +59,11 @@ func WithPrefix(prefix string) Option { return func(s *Store) { s.layout = limit
 // New returns an empty Store.
 func New(options ...Option) *Store {
 	s := &Store{layout: limiter.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
-	for i := range s.shards {
-		s.shards[i].slots = make([]slot, minSlots)
-	}
 	for _, option := range options {
 		option(s)
+	}
+	for i := range s.shards {
+		s.shards[i].slots, s.shards[i].bound = make([]slot, minSlots), s.bound
 	}
 	return s
 }
@@ -85,20 +88,40 @@ func (s *Store) Len() int {
 	return held
 }
 
-// Close does nothing; the memory goes with the Store.
-func (s *Store) Close() error { return nil }
+// Close makes all calls from now on a [limiter.ErrClosed]. The memory goes with the Store.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+// errClosed is the error of each call of a Store that is closed.
+var errClosed = fmt.Errorf("the memory store is %w", limiter.ErrClosed)
+
+// check returns errClosed if s is closed.
+func (s *Store) check() error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	return nil
+}
 
 // Decide implements [limiter.Store]. One request allocates nothing, unless its
 // key is new or its log grows.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return cmp.Or(limiter.GaveUp(ctx), fmt.Errorf("%w: %w", limiter.ErrUnavailable, err))
 	}
 	if limiter.IsSpecial(op, reqs) {
 		return s.decideSpecial(op, reqs, decisions)
 	}
-	if len(reqs) == 1 {
+	if len(reqs) == 1 && s.bound == nil {
 		return s.decideOne(op, &reqs[0], decisions)
+	}
+	if len(reqs) == 1 {
+		return s.withRoom(func() error { return s.decideOne(op, &reqs[0], decisions) })
 	}
 	normalized, err := limiter.NormalizeAll(nil, op, reqs)
 	if err != nil {
@@ -135,6 +158,9 @@ func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limit
 		}
 	}
 	if limiter.DecideOne(op, r, &e.state, &decisions[0], now) {
+		if isNew && !e.state.IsZero() && !s.bound.reserve(1) {
+			return s.bound.full
+		}
 		e.expireAfter(decisions[0].ResetAfter, now)
 		shard.keep(hash, e, isNew)
 		shard.reclaim(isNew, now)
@@ -147,8 +173,14 @@ func (e *entry) expireAfter(d time.Duration, now limiter.Instant) {
 	e.expiresAt = now + limiter.Instant(d/time.Microsecond)
 }
 
-// decideSeveral lets decide answer reqs against their states, and keeps what it changed.
+// decideSeveral lets decide answer reqs against their states, and keeps what it changed. It may
+// ask decide a second time, if the first found no room.
 func (s *Store) decideSeveral(reqs []limiter.Request, decisions []limiter.Decision,
+	decide func(states []*limiter.State, now limiter.Instant) (changed bool, err error)) error {
+	return s.withRoom(func() error { return s.decideSeveralNow(reqs, decisions, decide) })
+}
+
+func (s *Store) decideSeveralNow(reqs []limiter.Request, decisions []limiter.Decision,
 	decide func(states []*limiter.State, now limiter.Instant) (changed bool, err error)) error {
 	hashes := make([]uint64, len(reqs))
 	locked := uint64(0) // a bit for each shard
@@ -174,12 +206,29 @@ func (s *Store) decideSeveral(reqs []limiter.Request, decisions []limiter.Decisi
 		}
 		states[i] = &entries[i].state
 	}
+	if s.bound != nil && slices.Contains(isNew, true) { // there may be no room, and then nothing must have changed
+		for i := range states {
+			states[i] = states[i].Clone()
+		}
+	}
 	now := s.clock()
 	changed, err := decide(states, now)
 	if err != nil || !changed {
 		return err
 	}
+	added := 0
+	for i := range states {
+		if isNew[i] && !states[i].IsZero() {
+			added++
+		}
+	}
+	if !s.bound.reserve(added) {
+		return s.bound.full
+	}
 	for i, e := range entries {
+		if states[i] != &e.state { // a clone
+			e.state = *states[i]
+		}
 		e.expireAfter(decisions[i].ResetAfter, now)
 		s.shardOf(hashes[i]).keep(hashes[i], e, isNew[i])
 	}

@@ -18,13 +18,13 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
 		Sequences: 2000,
-		New: func(tb testing.TB, clock func() time.Time) limiter.Keyspace {
+		New: func(tb testing.TB, clock func() time.Time) limiter.Store {
 			if clock == nil {
 				return New()
 			}
 			return New(WithClock(clock))
 		},
-		Dump: func(tb testing.TB, store limiter.Keyspace) string { return dump(store.(*Store)) },
+		Dump: func(tb testing.TB, store limiter.Store) string { return dump(store.(*Store)) },
 	})
 }
 

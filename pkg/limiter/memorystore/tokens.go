@@ -2,6 +2,7 @@ package memorystore
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -29,23 +30,27 @@ func (s *Store) decideSpecial(op limiter.Op, reqs []limiter.Request, decisions [
 		return err
 	}
 	text := reqs[0].Token
-	var record limiter.TokenRecord
+	var known limiter.TokenRecord
 	if text != "" {
 		s.tokens.mu.Lock()
 		defer s.tokens.mu.Unlock()
 		s.tokens.forgetOld(s.clock())
 		if t := s.tokens.byToken[text]; t != nil {
-			record = t.record
-			record.Parts = append([]limiter.TokenPart(nil), record.Parts...)
+			known = t.record
 		}
 	}
-	return s.decideSeveral(reqs, decisions, func(states []*limiter.State, now limiter.Instant) (bool, error) {
-		changes, err := limiter.DecideSpecial(op, reqs, states, decisions, &record, now)
-		if changes.Token {
-			s.tokens.keep(text, record)
-		}
+	var record limiter.TokenRecord
+	var changes limiter.Changes
+	err = s.decideSeveral(reqs, decisions, func(states []*limiter.State, now limiter.Instant) (_ bool, err error) {
+		record = known
+		record.Parts = slices.Clone(known.Parts)
+		changes, err = limiter.DecideSpecial(op, reqs, states, decisions, &record, now)
 		return changes.States, err
 	})
+	if err == nil && changes.Token {
+		s.tokens.keep(text, record)
+	}
+	return err
 }
 
 // keep remembers record for text, or forgets text if record is zero.

@@ -12,6 +12,9 @@ import (
 
 // Adjust implements [limiter.Keyspace] with many keys in each script call.
 func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	adjustments = slices.Clone(adjustments)
 	keys := make([]limiter.Key, len(adjustments))
 	for i := range adjustments {

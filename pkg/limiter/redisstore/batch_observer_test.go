@@ -19,7 +19,7 @@ import (
 func TestTheBatchObserverIsToldOfEachCallOnce(t *testing.T) {
 	server := redistest.Start(t)
 	var calls, batches, largest atomic.Int64
-	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1}), redisstore.WithBudget(time.Minute),
+	store, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1}), redisstore.WithBudget(time.Minute),
 		redisstore.WithBatchObserver(func(n int) {
 			calls.Add(int64(n))
 			batches.Add(1)

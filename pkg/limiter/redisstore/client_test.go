@@ -24,7 +24,7 @@ func TestAClientGivesUpAtOnce(t *testing.T) {
 		dials.Add(1)
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}})
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "10000") // longer than the pause
 	client := redisstore.NewClusterClient(redis.ClusterOptions{Addrs: cluster.Addrs()})
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestAFailoverClientFindsTheMaster(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	client := redisstore.NewFailoverClient(redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs()})
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,10 +30,15 @@ func TestConformanceOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := clusterClient(t, cluster, redis.ClusterOptions{PoolSize: 64})
+	owner, err := redisstore.Own(client) // whose hooks serve all others
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { owner.Close() })
 	var stores atomic.Int64
 	storetest.Run(t, storetest.Harness{
 		Sequences: 300, DropsEnded: true,
-		New: func(tb testing.TB, clock func() time.Time) limiter.Keyspace {
+		New: func(tb testing.TB, clock func() time.Time) limiter.Store {
 			s := clustered{client: client, prefix: fmt.Sprintf("store%d", stores.Add(1))}
 			options := []redisstore.Option{redisstore.WithPrefix(s.prefix)}
 			if clock != nil {
@@ -46,9 +51,9 @@ func TestConformanceOnACluster(t *testing.T) {
 			tb.Cleanup(func() { s.clear(tb) }) // every scan of the others goes by its keys
 			return s
 		},
-		Dump:   func(tb testing.TB, store limiter.Keyspace) string { return store.(clustered).dump(tb) },
-		Prefix: func(store limiter.Keyspace) string { return store.(clustered).prefix },
-		Plant: func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) func() bool {
+		Dump:   func(tb testing.TB, store limiter.Store) string { return store.(clustered).dump(tb) },
+		Prefix: func(store limiter.Store) string { return store.(clustered).prefix },
+		Plant: func(tb testing.TB, store limiter.Store, key limiter.Key, value string) func() bool {
 			storeKey := limiter.OwnLayout(store.(clustered).prefix).StoreKey(key)
 			if err := client.Set(ctx, storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)

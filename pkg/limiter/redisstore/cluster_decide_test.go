@@ -109,7 +109,7 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 	options.DialerRetries = 1
 	client := clusterClient(t, cluster, options)
 	calls := watchScripts(client)
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 	}
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
 	calls := watchScripts(client)
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

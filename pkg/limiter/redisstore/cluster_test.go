@@ -37,7 +37,7 @@ func clusterClient(t *testing.T, cluster *redistest.Cluster, options redis.Clust
 // onCluster returns a limiter on a Cluster, and its client.
 func onCluster(t *testing.T, options redis.ClusterOptions) (*limiter.Limiter, *redisstore.Store) {
 	t.Helper()
-	store, err := redisstore.New(clusterClient(t, nil, options))
+	store, err := redisstore.Own(clusterClient(t, nil, options))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestWhatNeverReachedANodeIsNotInDoubtAfterAScan(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := clusterClient(t, cluster, redis.ClusterOptions{PoolSize: 1, PoolTimeout: 50 * time.Millisecond})
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestWaitingForAConnectionIsWithinTheBudget(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		}})
 	defer client.Close()
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

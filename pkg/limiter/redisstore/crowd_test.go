@@ -27,7 +27,7 @@ func openPatient(t *testing.T, server *redistest.Server, options ...Option) *Sto
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
 		DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
-	store, err := New(client, options...)
+	store, err := Own(client, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,9 @@ func denialTag(minute int64) string { return fmt.Sprintf("denials:%d", minute) }
 // server's clock, which the key has to be known before: it is guessed, and the server says
 // so if it is another.
 func (s *Store) AddDenials(ctx context.Context, d limiter.Denials) error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	if err := d.Check(); err != nil {
 		return err
 	}
@@ -111,6 +114,9 @@ func six(text string) int64 {
 
 // Denials implements [limiter.DenialTable]. It reads up to 61 minutes, a key each.
 func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denials, error) {
+	if err := s.check(); err != nil {
+		return limiter.Denials{}, err
+	}
 	if err := denialtable.CheckLast(last); err != nil {
 		return limiter.Denials{}, err
 	}

@@ -21,7 +21,7 @@ import (
 
 func newDenialStore(tb testing.TB, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
 	tb.Helper()
-	store, err := redisstore.New(client, options...)
+	store, err := redisstore.Own(client, options...)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 	ctx := context.Background()
 	for _, old := range []bool{false, true} {
 		server := redistest.Start(t)
-		store, err := New(server.Client())
+		store, err := Own(server.Client())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	client := server.Client()
-	store, err := New(client)
+	store, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,9 @@ const adjustTries = 8
 // used all the time, so that this does not come about, is an [limiter.ErrUnavailable] and stays
 // as it is.
 func (f *foreignKeys) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	if err := f.store.check(); err != nil {
+		return nil, err
+	}
 	results := make([]limiter.Adjusted, len(adjustments))
 	pending := make([]*foreignAdjustment, len(adjustments))
 	for i := range adjustments {

@@ -40,7 +40,7 @@ func TestOnlyItsOwnPartsComeBackOfASetLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			store, err := redisstore.New(server.Client(), redisstore.WithClock(at))
+			store, err := redisstore.Own(server.Client(), redisstore.WithClock(at))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,6 +31,9 @@ type late struct {
 // parts of a record that lie in one slot are deleted together or, if one has become something
 // else, not at all. A part that several records share is deleted once, for all of them.
 func (f *foreignKeys) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+	if err := f.store.check(); err != nil {
+		return 0, nil, err
+	}
 	var foreign []error
 	err = f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
 		units, err := f.unitsOf(records[first:end])

@@ -14,6 +14,9 @@ import (
 // records back, each with arguments that no server takes. Rights are checked before arguments, so
 // that the answer tells them and nothing is changed.
 func (f *foreignKeys) CheckImport(ctx context.Context, records ...limiter.Record) error {
+	if err := f.store.check(); err != nil {
+		return err
+	}
 	for i := range records {
 		for j := range records[i].Parts {
 			for _, try := range importTries(&records[i].Parts[j]) {

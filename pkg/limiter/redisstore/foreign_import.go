@@ -16,6 +16,9 @@ import (
 // [limiter.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
 // a store key that limitctl keeps something of its own under is left, with a [limiter.UnfitError].
 func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	if err := f.store.check(); err != nil {
+		return nil, err
+	}
 	outcomes := make([]limiter.ImportOutcome, len(records))
 	var unfit []error
 	var fit []limiter.Record

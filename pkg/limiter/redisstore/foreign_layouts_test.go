@@ -171,7 +171,7 @@ func testLayouts() foreign.Sources {
 // foreignOn returns the keyspace of the test layouts in the servers of a client.
 func foreignOn(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) limiter.Keyspace {
 	t.Helper()
-	store, err := redisstore.New(client, options...)
+	store, err := redisstore.Own(client, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

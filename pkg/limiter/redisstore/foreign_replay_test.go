@@ -225,7 +225,7 @@ func TestForeignReplay(t *testing.T) {
 func (l replayed) run(t *testing.T, client *redis.Client, random *rand.Rand) {
 	client.FlushDB(context.Background())
 	r := &replay{Cmdable: client, now: time.Unix(1_795_294_320+random.Int64N(3600), 0), ends: map[string]time.Time{}}
-	store, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return r.now }))
+	store, err := redisstore.Own(client, redisstore.WithClock(func() time.Time { return r.now }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,10 @@ type foreignScan struct {
 // Scan implements [limiter.Keyspace].
 func (f *foreignKeys) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
 	return func(yield func(limiter.Entry, error) bool) {
+		if err := f.store.check(); err != nil {
+			yield(limiter.Entry{}, err)
+			return
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		sc := &foreignScan{foreignKeys: f, query: q, pages: make(chan foreignPage), pace: redisserver.NewPacer(q.KeysPerSecond),
 			seen: newFamiliesSeen(f.store.servers), ahead: map[redis.Cmdable]time.Duration{}, lost: map[string]error{}}

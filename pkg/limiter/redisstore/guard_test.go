@@ -35,7 +35,7 @@ func fivePerMinute(subject string) limiter.Request {
 	return limiter.Request{Key: limiter.Key{Subject: subject}, Limit: limiter.Limit{Count: 5, Period: time.Minute}, Cost: 1}
 }
 
-// A service that hands any client to New has the same protection.
+// A service that hands any client to Own has the same protection.
 func TestHostileServersCostAServiceABound(t *testing.T) {
 	tier.Full(t, "hostile servers")
 	sound := redistest.Start(t).Addr
@@ -48,7 +48,7 @@ func TestHostileServersCostAServiceABound(t *testing.T) {
 			<-free
 			continue
 		}
-		store, err := redisstore.New(plainClient(t, addr))
+		store, err := redisstore.Own(plainClient(t, addr))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,23 +72,23 @@ func TestHostileServersCostAServiceABound(t *testing.T) {
 	asking.Wait()
 }
 
-func TestWithoutHooksAClientStaysAsItIs(t *testing.T) {
+func TestOnlyAnOwnClientIsBounded(t *testing.T) {
 	addr := hostile.Start(t, "", hostile.Behaviour{Answer: func(c *hostile.Client) bool {
 		_, err := c.Write([]byte("$30000000\r\n" + strings.Repeat("x", 30000000) + "\r\n"))
 		return err == nil
 	}}).Addr
-	for _, c := range []struct {
-		option  []redisstore.Option
+	for name, c := range map[string]struct {
+		make    func(redis.UniversalClient, ...redisstore.Option) (*redisstore.Store, error)
 		refused bool
-	}{{nil, true}, {[]redisstore.Option{redisstore.WithoutHooks()}, false}} {
+	}{"its own": {redisstore.Own, true}, "the application's": {redisstore.New, false}} {
 		client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, OnConnect: nil})
 		defer client.Close()
-		if _, err := redisstore.New(client, c.option...); err != nil {
+		if _, err := c.make(client); err != nil {
 			t.Fatal(err)
 		}
 		err := client.Get(context.Background(), "x").Err()
 		if refused := err != nil && strings.Contains(err.Error(), "announces a text of 30000000 bytes"); refused != c.refused {
-			t.Errorf("with %d options: %v", len(c.option), err)
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (clumsy) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipeli
 // A bug of the client's is an error of who asked, alone or in a pipeline with others.
 func TestAPanicOfTheClientIsAnError(t *testing.T) {
 	client := plainClient(t, redistest.Start(t).Addr)
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestAPanicOfTheClientIsAnError(t *testing.T) {
 // A selected key's panic is the caller's own, in the goroutine of a scan.
 func TestAPanicInAScanIsItsError(t *testing.T) {
 	client := plainClient(t, redistest.Start(t).Addr)
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestAPanicInAScanIsItsError(t *testing.T) {
 func TestLargeValuesAreNotHeld(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
-	store, err := redisstore.New(server.Client())
+	store, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,14 +211,14 @@ func heldBy(f func()) uint64 {
 func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
-	store, err := redisstore.New(server.Client())
+	store, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
 	const logs, size = 40, 100_000
 	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: size, Period: time.Hour}
 	now := time.Now()
-	clocked, err := redisstore.New(server.Client(), redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
+	clocked, err := redisstore.Own(server.Client(), redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
 	if err != nil {
 		t.Fatal(err)
 	}

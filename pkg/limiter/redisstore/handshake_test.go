@@ -44,7 +44,7 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 			if !after {
 				client.AddHook(hook)
 			}
-			store, err := redisstore.New(client)
+			store, err := redisstore.Own(client)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -134,7 +134,7 @@ func TestEveryOperationBearsAnyAnswer(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	sound := redistest.Start(t)
 	sound.Do("SET", "pair:fine", 5)
-	own, err := redisstore.New(sound.Client())
+	own, err := redisstore.Own(sound.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func asked(t *testing.T, server *hostile.Server, ask operation) error {
 	t.Helper()
 	defer server.Stop()
 	const inTime = time.Minute // that of an answer that comes, which all are
-	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DisableIdentity: true,
+	store, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DisableIdentity: true,
 		ReadTimeout: inTime, DialTimeout: inTime, PoolTimeout: inTime}))
 	if err != nil {
 		t.Fatal(err)

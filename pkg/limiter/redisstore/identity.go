@@ -17,6 +17,9 @@ func (s *Store) identityKey() string { return string(s.own) + "!id" }
 
 // StoreID implements [limiter.Identity] with a GET.
 func (s *Store) StoreID(ctx context.Context) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
 	key := s.identityKey()
 	c := &call{Cmd: redis.NewCmd(ctx, "get", key), key: key, reads: true}
 	err := s.sender.send(ctx, c)

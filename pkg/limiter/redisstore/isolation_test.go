@@ -26,7 +26,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1})
 	defer client.Close()
-	store, err := New(client)
+	store, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,39 +99,42 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 		"never times out":  {ReadTimeout: -1, WriteTimeout: -1, PoolTimeout: forever},
 		"keeps contexts":   {ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever, ContextTimeoutEnabled: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			options.Addr, options.MaxRetries, options.DisableIdentity = server.Addr, -1, true
-			patient, err := New(redis.NewClient(&options), WithBudget(forever))
-			if err != nil {
-				t.Fatal(err)
-			}
-			hasty, err := New(redis.NewClient(&options), WithBudget(10*time.Millisecond))
-			if err != nil {
-				t.Fatal(err)
-			}
-			key, limit := limiter.Key{Subject: "user:42"}, neverLapsing(1000)
-			for _, store := range []*Store{patient, hasty} { // so that there is a connection
-				if _, err := limiter.New(store).Take(context.Background(), key, limit, 1); err != nil && store == patient {
+		for whose, open := range map[string]func(redis.UniversalClient, ...Option) (*Store, error){"own": Own, "the application's": New} {
+			t.Run(name+"/"+whose, func(t *testing.T) {
+				options := options
+				options.Addr, options.MaxRetries, options.DisableIdentity = server.Addr, -1, true
+				patient, err := open(redis.NewClient(&options), WithBudget(forever))
+				if err != nil {
 					t.Fatal(err)
 				}
-			}
-			server.Pause()
-			defer server.Resume()
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-			defer cancel()
-			_, err = limiter.New(patient).Take(ctx, key, limit, 1)
-			if !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || limiter.IsAway(err) {
-				t.Errorf("the caller's own deadline: %v", err)
-			}
-			if _, err = limiter.New(hasty).Take(context.Background(), key, limit, 1); !limiter.IsAway(err) {
-				t.Errorf("the store's budget: %v", err)
-			}
-			ctx, cancel = context.WithTimeout(context.Background(), forever)
-			defer cancel()
-			if _, err = limiter.New(hasty).Take(ctx, key, limit, 1); !limiter.IsAway(err) {
-				t.Errorf("the store's budget, within the caller's deadline: %v", err)
-			}
-		})
+				hasty, err := open(redis.NewClient(&options), WithBudget(10*time.Millisecond))
+				if err != nil {
+					t.Fatal(err)
+				}
+				key, limit := limiter.Key{Subject: "user:42"}, neverLapsing(1000)
+				for _, store := range []*Store{patient, hasty} { // so that there is a connection
+					if _, err := limiter.New(store).Take(context.Background(), key, limit, 1); err != nil && store == patient {
+						t.Fatal(err)
+					}
+				}
+				server.Pause()
+				defer server.Resume()
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+				defer cancel()
+				_, err = limiter.New(patient).Take(ctx, key, limit, 1)
+				if !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || limiter.IsAway(err) {
+					t.Errorf("the caller's own deadline: %v", err)
+				}
+				if _, err = limiter.New(hasty).Take(context.Background(), key, limit, 1); !limiter.IsAway(err) {
+					t.Errorf("the store's budget: %v", err)
+				}
+				ctx, cancel = context.WithTimeout(context.Background(), forever)
+				defer cancel()
+				if _, err = limiter.New(hasty).Take(ctx, key, limit, 1); !limiter.IsAway(err) {
+					t.Errorf("the store's budget, within the caller's deadline: %v", err)
+				}
+			})
+		}
 	}
 }
 
@@ -210,7 +213,7 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: -1, PoolTimeout: forever, MaxRetries: -1,
 		DisableIdentity: true})
 	defer client.Close()
-	store, err := New(client, WithBudget(forever))
+	store, err := Own(client, WithBudget(forever))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +276,7 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		if early {
 			client.AddHook(panicking)
 		}
-		store, err := New(client)
+		store, err := Own(client)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,7 +368,7 @@ func TestStormsOfConnectionsLeaveNothingBehind(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: forever, MaxRetries: -1, DialerRetries: 1,
 		DisableIdentity: true})
 	defer client.Close()
-	store, err := New(client)
+	store, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -407,7 +410,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1})
 	defer client.Close()
-	store, err := New(client)
+	store, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -31,7 +32,7 @@ func (s *Store) journalKey() string { return string(s.own) + "!{audit}" }
 // AppendJournal implements [limiter.Journal] by a single XADD, which also removes what is
 // more than is kept. Entries are dated by the server, whatever clock the store decides by.
 func (s *Store) AppendJournal(ctx context.Context, text string) error {
-	if err := limiter.CheckJournalText(text); err != nil {
+	if err := cmp.Or(s.check(), limiter.CheckJournalText(text)); err != nil {
 		return err
 	}
 	key := s.journalKey()
@@ -52,6 +53,9 @@ func notAJournal(key string) error {
 
 // ReadJournal implements [limiter.Journal], a page at a time.
 func (s *Store) ReadJournal(ctx context.Context, most int) (entries []limiter.JournalEntry, damaged int, err error) {
+	if err := s.check(); err != nil {
+		return nil, 0, err
+	}
 	end, err := s.alone(ctx)
 	if err != nil {
 		return nil, 0, err

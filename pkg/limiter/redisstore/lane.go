@@ -47,6 +47,9 @@ type lane struct {
 	// endsInTime: client's own time-outs are within the budget, so that a caller alone
 	// need not pay for a context that says the same.
 	endsInTime bool
+	// endsAlone: one of these, or client is the Store's own. Else a caller that sent by itself could
+	// wait for longer than the budget, and goes into the queue.
+	endsAlone bool
 	// connections is how many client has at most. Who has to wait for one needs that context.
 	connections int
 
@@ -96,6 +99,7 @@ func (s *sender) newLane(client redis.UniversalClient) *lane {
 		l.connections = options.PoolSize
 		l.endsInTime = !longer(options.ReadTimeout, s.budget) && !longer(options.WriteTimeout, s.budget)
 	}
+	l.endsAlone = s.owned || l.keepsDeadlines || l.endsInTime
 	return l
 }
 
@@ -115,7 +119,7 @@ func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 // isQuiet reports whether a call is sent at once and by itself. While callers share an
 // exchange, others are better off sharing the next. The caller holds the lock.
 func (l *lane) isQuiet() bool {
-	return l.busy < inFlight && l.batches == 0 && l.first == nil && !l.panicked
+	return l.busy < inFlight && l.batches == 0 && l.first == nil && !l.panicked && l.endsAlone
 }
 
 // ask is send for a decision that can be merged with others. Where a call would be sent at

@@ -18,7 +18,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.Unix(1_700_000_000, 0)
-	store, err := New(server.Client(), WithClock(func() time.Time { return now }))
+	store, err := Own(server.Client(), WithClock(func() time.Time { return now }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 			if err := cluster.WaitUsable(); err != nil { // after the last time
 				t.Fatal(err)
 			}
-			store, err := New(redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}),
+			store, err := Own(redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}),
 				WithBudget(forever))
 			if err != nil {
 				t.Fatal(err)
@@ -171,7 +171,7 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartClusterWithReplicas(t)
 	keys := onEachMaster(t, cluster)
-	store, err := New(redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}))
+	store, err := Own(redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}

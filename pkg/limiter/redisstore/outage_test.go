@@ -118,7 +118,7 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 			var told []changes
 			var budgets []*impatient
 			for range replicas {
-				store, err := New(server.Client(), WithBudget(forever))
+				store, err := Own(server.Client(), WithBudget(forever))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -164,7 +164,7 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 				t.Errorf("%d outcomes are not known; want at least %d, and what a breaker lets through", ledger.unknown, replicas)
 			}
 			server.Resume()
-			patient, err := New(server.Client(), WithBudget(forever))
+			patient, err := Own(server.Client(), WithBudget(forever))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +197,7 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 func TestCutRepliesAreNotAskedForAgain(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
-	store, err := New(redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: 3, DisableIdentity: true}), WithBudget(forever))
+	store, err := Own(redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: 3, DisableIdentity: true}), WithBudget(forever))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestFailoverWithALocalShare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client, kill, failOver := launch(t)
 			defer client.Close()
-			store, err := New(client)
+			store, err := Own(client)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -313,7 +313,7 @@ func TestAThousandOutagesOfAServerAndAClusterLeaveNothingBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer test.client.Close()
-			store, err := New(test.client)
+			store, err := Own(test.client)
 			if err != nil {
 				t.Fatal(err)
 			}

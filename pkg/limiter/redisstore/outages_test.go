@@ -92,7 +92,7 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 		Addr: server.Addr, Dialer: network.dial, ReadTimeout: 20 * time.Millisecond, PoolSize: 1 << 16,
 		ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 10, // so that a connection more or less makes little difference
 	})
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,9 @@ const (
 
 // OverrideVersion implements [limiter.OverrideTable] by a GETRANGE.
 func (s *Store) OverrideVersion(ctx context.Context) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
 	index, err := s.readOverrideIndex(ctx, lua.OverridesHead)
 	if err != nil || index.isOver(s.clock) {
 		return "", err
@@ -102,6 +105,9 @@ const listTries = 4
 // Overrides implements [limiter.OverrideTable]: it reads the index, and then all that this has in one
 // script call, together with the index as it is then.
 func (s *Store) Overrides(ctx context.Context) (list []limiter.Override, version string, err error) {
+	if err := s.check(); err != nil {
+		return nil, "", err
+	}
 	index, err := s.readOverrideIndex(ctx, lua.OverridesSize+1)
 	if err != nil || index.version == "" {
 		return nil, "", err
@@ -188,6 +194,9 @@ func (s *Store) parseOverride(id, record string, now limiter.Instant) (o limiter
 
 // SetOverride implements [limiter.OverrideTable] in one script call.
 func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+	if err := s.check(); err != nil {
+		return limiter.Override{}, err
+	}
 	written, err := overridetable.Encode(&o, lasts)
 	if err != nil {
 		return limiter.Override{}, err
@@ -228,6 +237,9 @@ func withMilliseconds(arguments []any, clock func() time.Time) []any {
 
 // RevokeOverride implements [limiter.OverrideTable] in one script call.
 func (s *Store) RevokeOverride(ctx context.Context, id string) (o limiter.Override, found bool, err error) {
+	if err := s.check(); err != nil {
+		return limiter.Override{}, false, err
+	}
 	if !overridetable.IsID(id) {
 		return o, false, nil
 	}

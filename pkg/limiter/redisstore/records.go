@@ -79,6 +79,9 @@ func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Recor
 // Delete implements [limiter.Keyspace] with UNLINK inside a script that checks
 // each value first.
 func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+	if err := s.check(); err != nil {
+		return 0, nil, err
+	}
 	if err := validate(keysOf(records)); err != nil {
 		return 0, nil, err
 	}
@@ -174,6 +177,9 @@ func expiresMS(at time.Time) int64 {
 
 // Import implements [limiter.Keyspace].
 func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	expires := make([]int64, len(records))
 	for i := range records {
 		if err := records[i].Check(); err != nil {

@@ -48,7 +48,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 					t.Fatal(err)
 				}
 				clock := now.Add(-time.Minute)
-				before, err := New(server.Client(), WithClock(func() time.Time { return clock }))
+				before, err := Own(server.Client(), WithClock(func() time.Time { return clock }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -61,7 +61,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 					request.Token = ""
 				}
 				request.Token = limit.Kind().String() + op
-				store, err := New(server.Client())
+				store, err := Own(server.Client())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -93,7 +93,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 func TestABareRingHeals(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
-	store, err := New(server.Client())
+	store, err := Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}

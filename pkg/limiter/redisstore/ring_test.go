@@ -17,7 +17,7 @@ func TestARingUnderManyCallers(t *testing.T) {
 	a, b, c := redistest.Start(t), redistest.Start(t), redistest.Start(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr, "b": b.Addr, "c": c.Addr}})
 	defer ring.Close()
-	store, err := redisstore.New(ring)
+	store, err := redisstore.Own(ring)
 	if err != nil {
 		t.Fatal(err)
 	}

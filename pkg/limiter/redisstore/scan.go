@@ -46,6 +46,10 @@ type scan struct {
 // slot of a Cluster alone.
 func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
 	return func(yield func(limiter.Entry, error) bool) {
+		if err := s.check(); err != nil {
+			yield(limiter.Entry{}, err)
+			return
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		sc := &scan{Store: s, query: q, pages: make(chan page), pace: redisserver.NewPacer(q.KeysPerSecond)}
 		scanned := make(chan error, 1)

@@ -161,6 +161,9 @@ func (s *Store) call(ctx context.Context, changes bool, script *script, byName b
 // error, one of the limiter's, calls it; [limiter.ErrOutcomeUnknown] says that it
 // may have been done.
 func (s *Store) Send(ctx context.Context, verb string, words ...any) error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	c := &call{Cmd: redis.NewCmd(ctx, words...), once: true}
 	if err := c.outcome(s.client.Process(ctx, c)); err != nil {
 		return s.explain(err, verb, true, nil)

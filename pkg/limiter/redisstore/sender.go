@@ -25,6 +25,7 @@ type sender struct {
 	scripts *scripts
 	clock   func() time.Time
 	onBatch func(calls int)
+	owned   bool // what client does ends within the budget
 
 	single *lane // without a Cluster
 
@@ -35,7 +36,7 @@ type sender struct {
 }
 
 func newSender(client redis.UniversalClient, settings *settings, scripts *scripts) *sender {
-	s := &sender{client: client, budget: settings.budget, scripts: scripts, clock: settings.clock, onBatch: settings.onBatch,
+	s := &sender{client: client, budget: settings.budget, scripts: scripts, clock: settings.clock, onBatch: settings.onBatch, owned: settings.owned,
 		lanes: map[*redis.Client]*lane{}}
 	if s.cluster, _ = client.(*redis.ClusterClient); s.cluster == nil {
 		s.single = s.newLane(client)

@@ -40,7 +40,7 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, DisableIdentity: true})
 	defer client.Close()
-	store, err := New(client)
+	store, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestConcurrentCallsFailOnTheirOwn(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, DialerRetries: 1, MaxRetries: 3, DisableIdentity: true})
 	defer client.Close()
-	store, err := New(client)
+	store, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func connected(t *testing.T, server *redistest.Server, options redis.Options) *l
 	}
 	client := redis.NewClient(&options)
 	t.Cleanup(func() { client.Close() })
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 				warm.Go(func() { client.BLPop(ctx, 100*time.Millisecond, "nothing") })
 			}
 			warm.Wait()
-			store, err := redisstore.New(client)
+			store, err := redisstore.Own(client)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,7 +261,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	partly := []limiter.Request{{Key: user, Limit: minute, Cost: 1}, {Key: user, Limit: hundred, Cost: 100}}
 	for _, command := range []string{"del", "set"} {
 		server.Do("ACL", "SETUSER", "lacking", "reset", "on", ">pw", "~*", "+@all", "-"+command)
-		store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr, Username: "lacking", Password: "pw",
+		store, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, Username: "lacking", Password: "pw",
 			DisableIdentity: true}))
 		if err != nil {
 			t.Fatal(err)
@@ -339,7 +339,7 @@ func TestAReplicaDoesNotServeNow(t *testing.T) {
 func TestLaw12_OtherTypesAreNotTouched(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +435,7 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 	client := server.Client()
 	// Each take at an instant of its own, as in real traffic.
 	now := time.Unix(1_700_000_000, 0)
-	store, err := redisstore.New(socketClient(t, server),
+	store, err := redisstore.Own(socketClient(t, server),
 		redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
 	if err != nil {
 		t.Fatal(err)
@@ -466,7 +466,7 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 	client := server.Client()
 	for _, n := range []int64{60, 600, limiter.MaxSlices} {
 		now := time.Unix(1_700_000_000, 0)
-		store, err := redisstore.New(socketClient(t, server), redisstore.WithClock(func() time.Time { return now }))
+		store, err := redisstore.Own(socketClient(t, server), redisstore.WithClock(func() time.Time { return now }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -509,7 +509,7 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 // A log too large to read in passing is described by asking the server.
 func TestScanDescribesALargeLog(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	store, err := redisstore.New(redistest.Start(t).Client(),
+	store, err := redisstore.Own(redistest.Start(t).Client(),
 		redisstore.WithClock(func() time.Time { now = now.Add(time.Second); return now }))
 	if err != nil {
 		t.Fatal(err)
@@ -533,7 +533,7 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -574,7 +574,7 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 func TestScanGoesOnAfterADamagedLargeLog(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestALateRefundOverSeveralSlots(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	now, step := time.Now(), time.Duration(0)
-	store, err := redisstore.New(clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time {
+	store, err := redisstore.Own(clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time {
 		now = now.Add(step)
 		return now
 	}))
@@ -144,7 +144,7 @@ func TestKeyAboveItsCapacityIsDecidedByAnyCall(t *testing.T) {
 
 func newStore(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
-	store, err := redisstore.New(client, options...)
+	store, err := redisstore.Own(client, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

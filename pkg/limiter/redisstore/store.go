@@ -26,6 +26,9 @@ type Store struct {
 	settings
 	client    redis.UniversalClient
 	servers   *redisserver.Servers
+	closed    atomic.Bool
+	closing   sync.Once
+	closeErr  error
 	isCluster bool
 	shards    sharding // which keys one call can have
 	scripts   scripts
@@ -41,12 +44,12 @@ type Store struct {
 
 // settings are what options change.
 type settings struct {
-	own          limiter.OwnLayout // of its limits
-	clock        func() time.Time  // nil for the server's
-	budget       time.Duration
-	secrets      []string
-	withoutHooks bool
-	onBatch      func(calls int) // nil for nobody
+	own     limiter.OwnLayout // of its limits
+	clock   func() time.Time  // nil for the server's
+	budget  time.Duration
+	secrets []string
+	owned   bool            // the client is the Store's: it is bounded, and Close closes it
+	onBatch func(calls int) // nil for nobody
 }
 
 // An Option changes how a Store is made.
@@ -69,11 +72,6 @@ func WithSecrets(secrets ...string) Option {
 	return func(s *settings) { s.secrets = append(s.secrets, secrets...) }
 }
 
-// WithoutHooks leaves client as it is: its answers are not bounded, and a panic of it ends
-// the process. It is for a client that another Store looks after already, or one that is
-// also used for something else whose answers are larger than a Store lets through.
-func WithoutHooks() Option { return func(s *settings) { s.withoutHooks = true } }
-
 // WithBudget bounds how long the store may take over one call. After that it is away,
 // a [limiter.ErrUnavailable] or [limiter.ErrOutcomeUnknown], whatever time the caller
 // still has. Unless said, it is the client's read time-out, or 3 s where that has
@@ -95,91 +93,14 @@ func WithBatchObserver(f func(calls int)) Option {
 	}
 }
 
-// defaultBudget is as long as go-redis waits for an answer unless told otherwise.
-const defaultBudget = 3 * time.Second
-
-// timeoutsOf returns how long client waits to read and to write, 0 or less for ever.
-func timeoutsOf(client redis.UniversalClient) (read, write time.Duration) {
-	switch c := client.(type) {
-	case *redis.Client:
-		return c.Options().ReadTimeout, c.Options().WriteTimeout
-	case *redis.ClusterClient:
-		return c.Options().ReadTimeout, c.Options().WriteTimeout
-	case *redis.Ring:
-		return c.Options().ReadTimeout, c.Options().WriteTimeout
-	}
-	return 0, 0
-}
-
-// longer reports whether a client's time-out exceeds budget. One that is not above 0 is
-// none at all.
-func longer(timeout, budget time.Duration) bool { return timeout <= 0 || timeout > budget }
-
-// New returns a Store on client, which Close closes. Whatever retries client is
-// configured for, takes and refunds are never sent twice.
-//
-// It bounds what the servers of client can cost, whether they are broken or hostile: an
-// answer that is not Redis' protocol, or that announces more than 22 MB for all that was
-// asked in one go, ends its connection, and a panic of the client becomes the error of what
-// was asked. [WithoutHooks] leaves that out. Nothing should have been asked of client
-// before: connections and nodes of a Cluster that it knows already are not bounded, and what
-// never reached them can end as a [limiter.ErrOutcomeUnknown].
-//
-// In a Cluster calls go through the clients of its nodes. A hook of the caller's own, such
-// as one for traces, belongs there, before New:
-//
-//	client.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
-//
-// One that is added to the [redis.ClusterClient] itself does not see them, except those
-// that have to follow a slot to another node, and checks where client has ReadOnly.
-//
-// On a [redis.Ring], or a client of the caller's own, decisions of several callers share
-// pipelines and not script calls, because nobody knows which keys are on one server. The
-// Keyspace is that of one server, so a Ring has none. A proxy that spreads keys over
-// several servers looks like one server, and is not to be used.
-//
-// New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
-func New(client redis.UniversalClient, options ...Option) (*Store, error) {
-	s := &Store{client: client, settings: settings{own: limiter.DefaultPrefix},
-		scripts: newScripts(), large: make(chan struct{}, 1)}
-	for _, option := range options {
-		option(&s.settings)
-	}
-	read, write := timeoutsOf(client)
-	if s.budget <= 0 {
-		s.budget = read
-	}
-	if s.budget <= 0 {
-		s.budget = defaultBudget
-	}
-	s.servers = redisserver.New(client, string(s.own), s.secrets...)
-	s.isCluster = s.servers.IsCluster()
-	s.shards = shardingOf(client)
-	if !s.withoutHooks {
-		redisserver.Guard(client)
-		s.servers.LearnLogins()
-		watchNodes(client)
-		s.servers.WatchMaster()
-		if longer(read, s.budget) || longer(write, s.budget) { // else the client ends them in time
-			redisserver.BoundExchanges(client, s.budget)
-		}
-	}
-	s.sender = newSender(client, &s.settings, &s.scripts) // after the hooks, which it uses
-	return s, limiter.ValidatePrefix(string(s.own))
-}
-
-// Close waits for what is being given back of takes over several slots whose callers have
-// left, 5 s at most, and closes the client.
-func (s *Store) Close() error {
-	s.undoing.Wait(undoTimeout)
-	return s.client.Close()
-}
-
 // Decide implements [limiter.Store]: one script call, one round trip, all at one
 // instant. In a Cluster that holds for requests that share a slot, as those of one
 // subject do; others are decided slot by slot, in the order given, and what was
 // taken is given back once a later slot denies. Until then others can see it taken.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	err := s.decideAny(ctx, op, reqs, decisions)
 	if err != nil {
 		err = s.recognised(ctx, err)

@@ -26,22 +26,25 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Harness{
 		Sequences: 10_000, DropsEnded: true,
-		New: func(tb testing.TB, clock func() time.Time) limiter.Keyspace {
-			client := socketClient(tb, redistest.Start(tb))
-			var options []redisstore.Option
+		New: func(tb testing.TB, clock func() time.Time) limiter.Store {
+			server := redistest.Start(tb)
+			client := socketClient(tb, server)
+			var store *redisstore.Store
+			var err error
 			if clock != nil {
-				options = append(options, redisstore.WithClock(clock))
+				store, err = redisstore.New(client, redisstore.WithClock(clock))
+			} else { // its own client, so that both kinds are held to the laws
+				store, err = redisstore.Own(socketClient(tb, server))
 			}
-			store, err := redisstore.New(client, options...)
 			if err != nil {
 				tb.Fatal(err)
 			}
 			return harnessed{store, client}
 		},
-		Dump: func(tb testing.TB, store limiter.Keyspace) string {
+		Dump: func(tb testing.TB, store limiter.Store) string {
 			return dump(tb, store.(harnessed).client)
 		},
-		Plant: func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) func() bool {
+		Plant: func(tb testing.TB, store limiter.Store, key limiter.Key, value string) func() bool {
 			client, storeKey := store.(harnessed).client, limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(key)
 			if err := client.Set(context.Background(), storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)

@@ -16,7 +16,7 @@ import (
 // to be as if it had been adjusted alone.
 func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 	ctx := context.Background()
-	store := h.New(t, func() time.Time { return epoch })
+	store := h.newKeys(t, func() time.Time { return epoch })
 	lim := limiter.New(store)
 	limit, other := limitOf(kind, 1000, time.Hour), limiter.Limit{Algorithm: limiter.FixedWindow, Count: 500, Period: time.Hour}
 	var adjustments []limiter.Adjustment
@@ -80,9 +80,9 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 	}
 
 	// Once more changes nothing, and bad adjustments change nothing.
-	before := h.Dump(t, store)
+	before := h.dump(t, store)
 	again, err := store.Adjust(ctx, adjustments...)
-	if err != nil || h.Dump(t, store) != before {
+	if err != nil || h.dump(t, store) != before {
 		t.Errorf("adjusting again: %v", err)
 	}
 	for i, r := range again {
@@ -93,7 +93,7 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 	for _, used := range []int64{-1, 1001} {
 		bad := adjustments[1]
 		bad.Used = used
-		if _, err := store.Adjust(ctx, adjustments[3], bad); !errors.Is(err, limiter.ErrInvalid) || h.Dump(t, store) != before {
+		if _, err := store.Adjust(ctx, adjustments[3], bad); !errors.Is(err, limiter.ErrInvalid) || h.dump(t, store) != before {
 			t.Errorf("adjusting to %d used: %v", used, err)
 		}
 	}
@@ -127,12 +127,12 @@ func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
-		before, dump := f.peek(limit, 1), h.Dump(t, f.store)
+		before, dump := f.peek(limit, 1), h.dump(t, f.store)
 		only := rapid.IntRange(0, 2).Draw(f.T, "only less or more")
 		a := limiter.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: only == 1, OnlyMore: only == 2,
 			Used: rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).
 				Draw(f.T, "to leave used")}
-		results, err := f.store.Adjust(context.Background(), a)
+		results, err := f.store.(limiter.Keyspace).Adjust(context.Background(), a)
 		if err != nil {
 			f.Fatalf("%+v: %v", a, err)
 		}
@@ -147,7 +147,7 @@ func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind limiter.Kind) {
 		if r := results[0]; !r.Done || r.Before != before.Used || r.After != want || after.Used != want {
 			f.Fatalf("%+v with %d used: %+v, then %+v", a, before.Used, r, after)
 		}
-		if want == before.Used && h.Dump(t, f.store) != dump {
+		if want == before.Used && h.dump(t, f.store) != dump {
 			f.Fatalf("%+v with %d used wrote", a, before.Used)
 		}
 	})

@@ -200,7 +200,7 @@ func denialsAreBounded(t *testing.T, h Harness) {
 			break
 		}
 	}
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: patternOfAll(t)}) {
+	for entry, err := range scan(ctx, store, limiter.Query{Subjects: patternOfAll(t)}) {
 		t.Errorf("a scan finds %+v, %v", entry, err)
 	}
 	now = now.Add(limiter.DenialHistory + 2*time.Minute)

@@ -17,9 +17,9 @@ func identity(t *testing.T, h Harness) {
 	if !has {
 		return
 	}
-	before := h.Dump(t, store)
-	if id, err := of.StoreID(ctx); err != nil || id != "" || h.Dump(t, store) != before {
-		t.Fatalf("a new store has the id %q (%v), and holds\n%s", id, err, h.Dump(t, store))
+	before := h.dump(t, store)
+	if id, err := of.StoreID(ctx); err != nil || id != "" || h.dump(t, store) != before {
+		t.Fatalf("a new store has the id %q (%v), and holds\n%s", id, err, h.dump(t, store))
 	}
 	ids := make([]string, 20)
 	var together sync.WaitGroup
@@ -41,7 +41,7 @@ func identity(t *testing.T, h Harness) {
 		t.Errorf("its id is %q (%v), and was made as %q", id, err, ids[0])
 	}
 	everything, _ := limiter.ParsePattern("*")
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: everything}) {
+	for entry, err := range scan(ctx, store, limiter.Query{Subjects: everything}) {
 		t.Errorf("a scan finds %v (%v) in a store with nothing but an id", entry.Key, err)
 	}
 	other, _ := limiter.IdentityOf(h.New(t, nil))

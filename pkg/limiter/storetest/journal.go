@@ -61,7 +61,7 @@ func journalIsReadBack(t *testing.T, h Harness) {
 			t.Errorf("the latest %d are %.200q, want %.200q", most, texts, want)
 		}
 	}
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: patternOfAll(t)}) {
+	for entry, err := range scan(ctx, store, limiter.Query{Subjects: patternOfAll(t)}) {
 		t.Errorf("a scan finds %+v, %v", entry, err)
 	}
 }

@@ -24,7 +24,7 @@ func exactly(t *testing.T, subject string) limiter.Pattern {
 // keyspaceFindsAndDeletes scans and deletes among subjects with hostile names.
 func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 	ctx := context.Background()
-	store := h.New(t, func() time.Time { return epoch })
+	store := h.newKeys(t, func() time.Time { return epoch })
 	limit := limitOf(kind, 1000, time.Minute)
 	subjects := []string{
 		"*", "a[b]?", "a", "ab", "a:b", `back\slash`, "ip:2001:db8::1", "a^b", "[", "]", "-", "é", "日本", "a b", `"'`,
@@ -120,7 +120,7 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 // by a function.
 func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind limiter.Kind) {
 	ctx := context.Background()
-	store := h.New(t, func() time.Time { return epoch })
+	store := h.newKeys(t, func() time.Time { return epoch })
 	limit := limitOf(kind, 10, time.Minute)
 	var keys []limiter.Key
 	for i := range 1200 {
@@ -175,7 +175,7 @@ func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind limiter.Kind) {
 func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 	ctx := context.Background()
 	now := epoch
-	store := h.New(t, func() time.Time { return now })
+	store := h.newKeys(t, func() time.Time { return now })
 	limit := limitOf(kind, 1_000_000, 24*time.Hour)
 	lim := limiter.New(store)
 	var keys []limiter.Key
@@ -191,7 +191,7 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 			t.Fatal(err)
 		}
 	}
-	before := h.Dump(t, store)
+	before := h.dump(t, store)
 	var records []limiter.Record
 	for entry, err := range store.Scan(ctx, limiter.Query{Keys: append(slices.Clone(keys),
 		limiter.Key{Subject: "nobody", Name: "limit"}), Records: true}) {
@@ -200,11 +200,11 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 		}
 		records = append(records, entry.Record)
 	}
-	if len(records) != len(keys) || h.Dump(t, store) != before {
+	if len(records) != len(keys) || h.dump(t, store) != before {
 		t.Fatalf("found %d of %d records", len(records), len(keys))
 	}
 	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.AlreadyThere) != len(keys) ||
-		h.Dump(t, store) != before {
+		h.dump(t, store) != before {
 		t.Errorf("importing what is there: %v, %d are already there", err, count(outcomes, limiter.AlreadyThere))
 	}
 
@@ -212,9 +212,9 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 	if _, err := lim.Take(ctx, keys[5], limit, 1000); err != nil {
 		t.Fatal(err)
 	}
-	late := h.Dump(t, store)
+	late := h.dump(t, store)
 	deleted, changed, err := store.Delete(ctx, records...)
-	if err != nil || deleted != len(keys) || len(changed) != 1 || changed[0].Key != keys[5] || h.Dump(t, store) == late {
+	if err != nil || deleted != len(keys) || len(changed) != 1 || changed[0].Key != keys[5] || h.dump(t, store) == late {
 		t.Fatalf("deleted %d of %d, %d changed (%v)", deleted, len(keys), len(changed), err)
 	}
 	for i := range records {
@@ -226,7 +226,7 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 	if err != nil || count(outcomes, limiter.Imported) != len(keys) {
 		t.Fatalf("imported %d of %d, %v", count(outcomes, limiter.Imported), len(keys), err)
 	}
-	if after := h.Dump(t, store); after != late {
+	if after := h.dump(t, store); after != late {
 		t.Errorf("scanned, deleted and imported, the store differs:\n%.300s\n%.300s", late, after)
 	}
 
@@ -240,11 +240,11 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 		t.Errorf("importing over a key used since: %v, %d left alone", err, count(outcomes, limiter.InUse))
 	}
 	if outcomes, err := store.Import(ctx, true, records...); err != nil || count(outcomes, limiter.Imported) != 1 ||
-		count(outcomes, limiter.AlreadyThere) != len(keys)-1 || h.Dump(t, store) != late {
+		count(outcomes, limiter.AlreadyThere) != len(keys)-1 || h.dump(t, store) != late {
 		t.Errorf("replacing: %v, %d imported, %d already there", err, count(outcomes, limiter.Imported), count(outcomes, limiter.AlreadyThere))
 	}
 	bad := limiter.Record{Key: keys[0], Value: []byte("RL nonsense")}
-	if _, err := store.Import(ctx, true, bad); !errors.Is(err, limiter.ErrInvalid) || h.Dump(t, store) != late {
+	if _, err := store.Import(ctx, true, bad); !errors.Is(err, limiter.ErrInvalid) || h.dump(t, store) != late {
 		t.Errorf("importing nonsense: %v", err)
 	}
 }

@@ -62,7 +62,7 @@ func lateRefundDoesNothing(t *testing.T, h Harness, kind limiter.Kind) {
 		}
 		way := time.Duration(rapid.Int64Range(0, time.Hour.Microseconds()).Draw(f.T, "way")) * time.Microsecond
 		f.advance(way)
-		now, dump := f.peek(limit, 1), h.Dump(t, f.store)
+		now, dump := f.peek(limit, 1), h.dump(t, f.store)
 		late := req
 		late.NotAfter = now.At - 1
 		refused := f.decide(limiter.Refund, late)[0]
@@ -70,7 +70,7 @@ func lateRefundDoesNothing(t *testing.T, h Harness, kind limiter.Kind) {
 			refused.RetryAfter != 0 || refused.Used != now.Used || refused.At != now.At {
 			f.Fatalf("a late refund: %+v, the key being %+v", refused, now)
 		}
-		if after := h.Dump(t, f.store); after != dump {
+		if after := h.dump(t, f.store); after != dump {
 			f.Fatalf("a late refund changed %q to %q", dump, after)
 		}
 		inTime, plain := late, req
@@ -109,9 +109,9 @@ func adjustLeavesExactly(t *testing.T, h Harness, kind limiter.Kind) {
 		if !adjusted.Allowed || adjusted.Used != used || adjusted.Delay != 0 || after.Used != used {
 			f.Fatalf("adjusted to %d used: %+v, then %+v", used, adjusted, after)
 		}
-		before := h.Dump(t, f.store)
+		before := h.dump(t, f.store)
 		f.decide(limiter.Adjust, f.request(limit, used))
-		if h.Dump(t, f.store) != before {
+		if h.dump(t, f.store) != before {
 			f.Fatalf("adjusting to %d a second time wrote", used)
 		}
 		f.fails(limiter.ErrInvalid, limiter.Adjust, f.request(limit, limit.Capacity()+1))
@@ -146,8 +146,8 @@ func shadowNeverDenies(t *testing.T, h Harness, kind limiter.Kind) {
 		}
 		// What is denied in earnest charges no shadow.
 		enforced.Cost = 2
-		before := h.Dump(t, f.store)
-		if limiter.AllAllowed(f.decide(limiter.Take, shadow, enforced)) || h.Dump(t, f.store) != before {
+		before := h.dump(t, f.store)
+		if limiter.AllAllowed(f.decide(limiter.Take, shadow, enforced)) || h.dump(t, f.store) != before {
 			f.Fatalf("a denied call was charged to a shadow")
 		}
 		// A cost that never fits is the answer of a trial like any other.
@@ -155,7 +155,7 @@ func shadowNeverDenies(t *testing.T, h Harness, kind limiter.Kind) {
 		if shadow.Cost > limiter.MaxCount {
 			return
 		}
-		if d := f.decide(limiter.Take, shadow)[0]; d.Allowed || !d.Shadow || d.RetryAfter != 0 || h.Dump(t, f.store) != before {
+		if d := f.decide(limiter.Take, shadow)[0]; d.Allowed || !d.Shadow || d.RetryAfter != 0 || h.dump(t, f.store) != before {
 			f.Fatalf("a shadow of more than ever fits: %+v", d)
 		}
 	})

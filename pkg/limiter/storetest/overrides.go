@@ -275,7 +275,7 @@ func overridesEndByThemselves(t *testing.T, h Harness) {
 	store := h.New(t, nil)
 	table, _ := limiter.OverrideTableOf(store)
 	ctx := context.Background()
-	before := h.Dump(t, store)
+	before := h.dump(t, store)
 	set, err := table.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, 300*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func overridesEndByThemselves(t *testing.T, h Harness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: all}) {
+	for entry, err := range scan(ctx, store, limiter.Query{Subjects: all}) {
 		t.Errorf("a scan finds %+v, %v", entry, err)
 	}
 	for began := time.Now(); ; {
@@ -307,7 +307,7 @@ func overridesEndByThemselves(t *testing.T, h Harness) {
 		t.Errorf("revoked after its end: %v, %v", found, err)
 	}
 	if h.DropsEnded {
-		if after := h.Dump(t, store); after != before {
+		if after := h.dump(t, store); after != before {
 			t.Errorf("left behind: %s", after)
 		}
 	}

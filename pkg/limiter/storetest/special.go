@@ -116,7 +116,7 @@ func tokenChargesOnce(t *testing.T, h Harness, kind limiter.Kind) {
 		}
 		pause := time.Duration(rapid.Int64Range(0, min(drawPause(f.T, limit), limiter.MaxTokenTTL-time.Hour).Microseconds()).Draw(f.T, "pause"))
 		f.advance(pause * time.Microsecond)
-		now, dump := f.peek(limit, 1), h.Dump(t, f.store)
+		now, dump := f.peek(limit, 1), h.dump(t, f.store)
 		for _, again := range []limiter.Op{op, limiter.Peek} {
 			if again == limiter.Peek && op != limiter.Take {
 				continue
@@ -145,7 +145,7 @@ func tokenChargesOnce(t *testing.T, h Harness, kind limiter.Kind) {
 		if op != limiter.Take {
 			f.fails(limiter.ErrInvalid, limiter.Take, req)
 		}
-		if h.Dump(t, f.store) != dump {
+		if h.dump(t, f.store) != dump {
 			f.Fatalf("what was not charged again has written")
 		}
 	})
@@ -208,8 +208,8 @@ func chargeExceedsTheCapacity(t *testing.T, h Harness, kind limiter.Kind) {
 		cost := drawCost(f.T, limit)
 		start := *f.now
 		if d := f.peek(limit, cost); !d.Allowed {
-			dump := h.Dump(t, f.store)
-			if f.take(limit, cost).Allowed || h.Dump(t, f.store) != dump {
+			dump := h.dump(t, f.store)
+			if f.take(limit, cost).Allowed || h.dump(t, f.store) != dump {
 				f.Fatalf("above the capacity a take is not denied, or it writes")
 			}
 			f.advance(d.RetryAfter - time.Microsecond)
@@ -239,14 +239,14 @@ func chargeIsBounded(t *testing.T, h Harness, kind limiter.Kind) {
 		limit := limitOf(kind, 500, time.Minute)
 		most := limit.Algorithm.MaxCount()
 		f.decide(limiter.Charge, f.request(limit, most-1))
-		dump := h.Dump(t, f.store)
+		dump := h.dump(t, f.store)
 		f.fails(limiter.ErrInvalid, limiter.Charge, f.request(limit, 2))
 		f.fails(limiter.ErrInvalid, limiter.Charge, f.request(limit, limiter.MaxCount+1))
 		// Nothing is charged if one of several cannot be.
 		other := f.request(limit, 2)
 		other.Key.Name = "other"
 		f.fails(limiter.ErrInvalid, limiter.Charge, other, f.request(limit, 2))
-		if h.Dump(t, f.store) != dump {
+		if h.dump(t, f.store) != dump {
 			f.Fatalf("a charge that was refused has written")
 		}
 		if d := f.decide(limiter.Charge, f.request(limit, 1))[0]; d.Used != most {
@@ -265,12 +265,16 @@ func chargeIsBounded(t *testing.T, h Harness, kind limiter.Kind) {
 // recordsAboveTheCapacityComeBack wants such a key to be found, exported and imported.
 func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
+		keys, has := f.store.(limiter.Keyspace)
+		if !has {
+			return
+		}
 		limit := drawLimit(f.T, kind)
 		f.overcharge(limit)
 		ctx, key := context.Background(), f.request(limit, 1).Key
 		before := f.peek(limit, 1)
 		look := func() (found []limiter.Entry) {
-			for entry, err := range f.store.Scan(ctx, limiter.Query{Keys: []limiter.Key{key}, Records: true}) {
+			for entry, err := range keys.Scan(ctx, limiter.Query{Keys: []limiter.Key{key}, Records: true}) {
 				if err != nil {
 					f.Fatal(err)
 				}
@@ -282,10 +286,10 @@ func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind limiter.Kind)
 		if len(found) != 1 || found[0].Used != before.Used || found[0].ResetAfter != before.ResetAfter {
 			f.Fatalf("of %+v the scan finds %+v", before, found)
 		}
-		if deleted, _, err := f.store.Delete(ctx, found[0].Record); deleted != 1 || err != nil || f.peek(limit, 1).Used != 0 {
+		if deleted, _, err := keys.Delete(ctx, found[0].Record); deleted != 1 || err != nil || f.peek(limit, 1).Used != 0 {
 			f.Fatalf("%d deleted, %v", deleted, err)
 		}
-		outcomes, err := f.store.Import(ctx, false, found[0].Record)
+		outcomes, err := keys.Import(ctx, false, found[0].Record)
 		if err != nil || outcomes[0] != limiter.Imported || f.peek(limit, 1) != before {
 			f.Fatalf("imported %v, %v: %+v, and before %+v", outcomes, err, f.peek(limit, 1), before)
 		}
@@ -323,7 +327,7 @@ func settleBringsToTheRealCost(t *testing.T, h Harness, kind limiter.Kind) {
 			d.Used != want.Used || d.ResetAfter != want.ResetAfter {
 			f.Fatalf("settled %d at %d: %+v, then %+v; by itself it is %+v", req.Cost, settled.Cost, d, f.peek(limit, 1), want)
 		}
-		dump := h.Dump(t, f.store)
+		dump := h.dump(t, f.store)
 		if again := f.decide(limiter.Settle, settled)[0]; !again.Repeated || again.Granted != settled.Cost || again.Used != want.Used {
 			f.Fatalf("settled again: %+v", again)
 		}
@@ -336,7 +340,7 @@ func settleBringsToTheRealCost(t *testing.T, h Harness, kind limiter.Kind) {
 		f.fails(limiter.ErrUnknownToken, limiter.Settle, settled)
 		settled.Token = ""
 		f.fails(limiter.ErrInvalid, limiter.Settle, settled)
-		if h.Dump(t, f.store) != dump {
+		if h.dump(t, f.store) != dump {
 			f.Fatalf("settling again has written")
 		}
 	})

@@ -5,9 +5,15 @@
 //
 // does. Logic is tested in virtual time with random requests, concurrency on the
 // store's own clock.
+//
+// A store of the two methods of [limiter.Store] is enough. One that is a
+// [limiter.Keyspace], or has denials, a journal, an identity or overrides, is held to
+// the laws of these, too.
 package storetest
 
 import (
+	"context"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -18,17 +24,18 @@ import (
 // Harness makes stores of the kind under test.
 type Harness struct {
 	// New returns an empty store that decides by clock, or by its own clock if
-	// clock is nil. It is closed by the test's cleanup.
-	New func(tb testing.TB, clock func() time.Time) limiter.Keyspace
+	// clock is nil. Tests close some of them; all others are closed by the test's cleanup.
+	New func(tb testing.TB, clock func() time.Time) limiter.Store
 	// Dump returns all that the store keeps, expiries included, in any form
-	// that is equal exactly if nothing was written.
-	Dump func(tb testing.TB, store limiter.Keyspace) string
+	// that is equal exactly if nothing was written. Without it nobody looks whether
+	// something was.
+	Dump func(tb testing.TB, store limiter.Store) string
 	// Plant puts a value that limitctl did not write under key, and returns a
 	// function that reports whether it is still there unchanged. It is nil for
 	// a store that only its own process can write to.
-	Plant func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) (intact func() bool)
+	Plant func(tb testing.TB, store limiter.Store, key limiter.Key, value string) (intact func() bool)
 	// Prefix returns what a store's keys begin with; nil stands for the default.
-	Prefix func(store limiter.Keyspace) string
+	Prefix func(store limiter.Store) string
 	// DropsEnded: what has ended by itself is gone from Dump, too, with nobody asking for it.
 	DropsEnded bool
 	// Sequences is how many random sequences are held against the reference,
@@ -37,7 +44,28 @@ type Harness struct {
 	Sequences int
 }
 
-func (h *Harness) storeKey(store limiter.Keyspace, key limiter.Key) string {
+// dump is Dump, or always the same without one.
+func (h *Harness) dump(tb testing.TB, store limiter.Store) string {
+	if h.Dump == nil {
+		return ""
+	}
+	return h.Dump(tb, store)
+}
+
+// scan is what store's Scan yields, and nothing if it has none.
+func scan(ctx context.Context, store limiter.Store, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	if keys, has := store.(limiter.Keyspace); has {
+		return keys.Scan(ctx, q)
+	}
+	return func(func(limiter.Entry, error) bool) {}
+}
+
+// newKeys is New for stores that are a Keyspace.
+func (h *Harness) newKeys(tb testing.TB, clock func() time.Time) limiter.Keyspace {
+	return h.New(tb, clock).(limiter.Keyspace)
+}
+
+func (h *Harness) storeKey(store limiter.Store, key limiter.Key) string {
 	prefix := limiter.DefaultPrefix
 	if h.Prefix != nil {
 		prefix = h.Prefix(store)
@@ -45,12 +73,13 @@ func (h *Harness) storeKey(store limiter.Keyspace, key limiter.Key) string {
 	return limiter.OwnLayout(prefix).StoreKey(key)
 }
 
-// Run runs the suite.
+// Run runs the suite: of a store that is no [limiter.Keyspace], the laws that need none.
 func Run(t *testing.T, h Harness) {
+	_, hasKeys := h.New(t, nil).(limiter.Keyspace)
 	for _, law := range []struct {
 		name string
 		test func(*testing.T, Harness, limiter.Kind)
-		keys bool // it is about keys, and hardly about what they count
+		keys bool // it is about a Keyspace, and hardly about what keys count
 	}{
 		{"Law01_DeniedConsumesNothing", deniedConsumesNothing, false},
 		{"Law02_PeekNeverWrites", peekNeverWrites, false},
@@ -82,6 +111,9 @@ func Run(t *testing.T, h Harness) {
 		{"KeyspaceAdjustsAnyState", keyspaceAdjustsAnyState, true},
 		{"MatchesTheReference", matchesTheReference, false},
 	} {
+		if law.keys && !hasKeys {
+			continue
+		}
 		t.Run(law.name, func(t *testing.T) {
 			kinds := limiter.Kinds()
 			if law.keys && testing.Short() { // a state of two numbers, and a ring
@@ -97,6 +129,7 @@ func Run(t *testing.T, h Harness) {
 			}
 		})
 	}
+	t.Run("Closed", func(t *testing.T) { closed(t, h) })
 	t.Run("Denials", func(t *testing.T) { denials(t, h) })
 	t.Run("Identity", func(t *testing.T) { identity(t, h) })
 	t.Run("Journal", func(t *testing.T) { journal(t, h) })

@@ -24,7 +24,7 @@ func redisDoor(t *testing.T, address, user, password string, timeout time.Durati
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: address, Username: user, Password: password, ContextTimeoutEnabled: true,
 		DisableIdentity: true, MaxRetries: -1, DialerRetries: 1})
-	store, err := redisstore.New(client)
+	store, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ import (
 func redisStore(t *testing.T, server *redistest.Server, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
-	store, err := redisstore.New(client, options...)
+	store, err := redisstore.Own(client, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
