@@ -17,7 +17,11 @@ import (
 // newGateway returns a gateway that decides by the example's file, and whose model takes that many tokens.
 func newGateway(t *testing.T, store front.Store, took int64, options ...front.Option) *gateway {
 	t.Helper()
-	policies, err := policyfile.Open("limitctl.yaml", store, options...)
+	file, err := policyfile.Load("limitctl.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := policyfile.NewRuntime(file, store, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,12 @@ func ExampleRuntime_Reload() {
 	}
 
 	write("10/1m")
-	policies, err := policyfile.Open(path, memorystore.New())
+	file, err := policyfile.Load(path)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	policies, err := policyfile.NewRuntime(file, memorystore.New())
 	if err != nil {
 		fmt.Println(err)
 		return

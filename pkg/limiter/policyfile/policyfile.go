@@ -21,7 +21,9 @@
 // who is denied. It puts a changed file in force while the service runs, and keeps the one before if the new one has a
 // mistake:
 //
-//	policies, err := policyfile.Open("limitctl.yaml", store)
+//	file, err := policyfile.Load("limitctl.yaml")
+//	...
+//	policies, err := policyfile.NewRuntime(file, store)
 //	...
 //	defer policies.Close()
 //	go policies.Watch(ctx, time.Second, func(err error) { log.Print("limits reloaded: ", err) })

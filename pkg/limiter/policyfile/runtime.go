@@ -53,20 +53,11 @@ type policyInForce struct {
 	wrong      error // why there is no middleware
 }
 
-// Open loads the file at path and decides by it with store. Options go around the store of each policy, such as
-// limiter.Leases, limiter.Timeout or limiter.Observer. What the file says is no option: the breaker, and
-// for a policy with on_error what decides while the store is away.
+// NewRuntime decides by file with store, which has the file's prefix. Options go around the store of each policy, such as
+// limiter.Leases, limiter.Timeout or limiter.Observer. What the file says is no option: the breaker, and for a policy
+// with on_error what decides while the store is away.
 //
-// The errors are those of [Load] and limiter.New.
-func Open(path string, store limiter.Store, options ...front.Option) (*Runtime, error) {
-	file, err := Load(path)
-	if err != nil {
-		return nil, err
-	}
-	return NewRuntime(file, store, options...)
-}
-
-// NewRuntime is [Open] for a file that was loaded before.
+// The error is a [limiter.ErrInvalid] about an option or the store.
 func NewRuntime(file *File, store limiter.Store, options ...front.Option) (*Runtime, error) {
 	if file == nil {
 		return nil, limiter.Invalidf("the file is nil; make it with Load or Parse")
@@ -166,9 +157,13 @@ func (r *Runtime) Middleware(name string) (func(http.Handler) http.Handler, erro
 // Reload puts in force what the file holds now. If it cannot be used, the error says why, and the file before stays in
 // force.
 func (r *Runtime) Reload() error {
-	file, err := Load(r.File().Name)
+	before := r.File()
+	file, err := Load(before.Name)
 	if err != nil {
 		return err
+	}
+	if file.Prefix != before.Prefix {
+		return limiter.Invalidf("%s has another prefix now, and the store is open with %q; start the service again", file.Name, before.Prefix)
 	}
 	return r.put(file)
 }

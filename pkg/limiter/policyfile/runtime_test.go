@@ -86,6 +86,15 @@ func (w written) write(text string) {
 	}
 }
 
+// open decides by the file.
+func (w written) open(store limiter.Store) (*policyfile.Runtime, error) {
+	file, err := policyfile.Load(w.path)
+	if err != nil {
+		return nil, err
+	}
+	return policyfile.NewRuntime(file, store)
+}
+
 const api = "policies: {api: {limits: [{name: user, by: [user], limit: %s}]%s}}\n"
 
 var ada = policy.Attributes{"user": "ada"}
@@ -105,7 +114,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		if _, err := kept.SetOverride(t.Context(), block, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		policies, err := policyfile.Open(f.path, store)
+		policies, err := f.open(store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +162,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 // What cannot be used is refused, and what was in force stays.
 func TestAFileThatCannotBeUsed(t *testing.T) {
 	f := newWritten(t, fmt.Sprintf(api, "4/366d", ""))
-	policies, err := policyfile.Open(f.path, memorystore.New())
+	policies, err := f.open(memorystore.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +225,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWritten(t, fmt.Sprintf(api, "1/366d", ""))
-		policies, err := policyfile.Open(f.path, memorystore.New())
+		policies, err := f.open(memorystore.New())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +263,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 		f := newWritten(t, fmt.Sprintf(api, "1/366d", ", on_error: local"))
 		kept := memorystore.New()
 		counted := &countedOverrides{Store: kept}
-		policies, err := policyfile.Open(f.path, counted)
+		policies, err := f.open(counted)
 		if err != nil {
 			t.Fatal(err)
 		}
