@@ -31,8 +31,8 @@ type Store struct {
 	prefix  string
 }
 
-// New returns a Store on client, which Close closes, and which is guarded already. New does not connect yet. A prefix that cannot be used is a
-// [limiter.ErrInvalid].
+// New returns a Store on client, which Close closes, and which is guarded already. New does not
+// connect yet. A prefix that cannot be used is a [limiter.ErrInvalid].
 func New(client redis.UniversalClient, prefix string) (*Store, error) {
 	store, err := redisstore.New(client, redisstore.WithPrefix(prefix))
 	return &Store{Store: store, client: client, servers: redisserver.New(client, prefix), prefix: prefix}, err

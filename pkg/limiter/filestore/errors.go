@@ -71,7 +71,8 @@ func (s *Store) translate(ctx context.Context, err error, committing bool) error
 	switch {
 	case err == nil:
 		return nil
-	case isOwn(err), errors.Is(err, limiter.ErrGaveUp), errors.Is(err, limiter.ErrClosed), limiter.IsAway(err):
+	case isOwn(err), errors.Is(err, limiter.ErrClosed), errors.Is(err, limiter.ErrGaveUp),
+		limiter.IsAway(err):
 		return err // it is one already
 	case isLate && limiter.GaveUp(ctx) != nil && committing && !hasCode(err, sqlite3.SQLITE_BUSY):
 		return fmt.Errorf("%w: file %s: %w", limiter.ErrOutcomeUnknown, s.path, limiter.GaveUp(ctx))

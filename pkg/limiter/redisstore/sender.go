@@ -36,8 +36,8 @@ type sender struct {
 }
 
 func newSender(client redis.UniversalClient, settings *settings, scripts *scripts) *sender {
-	s := &sender{client: client, budget: settings.budget, scripts: scripts, clock: settings.clock, onBatch: settings.onBatch, owned: settings.owned,
-		lanes: map[*redis.Client]*lane{}}
+	s := &sender{client: client, budget: settings.budget, scripts: scripts, clock: settings.clock, onBatch: settings.onBatch,
+		owned: settings.owned, lanes: map[*redis.Client]*lane{}}
 	if s.cluster, _ = client.(*redis.ClusterClient); s.cluster == nil {
 		s.single = s.newLane(client)
 	}
