@@ -87,7 +87,7 @@ test-peers:
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record Subject; do \
-		go test ./pkg/limiter -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+		go test ./pkg/limiter/store -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	@for target in Apache JSONLines CSV Instant Read; do \
 		go test ./pkg/loadgen/trace -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \

@@ -24,60 +24,61 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/allowance",
-		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
-		"cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/endpoint", "cmd/internal/errorkind",
-		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/junit", "cmd/internal/markdown",
-		"cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
-		"cmd/internal/overridetext", "cmd/internal/probe", "cmd/internal/progress", "cmd/internal/report",
-		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
-		"cmd/internal/serve/events", "cmd/internal/serve/metrics", "cmd/internal/serve/proxy",
-		"cmd/internal/serve/reload", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail",
-		"cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/lazyregexp", "internal/panics",
-		"internal/redact", "internal/sleep", "internal/spelling", "internal/subjecttext", "pkg/limiter",
-		"pkg/limiter/foreign", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
+		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect",
+		"cmd/internal/dash", "cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/endpoint",
+		"cmd/internal/errorkind", "cmd/internal/files", "cmd/internal/identity", "cmd/internal/junit",
+		"cmd/internal/markdown", "cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome",
+		"cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/probe", "cmd/internal/progress",
+		"cmd/internal/report", "cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine",
+		"cmd/internal/serve/envoy", "cmd/internal/serve/events", "cmd/internal/serve/metrics",
+		"cmd/internal/serve/proxy", "cmd/internal/serve/reload", "cmd/internal/shell", "cmd/internal/storeurl",
+		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/lazyregexp",
+		"internal/panics", "internal/redact", "internal/sleep", "internal/spelling", "internal/subjecttext",
+		"pkg/limiter/foreign", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/audit/interval",
+		"pkg/loadgen/trace",
 	},
-	"cmd/internal/allowance": {"pkg/limiter"},
+	"cmd/internal/allowance": {"pkg/limiter/store"},
 	"cmd/internal/backup": {
-		"cmd/internal/files", "cmd/internal/shell", "internal/lines", "internal/panics", "pkg/limiter", "pkg/limiter/foreign",
+		"cmd/internal/files", "cmd/internal/shell", "internal/lines", "internal/panics", "pkg/limiter/foreign",
+		"pkg/limiter/store",
 	},
 	"cmd/internal/progress": {"cmd/internal/output"},
 	"cmd/internal/config": {
-		"cmd/internal/allowance", "cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter",
-		"pkg/limiter/foreign", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"cmd/internal/allowance", "cmd/internal/storeurl", "internal/configfile", "internal/yamlfile",
+		"pkg/limiter/foreign", "pkg/limiter/httplimit", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/connect": {
 		"cmd/internal/shell", "cmd/internal/storeurl", "internal/goroutines", "internal/panics", "internal/redact",
-		"internal/redisserver", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/foreign", "pkg/limiter/memorystore",
-		"pkg/limiter/redisstore",
+		"internal/redisserver", "pkg/limiter/filestore", "pkg/limiter/foreign", "pkg/limiter/memorystore",
+		"pkg/limiter/redisstore", "pkg/limiter/store",
 	},
 	"cmd/internal/dash": {
 		"cmd/internal/allowance", "cmd/internal/output", "cmd/internal/overridetext", "internal/goroutines",
-		"internal/panics", "internal/textcut", "pkg/limiter", "pkg/limiter/foreign", "pkg/limiter/policy",
+		"internal/panics", "internal/textcut", "pkg/limiter/foreign", "pkg/limiter/policy", "pkg/limiter/store",
 	},
-	"cmd/internal/decision": {"cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/decision": {"cmd/internal/output", "pkg/limiter/policy", "pkg/limiter/store"},
 	"cmd/internal/doctor": {
 		"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes",
-		"internal/goroutines", "internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore",
-		"pkg/limiter/foreign", "pkg/limiter/memorystore", "pkg/limiter/policy",
+		"internal/goroutines", "internal/redisserver", "lua", "pkg/limiter/filestore", "pkg/limiter/foreign",
+		"pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/store",
 	},
-	"cmd/internal/errorkind": {"cmd/internal/outcome", "internal/panics", "pkg/limiter"},
+	"cmd/internal/errorkind": {"cmd/internal/outcome", "internal/panics", "pkg/limiter/store"},
 	"cmd/internal/files":     {"internal/filekind", "internal/readfile"},
-	"cmd/internal/identity":  {"cmd/internal/connect", "cmd/internal/storeurl", "internal/goroutines", "pkg/limiter"},
+	"cmd/internal/identity":  {"cmd/internal/connect", "cmd/internal/storeurl", "internal/goroutines", "pkg/limiter/store"},
 	"cmd/internal/memory":    {},
 	"cmd/internal/operation": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files",
 		"cmd/internal/identity", "cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output",
-		"cmd/internal/trail", "internal/spelling", "pkg/limiter", "pkg/limiter/foreign", "pkg/limiter/policy",
+		"cmd/internal/trail", "internal/spelling", "pkg/limiter/foreign", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/outcome":      {},
 	"cmd/internal/output":       {"internal/spelling", "internal/textcut", "internal/textprefix", "internal/visible"},
-	"cmd/internal/overridetext": {"pkg/limiter"},
+	"cmd/internal/overridetext": {"pkg/limiter/store"},
 	"cmd/internal/junit":        {},
 	"cmd/internal/markdown":     {"cmd/internal/output"},
 	"cmd/internal/report": {
 		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report/chart",
-		"cmd/internal/shell", "pkg/limiter", "pkg/loadgen/audit", "pkg/loadgen/audit/joint",
+		"cmd/internal/shell", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/joint",
 	},
 	"cmd/internal/serve": {
 		"cmd/internal/errorkind", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/refusal",
@@ -85,38 +86,38 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/serve/api": {
 		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/output", "cmd/internal/serve/engine",
-		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/httplimit",
-		"pkg/limiter/policy",
+		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter/httplimit",
+		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/serve/engine": {
-		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit",
-		"pkg/limiter/memorystore", "pkg/limiter/policy",
+		"cmd/internal/decision", "internal/configfile", "pkg/limiter/httplimit", "pkg/limiter/memorystore",
+		"pkg/limiter/policy", "pkg/limiter/store",
 	},
-	"cmd/internal/serve/reload": {"cmd/internal/config", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/serve/reload": {"cmd/internal/config", "pkg/limiter/policy", "pkg/limiter/store"},
 	"cmd/internal/serve/events": {
-		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/serve/refusal": {"cmd/internal/output"},
 	"cmd/internal/serve/metrics": {
-		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter/policy", "pkg/limiter/store",
 	},
-	"pkg/limiter/front":            {"pkg/limiter"},
-	"pkg/limiter/httplimit":        {"internal/sleep", "pkg/limiter", "pkg/limiter/front", "pkg/limiter/policy"},
-	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
+	"pkg/limiter/front":            {"pkg/limiter/store"},
+	"pkg/limiter/httplimit":        {"internal/sleep", "pkg/limiter/front", "pkg/limiter/policy", "pkg/limiter/store"},
+	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter/store"},
 	"cmd/internal/shell":           {},
 	"cmd/internal/storeurl":        {},
 	"cmd/internal/trail":           {"cmd/internal/files", "internal/lines"},
 	"cmd/internal/noterminalquery": {},
-	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
+	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter/redisstore", "pkg/limiter/store"},
 	"pkg/loadgen": {
-		"internal/alarm", "internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy",
+		"internal/alarm", "internal/goroutines", "internal/panics", "pkg/limiter/policy", "pkg/limiter/store",
 		"pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/audit/joint", "pkg/loadgen/trace",
 	},
-	"pkg/loadgen/audit/joint":    {"pkg/limiter", "pkg/loadgen/audit"},
-	"pkg/loadgen/audit":          {"pkg/limiter"},
-	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},
-	"pkg/loadgen/trace":          {"internal/goroutines", "internal/panics", "pkg/limiter"},
-	"pkg/limiter": {
+	"pkg/loadgen/audit/joint":    {"pkg/limiter/store", "pkg/loadgen/audit"},
+	"pkg/loadgen/audit":          {"pkg/limiter/store"},
+	"pkg/loadgen/audit/interval": {"pkg/limiter/store", "pkg/loadgen/audit"},
+	"pkg/loadgen/trace":          {"internal/goroutines", "internal/panics", "pkg/limiter/store"},
+	"pkg/limiter/store": {
 		"internal/panics", "internal/sleep", "internal/spacesaving", "internal/spelling", "internal/subjecttext",
 	},
 	"internal/alarm":        {},
@@ -130,25 +131,25 @@ var layers = map[string][]string{
 	"internal/panics":       {},
 	"internal/redisserver": {
 		"internal/clusternodes", "internal/goroutines", "internal/lazyregexp", "internal/panics", "internal/redact",
-		"internal/respguard", "internal/sleep", "pkg/limiter",
+		"internal/respguard", "internal/sleep", "pkg/limiter/store",
 	},
-	"internal/denialtable":   {"pkg/limiter"},
-	"internal/overridetable": {"internal/subjecttext", "pkg/limiter"},
+	"internal/denialtable":   {"pkg/limiter/store"},
+	"internal/overridetable": {"internal/subjecttext", "pkg/limiter/store"},
 	"internal/respguard":     {},
 	"internal/spacesaving":   {},
 	"internal/spelling":      {},
-	"pkg/limiter/policy":     {"internal/spelling", "internal/subjecttext", "pkg/limiter"},
+	"pkg/limiter/policy":     {"internal/spelling", "internal/subjecttext", "pkg/limiter/store"},
 	"pkg/limiter/filestore": {
-		"internal/denialtable", "internal/filekind", "internal/overridetable", "internal/panics", "pkg/limiter",
+		"internal/denialtable", "internal/filekind", "internal/overridetable", "internal/panics", "pkg/limiter/store",
 	},
-	"pkg/limiter/memorystore": {"internal/denialtable", "internal/overridetable", "pkg/limiter"},
+	"pkg/limiter/memorystore": {"internal/denialtable", "internal/overridetable", "pkg/limiter/store"},
 	"pkg/limiter/redisstore": {
 		"internal/denialtable", "internal/goroutines", "internal/overridetable", "internal/panics",
-		"internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/foreign",
+		"internal/redisserver", "lua", "pkg/limiter/foreign", "pkg/limiter/store",
 	},
-	"pkg/limiter/storetest":      {"pkg/limiter"},
-	"pkg/limiter/foreign":        {"internal/spelling", "pkg/limiter"},
-	"lua":                        {"internal/denialtable", "internal/lazyregexp", "internal/overridetable", "pkg/limiter"},
+	"pkg/limiter/storetest":      {"pkg/limiter/store"},
+	"pkg/limiter/foreign":        {"internal/spelling", "pkg/limiter/store"},
+	"lua":                        {"internal/denialtable", "internal/lazyregexp", "internal/overridetable", "pkg/limiter/store"},
 	"internal/redistest":         {"internal/hostile", "internal/tier"},
 	"docs/examples/http-service": {"pkg/limiter/front", "pkg/limiter/httplimit", "pkg/limiter/redisstore"},
 	"docs/examples/worker":       {"pkg/limiter/filestore", "pkg/limiter/front"},
@@ -162,7 +163,7 @@ var layers = map[string][]string{
 	"internal/textprefix":       {},
 	"cmd/internal/report/chart": {"cmd/internal/output"},
 	"internal/configfile": {
-		"internal/lazyregexp", "internal/yamlfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"internal/lazyregexp", "internal/yamlfile", "pkg/limiter/httplimit", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"internal/readfile": {"internal/filekind"},
 	"internal/sleep":    {},
@@ -170,30 +171,31 @@ var layers = map[string][]string{
 	"internal/visible":  {},
 	"internal/yamlfile": {"internal/lazyregexp", "internal/redact", "internal/spelling", "internal/visible"},
 	"pkg/limiter/policyfile": {
-		"internal/configfile", "internal/readfile", "internal/sleep", "internal/yamlfile", "pkg/limiter", "pkg/limiter/front",
-		"pkg/limiter/httplimit", "pkg/limiter/memorystore", "pkg/limiter/policy",
+		"internal/configfile", "internal/readfile", "internal/sleep", "internal/yamlfile", "pkg/limiter/front",
+		"pkg/limiter/httplimit", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/trial": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/endpoint", "cmd/internal/memory",
-		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter/policy", "pkg/limiter/store",
 		"pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"docs/pictures":        {},
 	"internal/goroutines":  {"internal/panics"},
 	"internal/subjecttext": {},
 	"cmd/internal/serve/proxy": {
-		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "internal/sleep", "pkg/limiter",
-		"pkg/limiter/httplimit",
+		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "internal/sleep",
+		"pkg/limiter/httplimit", "pkg/limiter/store",
 	},
 	"cmd/internal/serve/envoy": {
 		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "cmd/internal/serve/grpc",
-		"internal/configfile", "internal/rls", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"internal/configfile", "internal/rls", "pkg/limiter/httplimit", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"internal/rls":            {},
 	"cmd/internal/serve/grpc": {"internal/panics"},
-	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter"},
+	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter/store"},
 	"cmd/internal/probe": {
-		"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",
+		"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter/store", "pkg/loadgen/audit",
+		"pkg/loadgen/audit/interval",
 	},
 }
 
@@ -227,7 +229,7 @@ var systemPlaces = []string{
 	"internal/alarm", "internal/mutants", "internal/stress", "docs/examples/worker", "docs/pictures",
 }
 
-// Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.
+// Imports point one way: main → cmd → cmd/internal → pkg/limiter/store → nothing.
 func TestImportsPointOneWay(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
@@ -278,7 +280,7 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
 		for _, dependency := range p.Deps {
-			if name == "pkg/limiter" || name == "pkg/limiter/memorystore" || name == "pkg/limiter/policy" {
+			if name == "pkg/limiter/store" || name == "pkg/limiter/memorystore" || name == "pkg/limiter/policy" {
 				if first, _, _ := strings.Cut(dependency, "/"); strings.Contains(first, ".") && !strings.HasPrefix(dependency, module) {
 					t.Errorf("%q depends on %s; it needs the standard library only", name, dependency)
 				}

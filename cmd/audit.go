@@ -14,8 +14,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type auditOptions struct {
@@ -94,7 +94,7 @@ func (o *auditOptions) parse(cmd *cobra.Command) error {
 		return nil
 	}
 	now := o.env.Now()
-	if ago, err := limiter.ParsePeriod(o.since); err == nil {
+	if ago, err := store.ParsePeriod(o.since); err == nil {
 		o.from = now.Add(-ago)
 		return nil
 	}
@@ -134,10 +134,10 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	if dir := stateDir(o.env.Getenv); dir != "" {
 		answer.backups = filepath.Join(dir, "backups")
 	}
-	store, where := &trail.History{}, ""
+	backend, where := &trail.History{}, ""
 	if !o.local {
 		var err error
-		if store, where, err = o.readStore(ctx); store == nil {
+		if backend, where, err = o.readStore(ctx); backend == nil {
 			return err
 		} else if err != nil {
 			fmt.Fprintf(o.env.Err, "limitctl: warning: the audit in the store cannot be read, so only that of this machine is shown: %s\n",
@@ -149,7 +149,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	if err != nil {
 		return err
 	}
-	history := trail.Merge(machine, store, o.limit)
+	history := trail.Merge(machine, backend, o.limit)
 	answer.entries = history.Runs
 	if shown := len(history.Runs); history.Total > shown && o.limit == 0 {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: only the last %d of %d runs are shown; --limit-rows N shows the last N\n",
@@ -180,18 +180,18 @@ func (o *auditOptions) nothing() string {
 // no store to ask, as the error says.
 func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, where string, err error) {
 	o.ofAnyKeys = true
-	store, where, err := o.openToRead()
+	backend, where, err := o.openToRead()
 	if err != nil {
 		return nil, "", err
 	}
-	defer store.Close()
-	journal, has := limiter.JournalOf(store)
+	defer backend.Close()
+	journal, has := store.JournalOf(backend)
 	if !has {
 		return &trail.History{}, where, nil
 	}
-	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
+	ctx, cancel := store.BudgetContext(ctx, o.timeout)
 	defer cancel()
-	entries, damaged, err := journal.ReadJournal(ctx, limiter.JournalKept)
+	entries, damaged, err := journal.ReadJournal(ctx, store.JournalKept)
 	texts := make([]string, len(entries))
 	for i := range entries {
 		texts[i] = entries[i].Text

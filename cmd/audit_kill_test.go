@@ -18,30 +18,30 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // manyKeys puts keys in use in a server, each with a usage and an expiry of its own.
 func manyKeys(t *testing.T, server *redistest.Server, all int) {
 	t.Helper()
-	store, err := redisstore.Own(server.Client())
+	backend, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit, err := limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 1_000_000, Period: 366 * 24 * time.Hour}.Normalize()
+	limit, err := store.Limit{Algorithm: store.SlidingCounter, Count: 1_000_000, Period: 366 * 24 * time.Hour}.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now().Truncate(time.Millisecond)
-	var records []limiter.Record
+	var records []store.Record
 	for i := range all {
-		var state limiter.State
-		state.Charge(limit, int64(1+i%1000), limiter.InstantOf(now))
-		records = append(records, limiter.Record{Key: limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "yearly"},
+		var state store.State
+		state.Charge(limit, int64(1+i%1000), store.InstantOf(now))
+		records = append(records, store.Record{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "yearly"},
 			Value: state.AppendRecord(nil), Expires: now.Add(time.Hour + time.Duration(i)*time.Millisecond)})
 	}
-	if _, err := store.Import(context.Background(), true, records...); err != nil {
+	if _, err := backend.Import(context.Background(), true, records...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type backupsPruneOptions struct {
@@ -68,7 +68,7 @@ type pruneRule struct {
 // rule reads the flags.
 func (o *backupsPruneOptions) rule(cmd *cobra.Command) (rule pruneRule, err error) {
 	if o.olderThan != "" {
-		age, err := limiter.ParsePeriod(o.olderThan)
+		age, err := store.ParsePeriod(o.olderThan)
 		if err != nil {
 			return rule, usagef("--older-than %q is not a duration; write it like 30d or 12h", o.olderThan)
 		}

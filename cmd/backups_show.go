@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type backupsShowOptions struct {
@@ -88,7 +88,7 @@ func runBackupsShow(ctx context.Context, o *backupsShowOptions, name string) err
 	if _, err := file.Seek(0, 0); err != nil {
 		return usagef("%s: %s", path, err)
 	}
-	now := limiter.InstantOf(o.env.Now())
+	now := store.InstantOf(o.env.Now())
 	const batchSize = 500
 	err = contents.Each(file, batchSize, func(batch backup.Batch) error {
 		for i := range batch.Records {
@@ -118,12 +118,12 @@ type backupAnswer struct {
 	most    int         // how many keys are shown; 0 is all
 }
 
-func (a *backupAnswer) add(batch *backup.Batch, i int, now limiter.Instant) {
+func (a *backupAnswer) add(batch *backup.Batch, i int, now store.Instant) {
 	r := &batch.Records[i]
 	key := backupKey{Key: r.Key.Subject, Name: r.Key.Name, KeyBase64: output.Base64IfNeeded(r.Key.Subject)}
 	expires := r.Expires
 	if len(r.Parts) > 0 {
-		e := limiter.Entry{Limit: batch.Limits[i]}
+		e := store.Entry{Limit: batch.Limits[i]}
 		if e.CapacityKnown() {
 			key.Limit = e.LimitText()
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type checkOptions struct {
@@ -38,7 +38,7 @@ limit can be asked.`,
   if limitctl check -q deploys --limit 3/1h; then echo "room for one more"; fi
   limitctl check -q user:42 --limit 10/1m --on-error allow`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.request, err = o.requestFlags.request(cmd, global, limiter.Peek, args); err != nil {
+			if o.request, err = o.requestFlags.request(cmd, global, store.Peek, args); err != nil {
 				if check := o.partial(cmd, global, args); check != nil && o.watch == "" {
 					return runPartialCheck(cmd.Context(), o, check)
 				}
@@ -61,18 +61,18 @@ limit can be asked.`,
 }
 
 func runCheck(ctx context.Context, o *checkOptions) error {
-	store, err := openToDecide(ctx, o.globalOptions, limiter.Peek, o.onError, o.request)
+	backend, err := openToDecide(ctx, o.globalOptions, store.Peek, o.onError, o.request)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer backend.Close()
 	if o.interval > 0 {
 		return o.watchAnswers(ctx, o.interval, func(int) (output.Answer, string, error) {
-			decisions, err := decide(ctx, store, limiter.Peek, o.request.reqs)
+			decisions, err := decide(ctx, backend, store.Peek, o.request.reqs)
 			return &decisionAnswer{verb: "allowed", limitRequest: o.request, decisions: decisions, now: o.env.Now()}, "check", err
 		})
 	}
-	decisions, err := decide(ctx, store, limiter.Peek, o.request.reqs)
+	decisions, err := decide(ctx, backend, store.Peek, o.request.reqs)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // partialCheck is a check under a policy without all of its attributes. The limits whose
@@ -61,11 +61,11 @@ func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []stri
 			limit, _ := l.For(attributes)
 			check.asked = append(check.asked, i)
 			check.request.reqs = append(check.request.reqs,
-				limiter.Request{Key: p.Key(l, attributes), Limit: limit, Cost: o.cost, Shadow: l.Shadow})
+				store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: o.cost, Shadow: l.Shadow})
 		}
 	}
 	if len(check.request.reqs) > 0 {
-		check.request.reqs, err = limiter.NormalizeAll(nil, limiter.Peek, check.request.reqs)
+		check.request.reqs, err = store.NormalizeAll(nil, store.Peek, check.request.reqs)
 	}
 	if err != nil || len(check.missing) == 0 {
 		return nil
@@ -78,12 +78,12 @@ func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []stri
 func runPartialCheck(ctx context.Context, o *checkOptions, check *partialCheck) error {
 	answer := &partialAnswer{partialCheck: check}
 	if len(check.asked) > 0 {
-		store, err := openToDecide(ctx, o.globalOptions, limiter.Peek, o.onError, check.request)
+		backend, err := openToDecide(ctx, o.globalOptions, store.Peek, o.onError, check.request)
 		if err != nil {
 			return err
 		}
-		defer store.Close()
-		if answer.decisions, err = decide(ctx, store, limiter.Peek, check.request.reqs); err != nil {
+		defer backend.Close()
+		if answer.decisions, err = decide(ctx, backend, store.Peek, check.request.reqs); err != nil {
 			return err
 		}
 	}
@@ -112,16 +112,16 @@ func attributesWanted(names []string) string { return strings.Join(names, "=VALU
 // partialAnswer is what is known of a policy with some of its attributes.
 type partialAnswer struct {
 	*partialCheck
-	decisions []limiter.Decision // of what is asked
+	decisions []store.Decision // of what is asked
 }
 
 // isDenied reports whether a limit that was asked denies, whatever the others say.
 func (a *partialAnswer) isDenied() bool {
-	return slices.ContainsFunc(a.decisions, func(d limiter.Decision) bool { return !d.Allowed && !d.Shadow })
+	return slices.ContainsFunc(a.decisions, func(d store.Decision) bool { return !d.Allowed && !d.Shadow })
 }
 
 // decision returns the decision of a limit of the policy, if it was asked.
-func (a *partialAnswer) decision(i int) (request *limiter.Request, d *limiter.Decision) {
+func (a *partialAnswer) decision(i int) (request *store.Request, d *store.Decision) {
 	if n := slices.Index(a.asked, i); n >= 0 {
 		return &a.request.reqs[n], &a.decisions[n]
 	}

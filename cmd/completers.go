@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // completer offers a shell the words that can come next.
@@ -27,7 +27,7 @@ func (c completer) keys(cmd *cobra.Command, args []string, begun string) ([]stri
 	if len(args) > 0 || begun != "" && !shell.IsPlain(begun) {
 		return nil, directive
 	}
-	pattern, err := limiter.ParseStoreKeyPattern(limiter.EscapeGlob(begun) + "*")
+	pattern, err := store.ParseStoreKeyPattern(store.EscapeGlob(begun) + "*")
 	if err != nil {
 		return nil, directive
 	}
@@ -42,13 +42,13 @@ func (c completer) keys(cmd *cobra.Command, args []string, begun string) ([]stri
 			return nil, directive
 		}
 	}
-	store, _, err := quiet.openToRead()
+	backend, _, err := quiet.openToRead()
 	if err != nil {
 		return nil, directive
 	}
-	defer store.Close()
+	defer backend.Close()
 	var subjects []string
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: pattern}) {
+	for entry, err := range backend.Scan(ctx, store.Query{Subjects: pattern}) {
 		if unsure := (*foreign.UnsureError)(nil); errors.As(err, &unsure) {
 			continue
 		}

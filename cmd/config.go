@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func newConfigCmd(global *globalOptions) *cobra.Command {
@@ -79,12 +79,12 @@ func runConfigValidateFile(g *globalOptions, path string) error {
 func storeChecker(g *globalOptions) func(url string) error {
 	const unread = "(the password is not read)"
 	return func(url string) error {
-		store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout, Password: unread,
+		backend, _, err := connect.Open(url, connect.Options{Prefix: store.DefaultPrefix, Timeout: g.timeout, Password: unread,
 			ReadFile: g.env.readCertificate})
 		if err != nil {
 			return err
 		}
-		return store.Close()
+		return backend.Close()
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func newConfigDiffCmd(global *globalOptions) *cobra.Command {
@@ -107,22 +107,22 @@ type diffRow struct {
 
 // keyDifferences compares the keys in use with a configuration.
 func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, scanRate int) ([]diffRow, error) {
-	store, _, err := g.openToRead()
+	backend, _, err := g.openToRead()
 	if err != nil {
 		return nil, err
 	}
-	defer store.Close()
-	overrides, withoutOverrides := g.overridesOf(ctx, store)
+	defer backend.Close()
+	overrides, withoutOverrides := g.overridesOf(ctx, backend)
 	limits := newConfiguredLimits(c)
-	everything, err := limiter.ParsePattern("*")
+	everything, err := store.ParsePattern("*")
 	if err != nil {
 		return nil, err
 	}
-	selection := operation.Selection{Text: "'*'", Query: limiter.Query{Subjects: everything, KeysPerSecond: scanRate}}
+	selection := operation.Selection{Text: "'*'", Query: store.Query{Subjects: everything, KeysPerSecond: scanRate}}
 	type group struct{ policy, limit, old, new string }
 	places := map[group]int{}
 	var rows []diffRow
-	found, err := g.scan(ctx, store, &selection, func(e *limiter.Entry, foreign error) error {
+	found, err := g.scan(ctx, backend, &selection, func(e *store.Entry, foreign error) error {
 		parts, isPolicys := policy.ParseKey(e.Key)
 		if foreign != nil || !isPolicys || !e.LimitKnown() {
 			return nil
@@ -156,7 +156,7 @@ func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, sca
 
 // becomes says what a limit becomes: one of several where that goes by attributes which the
 // key does not tell.
-func becomes(old limiter.Limit, candidates []policy.Candidate) (change config.Change, text string) {
+func becomes(old store.Limit, candidates []policy.Candidate) (change config.Change, text string) {
 	for i, candidate := range candidates {
 		one, _ := config.Compare(old, candidate.Limit)
 		if i > 0 {

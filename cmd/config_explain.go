@@ -11,8 +11,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type configExplainOptions struct {
@@ -49,7 +49,7 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	if o.policy == "" {
 		return usagef("no policy given; name one with --policy NAME")
 	}
-	d, err := policyRequest(o.globalOptions, o.policy, limiter.Peek, o.args, 1, nil)
+	d, err := policyRequest(o.globalOptions, o.policy, store.Peek, o.args, 1, nil)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 		}
 		explained := explainedLimit{
 			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
-			StoreKey:  limiter.OwnLayout(s.prefix.value).StoreKey(req.Key),
+			StoreKey:  store.OwnLayout(s.prefix.value).StoreKey(req.Key),
 			Algorithm: limit.Algorithm.String(), Count: limit.Count, PeriodMS: output.Milliseconds(limit.Period),
 			Burst: limit.Burst, Slices: limit.Slices,
 			Shadow: req.Shadow, Override: d.overrides[i] + 1, Applied: decision.NewAppliedOverride(applied, req.Limit),
@@ -87,16 +87,16 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 
 // readOverrides reads the operator's overrides, without saying which store that is: where
 // there are none the store does not matter.
-func (o *configExplainOptions) readOverrides(ctx context.Context) *limiter.OverrideList {
+func (o *configExplainOptions) readOverrides(ctx context.Context) *store.OverrideList {
 	silent := *o.globalOptions
 	silent.quiet = true
-	store, _, err := silent.openToRead()
+	backend, _, err := silent.openToRead()
 	if err != nil {
 		o.note("warning: overrides cannot be read: %s", message(err))
-		return limiter.NewOverrideList(nil)
+		return store.NewOverrideList(nil)
 	}
-	defer store.Close()
-	overrides, err := o.overridesOf(ctx, store)
+	defer backend.Close()
+	overrides, err := o.overridesOf(ctx, backend)
 	o.warnOfOverrides(err)
 	return overrides
 }
@@ -129,7 +129,7 @@ type explainedLimit struct {
 	When      policy.Attributes `json:"when,omitempty"`
 	// Applied is an operator's override. The limit above is as it makes it.
 	Applied *decision.AppliedOverride `json:"applied_override,omitempty"`
-	applied *limiter.Override
+	applied *store.Override
 	text    string
 }
 
@@ -180,7 +180,7 @@ func (a *explainAnswer) Print(p *output.Printer) {
 		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: l.StoreKey}, {Text: strings.Join(notes, ", ")}})
 	}
 	p.Table(columns, rows)
-	var applied []*limiter.Override
+	var applied []*store.Override
 	for i := range a.Limits {
 		applied = append(applied, a.Limits[i].applied)
 	}

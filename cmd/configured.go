@@ -2,8 +2,8 @@ package cmd
 
 import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // configuredLimits are the limits of a configuration by policy and name.
@@ -21,7 +21,7 @@ func newConfiguredLimits(c *config.Config) configuredLimits {
 
 // candidates returns the limits that may count for a key, if it is of a policy's limit that
 // is configured: see [policy.Limit.Candidates].
-func (c configuredLimits) candidates(key limiter.Key) []policy.Candidate {
+func (c configuredLimits) candidates(key store.Key) []policy.Candidate {
 	if len(c) == 0 {
 		return nil
 	}
@@ -54,7 +54,7 @@ func attributesOf(list []policy.Attribute) policy.Attributes {
 // of returns the limit that the configuration has for a key, before an override. Where it depends on
 // attributes that are not part of the key, it is the one that the key was charged under, as an
 // override may have changed it, or else the last that may count.
-func (c configuredLimits) of(key limiter.Key, recorded limiter.Limit, override *limiter.Override) (limit limiter.Limit, known bool) {
+func (c configuredLimits) of(key store.Key, recorded store.Limit, override *store.Override) (limit store.Limit, known bool) {
 	candidates := c.candidates(key)
 	for _, candidate := range candidates {
 		if candidate.Limit == recorded || override != nil && override.Apply(candidate.Limit) == recorded {
@@ -69,7 +69,7 @@ func (c configuredLimits) of(key limiter.Key, recorded limiter.Limit, override *
 
 // hasDrifted reports whether a key was charged under another limit than the configuration's, also as an
 // override has changed that.
-func (c configuredLimits) hasDrifted(key limiter.Key, recorded limiter.Limit, override *limiter.Override) bool {
+func (c configuredLimits) hasDrifted(key store.Key, recorded store.Limit, override *store.Override) bool {
 	limit, known := c.of(key, recorded, override)
 	return known && limit != recorded && (override == nil || override.Apply(limit) != recorded)
 }
@@ -77,10 +77,10 @@ func (c configuredLimits) hasDrifted(key limiter.Key, recorded limiter.Limit, ov
 // inForce returns the limit that counts now for the key of an entry: that of the configuration, as the
 // override that applies to the key changes it, if there is one. Of a key that is not of the configuration
 // only the recorded limit is known, which has the override in it if the key was charged after that was set.
-func (c configuredLimits) inForce(e *limiter.Entry, override *limiter.Override) limiter.Limit {
+func (c configuredLimits) inForce(e *store.Entry, override *store.Override) store.Limit {
 	limit, known := c.of(e.Key, e.Limit, override)
-	if override == nil || override.Effect != limiter.OverrideLimit && !known &&
-		(e.State == nil || e.State.Time >= limiter.InstantOf(override.CreatedAt)) {
+	if override == nil || override.Effect != store.OverrideLimit && !known &&
+		(e.State == nil || e.State.Time >= store.InstantOf(override.CreatedAt)) {
 		return limit
 	}
 	return override.Apply(limit)
@@ -88,13 +88,13 @@ func (c configuredLimits) inForce(e *limiter.Entry, override *limiter.Override) 
 
 // configured returns the limit that the configuration has for a key, if it is that of a
 // policy and follows from what is in the key; nil if there is no configuration to ask.
-func (g *globalOptions) configured() func(limiter.Key) (limiter.Limit, bool) {
+func (g *globalOptions) configured() func(store.Key) (store.Limit, bool) {
 	c, err := g.config()
 	if err != nil || len(c.Policies) == 0 {
 		return nil
 	}
 	limits := newConfiguredLimits(c)
-	return func(key limiter.Key) (limit limiter.Limit, known bool) {
+	return func(key store.Key) (limit store.Limit, known bool) {
 		candidates := limits.candidates(key)
 		if len(candidates) != 1 { // an override may go by an attribute that the key does not have
 			return limit, false

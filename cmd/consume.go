@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type consumeOptions struct {
@@ -23,7 +23,7 @@ type consumeOptions struct {
 	wait    string
 	force   bool
 	upTo    int64
-	op      limiter.Op // as force and upTo say
+	op      store.Op // as force and upTo say
 	request *limitRequest
 	// patience is how long to wait for a turn: nothing, a while, or for ever.
 	patience time.Duration
@@ -99,27 +99,27 @@ bring it to the real cost with "limitctl settle".`,
 }
 
 // chooseOp returns what --force and --up-to ask for.
-func (o *consumeOptions) chooseOp(cmd *cobra.Command) (limiter.Op, error) {
+func (o *consumeOptions) chooseOp(cmd *cobra.Command) (store.Op, error) {
 	flags := cmd.Flags()
-	op, flag := limiter.Take, ""
+	op, flag := store.Take, ""
 	switch {
 	case o.force && flags.Changed("up-to"):
 		return 0, usagef("--force takes all units and --up-to those that fit; give one of them")
 	case o.force:
-		op, flag = limiter.Charge, "--force"
+		op, flag = store.Charge, "--force"
 	case flags.Changed("up-to"):
 		if flags.Changed("cost") {
 			return 0, usagef("--cost and --up-to both say how many units; give one of them")
 		}
-		if o.upTo < 1 || o.upTo > limiter.MaxCount {
-			return 0, usagef("--up-to %d is out of range; it must be from 1 to %d", o.upTo, limiter.MaxCount)
+		if o.upTo < 1 || o.upTo > store.MaxCount {
+			return 0, usagef("--up-to %d is out of range; it must be from 1 to %d", o.upTo, store.MaxCount)
 		}
-		op, flag, o.cost = limiter.TakeUpTo, "--up-to", o.upTo
+		op, flag, o.cost = store.TakeUpTo, "--up-to", o.upTo
 	}
 	switch {
-	case op != limiter.Take && flags.Changed("wait"):
+	case op != store.Take && flags.Changed("wait"):
 		return 0, usagef("%s does not wait for a turn; leave out --wait or %s", flag, flag)
-	case op != limiter.Take && flags.Changed("on-error"):
+	case op != store.Take && flags.Changed("on-error"):
 		return 0, usagef("--on-error is for a yes or no; with %s an unreachable store is an error, so leave it out", flag)
 	}
 	return op, nil
@@ -132,7 +132,7 @@ func parseWait(text string) (time.Duration, error) {
 	case "forever":
 		return forever, nil
 	}
-	patience, err := limiter.ParsePeriod(text)
+	patience, err := store.ParsePeriod(text)
 	if err != nil || patience <= 0 {
 		return 0, usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as long as it takes", text)
 	}
@@ -153,17 +153,17 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 			return err
 		}
 	}
-	store, err := openToDecide(ctx, o.globalOptions, limiter.Take, o.onError, o.request)
+	backend, err := openToDecide(ctx, o.globalOptions, store.Take, o.onError, o.request)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer backend.Close()
 	if s.access().ReadOnly {
 		o.patience = 0 // it is refused now, not after a wait
 	}
-	take := func(ctx context.Context) ([]limiter.Decision, error) { return o.take(ctx, store) }
-	var decisions []limiter.Decision
-	if keyspace, has := store.(connect.Store); asked && has {
+	take := func(ctx context.Context) ([]store.Decision, error) { return o.take(ctx, backend) }
+	var decisions []store.Decision
+	if keyspace, has := backend.(connect.Store); asked && has {
 		plan := &operation.ConsumePlan{Requests: o.request.reqs, Text: o.words(o.request), Consent: o.given(), Take: take}
 		decisions, err = o.runner(s, keyspace, o.request.where).Consume(ctx, plan, &observer{global: o.globalOptions})
 	} else {
@@ -177,12 +177,12 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 }
 
 // verb says what was done, if it was.
-func (o *consumeOptions) verb(decisions []limiter.Decision) string {
-	sum := limiter.Summarize(decisions)
+func (o *consumeOptions) verb(decisions []store.Decision) string {
+	sum := store.Summarize(decisions)
 	switch o.op {
-	case limiter.Charge:
+	case store.Charge:
 		return fmt.Sprintf("charged %d", sum.Granted)
-	case limiter.TakeUpTo:
+	case store.TakeUpTo:
 		return fmt.Sprintf("granted %d of %d", sum.Granted, o.upTo)
 	default:
 		return "allowed"
@@ -190,11 +190,11 @@ func (o *consumeOptions) verb(decisions []limiter.Decision) string {
 }
 
 // take takes at once, as force and upTo say, or waits for its turn.
-func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limiter.Decision, error) {
+func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store.Decision, error) {
 	if o.patience == 0 {
-		return decide(ctx, store, o.op, o.request.reqs)
+		return decide(ctx, backend, o.op, o.request.reqs)
 	}
-	turn := limiter.Waiter{Store: store, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
+	turn := store.Waiter{Store: backend, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
 		if !o.quiet {
 			fmt.Fprintf(o.env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
 		}
@@ -203,7 +203,7 @@ func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limit
 		turn.Patience = o.patience
 	}
 	decisions, err := turn.Take(ctx, o.request.reqs...)
-	if errors.Is(err, limiter.ErrNotGivenBack) {
+	if errors.Is(err, store.ErrNotGivenBack) {
 		err = outcome.Partly(err)
 	}
 	return decisions, err

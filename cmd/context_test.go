@@ -13,8 +13,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // opened is a command's options after it has opened the store of a context, and the store.
@@ -30,16 +30,16 @@ func opened(t *testing.T, w *world, args ...string) (*globalOptions, connect.Sto
 	if err := newRootCmd(g).PersistentFlags().Parse(append(args, "--config", path)); err != nil {
 		t.Fatal(err)
 	}
-	store, _, err := g.open()
+	backend, _, err := g.open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
-	return g, store
+	t.Cleanup(func() { backend.Close() })
+	return g, backend
 }
 
 // resetThree resets three keys as far as the consent and the answers go.
-func resetThree(ctx context.Context, t *testing.T, o *consentOptions, g *globalOptions, store connect.Store) error {
+func resetThree(ctx context.Context, t *testing.T, o *consentOptions, g *globalOptions, backend connect.Store) error {
 	t.Helper()
 	s, err := g.settings()
 	if err != nil {
@@ -48,16 +48,16 @@ func resetThree(ctx context.Context, t *testing.T, o *consentOptions, g *globalO
 	if err := o.check(s.access(), g.env.InIsTerminal, "reset", "deletes", ""); err != nil {
 		return err
 	}
-	var keys []limiter.Key
+	var keys []store.Key
 	for _, subject := range []string{"a", "b", "c"} {
-		key := limiter.Key{Subject: subject, Name: "n"}
-		if _, err := limiter.New(store).Take(t.Context(), key, limiter.Limit{Count: 3, Period: time.Hour}, 1); err != nil {
+		key := store.Key{Subject: subject, Name: "n"}
+		if _, err := store.New(backend).Take(t.Context(), key, store.Limit{Count: 3, Period: time.Hour}, 1); err != nil {
 			t.Fatal(err)
 		}
 		keys = append(keys, key)
 	}
-	plan := &operation.ResetPlan{Selection: operation.Selection{Query: limiter.Query{Keys: keys}}, Consent: o.given()}
-	_, err = g.runner(s, store, "memory").Reset(ctx, plan, &observer{global: g})
+	plan := &operation.ResetPlan{Selection: operation.Selection{Query: store.Query{Keys: keys}}, Consent: o.given()}
+	_, err = g.runner(s, backend, "memory").Reset(ctx, plan, &observer{global: g})
 	return err
 }
 
@@ -94,8 +94,8 @@ func TestConsent(t *testing.T) {
 		if test.context != "" {
 			args = []string{"--context", test.context}
 		}
-		g, store := opened(t, w, args...)
-		err := resetThree(context.Background(), t, &consentOptions{yes: test.yes, confirm: test.confirm}, g, store)
+		g, backend := opened(t, w, args...)
+		err := resetThree(context.Background(), t, &consentOptions{yes: test.yes, confirm: test.confirm}, g, backend)
 		said := w.err.String()
 		if err != nil {
 			said += err.Error()
@@ -117,44 +117,44 @@ func TestInterruptWhileConfirming(t *testing.T) {
 		}
 		return len(p), nil
 	})
-	g, store := opened(t, w, "--context", "prod")
-	if err := resetThree(ctx, t, new(consentOptions), g, store); !errors.Is(err, context.Canceled) {
+	g, backend := opened(t, w, "--context", "prod")
+	if err := resetThree(ctx, t, new(consentOptions), g, backend); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
 func TestAReadOnlyStoreWritesNothing(t *testing.T) {
-	ctx, key := context.Background(), limiter.Key{Subject: "u", Name: "n"}
+	ctx, key := context.Background(), store.Key{Subject: "u", Name: "n"}
 	inner := memorystore.New()
-	store := connect.ReadOnly(inner, "prod")
-	reqs := []limiter.Request{{Key: key, Limit: limiter.Limit{Count: 3, Period: 3600e9}, Cost: 1}}
-	decisions := make([]limiter.Decision, 1)
-	if err := inner.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
+	backend := connect.ReadOnly(inner, "prod")
+	reqs := []store.Request{{Key: key, Limit: store.Limit{Count: 3, Period: 3600e9}, Cost: 1}}
+	decisions := make([]store.Decision, 1)
+	if err := inner.Decide(ctx, store.Take, reqs, decisions); err != nil {
 		t.Fatal(err)
 	}
 	refused := func(err error) {
 		t.Helper()
-		if !errors.Is(err, limiter.ErrInvalid) || exitCode(err) != exitUsage ||
+		if !errors.Is(err, store.ErrInvalid) || exitCode(err) != exitUsage ||
 			!strings.Contains(err.Error(), `context "prod" is read-only`) {
 			t.Errorf("the error is %v", err)
 		}
 	}
-	for _, op := range []limiter.Op{limiter.Take, limiter.Refund, limiter.Adjust} {
-		refused(store.Decide(ctx, op, reqs, decisions))
+	for _, op := range []store.Op{store.Take, store.Refund, store.Adjust} {
+		refused(backend.Decide(ctx, op, reqs, decisions))
 	}
-	_, _, err := store.Delete(ctx, limiter.Record{Key: key})
+	_, _, err := backend.Delete(ctx, store.Record{Key: key})
 	refused(err)
-	_, err = store.Import(ctx, true, limiter.Record{Key: key})
+	_, err = backend.Import(ctx, true, store.Record{Key: key})
 	refused(err)
-	if err := store.Decide(ctx, limiter.Peek, reqs, decisions); err != nil || decisions[0].Used != 1 {
+	if err := backend.Decide(ctx, store.Peek, reqs, decisions); err != nil || decisions[0].Used != 1 {
 		t.Errorf("a peek finds %+v, %v", decisions[0], err)
 	}
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	for _, err := range store.Scan(ctx, limiter.Query{Subjects: all}) {
+	for _, err := range backend.Scan(ctx, store.Query{Subjects: all}) {
 		if n++; err != nil {
 			t.Error(err)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type dashboardOptions struct {
@@ -106,7 +106,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	if err != nil {
 		return options, err
 	}
-	interval, err := limiter.ParsePeriod(o.refresh)
+	interval, err := store.ParsePeriod(o.refresh)
 	if err != nil || interval < 100*time.Millisecond || interval > time.Minute {
 		return options, usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
 	}
@@ -157,18 +157,18 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	if err != nil {
 		return err
 	}
-	store, client, where, err := connect.OpenWithClient(url, connection)
+	backend, client, where, err := connect.OpenWithClient(url, connection)
 	allow := o.openedToWrite
 	if o.once {
 		allow = o.opened // it writes nothing
 	}
-	if store, err = allow(store, err); err != nil {
+	if backend, err = allow(backend, err); err != nil {
 		return err
 	}
-	defer store.Close()
-	options.Store, options.Where = store, where
-	options.Denials, _ = limiter.DenialTableOf(store)
-	options.Overrides, _ = limiter.OverrideTableOf(store)
+	defer backend.Close()
+	options.Store, options.Where = backend, where
+	options.Denials, _ = store.DenialTableOf(backend)
+	options.Overrides, _ = store.OverrideTableOf(backend)
 	s, err := o.settings()
 	if err == nil && !o.once {
 		s, err = o.settingsToChange(ctx)
@@ -206,15 +206,15 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		incomplete := false
 		likely := operation.Selection{Query: options.Query}
 		o.addLikely(o.globalOptions, &likely)
-		options.Find = func(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-			return likely.Entries(ctx, store, q, &incomplete)
+		options.Find = func(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+			return likely.Entries(ctx, backend, q, &incomplete)
 		}
 		if err = dash.Once(ctx, o.env.Out, options, columns, lines); err == nil && incomplete {
 			o.noteIncomplete()
 		}
 		return err
 	}
-	actions := newDashActions(o.globalOptions, s, store, where, options.Query.Subjects)
+	actions := newDashActions(o.globalOptions, s, backend, where, options.Query.Subjects)
 	if actions == nil {
 		return o.show(ctx, options)
 	}
@@ -283,7 +283,7 @@ func dashServers(all []doctor.Vitals) []dash.Server {
 func unreachable(all []doctor.Vitals) error {
 	var problems []error
 	for _, v := range all {
-		if v.Problem == nil || !limiter.IsAway(v.Problem) && !errors.Is(v.Problem, limiter.ErrRefused) {
+		if v.Problem == nil || !store.IsAway(v.Problem) && !errors.Is(v.Problem, store.ErrRefused) {
 			return nil
 		}
 		problems = append(problems, v.Problem)

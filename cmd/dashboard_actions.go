@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // dashActions changes keys for the dashboard, by the operations of reset and restore.
@@ -22,27 +22,27 @@ type dashActions struct {
 	consent   operation.Consent
 	newBackup func() (*operation.BackupPlan, error)
 	// subjects are those that the dashboard was asked for.
-	subjects limiter.Pattern
+	subjects store.Pattern
 	observer dashObserver
 	// usedSince are, for each backup, the keys that its last undo left because they had
 	// been used since. Only these are brought back over what they hold: the others are
 	// back already, and may have been used since then.
-	usedSince map[string]map[limiter.Key]bool
+	usedSince map[string]map[store.Key]bool
 	// warning is for when the dashboard ends; empty if there is none.
 	warning string
 }
 
 // newDashActions returns nil where nothing may be changed.
-func newDashActions(g *globalOptions, s *settings, store connect.Store, where string, subjects limiter.Pattern) *dashActions {
+func newDashActions(g *globalOptions, s *settings, backend connect.Store, where string, subjects store.Pattern) *dashActions {
 	access := s.access()
 	if access.ReadOnly {
 		return nil
 	}
 	actions := &dashActions{
-		runner:    g.runner(s, store, where),
+		runner:    g.runner(s, backend, where),
 		consent:   operation.Consent{Yes: true, Context: access.Context},
 		newBackup: func() (*operation.BackupPlan, error) { return defaultBackup(g.env) },
-		usedSince: map[string]map[limiter.Key]bool{}, subjects: subjects,
+		usedSince: map[string]map[store.Key]bool{}, subjects: subjects,
 	}
 	actions.runner.Warn = actions.warn
 	return actions
@@ -67,7 +67,7 @@ func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Chang
 		for _, id := range ids {
 			chosen[id] = true
 		}
-		selection.Keep = func(e *limiter.Entry) bool { return chosen[dash.ID{Key: e.Key, StoreKey: e.StoreKey}] }
+		selection.Keep = func(e *store.Entry) bool { return chosen[dash.ID{Key: e.Key, StoreKey: e.StoreKey}] }
 	}
 	plan := &operation.ResetPlan{Selection: selection, Text: text, Consent: a.consent,
 		KeepGoing: true} // the dashboard tells what it could not change
@@ -95,11 +95,11 @@ func nameOf(id dash.ID) string {
 // Undo implements dash.Actions. That keys were used since and left is not an error here:
 // the dashboard asks about them.
 func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool) (done dash.Changed, err error) {
-	left := map[limiter.Key]bool{}
-	plan := &operation.RestorePlan{Replace: replace, Consent: a.consent, InUse: func(key limiter.Key) { left[key] = true }}
+	left := map[store.Key]bool{}
+	plan := &operation.RestorePlan{Replace: replace, Consent: a.consent, InUse: func(key store.Key) { left[key] = true }}
 	if replace {
 		again := a.usedSince[reset.Backup]
-		plan.Only = func(key limiter.Key) bool { return again[key] }
+		plan.Only = func(key store.Key) bool { return again[key] }
 	}
 	if plan.Backup, err = operation.OpenBackup(&a.runner.Files, reset.Backup, a.runner.Place.Prefix); err != nil {
 		return done, err
@@ -120,21 +120,21 @@ func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool
 }
 
 // ParseOverride implements dash.Actions, by the rules of the flags of override set.
-func (a *dashActions) ParseOverride(form dash.OverrideForm) (o limiter.Override, lasts time.Duration, err error) {
+func (a *dashActions) ParseOverride(form dash.OverrideForm) (o store.Override, lasts time.Duration, err error) {
 	o.Effect, o.Reason = form.Effect, form.Reason
-	if lasts, err = limiter.ParsePeriod(form.For); err != nil || lasts < time.Second || lasts > limiter.MaxOverrideTime {
+	if lasts, err = store.ParsePeriod(form.For); err != nil || lasts < time.Second || lasts > store.MaxOverrideTime {
 		return o, lasts, usagef("%q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", form.For)
 	}
 	switch form.Effect {
-	case limiter.OverrideTimes:
+	case store.OverrideTimes:
 		o.Thousandths, err = parseTimes(form.Value)
-	case limiter.OverrideAdd:
+	case store.OverrideAdd:
 		if o.Units, err = strconv.ParseInt(form.Value, 10, 64); err != nil {
 			err = usagef("%q is not a number of units; write it like 100, or -100 to take units away", form.Value)
 		}
-	case limiter.OverrideLimit:
-		o.Limit, err = limiter.ParseLimit(form.Value)
-	case limiter.OverrideBlock, limiter.OverrideExempt:
+	case store.OverrideLimit:
+		o.Limit, err = store.ParseLimit(form.Value)
+	case store.OverrideBlock, store.OverrideExempt:
 	}
 	if err == nil {
 		err = o.Check(lasts)
@@ -143,7 +143,7 @@ func (a *dashActions) ParseOverride(form dash.OverrideForm) (o limiter.Override,
 }
 
 // SetOverride implements dash.Actions.
-func (a *dashActions) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	text := "in the dashboard: " + output.Printable(o.Subjects.String()) + " " + o.Effect.String()
 	set, err := a.runner.SetOverride(ctx, &operation.OverridePlan{Override: o, Lasts: lasts, Text: text, Consent: a.consent}, &a.observer)
 	if set == nil {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // dashActionsOf returns the actions of a dashboard of a store.
-func dashActionsOf(t *testing.T, store connect.Store) *dashActions {
+func dashActionsOf(t *testing.T, backend connect.Store) *dashActions {
 	t.Helper()
 	g := &globalOptions{env: newWorld(t).Env}
 	newRootCmd(g) // which has the flags
@@ -21,26 +21,26 @@ func dashActionsOf(t *testing.T, store connect.Store) *dashActions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newDashActions(g, s, store, "memory", limiter.Pattern{})
+	return newDashActions(g, s, backend, "memory", store.Pattern{})
 }
 
 // An undo over what was used since is of the keys that the one before it left: what that
 // brought back may have been used, too, and this is not to be forgotten.
 func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
 	ctx := t.Context()
-	store := memorystore.New()
-	take := func(key limiter.Key, cost int64) int64 {
+	backend := memorystore.New()
+	take := func(key store.Key, cost int64) int64 {
 		t.Helper()
-		decision, err := limiter.New(store).Take(ctx, key, limiter.Limit{Count: 1000, Period: 1000 * time.Hour}, cost)
+		decision, err := store.New(backend).Take(ctx, key, store.Limit{Count: 1000, Period: 1000 * time.Hour}, cost)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return decision.Used
 	}
-	calm, busy := limiter.Key{Subject: "calm", Name: "n"}, limiter.Key{Subject: "busy", Name: "n"}
+	calm, busy := store.Key{Subject: "calm", Name: "n"}, store.Key{Subject: "busy", Name: "n"}
 	take(calm, 10)
 	take(busy, 10)
-	actions := dashActionsOf(t, store)
+	actions := dashActionsOf(t, backend)
 	reset, err := actions.Reset(ctx, []dash.ID{{Key: calm}, {Key: busy}})
 	if err != nil {
 		t.Fatal(err)
@@ -66,20 +66,20 @@ func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
 // brokenImport loses the store after a first key that was used since.
 type brokenImport struct{ *memorystore.Store }
 
-func (brokenImport) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
-	return []limiter.ImportOutcome{limiter.InUse}, fmt.Errorf("gone: %w", limiter.ErrOutcomeUnknown)
+func (brokenImport) Import(context.Context, bool, ...store.Record) ([]store.ImportOutcome, error) {
+	return []store.ImportOutcome{store.InUse}, fmt.Errorf("gone: %w", store.ErrOutcomeUnknown)
 }
 
 func TestUndoInTheDashboardSaysThatTheStoreWasLost(t *testing.T) {
 	ctx := t.Context()
-	store := memorystore.New()
-	keys := []dash.ID{{Key: limiter.Key{Subject: "a", Name: "n"}}, {Key: limiter.Key{Subject: "b", Name: "n"}}}
+	backend := memorystore.New()
+	keys := []dash.ID{{Key: store.Key{Subject: "a", Name: "n"}}, {Key: store.Key{Subject: "b", Name: "n"}}}
 	for _, key := range keys {
-		if _, err := limiter.New(store).Take(ctx, key.Key, limiter.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
+		if _, err := store.New(backend).Take(ctx, key.Key, store.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
 			t.Fatal(err)
 		}
 	}
-	actions := dashActionsOf(t, brokenImport{store})
+	actions := dashActionsOf(t, brokenImport{backend})
 	reset, err := actions.Reset(ctx, keys)
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func addOnErrorFlag(cmd *cobra.Command, onError *string) {
@@ -22,7 +22,7 @@ func addOnErrorFlag(cmd *cobra.Command, onError *string) {
 
 // failure is what an unreachable store means for a command.
 type failure struct {
-	limiter.Failure
+	store.Failure
 	// decides is what a warning says of who decides instead.
 	decides string
 }
@@ -32,14 +32,14 @@ func (g *globalOptions) failure(onError string, p *policy.Policy) (f failure, er
 	said := "--on-error " + onError
 	if onError == "" && p != nil {
 		f.Policy, said = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
-		if f.Policy == limiter.LocalOnError {
+		if f.Policy == store.LocalOnError {
 			f.Share = p.LocalShare
 		}
 	} else if f.Failure, err = g.parseOnError(onError, p); err != nil {
 		return f, err
 	}
 	f.decides = said + " decides"
-	if f.Policy == limiter.LocalOnError {
+	if f.Policy == store.LocalOnError {
 		f.decides = fmt.Sprintf("a local file decides with %s of each limit (%s)", f.Share, said)
 	}
 	return f, nil
@@ -47,14 +47,14 @@ func (g *globalOptions) failure(onError string, p *policy.Policy) (f failure, er
 
 // parseOnError reads what --on-error says. A share that it does not say is that of the
 // limits' policy, which may be nil, else that of the configuration.
-func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f limiter.Failure, err error) {
+func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f store.Failure, err error) {
 	word, share, hasShare := strings.Cut(onError, "=")
-	isLocal := word == limiter.LocalOnError.String()
+	isLocal := word == store.LocalOnError.String()
 	switch {
 	case onError == "":
 		return f, nil
 	case isLocal && hasShare:
-		f.Share, err = limiter.ParseShare(share)
+		f.Share, err = store.ParseShare(share)
 	case isLocal && p != nil:
 		f.Share = p.LocalShare
 	case isLocal:
@@ -67,7 +67,7 @@ func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f limite
 		word = onError
 	}
 	if err == nil {
-		f.Policy, err = limiter.ParseFailurePolicy(word)
+		f.Policy, err = store.ParseFailurePolicy(word)
 	}
 	if err != nil {
 		return f, usagef("--on-error: %s", err)
@@ -77,13 +77,13 @@ func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f limite
 
 // openToDecide opens the store for op, a take or a peek, under a failure policy: that of
 // --on-error, else that of the request's policy, if it has one.
-func openToDecide(ctx context.Context, g *globalOptions, op limiter.Op, onError string, request *limitRequest) (limiter.Store, error) {
+func openToDecide(ctx context.Context, g *globalOptions, op store.Op, onError string, request *limitRequest) (store.Store, error) {
 	f, err := g.failure(onError, request.policy)
 	if err != nil {
 		return nil, err
 	}
 	open := g.openToRead
-	if op != limiter.Peek {
+	if op != store.Peek {
 		open = g.open
 	}
 	opened, where, err := open()
@@ -91,13 +91,13 @@ func openToDecide(ctx context.Context, g *globalOptions, op limiter.Op, onError 
 		return nil, err
 	}
 	request.where = where
-	layers := limiter.Layers{Budget: g.budgetLayer, Overrides: overridesLayer(ctx, g, opened, request)}
+	layers := store.Layers{Budget: g.budgetLayer, Overrides: overridesLayer(ctx, g, opened, request)}
 	if request.withoutOverrides != nil { // a failure policy must not let in what can never fit
-		if _, err := limiter.NormalizeAll(nil, op, request.reqs); err != nil {
+		if _, err := store.NormalizeAll(nil, op, request.reqs); err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
 	}
-	if op != limiter.Peek {
+	if op != store.Peek {
 		if layers.DenialLog, err = denialLayer(g, opened); err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
@@ -105,30 +105,30 @@ func openToDecide(ctx context.Context, g *globalOptions, op limiter.Op, onError 
 	f.OnFailure = func(err error) {
 		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; %s\n", message(err), f.decides)
 	}
-	if f.Policy == limiter.LocalOnError {
-		f.Shadow = limiter.WithBudget(g.openShadow(), g.timeout)
-		layers.Around = func(store limiter.Store) limiter.Store { return &withShadow{store, f.Shadow} }
+	if f.Policy == store.LocalOnError {
+		f.Shadow = store.WithBudget(g.openShadow(), g.timeout)
+		layers.Around = func(backend store.Store) store.Store { return &withShadow{backend, f.Shadow} }
 	}
-	layers.Failure = func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, f.Failure) }
-	return limiter.Stack(opened, layers), nil
+	layers.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, f.Failure) }
+	return store.Stack(opened, layers), nil
 }
 
 // decide asks the store once.
-func decide(ctx context.Context, store limiter.Store, op limiter.Op, reqs []limiter.Request) ([]limiter.Decision, error) {
-	decisions := make([]limiter.Decision, len(reqs))
-	return decisions, store.Decide(ctx, op, reqs, decisions)
+func decide(ctx context.Context, backend store.Store, op store.Op, reqs []store.Request) ([]store.Decision, error) {
+	decisions := make([]store.Decision, len(reqs))
+	return decisions, backend.Decide(ctx, op, reqs, decisions)
 }
 
 // printDecision prints a decision, and returns a denial as the error that it is to a script.
 func printDecision(g *globalOptions, a *decisionAnswer) error {
 	a.now = g.env.Now()
-	if err := a.withoutOverrides; err != nil && limiter.Summarize(a.decisions).DecidedBy == limiter.DecidedByStore {
+	if err := a.withoutOverrides; err != nil && store.Summarize(a.decisions).DecidedBy == store.DecidedByStore {
 		g.warnOfOverrides(err) // who else decided was told of already
 	}
 	if err := g.print(a); err != nil {
 		return err
 	}
-	if !limiter.Summarize(a.decisions).Allowed {
+	if !store.Summarize(a.decisions).Allowed {
 		return errDenied
 	}
 	return nil

@@ -8,14 +8,14 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // decisionAnswer is the answer of check, consume, refund and settle.
 type decisionAnswer struct {
 	verb string // in the past tense, for a yes: "allowed", "refunded"
 	*limitRequest
-	decisions []limiter.Decision
+	decisions []store.Decision
 	charges   bool   // what is granted is shown
 	again     string // is said where the decision repeats an earlier one
 	now       time.Time
@@ -62,9 +62,9 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // Print implements output.Answer: a line that says it all, and for several
 // limits a table of them.
 func (a *decisionAnswer) Print(p *output.Printer) {
-	sum := limiter.Summarize(a.decisions)
+	sum := store.Summarize(a.decisions)
 	local, repeated := "", ""
-	if sum.DecidedBy == limiter.DecidedByLocal {
+	if sum.DecidedBy == store.DecidedByLocal {
 		local = " locally (store unavailable)"
 	}
 	if sum.Repeated {
@@ -152,7 +152,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 }
 
 // times says what there is to say about waiting.
-func times(d limiter.Summary) string {
+func times(d store.Summary) string {
 	text := ""
 	if d.RetryAfter > 0 {
 		text += ", retry in " + output.Duration(d.RetryAfter)

@@ -12,8 +12,8 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const testPolicies = `policies:
@@ -101,12 +101,12 @@ func TestMistakesInColours(t *testing.T) {
 // A limit that could not be asked, another having denied already, is not shown as one
 // that allows, with nothing used.
 func TestALimitThatWasNotAsked(t *testing.T) {
-	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Burst: 10, Period: time.Minute}
+	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Burst: 10, Period: time.Minute}
 	p := &policy.Policy{Name: "api", Limits: []policy.Limit{{Name: "first"}, {Name: "away"}}}
-	reqs := []limiter.Request{{Key: limiter.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1},
-		{Key: limiter.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
+	reqs := []store.Request{{Key: store.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1},
+		{Key: store.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
 	answer := &decisionAnswer{verb: "allowed", limitRequest: &limitRequest{key: "a=1 b=1", reqs: reqs, policy: p, overrides: []int{-1, -1}},
-		decisions: []limiter.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}, charges: true}
+		decisions: []store.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}, charges: true}
 	var out strings.Builder
 	answer.Print(&output.Printer{Out: &out})
 	if text := out.String(); !strings.Contains(text, "denied by first") || strings.Contains(text, "✓") ||

@@ -11,8 +11,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type denialsOptions struct {
@@ -24,7 +24,7 @@ type denialsOptions struct {
 	watch    string
 	interval time.Duration
 	span     time.Duration
-	subjects limiter.Pattern
+	subjects store.Pattern
 }
 
 func newDenialsCmd(global *globalOptions) *cobra.Command {
@@ -86,14 +86,14 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		if len(args) == 0 {
 			return usagef("--exact is for a PATTERN, and none is given")
 		}
-		o.subjects, err = limiter.ExactPattern(text)
+		o.subjects, err = store.ExactPattern(text)
 	} else {
-		o.subjects, err = limiter.ParsePattern(text)
+		o.subjects, err = store.ParsePattern(text)
 	}
 	if err != nil {
 		return err
 	}
-	if o.span, err = limiter.ParsePeriod(o.last); err != nil || o.span <= 0 || o.span > limiter.DenialHistory {
+	if o.span, err = store.ParsePeriod(o.last); err != nil || o.span <= 0 || o.span > store.DenialHistory {
 		return usagef("--last %s is not a duration of up to 1h; write it like 10m", o.last)
 	}
 	if cmd.Flags().Changed("by") {
@@ -111,14 +111,14 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 }
 
 func runDenials(ctx context.Context, o *denialsOptions) error {
-	store, _, err := o.openToRead()
+	backend, _, err := o.openToRead()
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer backend.Close()
 	if o.interval > 0 {
 		return o.watchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
-			answer, err := o.look(ctx, store)
+			answer, err := o.look(ctx, backend)
 			note := answer.summary()
 			if rows > 0 {
 				answer.cut(rows)
@@ -126,7 +126,7 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 			return answer, note, err
 		})
 	}
-	answer, away := o.look(ctx, store)
+	answer, away := o.look(ctx, backend)
 	if away != nil && !isPartial(away) {
 		return away
 	}
@@ -140,19 +140,19 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 }
 
 // look reads the denials once.
-func (o *denialsOptions) look(ctx context.Context, store limiter.Store) (*denialsAnswer, error) {
+func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denialsAnswer, error) {
 	answer := &denialsAnswer{span: o.span, by: o.by}
-	table, has := limiter.DenialTableOf(store)
+	table, has := store.DenialTableOf(backend)
 	if !has {
-		return answer, limiter.Invalidf("this store keeps no denials")
+		return answer, store.Invalidf("this store keeps no denials")
 	}
-	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
+	ctx, cancel := store.BudgetContext(ctx, o.timeout)
 	defer cancel()
 	denials, err := table.Denials(ctx, o.span)
 	if err != nil && !isPartial(err) {
 		return answer, err
 	}
-	answer.overrides, answer.withoutOverrides = o.overridesOf(ctx, store)
+	answer.overrides, answer.withoutOverrides = o.overridesOf(ctx, backend)
 	answer.add(&denials, o.subjects)
 	if o.limit > 0 {
 		answer.cut(o.limit)
@@ -195,15 +195,15 @@ func plural(n int64, noun string) string {
 }
 
 // denialLayer returns the layer that counts who is denied by a command that takes, if the
-// configuration wants to know that. What was denied is written to store when the result is closed. A
+// configuration wants to know that. What was denied is written to backend when the result is closed. A
 // command does not count whom a local file denies: it ends at once, and should not wait a second
 // time for a store that is away.
-func denialLayer(g *globalOptions, store limiter.Store) (func(limiter.Store) limiter.Store, error) {
+func denialLayer(g *globalOptions, backend store.Store) (func(store.Store) store.Store, error) {
 	c, err := g.config()
 	if err != nil || !c.Denials {
 		return nil, err
 	}
-	return limiter.CollectDenials(store, limiter.DenialLog{WithoutLocal: true, OnError: func(err error) {
+	return store.CollectDenials(backend, store.DenialLog{WithoutLocal: true, OnError: func(err error) {
 		fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", message(err))
 	}}).Wrap, nil
 }

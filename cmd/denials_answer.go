@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // denialsAnswer is who was denied.
@@ -20,9 +20,9 @@ type denialsAnswer struct {
 	total  int64 // denials of all of them
 	others int64 // denials of keys that are not told apart
 	lost   bool
-	now    limiter.Instant
+	now    store.Instant
 	// overrides are those in force; nil for none. blocked is denials of keys that one of them blocks.
-	overrides *limiter.OverrideList
+	overrides *store.OverrideList
 	blocked   int64
 	// withoutOverrides is why not all of these could be read; nil if they were.
 	withoutOverrides error
@@ -31,22 +31,22 @@ type denialsAnswer struct {
 // denialRow is a key, or the value of an attribute. Keys without the attribute are in the
 // row whose isNone is set.
 type denialRow struct {
-	key     limiter.Key
+	key     store.Key
 	value   string
 	isNone  bool
 	denied  int64
 	blocked int64 // of those, denials of keys that are blocked
-	lastAt  limiter.Instant
+	lastAt  store.Instant
 }
 
 // add adds the denials of subjects that match. What operators blocked comes last: it is denied as it should
 // be. The table does not say why a key was denied, so that goes by the blocks that are in force now.
-func (a *denialsAnswer) add(d *limiter.Denials, subjects limiter.Pattern) {
+func (a *denialsAnswer) add(d *store.Denials, subjects store.Pattern) {
 	a.others, a.lost, a.now = d.Others, d.Lost, d.Now
 	if exact, is := subjects.Exact(); is { // a long one is shortened in the table
-		shortened := limiter.Denied{Key: limiter.Key{Subject: exact}}
+		shortened := store.Denied{Key: store.Key{Subject: exact}}
 		shortened.Shorten()
-		subjects, _ = limiter.ExactPattern(shortened.Key.Subject)
+		subjects, _ = store.ExactPattern(shortened.Key.Subject)
 	}
 	places := map[denialRow]int{}
 	for _, denied := range d.Rows {
@@ -68,7 +68,7 @@ func (a *denialsAnswer) add(d *limiter.Denials, subjects limiter.Pattern) {
 		a.rows[place].lastAt = max(a.rows[place].lastAt, denied.LastAt)
 		a.total += denied.Count
 		if a.overrides != nil {
-			if o := a.overrides.For(denied.Key); o != nil && o.Effect == limiter.OverrideBlock {
+			if o := a.overrides.For(denied.Key); o != nil && o.Effect == store.OverrideBlock {
 				a.rows[place].blocked += denied.Count
 				a.blocked += denied.Count
 			}
@@ -81,7 +81,7 @@ func (a *denialsAnswer) add(d *limiter.Denials, subjects limiter.Pattern) {
 }
 
 // attributeOf returns the value of an attribute that a key was made of.
-func attributeOf(key limiter.Key, name string) (value string, has bool) {
+func attributeOf(key store.Key, name string) (value string, has bool) {
 	var attributes []policy.Attribute
 	if parts, isPolicys := policy.ParseKey(key); isPolicys {
 		attributes = parts.Attributes

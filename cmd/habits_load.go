@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // loadHabits are flags of other load generators, such as k6, hey, vegeta, wrk and ab, and
@@ -47,7 +47,7 @@ func (r *rateFlag) Set(text string) error {
 	period := time.Second
 	if divided {
 		var perErr error
-		if period, perErr = limiter.ParsePeriod(per); perErr != nil || period <= 0 {
+		if period, perErr = store.ParsePeriod(per); perErr != nil || period <= 0 {
 			return errRate
 		}
 	}

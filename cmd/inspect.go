@@ -13,8 +13,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type inspectOptions struct {
@@ -33,7 +33,7 @@ type inspectOptions struct {
 	interval   time.Duration
 	keys       operation.Selection
 	where      string // the open store's name
-	layout     limiter.OwnLayout
+	layout     store.OwnLayout
 	// resetStuck is the command that shows what a reset of the stuck keys would delete.
 	resetStuck string
 	// withoutOverrides is why the overrides could not be read; nil if they were.
@@ -147,38 +147,38 @@ func (o *inspectOptions) parse(args []string) (err error) {
 }
 
 func runInspect(ctx context.Context, o *inspectOptions) error {
-	store, where, err := o.openToRead()
+	backend, where, err := o.openToRead()
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer backend.Close()
 	s, err := o.settings()
 	if err != nil {
 		return err
 	}
-	o.where, o.layout = where, limiter.OwnLayout(s.prefix.value)
+	o.where, o.layout = where, store.OwnLayout(s.prefix.value)
 	if o.resetStuck = o.commandHere(s, "reset") + " " + o.keys.Text; !o.stuck {
 		o.resetStuck += " --stuck"
 	}
 	o.resetStuck += " --dry-run"
 	if o.interval > 0 {
-		return o.watchInspect(ctx, store)
+		return o.watchInspect(ctx, backend)
 	}
 	p := o.printer()
 	if p.Streams() && !p.Quiet && !o.summary && o.sort == "" && o.limit == 0 {
-		return o.stream(ctx, store, p)
+		return o.stream(ctx, backend, p)
 	}
 	most := o.limit
 	if most == 0 && !o.all && o.env.OutIsTerminal && o.format.String() == "table" {
 		most = terminalRows
 	}
-	answer, f, err := o.look(ctx, store, most)
+	answer, f, err := o.look(ctx, backend, most)
 	if err == nil || f.Matched > 0 {
 		if err := o.printInspection(answer, p); err != nil {
 			return err
 		}
 	}
-	return o.conclude(ctx, store, answer, &f, err)
+	return o.conclude(ctx, backend, answer, &f, err)
 }
 
 // printInspection prints an answer. Where that is possible it goes row by row: as
@@ -206,15 +206,15 @@ type inspection interface {
 }
 
 // look scans once, for an answer of at most that many rows. 0 means all.
-func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most int) (inspection, operation.Found, error) {
-	facts, err := o.keyFacts(ctx, store, o.sort == "denied")
+func (o *inspectOptions) look(ctx context.Context, backend store.Keyspace, most int) (inspection, operation.Found, error) {
+	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
 	if o.summary {
 		answer := newSummaryAnswer(o.by, most, facts)
 		answer.layouts = o.layouts != nil
 		if err != nil {
 			return answer, operation.Found{}, err
 		}
-		f, err := o.scan(ctx, store, facts.selecting(&o.keys), func(e *limiter.Entry, _ error) error {
+		f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *store.Entry, _ error) error {
 			row := facts.row(e, nil)
 			answer.add(&row)
 			return nil
@@ -239,7 +239,7 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 	if err != nil {
 		return answer, operation.Found{}, err
 	}
-	f, err := o.scan(ctx, store, facts.selecting(&o.keys), func(e *limiter.Entry, foreign error) error {
+	f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *store.Entry, foreign error) error {
 		row := facts.row(e, foreign)
 		answer.kept.add(&row)
 		return nil
@@ -250,7 +250,7 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 }
 
 func foreignText(err error) string {
-	var foreign *limiter.ForeignError
+	var foreign *store.ForeignError
 	if errors.As(err, &foreign) {
 		return foreign.Holds
 	}
@@ -258,8 +258,8 @@ func foreignText(err error) string {
 }
 
 // stream prints the keys as they are found.
-func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *output.Printer) error {
-	facts, err := o.keyFacts(ctx, store, false)
+func (o *inspectOptions) stream(ctx context.Context, backend store.Keyspace, p *output.Printer) error {
+	facts, err := o.keyFacts(ctx, backend, false)
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 	if err != nil {
 		return &outputError{err}
 	}
-	f, err := o.scan(ctx, store, facts.selecting(&o.keys), func(e *limiter.Entry, foreign error) error {
+	f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *store.Entry, foreign error) error {
 		row := facts.row(e, foreign)
 		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return &outputError{err}
@@ -279,12 +279,12 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 		return &outputError{flushErr}
 	}
 	warnOfFormulas(o.globalOptions, p)
-	return o.conclude(ctx, store, nil, &f, err)
+	return o.conclude(ctx, backend, nil, &f, err)
 }
 
 // conclude says what the answer does not, and what went wrong after all. answer is nil if
 // all keys were printed.
-func (o *inspectOptions) conclude(ctx context.Context, store limiter.Keyspace, answer inspection, f *operation.Found, err error) error {
+func (o *inspectOptions) conclude(ctx context.Context, backend store.Keyspace, answer inspection, f *operation.Found, err error) error {
 	var printing *outputError
 	switch {
 	case errors.As(err, &printing):
@@ -301,7 +301,7 @@ func (o *inspectOptions) conclude(ctx context.Context, store limiter.Keyspace, a
 		o.note("warning: %s", message(unknown))
 	}
 	if !o.quiet {
-		o.explain(ctx, store, answer, f)
+		o.explain(ctx, backend, answer, f)
 	}
 	if some := f.Matched > 0 || o.foreign && f.Foreign.Count() > 0; some && o.failIf || !some && o.failIfNone {
 		return errDenied
@@ -313,7 +313,7 @@ func (o *inspectOptions) conclude(ctx context.Context, store limiter.Keyspace, a
 }
 
 // explain says what the rows do not.
-func (o *inspectOptions) explain(ctx context.Context, store limiter.Keyspace, answer inspection, f *operation.Found) {
+func (o *inspectOptions) explain(ctx context.Context, backend store.Keyspace, answer inspection, f *operation.Found) {
 	switch answer := answer.(type) {
 	case *inspectAnswer:
 		all := f.Matched
@@ -339,17 +339,17 @@ func (o *inspectOptions) explain(ctx context.Context, store limiter.Keyspace, an
 	case f.Incomplete:
 		o.noteIncomplete()
 	case f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0:
-		o.sayNothingMatches(ctx, store, &o.keys, o.where)
+		o.sayNothingMatches(ctx, backend, &o.keys, o.where)
 	}
 }
 
 // watchInspect looks again and again.
-func (o *inspectOptions) watchInspect(ctx context.Context, store limiter.Keyspace) error {
+func (o *inspectOptions) watchInspect(ctx context.Context, backend store.Keyspace) error {
 	return o.watchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
 		if o.limit > 0 && (rows == 0 || o.limit < rows) {
 			rows = o.limit
 		}
-		answer, f, err := o.look(ctx, store, rows)
+		answer, f, err := o.look(ctx, backend, rows)
 		note := output.Plural(int(f.Matched), "key")
 		if summary, is := answer.(*summaryAnswer); is {
 			if shown, all := len(summary.shown()), summary.rows(); shown < all {

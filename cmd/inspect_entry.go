@@ -6,8 +6,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // entryDocument is an entry in JSON. What is not known is null.
@@ -57,14 +57,14 @@ type entryDocument struct {
 
 // defectDocument is what is wrong with keys of another limiter, in JSON.
 type defectDocument struct {
-	Kind limiter.DefectKind `json:"kind"`
-	Text string             `json:"text"`
+	Kind store.DefectKind `json:"kind"`
+	Text string           `json:"text"`
 	// Stuck: it does not pass, and deleting the keys puts it right.
 	Stuck bool `json:"stuck"`
 }
 
 // severalStoreKeys are the store keys of an entry, if they are several.
-func severalStoreKeys(e *limiter.Entry) (storeKeys []string) {
+func severalStoreKeys(e *store.Entry) (storeKeys []string) {
 	for i := range e.Record.Parts {
 		if key := e.Record.Parts[i].StoreKey; !slices.Contains(storeKeys, key) {
 			storeKeys = append(storeKeys, key)
@@ -119,11 +119,11 @@ func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 	} else if attributes, is := policy.ParseSubject(e.Key.Subject); is {
 		d.Attributes = attributesOf(attributes)
 	}
-	d.Override = decision.NewAppliedOverride(row.override, limiter.Limit{})
+	d.Override = decision.NewAppliedOverride(row.override, store.Limit{})
 	if row.hasDrifted() {
 		d.ConfiguredLimit = row.configured.String()
 	}
-	if e.Recorded != (limiter.Limit{}) {
+	if e.Recorded != (store.Limit{}) {
 		d.RecordedLimit = e.Recorded.String()
 	}
 	return d
@@ -136,7 +136,7 @@ const notKnown = "?"
 const barWidth = 10
 
 // barText draws how much of the limit is used, nothing if that is not known.
-func barText(e *limiter.Entry) string {
+func barText(e *store.Entry) string {
 	if !e.RemainingKnown() {
 		return ""
 	}
@@ -145,7 +145,7 @@ func barText(e *limiter.Entry) string {
 
 // resetText says when a key is unused again, and warns of one that stays for ever. A key that its
 // limiter keeps without an expiry on purpose has its units back all the same.
-func resetText(e *limiter.Entry) output.Cell {
+func resetText(e *store.Entry) output.Cell {
 	switch {
 	case e.TTL < 0 && !e.KeptOnPurpose():
 		return output.Cell{Text: "no TTL", Style: output.Near}
@@ -161,7 +161,7 @@ func rowLimitText(row *inspectRow) string {
 	switch {
 	case o == nil:
 		return limitText(&row.entry)
-	case o.Effect == limiter.OverrideLimit:
+	case o.Effect == store.OverrideLimit:
 		return overridetext.Effect(o)
 	}
 	before := row.entry
@@ -170,7 +170,7 @@ func rowLimitText(row *inspectRow) string {
 }
 
 // limitText is the limit, without the algorithm where the key's name says it.
-func limitText(e *limiter.Entry) string {
+func limitText(e *store.Entry) string {
 	text := e.LimitText()
 	if e.LimitKnown() && e.Key.Name == e.Limit.DefaultName() {
 		text = text[len(e.Limit.Algorithm.String())+1:]
@@ -178,7 +178,7 @@ func limitText(e *limiter.Entry) string {
 	return text
 }
 
-func usedText(e *limiter.Entry) string {
+func usedText(e *store.Entry) string {
 	used, capacity := notKnown, notKnown
 	if e.UsedKnown() {
 		used = number(e.Used)
@@ -189,7 +189,7 @@ func usedText(e *limiter.Entry) string {
 	return used + "/" + capacity
 }
 
-func remainingText(e *limiter.Entry) string {
+func remainingText(e *store.Entry) string {
 	if !e.RemainingKnown() {
 		return notKnown
 	}
@@ -197,7 +197,7 @@ func remainingText(e *limiter.Entry) string {
 }
 
 // closeness is the colour of an entry: calm, near the limit, or at it.
-func closeness(e *limiter.Entry) output.Style {
+func closeness(e *store.Entry) output.Style {
 	switch share, known := e.Share(); {
 	case !known:
 		return output.Plain

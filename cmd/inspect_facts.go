@@ -5,55 +5,55 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // inspectRow is a key that inspect shows, and what is known of it besides its state.
 type inspectRow struct {
-	entry  limiter.Entry
+	entry  store.Entry
 	holds  string // what a foreign value is
 	denied int64  // denials of the last operation.DeniedLately
 	// limit is the one of the configuration, or the recorded one, before the override if there is one.
-	limit limiter.Limit
+	limit store.Limit
 	// configured is what the configuration says is allowed, if the key was charged under another limit.
-	configured limiter.Limit
+	configured store.Limit
 	// override is the operator's override that applies to the key, or nil.
-	override *limiter.Override
+	override *store.Override
 }
 
 // hasDrifted reports whether the configuration has another limit than the key.
-func (r *inspectRow) hasDrifted() bool { return r.configured != (limiter.Limit{}) }
+func (r *inspectRow) hasDrifted() bool { return r.configured != (store.Limit{}) }
 
 // keyFacts are what is known of keys besides their state: how often they were denied, and
 // what the configuration allows them.
 type keyFacts struct {
 	// counted: the store could say who was denied. exact: no count is more than is told.
 	counted, exact bool
-	denials        []limiter.Denied
-	denied         map[limiter.Key]int64
+	denials        []store.Denied
+	denied         map[store.Key]int64
 	limits         configuredLimits
-	overrides      *limiter.OverrideList
+	overrides      *store.OverrideList
 }
 
 // keyFacts reads what is known of keys. needed says that the denials have to be known.
-func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, needed bool) (*keyFacts, error) {
-	f := &keyFacts{denied: map[limiter.Key]int64{}}
+func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, needed bool) (*keyFacts, error) {
+	f := &keyFacts{denied: map[store.Key]int64{}}
 	if o.layouts != nil { // what is known of limitctl's own keys says nothing of others
 		if needed {
-			return f, limiter.Invalidf("nothing counts who is denied by other limiters")
+			return f, store.Invalidf("nothing counts who is denied by other limiters")
 		}
 		return f, nil
 	}
 	if c, err := o.config(); err == nil {
 		f.limits = newConfiguredLimits(c)
 	}
-	f.overrides, o.withoutOverrides = o.overridesOf(ctx, store)
-	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
+	f.overrides, o.withoutOverrides = o.overridesOf(ctx, backend)
+	ctx, cancel := store.BudgetContext(ctx, o.timeout)
 	defer cancel()
-	table, has := limiter.DenialTableOf(store)
+	table, has := store.DenialTableOf(backend)
 	if !has {
 		if needed {
-			return f, limiter.Invalidf("this store keeps no denials")
+			return f, store.Invalidf("this store keeps no denials")
 		}
 		return f, nil
 	}
@@ -72,7 +72,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, need
 }
 
 // row returns what inspect shows of a key.
-func (f *keyFacts) row(e *limiter.Entry, foreign error) inspectRow {
+func (f *keyFacts) row(e *store.Entry, foreign error) inspectRow {
 	row := inspectRow{entry: *e, holds: foreignText(foreign)}
 	if len(f.denied) > 0 {
 		row.denied = f.deniedOf(e.Key)
@@ -80,7 +80,7 @@ func (f *keyFacts) row(e *limiter.Entry, foreign error) inspectRow {
 	if foreign == nil {
 		row.override = f.overrideOf(e.Key)
 	}
-	if row.override == nil && e.Recorded == (limiter.Limit{}) {
+	if row.override == nil && e.Recorded == (store.Limit{}) {
 		return row // it was charged under the limit that is in force
 	}
 	recorded := recordedLimit(e)
@@ -95,15 +95,15 @@ func (f *keyFacts) row(e *limiter.Entry, foreign error) inspectRow {
 }
 
 // recordedLimit is the limit that a key was last charged under.
-func recordedLimit(e *limiter.Entry) limiter.Limit {
-	if e.Recorded != (limiter.Limit{}) {
+func recordedLimit(e *store.Entry) store.Limit {
+	if e.Recorded != (store.Limit{}) {
 		return e.Recorded
 	}
 	return e.Limit
 }
 
 // overrideOf returns the operator's override that applies to a key, or nil.
-func (f *keyFacts) overrideOf(key limiter.Key) *limiter.Override {
+func (f *keyFacts) overrideOf(key store.Key) *store.Override {
 	if f.overrides == nil {
 		return nil
 	}
@@ -113,8 +113,8 @@ func (f *keyFacts) overrideOf(key limiter.Key) *limiter.Override {
 // selecting returns a selection whose entries tell what the limits and the overrides in force leave.
 func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
 	own := *s
-	own.Query.InForce = func(e *limiter.Entry) limiter.Limit { return f.limits.inForce(e, f.overrideOf(e.Key)) }
-	own.Keep = func(e *limiter.Entry) bool {
+	own.Query.InForce = func(e *store.Entry) store.Limit { return f.limits.inForce(e, f.overrideOf(e.Key)) }
+	own.Keep = func(e *store.Entry) bool {
 		if o := f.overrideOf(e.Key); o != nil {
 			allowance.Block(e, o, o.Left)
 		}
@@ -124,22 +124,22 @@ func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
 }
 
 // deniedOf returns how often a key was denied.
-func (f *keyFacts) deniedOf(key limiter.Key) int64 {
+func (f *keyFacts) deniedOf(key store.Key) int64 {
 	return f.denied[shortenedKey(key)]
 }
 
 // shortenedKey is the key that the table of denials has for a key.
-func shortenedKey(key limiter.Key) limiter.Key {
-	if len(key.Subject) <= limiter.MaxDenialText && len(key.Name) <= limiter.MaxDenialText {
+func shortenedKey(key store.Key) store.Key {
+	if len(key.Subject) <= store.MaxDenialText && len(key.Name) <= store.MaxDenialText {
 		return key
 	}
-	shortened := limiter.Denied{Key: key}
+	shortened := store.Denied{Key: key}
 	shortened.Shorten()
 	return shortened.Key
 }
 
 // selects reports whether a query is of a key.
-func selects(query *limiter.Query, key limiter.Key) bool {
+func selects(query *store.Query, key store.Key) bool {
 	if query.Keys == nil {
 		return query.Selects(key)
 	}

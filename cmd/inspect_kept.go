@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // keyOrder is the figure that keys are ordered by, the greatest first. Keys that have it
@@ -53,10 +53,10 @@ type keptRows struct {
 	rows    []keptRow
 	order   keyOrder
 	most    int // 0: all
-	layout  limiter.OwnLayout
+	layout  store.OwnLayout
 	facts   *keyFacts
-	limits  []limiter.Limit // that rows refer to
-	limitAt map[limiter.Limit]uint64
+	limits  []store.Limit // that rows refer to
+	limitAt map[store.Limit]uint64
 	defects defectLists
 	buffer  []byte
 }
@@ -67,8 +67,8 @@ type keptRow struct {
 	packed string
 }
 
-func newKeptRows(order keyOrder, most int, layout limiter.OwnLayout, facts *keyFacts) *keptRows {
-	return &keptRows{order: order, most: most, layout: layout, facts: facts, limitAt: map[limiter.Limit]uint64{}}
+func newKeptRows(order keyOrder, most int, layout store.OwnLayout, facts *keyFacts) *keptRows {
+	return &keptRows{order: order, most: most, layout: layout, facts: facts, limitAt: map[store.Limit]uint64{}}
 }
 
 func (k *keptRows) add(row *inspectRow) {
@@ -145,7 +145,7 @@ func packTexts(texts []string) string {
 }
 
 // limitNumber returns the number of a limit in the list of those that rows refer to.
-func (k *keptRows) limitNumber(limit limiter.Limit) uint64 {
+func (k *keptRows) limitNumber(limit store.Limit) uint64 {
 	number, known := k.limitAt[limit]
 	if !known {
 		number = uint64(len(k.limits))
@@ -194,7 +194,7 @@ func (k *keptRows) row(i int) inspectRow {
 		folded, rest = unpackNumber(rest)
 		numbers[n] = int64(folded>>1) ^ -int64(folded&1)
 	}
-	e := limiter.Entry{Key: limiter.Key{Subject: texts[0], Name: texts[1]}, StoreKey: texts[2],
+	e := store.Entry{Key: store.Key{Subject: texts[0], Name: texts[1]}, StoreKey: texts[2],
 		Limit: k.limits[limit], Recorded: k.limits[recorded], Layout: texts[4],
 		UsedUnknown: flags&1 != 0, RetryTold: flags&2 != 0, ResetTold: flags&4 != 0,
 		Defects: k.defects.list(defects), TTL: time.Duration(numbers[5]), Bytes: numbers[6]}
@@ -204,7 +204,7 @@ func (k *keptRows) row(i int) inspectRow {
 		e.StoreKey = k.layout.StoreKey(e.Key)
 	}
 	for _, storeKey := range unpackTexts(texts[5]) {
-		e.Record.Parts = append(e.Record.Parts, limiter.Part{StoreKey: storeKey})
+		e.Record.Parts = append(e.Record.Parts, store.Part{StoreKey: storeKey})
 	}
 	row := k.facts.row(&e, nil)
 	row.holds = texts[3]

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What is kept of a row is all of it, and those that are kept are the first in the order.
@@ -21,11 +21,11 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rows []inspectRow
 		for i := range rapid.IntRange(0, 40).Draw(t, "rows") {
-			key := limiter.Key{Subject: rapid.SampledFrom([]string{"a", "b", "tenant:日本"}).Draw(t, "subject"), Name: fmt.Sprint("n", i)}
-			e := limiter.Entry{Key: key, StoreKey: limiter.OwnLayout("rl").StoreKey(key), UsedUnknown: rapid.Bool().Draw(t, "unknown"),
-				Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: rapid.Int64Range(1, 3).Draw(t, "count"), Period: time.Minute}}
+			key := store.Key{Subject: rapid.SampledFrom([]string{"a", "b", "tenant:日本"}).Draw(t, "subject"), Name: fmt.Sprint("n", i)}
+			e := store.Entry{Key: key, StoreKey: store.OwnLayout("rl").StoreKey(key), UsedUnknown: rapid.Bool().Draw(t, "unknown"),
+				Limit: store.Limit{Algorithm: store.FixedWindow, Count: rapid.Int64Range(1, 3).Draw(t, "count"), Period: time.Minute}}
 			if rapid.Bool().Draw(t, "recorded") {
-				e.Recorded = limiter.Limit{Algorithm: limiter.TokenBucket, Count: 7, Period: time.Hour}
+				e.Recorded = store.Limit{Algorithm: store.TokenBucket, Count: 7, Period: time.Hour}
 			}
 			if rapid.Bool().Draw(t, "other layout") {
 				e.StoreKey = "other:" + key.Subject
@@ -33,7 +33,7 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 			e.Used, e.Remaining, e.Bytes = number.Draw(t, "used"), number.Draw(t, "remaining"), number.Draw(t, "bytes")
 			e.TTL, e.ResetAfter = time.Duration(number.Draw(t, "ttl")), time.Duration(number.Draw(t, "reset"))
 			if rapid.Bool().Draw(t, "defects") {
-				e.Defects = []limiter.Defect{{Kind: limiter.Grows, Text: rapid.SampledFrom([]string{"it grows", "it grows fast"}).Draw(t, "text"),
+				e.Defects = []store.Defect{{Kind: store.Grows, Text: rapid.SampledFrom([]string{"it grows", "it grows fast"}).Draw(t, "text"),
 					Stuck: rapid.Bool().Draw(t, "stuck")}}
 			}
 			rows = append(rows, inspectRow{entry: e, holds: rapid.SampledFrom([]string{"", "a list"}).Draw(t, "holds")})
@@ -83,9 +83,9 @@ func TestAKeptRowIsSmall(t *testing.T) {
 	before := heap()
 	kept := newKeptRows(orders()["used"], 0, "rl", &keyFacts{})
 	for i := range keys {
-		key := limiter.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i), Name: "api/user-route"}
-		e := limiter.Entry{Key: key, StoreKey: limiter.OwnLayout("rl").StoreKey(key), TTL: time.Hour,
-			Limit: limiter.Limit{Algorithm: limiter.TokenBucket, Count: 5000, Period: time.Hour, Burst: 5000}}
+		key := store.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i), Name: "api/user-route"}
+		e := store.Entry{Key: key, StoreKey: store.OwnLayout("rl").StoreKey(key), TTL: time.Hour,
+			Limit: store.Limit{Algorithm: store.TokenBucket, Count: 5000, Period: time.Hour, Burst: 5000}}
 		e.Used, e.Remaining, e.ResetAfter = int64(i%5000), 5000-int64(i%5000), time.Hour
 		kept.add(&inspectRow{entry: e})
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // addLikely adds to a selection which keys are likely to be all of it, if it is of one subject.
@@ -42,12 +42,12 @@ func usualPeriods() []time.Duration {
 
 // likelyKeys returns the keys that a subject has by the configuration, if there is one
 // without mistakes, and those of limits without a name with the usual periods.
-func (g *globalOptions) likelyKeys(subject string) []limiter.Key {
+func (g *globalOptions) likelyKeys(subject string) []store.Key {
 	c, err := g.config()
 	if err != nil {
 		c = &config.Config{}
 	}
-	var keys []limiter.Key
+	var keys []store.Key
 	periods := usualPeriods()
 	list, _ := policy.ParseSubject(subject)
 	attributes := attributesOf(list)
@@ -65,10 +65,10 @@ func (g *globalOptions) likelyKeys(subject string) []limiter.Key {
 	}
 	slices.Sort(periods)
 	periods = slices.Compact(periods)
-	for _, algorithm := range limiter.Algorithms() {
+	for _, algorithm := range store.Algorithms() {
 		for _, period := range periods {
-			limit := limiter.Limit{Algorithm: algorithm, Count: 1, Period: period}
-			keys = append(keys, limiter.Key{Subject: subject, Name: limit.DefaultName()})
+			limit := store.Limit{Algorithm: algorithm, Count: 1, Period: period}
+			keys = append(keys, store.Key{Subject: subject, Name: limit.DefaultName()})
 		}
 	}
 	return keys
@@ -76,7 +76,7 @@ func (g *globalOptions) likelyKeys(subject string) []limiter.Key {
 
 // likelyForeign returns the keys that a subject is likely to have in other limiters, and their
 // store keys: the subject itself, and behind each usual prefix of the layouts.
-func (g *globalOptions) likelyForeign(subject string) (keys []limiter.Key, storeKeys []string) {
+func (g *globalOptions) likelyForeign(subject string) (keys []store.Key, storeKeys []string) {
 	storeKeys = []string{subject}
 	for i := range g.layouts {
 		for _, prefix := range g.layouts[i].Layout.Info().Prefixes {
@@ -86,7 +86,7 @@ func (g *globalOptions) likelyForeign(subject string) (keys []limiter.Key, store
 		}
 	}
 	for range storeKeys {
-		keys = append(keys, limiter.Key{Subject: subject})
+		keys = append(keys, store.Key{Subject: subject})
 	}
 	return keys, storeKeys
 }
@@ -99,7 +99,7 @@ func (o *inspectOptions) unknownPolicy() error {
 	if err != nil || o.policy == "" || len(c.Policies) == 0 {
 		return nil
 	}
-	name, err := limiter.ParsePattern(o.policy)
+	name, err := store.ParsePattern(o.policy)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // inspectAnswer is the state of keys.
@@ -185,7 +185,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		columns = append(columns, output.Column{Header: "BYTES", Right: true})
 	}
 	cells := make([][]output.Cell, len(rows))
-	var applied []*limiter.Override
+	var applied []*store.Override
 	for i := range rows {
 		e := &rows[i].entry
 		style := closeness(e)

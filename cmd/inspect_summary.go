@@ -7,8 +7,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // summaryAnswer is what inspect --summary says of the keys of each limit, or with --by of
@@ -22,7 +22,7 @@ type summaryAnswer struct {
 	layouts bool // the keys are those of other limiters
 	unsure  operation.Unsure
 	most    int // lines of groups that there is room for, 0 being any number
-	seen    map[limiter.Key]bool
+	seen    map[store.Key]bool
 }
 
 // summaryName is what the keys of a group have in common: a policy and its limit, the name of
@@ -78,11 +78,11 @@ func (g *summaryGroup) atLimitText() string {
 // all keys.
 func newSummaryAnswer(by string, most int, facts *keyFacts) *summaryAnswer {
 	return &summaryAnswer{by: by, facts: facts, byName: map[summaryName]*summaryGroup{}, most: max(0, most-1),
-		seen: map[limiter.Key]bool{}}
+		seen: map[store.Key]bool{}}
 }
 
 // group returns the group of a key, with the layout that it has if it is another limiter's.
-func (a *summaryAnswer) group(key limiter.Key, layout string) *summaryGroup {
+func (a *summaryAnswer) group(key store.Key, layout string) *summaryGroup {
 	name := summaryName{limit: key.Name}
 	if a.by != "" {
 		value, has := attributeOf(key, a.by)
@@ -124,7 +124,7 @@ func (a *summaryAnswer) add(row *inspectRow) {
 }
 
 // addUnused adds the denials of keys that the query selects and that are unused again.
-func (a *summaryAnswer) addUnused(query *limiter.Query) {
+func (a *summaryAnswer) addUnused(query *store.Query) {
 	for _, row := range a.facts.denials {
 		if !a.seen[row.Key] && selects(query, row.Key) {
 			a.group(row.Key, "").denied += row.Count

@@ -8,8 +8,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // unsureDocument is the keys that look like a limiter's and were left out, in JSON.
@@ -102,7 +102,7 @@ func waysToAsk(keys []*foreign.UnsureError) (ways []string) {
 	for len(left) > 0 && len(ways) < most {
 		name, pattern := asksFor(left)
 		ways = append(ways, shell.Command("--layout", name, pattern))
-		asked, err := limiter.ParseStoreKeyPattern(pattern)
+		asked, err := store.ParseStoreKeyPattern(pattern)
 		left = slices.DeleteFunc(left[1:], func(key *foreign.UnsureError) bool {
 			return err == nil && slices.Contains(key.Layouts, name) && asked.Match(key.StoreKey)
 		})
@@ -122,17 +122,17 @@ func asksFor(keys []*foreign.UnsureError) (name, pattern string) {
 		}
 		for _, prefix := range layout.Info().Prefixes {
 			if strings.HasPrefix(key.StoreKey, prefix) && len(prefix) > 1 { // one character says too little
-				return name, limiter.EscapeGlob(prefix) + "*"
+				return name, store.EscapeGlob(prefix) + "*"
 			}
 		}
 	}
 	if begin := commonBeginning(keys); len(begin) > 1 {
-		return key.Layouts[0], limiter.EscapeGlob(begin) + "*"
+		return key.Layouts[0], store.EscapeGlob(begin) + "*"
 	}
 	if len(key.StoreKey) > longestShown {
-		return key.Layouts[0], limiter.EscapeGlob(key.StoreKey[:longestShown]) + "*"
+		return key.Layouts[0], store.EscapeGlob(key.StoreKey[:longestShown]) + "*"
 	}
-	return key.Layouts[0], limiter.EscapeGlob(key.StoreKey)
+	return key.Layouts[0], store.EscapeGlob(key.StoreKey)
 }
 
 // commonBeginning is what several keys of one layout begin with, up to a separator: "rate_limit:"

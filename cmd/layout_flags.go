@@ -9,8 +9,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // layoutOptions say by which layouts the keys of other limiters are read.
@@ -97,11 +97,11 @@ func (l *layoutOptions) names(g *globalOptions) ([]string, error) {
 }
 
 // parseStoreKeys reads a pattern of subjects or store keys of other limiters.
-func parseStoreKeys(text string, exact bool) (limiter.Pattern, error) {
+func parseStoreKeys(text string, exact bool) (store.Pattern, error) {
 	if exact {
-		return limiter.ExactStoreKeyPattern(text)
+		return store.ExactStoreKeyPattern(text)
 	}
-	return limiter.ParseStoreKeyPattern(text)
+	return store.ParseStoreKeyPattern(text)
 }
 
 // checkHasLayouts reports that the chosen store cannot have keys of other limiters.
@@ -110,12 +110,12 @@ func checkHasLayouts(g *globalOptions) error {
 	if err != nil || isRedis(s.store.value) {
 		return err
 	}
-	store := "the store " + output.Printable(s.store.value)
+	backend := "the store " + output.Printable(s.store.value)
 	if s.store.origin == byDefault {
-		store = "no --store is given, and the file that is used then"
+		backend = "no --store is given, and the file that is used then"
 	}
 	return usagef("%s holds limits of limitctl alone; --layout is for the keys of other limiters in a Redis, "+
-		"as --store redis://HOST:PORT names it", store)
+		"as --store redis://HOST:PORT names it", backend)
 }
 
 // sourcesOf returns the sources of layouts by their names: what the configuration says of some

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // requestFlags are the flags of a command that asks a store about the limits of a subject.
@@ -26,7 +26,7 @@ type requestFlags struct {
 // limitRequest is what a command asks of the store.
 type limitRequest struct {
 	key  string // as it was given
-	reqs []limiter.Request
+	reqs []store.Request
 	// policy is the one that the requests are of, or nil. overrides are the indices of
 	// the overrides that its limits come from, or -1.
 	policy    *policy.Policy
@@ -46,17 +46,17 @@ func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
 		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it to decide several together")
 	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
-		"`ALGORITHM` of limits that name none: "+strings.Join(limiter.AlgorithmNames(), ", ")+" (default token-bucket)")
+		"`ALGORITHM` of limits that name none: "+strings.Join(store.AlgorithmNames(), ", ")+" (default token-bucket)")
 	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
 	flags.Int64VarP(&o.cost, "cost", "c", 1, "`N` units that the request takes")
-	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(limiter.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(store.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 }
 
 // request returns what the arguments ask for: one KEY under limits, or attributes
 // under a policy.
-func (o *requestFlags) request(cmd *cobra.Command, global *globalOptions, op limiter.Op, args []string) (*limitRequest, error) {
+func (o *requestFlags) request(cmd *cobra.Command, global *globalOptions, op store.Op, args []string) (*limitRequest, error) {
 	if !cmd.Flags().Changed("policy") {
 		if err := oneSubject(cmd, args); err != nil {
 			return nil, err
@@ -85,36 +85,36 @@ func (o *requestFlags) addTokenFlag(cmd *cobra.Command, usage string) {
 // addTokenTTLFlag adds --token-ttl.
 func (o *requestFlags) addTokenTTLFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.tokenTTL, "token-ttl", "", fmt.Sprintf("remember the token for `DURATION`, at most %s (default %s)",
-		limiter.FormatPeriod(limiter.MaxTokenTTL), limiter.FormatPeriod(limiter.DefaultTokenTTL)))
+		store.FormatPeriod(store.MaxTokenTTL), store.FormatPeriod(store.DefaultTokenTTL)))
 	cmd.RegisterFlagCompletionFunc("token-ttl", cobra.NoFileCompletions)
 }
 
 // carriedToken returns what gives a request the token of the command line, if there is one.
-func (o *requestFlags) carriedToken(cmd *cobra.Command) (carry func(*limiter.Request), err error) {
+func (o *requestFlags) carriedToken(cmd *cobra.Command) (carry func(*store.Request), err error) {
 	flags := cmd.Flags()
 	if flags.Changed("token") && o.token == "" {
 		return nil, usagef("--token is empty; give a text that is different for each call, such as an order's number")
 	}
 	if !flags.Changed("token-ttl") {
-		return func(r *limiter.Request) { r.Token = o.token }, nil
+		return func(r *store.Request) { r.Token = o.token }, nil
 	}
-	ttl, err := limiter.ParsePeriod(o.tokenTTL)
+	ttl, err := store.ParsePeriod(o.tokenTTL)
 	switch {
 	case o.token == "":
 		return nil, usagef("--token-ttl %s says how long to remember a token; add --token TEXT", o.tokenTTL)
 	case err != nil:
 		return nil, usagef("--token-ttl: %s", err)
-	case ttl < limiter.MinTokenTTL || ttl > limiter.MaxTokenTTL:
+	case ttl < store.MinTokenTTL || ttl > store.MaxTokenTTL:
 		return nil, usagef("--token-ttl %s is out of range; it must be from %s to %s", o.tokenTTL,
-			limiter.FormatPeriod(limiter.MinTokenTTL), limiter.FormatPeriod(limiter.MaxTokenTTL))
+			store.FormatPeriod(store.MinTokenTTL), store.FormatPeriod(store.MaxTokenTTL))
 	}
-	return func(r *limiter.Request) { r.Token, r.TokenTTL = o.token, ttl }, nil
+	return func(r *store.Request) { r.Token, r.TokenTTL = o.token, ttl }, nil
 }
 
 // policyRequest returns the requests that a policy makes of attributes. carry, if not nil,
 // gives each of them more.
-func policyRequest(g *globalOptions, name string, op limiter.Op, args []string, cost int64,
-	carry func(*limiter.Request)) (*limitRequest, error) {
+func policyRequest(g *globalOptions, name string, op store.Op, args []string, cost int64,
+	carry func(*store.Request)) (*limitRequest, error) {
 	c, err := g.config()
 	if err != nil {
 		return nil, err
@@ -163,14 +163,14 @@ func (d *limitRequest) limitName(i int) string {
 }
 
 // requests returns a checked request of the subject for each limit.
-func (o *requestFlags) requests(cmd *cobra.Command, op limiter.Op, subject string) ([]limiter.Request, error) {
+func (o *requestFlags) requests(cmd *cobra.Command, op store.Op, subject string) ([]store.Request, error) {
 	if len(o.limits) == 0 {
 		return nil, usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m")
 	}
-	var fallback limiter.Algorithm
+	var fallback store.Algorithm
 	if o.algorithm != "" {
 		var err error
-		if fallback, err = limiter.ParseAlgorithm(o.algorithm); err != nil {
+		if fallback, err = store.ParseAlgorithm(o.algorithm); err != nil {
 			return nil, usagef("--algorithm: %s", err)
 		}
 	}
@@ -182,9 +182,9 @@ func (o *requestFlags) requests(cmd *cobra.Command, op limiter.Op, subject strin
 	if err != nil {
 		return nil, err
 	}
-	var reqs []limiter.Request
+	var reqs []store.Request
 	for _, text := range o.limits {
-		limit, err := limiter.ParseLimitAs(text, fallback)
+		limit, err := store.ParseLimitAs(text, fallback)
 		if err != nil {
 			return nil, err
 		}
@@ -193,7 +193,7 @@ func (o *requestFlags) requests(cmd *cobra.Command, op limiter.Op, subject strin
 		if _, err := limit.Normalize(); err != nil {
 			return nil, usagef("limit %q: %s", text, err)
 		}
-		req := limiter.Request{Key: limiter.Key{Subject: subject}, Limit: limit, Cost: o.cost}
+		req := store.Request{Key: store.Key{Subject: subject}, Limit: limit, Cost: o.cost}
 		carry(&req)
 		reqs = append(reqs, req)
 	}
@@ -205,11 +205,11 @@ func (o *requestFlags) requests(cmd *cobra.Command, op limiter.Op, subject strin
 
 // normalized checks requests before a store is opened. Whether a cost can ever fit its limit is
 // left to the store, since an operator's override may have raised the limit.
-func normalized(op limiter.Op, reqs []limiter.Request) ([]limiter.Request, error) {
-	if op == limiter.Take || op == limiter.Peek {
-		op = limiter.Charge
+func normalized(op store.Op, reqs []store.Request) ([]store.Request, error) {
+	if op == store.Take || op == store.Peek {
+		op = store.Charge
 	}
-	return limiter.NormalizeAll(nil, op, reqs)
+	return store.NormalizeAll(nil, op, reqs)
 }
 
 // burstFlag is the --burst of a command line.
@@ -221,14 +221,14 @@ type burstFlag struct {
 // givenBurst returns the --burst n, if it was given.
 func givenBurst(cmd *cobra.Command, n int64) (burstFlag, error) {
 	given := cmd.Flags().Changed("burst")
-	if given && (n < 1 || n > limiter.MaxCount) {
-		return burstFlag{}, usagef("--burst %d is out of range; it must be from 1 to %d", n, limiter.MaxCount)
+	if given && (n < 1 || n > store.MaxCount) {
+		return burstFlag{}, usagef("--burst %d is out of range; it must be from 1 to %d", n, store.MaxCount)
 	}
 	return burstFlag{n: n, given: given}, nil
 }
 
 // fill gives a bucket limit the burst, if it has none of its own.
-func (b *burstFlag) fill(limit *limiter.Limit) {
+func (b *burstFlag) fill(limit *store.Limit) {
 	if b.given && limit.Burst == 0 && limit.Algorithm.HasBurst() {
 		limit.Burst, b.used = b.n, true
 	}
@@ -246,7 +246,7 @@ func (b *burstFlag) unused() error {
 // bucketNames are the algorithms whose limits can have a burst of their own.
 func bucketNames() []string {
 	var names []string
-	for _, a := range limiter.Algorithms() {
+	for _, a := range store.Algorithms() {
 		if a.HasBurst() {
 			names = append(names, a.String())
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -112,7 +112,7 @@ func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 	case o.workers < 1 || o.workers > maxWorkers:
 		return usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, maxWorkers)
 	case given("duration") && (o.duration <= 0 || o.duration > trial.MaxDuration):
-		return usagef("--duration %s is out of range; it must be above 0 and at most %s", o.duration, limiter.FormatPeriod(trial.MaxDuration))
+		return usagef("--duration %s is out of range; it must be above 0 and at most %s", o.duration, store.FormatPeriod(trial.MaxDuration))
 	case given("requests") && o.requests < 1:
 		return usagef("--requests %d is not positive; it must be 1 or more", o.requests)
 	case o.warmup < 0:
@@ -178,7 +178,7 @@ func (o *loadOptions) addSchedule(load *trial.Load, schedule string, given func(
 	case schedule == "arrivals":
 		load.Burst, load.Interval, _ = parseBursts(o.arrivals) // it was read once without an error
 		load.Rate = float64(load.Burst) / load.Interval.Seconds()
-		words = fmt.Sprintf("bursts of %d every %s", load.Burst, limiter.FormatPeriod(load.Interval))
+		words = fmt.Sprintf("bursts of %d every %s", load.Burst, store.FormatPeriod(load.Interval))
 	case schedule == "" && given("workers"):
 		if given("arrivals") {
 			return usagef("--arrivals %s needs a rate, and --workers alone has none; add --rate N", o.arrivals)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/trial"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -14,7 +14,7 @@ import (
 func parseBursts(text string) (size int, interval time.Duration, err error) {
 	n, every, found := strings.Cut(strings.TrimPrefix(text, "bursts:"), "/")
 	size, err = strconv.Atoi(n)
-	interval, intervalErr := limiter.ParsePeriod(every)
+	interval, intervalErr := store.ParsePeriod(every)
 	if !found || err != nil || intervalErr != nil || size < 1 || size > maxRate || interval <= 0 {
 		return 0, 0, usagef("--arrivals %q does not describe bursts; write bursts:N/INTERVAL, such as bursts:100/1s", text)
 	}
@@ -27,7 +27,7 @@ func parseStages(text string) ([]loadgen.Stage, error) {
 	var targets []float64
 	for part := range strings.SplitSeq(text, ",") {
 		length, rate, found := strings.Cut(strings.TrimSpace(part), ":")
-		duration, err := limiter.ParsePeriod(length)
+		duration, err := store.ParsePeriod(length)
 		target, rateErr := strconv.ParseFloat(rate, 64)
 		fits := duration > 0 && duration <= trial.MaxDuration && target >= 0 && target <= maxRate
 		if !found || err != nil || rateErr != nil || !fits {
@@ -50,8 +50,8 @@ func parseCosts(text string) (loadgen.Costs, error) {
 	}
 	low, err := strconv.ParseInt(least, 10, 64)
 	high, highErr := strconv.ParseInt(most, 10, 64)
-	if err != nil || highErr != nil || low < 1 || high < low || high > limiter.MaxCount {
-		return loadgen.Costs{}, usagef("--cost %q is not a cost; write a number from 1 to %d, or uniform:1-100", text, limiter.MaxCount)
+	if err != nil || highErr != nil || low < 1 || high < low || high > store.MaxCount {
+		return loadgen.Costs{}, usagef("--cost %q is not a cost; write a number from 1 to %d, or uniform:1-100", text, store.MaxCount)
 	}
 	return loadgen.Costs{Least: low, Most: high}, nil
 }

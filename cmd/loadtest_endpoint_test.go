@@ -18,8 +18,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // limitedService is an HTTP service that keeps a limit by X-Key, or by ?key=, at ?cost=.
@@ -31,11 +31,11 @@ type limitedService struct {
 
 func newLimitedService(t *testing.T, limit string) *limitedService {
 	t.Helper()
-	parsed, err := limiter.ParseLimit(limit)
+	parsed, err := store.ParseLimit(limit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(memorystore.New())
+	l := store.New(memorystore.New())
 	s := &limitedService{subjects: map[string]int{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		subject := r.Header.Get("X-Key") + r.URL.Query().Get("key")
@@ -46,7 +46,7 @@ func newLimitedService(t *testing.T, limit string) *limitedService {
 		if text := r.URL.Query().Get("cost"); text != "" {
 			cost, _ = strconv.ParseInt(text, 10, 64)
 		}
-		decision, err := l.Take(r.Context(), limiter.Key{Subject: subject}, parsed, cost)
+		decision, err := l.Take(r.Context(), store.Key{Subject: subject}, parsed, cost)
 		switch {
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -82,7 +82,7 @@ func endpointTested(t *testing.T, w *world, exit int, args ...string) *report.Do
 
 func TestLoadtestOfAnEndpoint(t *testing.T) {
 	tier.Full(t, "load tests of seconds")
-	for _, algorithm := range limiter.Algorithms() {
+	for _, algorithm := range store.Algorithms() {
 		limit := algorithm.String() + ":20/1s"
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()

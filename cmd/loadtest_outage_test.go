@@ -10,12 +10,12 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // answersOf gives what one decider answered, which may be nothing: a server that hangs before
 // its first answer arrived is in no row.
-func answersOf(r *report.Run, decider limiter.Decider) report.Answers {
+func answersOf(r *report.Run, decider store.Decider) report.Answers {
 	for _, answers := range r.ByDecider {
 		if answers.DecidedBy == decider.String() {
 			return answers
@@ -34,13 +34,13 @@ func TestALoadTestShowsAnOutageBeforeItHappens(t *testing.T) {
 			return r.Errors > 0 && r.Local == 0 && r.Unguarded == 0 && r.ErrorLatency != nil
 		},
 		"allow": func(r *report.Run) bool {
-			return r.Errors == 0 && r.Unguarded > 100 && answersOf(r, limiter.DecidedByFailurePolicy).Allowed == r.Unguarded
+			return r.Errors == 0 && r.Unguarded > 100 && answersOf(r, store.DecidedByFailurePolicy).Allowed == r.Unguarded
 		},
 		"deny": func(r *report.Run) bool {
-			return r.Errors == 0 && r.Unguarded > 100 && answersOf(r, limiter.DecidedByFailurePolicy).Denied == r.Unguarded
+			return r.Errors == 0 && r.Unguarded > 100 && answersOf(r, store.DecidedByFailurePolicy).Denied == r.Unguarded
 		},
 		"local=10%": func(r *report.Run) bool {
-			return r.Errors == 0 && r.Local > 100 && answersOf(r, limiter.DecidedByLocal).Allowed == 4
+			return r.Errors == 0 && r.Local > 100 && answersOf(r, store.DecidedByLocal).Allowed == 4
 		},
 	} {
 		t.Run(policy, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // sharedRunFlags say that several machines drive the same keys.
@@ -38,7 +38,7 @@ func (o *sharedRunFlags) parse(cmd *cobra.Command, plan *loadtestPlan) (*report.
 		}
 		return nil, nil
 	}
-	switch err := limiter.ValidatePrefix(o.run); {
+	switch err := store.ValidatePrefix(o.run); {
 	case o.run == "":
 		return nil, usagef("--run is empty; give a name that all machines use")
 	case len(o.run) > maxRunName:
@@ -70,6 +70,6 @@ func (o *loadtestOptions) openStore(url string, options connect.Options) (*trial
 	if strings.HasPrefix(url, "memory:") {
 		return nil, usagef("--run needs a store that other machines reach, and %s is in this process", url)
 	}
-	store, err := trial.OpenNamedStore(url, options, o.run)
-	return o.openedTrial(store, err)
+	backend, err := trial.OpenNamedStore(url, options, o.run)
+	return o.openedTrial(backend, err)
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // migrateTarget says into which limits usage is carried over.
@@ -34,14 +34,14 @@ func (t *migrateTarget) text(attributes []string) string {
 }
 
 // requests returns what makes requests of an old limit.
-func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*limiter.Entry) ([]limiter.Request, error), error) {
+func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*store.Entry) ([]store.Request, error), error) {
 	if t.policy != "" {
 		return t.policyRequests(g, arguments)
 	}
-	limits := make([]limiter.Limit, len(t.limits))
+	limits := make([]store.Limit, len(t.limits))
 	for i, text := range t.limits {
 		var err error
-		if limits[i], err = limiter.ParseLimit(text); err != nil {
+		if limits[i], err = store.ParseLimit(text); err != nil {
 			return nil, usagef("--to: %s", err)
 		}
 	}
@@ -53,11 +53,11 @@ func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*li
 	if err != nil {
 		return nil, err
 	}
-	return func(e *limiter.Entry) ([]limiter.Request, error) {
-		reqs := make([]limiter.Request, len(limits))
+	return func(e *store.Entry) ([]store.Request, error) {
+		reqs := make([]store.Request, len(limits))
 		for i := range limits {
-			key := limiter.Key{Subject: subject.of(e), Name: name.of(e)}
-			reqs[i] = limiter.Request{Key: key, Limit: limits[i], Cost: 1}
+			key := store.Key{Subject: subject.of(e), Name: name.of(e)}
+			reqs[i] = store.Request{Key: key, Limit: limits[i], Cost: 1}
 		}
 		return reqs, nil
 	}, nil
@@ -65,7 +65,7 @@ func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*li
 
 // policyRequests returns what makes requests of an old limit under a policy, whose attributes are
 // templates.
-func (t *migrateTarget) policyRequests(g *globalOptions, arguments []string) (func(*limiter.Entry) ([]limiter.Request, error), error) {
+func (t *migrateTarget) policyRequests(g *globalOptions, arguments []string) (func(*store.Entry) ([]store.Request, error), error) {
 	c, err := g.config()
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (t *migrateTarget) policyRequests(g *globalOptions, arguments []string) (fu
 	if _, err := p.Requests(given, 1); err != nil {
 		return nil, err
 	}
-	return func(e *limiter.Entry) ([]limiter.Request, error) {
+	return func(e *store.Entry) ([]store.Request, error) {
 		attributes := policy.Attributes{}
 		for name, text := range templates {
 			attributes[name] = text.of(e)
@@ -110,6 +110,6 @@ func parseTemplate(what, text string) (template, error) {
 }
 
 // of is the text for an old limit.
-func (t template) of(e *limiter.Entry) string {
+func (t template) of(e *store.Entry) string {
 	return strings.NewReplacer("{subject}", e.Key.Subject, "{name}", e.Key.Name).Replace(string(t))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // nightTime bounds what the night call waits for. It is far more than anything takes: what is
@@ -24,7 +24,7 @@ const nightTime = time.Minute
 // service is a running service: it takes units for a tenant who asks for more than the limit
 // and for others who do not.
 type service struct {
-	store limiter.Store
+	store store.Store
 	quit  context.CancelFunc
 	done  sync.WaitGroup
 	// overridden and denied are when the tenant was last decided under an override, and
@@ -35,28 +35,28 @@ type service struct {
 }
 
 var (
-	throttled  = limiter.Key{Subject: "tenant:acme:user:7", Name: "api/user"}
-	nightLimit = limiter.Limit{Count: 10_000, Period: 24 * time.Hour}
+	throttled  = store.Key{Subject: "tenant:acme:user:7", Name: "api/user"}
+	nightLimit = store.Limit{Count: 10_000, Period: 24 * time.Hour}
 )
 
 // startService starts a service on a Cluster, whose throttled tenant has nothing left.
 func startService(t *testing.T, cluster *redistest.Cluster) *service {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), DisableIdentity: true})
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, store)
+	fill(t, backend)
 	ctx, quit := context.WithCancel(context.Background())
 	s := &service{quit: quit}
-	s.store = limiter.WithDenialLog(limiter.WithOverrides(store, limiter.Overrides{}), limiter.DenialLog{})
+	s.store = store.WithDenialLog(store.WithOverrides(backend, store.Overrides{}), store.DenialLog{})
 	t.Cleanup(func() {
 		quit()
 		s.done.Wait()
 		s.store.Close()
 	})
-	if _, err := limiter.New(s.store).Take(ctx, throttled, nightLimit, nightLimit.Count); err != nil {
+	if _, err := store.New(s.store).Take(ctx, throttled, nightLimit, nightLimit.Count); err != nil {
 		t.Fatal(err)
 	}
 	s.done.Go(func() { s.serve(ctx) })
@@ -68,32 +68,32 @@ const nightKeys = 100_000
 
 // fill puts the other tenants' keys into a store. Some are at their limit, and nobody of them
 // is denied.
-func fill(t *testing.T, store limiter.Keyspace) {
+func fill(t *testing.T, backend store.Keyspace) {
 	t.Helper()
 	limit, err := nightLimit.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now().Truncate(time.Millisecond)
-	var records []limiter.Record
+	var records []store.Record
 	for i := range nightKeys {
-		key := limiter.Key{Subject: fmt.Sprintf("tenant:t%d:user:%d", i%1000, i/1000), Name: "api/user"}
+		key := store.Key{Subject: fmt.Sprintf("tenant:t%d:user:%d", i%1000, i/1000), Name: "api/user"}
 		cost := int64(1)
 		if i%50 == 0 {
 			cost = limit.Count
 		}
-		var state limiter.State
-		state.Charge(limit, cost, limiter.InstantOf(now))
-		records = append(records, limiter.Record{Key: key, Value: state.AppendRecord(nil), Expires: now.Add(limit.Period)})
+		var state store.State
+		state.Charge(limit, cost, store.InstantOf(now))
+		records = append(records, store.Record{Key: key, Value: state.AppendRecord(nil), Expires: now.Add(limit.Period)})
 	}
-	if _, err := store.Import(context.Background(), true, records...); err != nil {
+	if _, err := backend.Import(context.Background(), true, records...); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // serve takes, a hundred times a second at most, until ctx ends.
 func (s *service) serve(ctx context.Context) {
-	limits := limiter.New(s.store)
+	limits := store.New(s.store)
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for i := 0; ; i++ {
@@ -102,7 +102,7 @@ func (s *service) serve(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		other := limiter.Key{Subject: fmt.Sprintf("tenant:t%d:user:1", 1+i%49), Name: "api/user"} // none of those at their limit
+		other := store.Key{Subject: fmt.Sprintf("tenant:t%d:user:1", 1+i%49), Name: "api/user"} // none of those at their limit
 		limits.Take(ctx, other, nightLimit, 1)
 		d, err := limits.Take(ctx, throttled, nightLimit, 1)
 		now := time.Now().UnixMicro()
@@ -132,7 +132,7 @@ func waitFor(most time.Duration, so func() bool) bool {
 }
 
 // operator is somebody at a machine of their own.
-func operator(t *testing.T, name, store string) *world {
+func operator(t *testing.T, name, backend string) *world {
 	w := newWorld(t)
 	getenv := w.Getenv
 	w.Getenv = func(variable string) string {
@@ -140,7 +140,7 @@ func operator(t *testing.T, name, store string) *world {
 		case "USER":
 			return name
 		case "LIMITCTL_STORE":
-			return store
+			return backend
 		}
 		return getenv(variable)
 	}

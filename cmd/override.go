@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/subjecttext"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func newOverrideCmd(global *globalOptions) *cobra.Command {
@@ -21,7 +21,7 @@ func newOverrideCmd(global *globalOptions) *cobra.Command {
 		Short: "Change limits for a while, without a deploy",
 		Long: `An override is an operator's word about some keys, with an end: another limit, a
 multiple of it, more units, a block, or an exemption. It is in the store, so all
-commands and all services with the option limiter.Overrides apply it within about a
+commands and all services with the option store.Overrides apply it within about a
 second. It ends by itself, also if nobody is running. What was used is kept.
 
 Of several overrides of a key one applies: a block comes first, then an
@@ -43,7 +43,7 @@ type overrideListOptions struct {
 	exact bool
 	// text is PATTERN as it was given; empty for all. It is about subjects or about attributes.
 	text       string
-	subjects   *limiter.Pattern
+	subjects   *store.Pattern
 	attributes policy.Attributes
 }
 
@@ -94,15 +94,15 @@ func (o *overrideListOptions) parse(args []string) error {
 }
 
 // parseSubjects reads a PATTERN; exact takes it as a subject.
-func parseSubjects(text string, exact bool) (limiter.Pattern, error) {
+func parseSubjects(text string, exact bool) (store.Pattern, error) {
 	if exact {
-		return limiter.ExactPattern(text)
+		return store.ExactPattern(text)
 	}
-	return limiter.ParsePattern(text)
+	return store.ParsePattern(text)
 }
 
 // keeps reports whether an override is to be listed: whether it can apply to a key that was asked for.
-func (o *overrideListOptions) keeps(override *limiter.Override) bool {
+func (o *overrideListOptions) keeps(override *store.Override) bool {
 	switch {
 	case o.attributes != nil:
 		return couldHave(override, o.attributes)
@@ -134,7 +134,7 @@ func (o *overrideListOptions) keeps(override *limiter.Override) bool {
 }
 
 // couldHave reports whether an override is about keys that have these attributes.
-func couldHave(override *limiter.Override, attributes policy.Attributes) bool {
+func couldHave(override *store.Override, attributes policy.Attributes) bool {
 	named := len(override.Attributes) == 0
 	for name, value := range attributes {
 		of, is := override.Attributes[name]
@@ -147,14 +147,14 @@ func couldHave(override *limiter.Override, attributes policy.Attributes) bool {
 }
 
 // canHave reports whether a pattern selects subjects that have an attribute. A subject has no attribute twice.
-func canHave(subjects limiter.Pattern, name, value string) bool {
-	attribute := limiter.EscapeGlob(subjecttext.Join([]subjecttext.Attribute{{Name: name, Value: value}}))
+func canHave(subjects store.Pattern, name, value string) bool {
+	attribute := store.EscapeGlob(subjecttext.Join([]subjecttext.Attribute{{Name: name, Value: value}}))
 	forms := []string{attribute, attribute + ":*"}
 	if !strings.HasPrefix(subjects.LiteralBeginning(), name+":") {
 		forms = append(forms, "*:"+attribute, "*:"+attribute+":*")
 	}
 	return slices.ContainsFunc(forms, func(form string) bool {
-		pattern, err := limiter.ParsePattern(form)
+		pattern, err := store.ParsePattern(form)
 		return err == nil && subjects.Overlaps(pattern)
 	})
 }
@@ -164,13 +164,13 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 	if err != nil {
 		return err
 	}
-	store, where, err := o.openToRead()
+	backend, where, err := o.openToRead()
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	overrides, err := o.runner(s, store, where).Overrides(ctx)
-	if err != nil && !errors.Is(err, limiter.ErrForeign) {
+	defer backend.Close()
+	overrides, err := o.runner(s, backend, where).Overrides(ctx)
+	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return err
 	}
 	answer := &overrideAnswer{now: o.env.Now()}
@@ -229,13 +229,13 @@ func runOverrideRevoke(ctx context.Context, o *overrideRevokeOptions, ids []stri
 	if err := o.check(s.access(), o.env.InIsTerminal, "override revoke", "ends overrides", ""); err != nil {
 		return err
 	}
-	store, where, err := o.open()
+	backend, where, err := o.open()
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer backend.Close()
 	plan := &operation.RevokePlan{IDs: ids, Consent: o.given()}
-	return o.revoke(ctx, o.runner(s, store, where), plan)
+	return o.revoke(ctx, o.runner(s, backend, where), plan)
 }
 
 // revoke ends the overrides of a plan and prints them.

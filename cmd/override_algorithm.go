@@ -9,22 +9,22 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // inAlgorithmOf gives the limit of an override that is written without an algorithm that of the
 // configured limits that the override is about, if they have one in common: whoever raises a limit does
 // not mean to count in another way. It returns how that limit is written.
-func (o *overrideSetOptions) inAlgorithmOf(override *limiter.Override) (text string, is bool) {
-	if override.Effect != limiter.OverrideLimit || strings.Contains(o.limit, ":") {
+func (o *overrideSetOptions) inAlgorithmOf(override *store.Override) (text string, is bool) {
+	if override.Effect != store.OverrideLimit || strings.Contains(o.limit, ":") {
 		return "", false
 	}
 	c, err := o.config()
 	if err != nil {
 		return "", false
 	}
-	var found []limiter.Limit
+	var found []store.Limit
 	for _, p := range c.Policies {
 		for i := range p.Limits {
 			if l := &p.Limits[i]; concerns(override, p, l) {
@@ -35,17 +35,17 @@ func (o *overrideSetOptions) inAlgorithmOf(override *limiter.Override) (text str
 			}
 		}
 	}
-	like := func(a, b limiter.Limit) bool {
+	like := func(a, b store.Limit) bool {
 		return a.Algorithm == b.Algorithm && a.Slices == b.Slices
 	}
-	if len(found) == 0 || slices.ContainsFunc(found, func(l limiter.Limit) bool { return !like(l, found[0]) }) {
+	if len(found) == 0 || slices.ContainsFunc(found, func(l store.Limit) bool { return !like(l, found[0]) }) {
 		return "", false
 	}
 	text = found[0].Algorithm.String() + ":" + o.limit
 	if found[0].Slices > 1 {
 		text += fmt.Sprintf(",slices=%d", found[0].Slices)
 	}
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	plain, _ := override.Limit.Normalize()
 	if err != nil || like(limit, plain) { // a burst, say, which that algorithm does not have
 		return "", false
@@ -55,7 +55,7 @@ func (o *overrideSetOptions) inAlgorithmOf(override *limiter.Override) (text str
 }
 
 // concerns reports whether an override may be about keys of a policy's limit.
-func concerns(override *limiter.Override, p *policy.Policy, l *policy.Limit) bool {
+func concerns(override *store.Override, p *policy.Policy, l *policy.Limit) bool {
 	known := maps.Clone(override.Attributes)
 	if subject, exact := override.Subjects.Exact(); exact {
 		list, _ := policy.ParseSubject(subject)
@@ -73,14 +73,14 @@ func concerns(override *limiter.Override, p *policy.Policy, l *policy.Limit) boo
 	if !override.Names.IsZero() && !override.Names.Match(p.Name+"/"+l.Name) {
 		return false
 	}
-	subjects, err := limiter.ParsePattern(p.Key(l, some).Subject)
+	subjects, err := store.ParsePattern(p.Key(l, some).Subject)
 	return err != nil || subjects.Overlaps(override.Subjects)
 }
 
 // noteAlgorithm says that an override counts keys in use in another way than they are counted, and how
 // to keep it.
 func (o *overrideSetOptions) noteAlgorithm(plan *overridePlan, c *operation.Concerned) {
-	if plan.Override.Effect != limiter.OverrideLimit || strings.Contains(o.limit, ":") {
+	if plan.Override.Effect != store.OverrideLimit || strings.Contains(o.limit, ":") {
 		return
 	}
 	limit, _ := plan.Override.Limit.Normalize()

@@ -10,13 +10,13 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // overrideAnswer is overrides that were set, revoked or listed.
 type overrideAnswer struct {
-	overrides []*limiter.Override
+	overrides []*store.Override
 	now       time.Time
 	did       string               // what was done to them: "set", "revoked"; empty if they are listed
 	concerned *operation.Concerned // what that changes, if it was looked at
@@ -24,7 +24,7 @@ type overrideAnswer struct {
 
 // sort puts those first that end first.
 func (a *overrideAnswer) sort() {
-	slices.SortFunc(a.overrides, func(x, y *limiter.Override) int {
+	slices.SortFunc(a.overrides, func(x, y *store.Override) int {
 		return cmp.Or(x.ExpiresAt.Compare(y.ExpiresAt), cmp.Compare(x.ID, y.ID))
 	})
 }
@@ -46,7 +46,7 @@ type operatorOverride struct {
 	RemainingMS int64             `json:"remaining_ms"` // until it ends
 }
 
-func newOperatorOverride(o *limiter.Override) operatorOverride {
+func newOperatorOverride(o *store.Override) operatorOverride {
 	d := operatorOverride{ID: o.ID, Name: orStar(o.Names), Attributes: o.Attributes,
 		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: output.UTC(o.CreatedAt), ExpiresAt: output.UTC(o.ExpiresAt),
 		RemainingMS: output.Milliseconds(o.Left)}
@@ -55,33 +55,33 @@ func newOperatorOverride(o *limiter.Override) operatorOverride {
 		d.Subject = &subject
 	}
 	switch o.Effect {
-	case limiter.OverrideLimit:
+	case store.OverrideLimit:
 		text := o.Limit.String()
 		d.Limit = &text
-	case limiter.OverrideTimes:
+	case store.OverrideTimes:
 		factor := float64(o.Thousandths) / 1000
 		d.Factor = &factor
-	case limiter.OverrideAdd:
+	case store.OverrideAdd:
 		d.Units = &o.Units
-	case limiter.OverrideBlock, limiter.OverrideExempt:
+	case store.OverrideBlock, store.OverrideExempt:
 	}
 	return d
 }
 
 // orStar writes a pattern so that it is read back as it is. The zero one is everything.
-func orStar(p limiter.Pattern) string {
+func orStar(p store.Pattern) string {
 	if p.IsZero() {
 		return "*"
 	}
 	subject, exact := p.Exact()
 	if exact && strings.ContainsAny(subject, `*?[\`) {
-		return limiter.EscapeGlob(subject)
+		return store.EscapeGlob(subject)
 	}
 	return p.String()
 }
 
 // whom is whom an override is about, in words: a pattern, or a policy's attributes.
-func whom(o *limiter.Override) string {
+func whom(o *store.Override) string {
 	if len(o.Attributes) == 0 {
 		return orStar(o.Subjects)
 	}
@@ -121,13 +121,13 @@ func (a *overrideAnswer) Records() [][]string {
 			subject = *d.Subject
 		}
 		switch o.Effect {
-		case limiter.OverrideLimit:
+		case store.OverrideLimit:
 			limit = *d.Limit
-		case limiter.OverrideTimes:
+		case store.OverrideTimes:
 			factor = overridetext.Factor(o.Thousandths)
-		case limiter.OverrideAdd:
+		case store.OverrideAdd:
 			units = number(o.Units)
-		case limiter.OverrideBlock, limiter.OverrideExempt:
+		case store.OverrideBlock, store.OverrideExempt:
 		}
 		records = append(records, []string{d.ID, subject, d.Name, attributesText(d.Attributes), d.Effect, limit, factor, units, d.Reason,
 			d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339), number(d.RemainingMS)})
@@ -166,7 +166,7 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 	if whole {
 		columns = slices.Insert(columns, 4, output.Column{Header: "UNTIL"}, output.Column{Header: "BY"}, output.Column{Header: "REASON"})
 	}
-	styles := map[limiter.OverrideEffect]output.Style{limiter.OverrideBlock: output.AtEnd, limiter.OverrideExempt: output.Near}
+	styles := map[store.OverrideEffect]output.Style{store.OverrideBlock: output.AtEnd, store.OverrideExempt: output.Near}
 	for _, o := range a.overrides {
 		row := []output.Cell{{Text: whom(o)}, {Text: orStar(o.Names)}, {Text: overridetext.Effect(o), Style: styles[o.Effect]},
 			{Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: o.ID}}
@@ -179,7 +179,7 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 }
 
 // sentence says all of an override, for people.
-func sentence(o *limiter.Override, now time.Time) string {
+func sentence(o *store.Override, now time.Time) string {
 	text := fmt.Sprintf("override %s: %s", o.ID, output.Printable(whom(o)))
 	if !o.Names.IsZero() {
 		text += ", limit " + output.Printable(orStar(o.Names))
@@ -188,7 +188,7 @@ func sentence(o *limiter.Override, now time.Time) string {
 }
 
 // ending says until when an override is in force, who set it and why.
-func ending(o *limiter.Override, now time.Time) string {
+func ending(o *store.Override, now time.Time) string {
 	text := fmt.Sprintf("until %s (%s left), by %s", clock(o.ExpiresAt, now),
 		output.Duration(o.Left.Truncate(time.Second)), output.Printable(o.By))
 	if reason := strings.TrimSpace(o.Reason); reason != "" {

@@ -7,12 +7,12 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // printOverrides says which overrides applied.
 func (a *decisionAnswer) printOverrides(p *output.Printer) {
-	var applied []*limiter.Override
+	var applied []*store.Override
 	for i := range a.decisions {
 		applied = append(applied, a.decisions[i].Override)
 	}
@@ -20,7 +20,7 @@ func (a *decisionAnswer) printOverrides(p *output.Printer) {
 }
 
 // printApplied says of overrides that they apply, of each once. Some may be nil.
-func printApplied(p *output.Printer, applied []*limiter.Override, now time.Time) {
+func printApplied(p *output.Printer, applied []*store.Override, now time.Time) {
 	said := map[string]bool{}
 	for _, o := range applied {
 		if o == nil || said[o.ID] {
@@ -32,21 +32,21 @@ func printApplied(p *output.Printer, applied []*limiter.Override, now time.Time)
 }
 
 // operatorsText names an operator's override in a column of notes.
-func operatorsText(o *limiter.Override) string { return "operator's " + overridetext.Effect(o) }
+func operatorsText(o *store.Override) string { return "operator's " + overridetext.Effect(o) }
 
-// overridesLayer returns the layer by which the overrides in force in store apply. They are read now. If
+// overridesLayer returns the layer by which the overrides in force in backend apply. They are read now. If
 // they cannot be, the store decides without them, and request says why.
-func overridesLayer(ctx context.Context, g *globalOptions, store limiter.Store, request *limitRequest) func(limiter.Store) limiter.Store {
-	watch := limiter.WatchOverrides(store, limiter.Overrides{})
-	ctx, cancel := limiter.BudgetContext(ctx, g.timeout/operation.OverrideShare)
+func overridesLayer(ctx context.Context, g *globalOptions, backend store.Store, request *limitRequest) func(store.Store) store.Store {
+	watch := store.WatchOverrides(backend, store.Overrides{})
+	ctx, cancel := store.BudgetContext(ctx, g.timeout/operation.OverrideShare)
 	defer cancel()
 	request.withoutOverrides = watch.Load(ctx)
 	return watch.Wrap
 }
 
 // budgetLayer bounds each call of the store by --timeout.
-func (g *globalOptions) budgetLayer(store limiter.Store) limiter.Store {
-	return limiter.WithBudget(store, g.timeout)
+func (g *globalOptions) budgetLayer(backend store.Store) store.Store {
+	return store.WithBudget(backend, g.timeout)
 }
 
 // warnOfOverrides says that overrides do not apply, if err is why they could not be read.
@@ -58,15 +58,15 @@ func (g *globalOptions) warnOfOverrides(err error) {
 
 // overridesOf reads the overrides that are in force in a store. With an error there is a
 // list, too: of those that could be read.
-func (g *globalOptions) overridesOf(ctx context.Context, store limiter.Store) (*limiter.OverrideList, error) {
-	table, has := limiter.OverrideTableOf(store)
+func (g *globalOptions) overridesOf(ctx context.Context, backend store.Store) (*store.OverrideList, error) {
+	table, has := store.OverrideTableOf(backend)
 	if !has {
-		return limiter.NewOverrideList(nil), nil
+		return store.NewOverrideList(nil), nil
 	}
-	ctx, cancel := limiter.BudgetContext(ctx, g.timeout)
+	ctx, cancel := store.BudgetContext(ctx, g.timeout)
 	defer cancel()
 	overrides, _, err := table.Overrides(ctx)
-	return limiter.NewOverrideList(overrides), err
+	return store.NewOverrideList(overrides), err
 }
 
 // overrideMark marks keys that an operator's override applies to, which is named below the

@@ -8,21 +8,21 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // overridesInForce are those that a shell can be offered, quickly or not at all.
-func (c completer) overridesInForce() []limiter.Override {
+func (c completer) overridesInForce() []store.Override {
 	ctx, cancel := context.WithTimeout(context.Background(), c.env.TabTime)
 	defer cancel()
 	quiet := *c.globalOptions
 	quiet.quiet, quiet.timeout = true, c.env.TabTime
-	store, _, err := quiet.openToRead()
+	backend, _, err := quiet.openToRead()
 	if err != nil {
 		return nil
 	}
-	defer store.Close()
-	table, has := limiter.OverrideTableOf(store)
+	defer backend.Close()
+	table, has := store.OverrideTableOf(backend)
 	if !has {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (c completer) blockedPatterns(_ *cobra.Command, args []string, _ string) ([
 	}
 	for _, o := range c.overridesInForce() {
 		subject, exact := o.Subjects.Exact()
-		if exact && o.Effect == limiter.OverrideBlock && shell.IsPlain(subject) && !slices.Contains(subjects, subject) {
+		if exact && o.Effect == store.OverrideBlock && shell.IsPlain(subject) && !slices.Contains(subjects, subject) {
 			subjects = append(subjects, subject)
 		}
 	}

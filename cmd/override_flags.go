@@ -9,7 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // effectOptions say what an override does. One of them is given.
@@ -35,7 +35,7 @@ func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
 }
 
 // effect says what the override does, and how to write that on a command line.
-func (o *effectOptions) effect(cmd *cobra.Command, override *limiter.Override) (text string, err error) {
+func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (text string, err error) {
 	var given []string
 	for _, flag := range effectFlags {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && f.Value.String() != "false" {
@@ -46,28 +46,28 @@ func (o *effectOptions) effect(cmd *cobra.Command, override *limiter.Override) (
 	case len(given) > 1:
 		return "", usagef("%s are given; an override does one thing, so keep one of them", strings.Join(given, " and "))
 	case o.block:
-		override.Effect = limiter.OverrideBlock
+		override.Effect = store.OverrideBlock
 		return "--block", nil
 	case o.exempt:
-		override.Effect = limiter.OverrideExempt
+		override.Effect = store.OverrideExempt
 		return "--exempt", nil
 	case len(given) == 0:
 		return "", usagef("nothing says what the override does; give one of --limit COUNT/PERIOD, --times N, --add N, --block and --exempt")
 	}
 	switch given[0] {
 	case "--limit":
-		override.Effect = limiter.OverrideLimit
-		limit, err := limiter.ParseLimit(o.limit)
+		override.Effect = store.OverrideLimit
+		limit, err := store.ParseLimit(o.limit)
 		override.Limit = limit
 		return shell.Command("--limit", o.limit), err
 	case "--times":
-		override.Effect = limiter.OverrideTimes
+		override.Effect = store.OverrideTimes
 		override.Thousandths, err = parseTimes(o.times)
 		return shell.Command("--times", o.times), err
 	default:
-		override.Effect, override.Units = limiter.OverrideAdd, o.add
-		if o.add == 0 || o.add > limiter.MaxCount || o.add < -limiter.MaxCount {
-			return "", usagef("--add %d is out of range; it must be from 1 to %d, or below 0 to take units away", o.add, limiter.MaxCount)
+		override.Effect, override.Units = store.OverrideAdd, o.add
+		if o.add == 0 || o.add > store.MaxCount || o.add < -store.MaxCount {
+			return "", usagef("--add %d is out of range; it must be from 1 to %d, or below 0 to take units away", o.add, store.MaxCount)
 		}
 		return shell.Command("--add", number(o.add)), nil
 	}
@@ -81,7 +81,7 @@ func parseTimes(text string) (thousandths int64, err error) {
 		return 0, wrong
 	}
 	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", 3-len(decimals)), 10, 64)
-	if err != nil || n < 1 || n > limiter.MaxOverrideThousandths {
+	if err != nil || n < 1 || n > store.MaxOverrideThousandths {
 		return 0, wrong
 	}
 	return n, nil
@@ -95,8 +95,8 @@ func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.
 	case !hasFor && !hasUntil:
 		return end, usagef("nothing says when it ends; give --for DURATION, such as 2h, or --until TIME, such as 04:00")
 	case hasFor:
-		d, err := limiter.ParsePeriod(lasts)
-		if err != nil || d < time.Second || d > limiter.MaxOverrideTime {
+		d, err := store.ParsePeriod(lasts)
+		if err != nil || d < time.Second || d > store.MaxOverrideTime {
 			return end, usagef("--for %q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", lasts)
 		}
 		return now.Add(d), nil
@@ -109,7 +109,7 @@ func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.
 		return end, usagef("--until %s is over: it is %s now", until, clock(now, now))
 	case left < time.Second:
 		return end, usagef("--until %s is less than 1s away; an override lasts at least 1s", until)
-	case left > limiter.MaxOverrideTime:
+	case left > store.MaxOverrideTime:
 		return end, usagef("--until %s is %s away; an override lasts at most 30d", until, output.Duration(left))
 	}
 	return end, nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // preview finds out what an override would change, and shows it to whoever is asked. In a large store
@@ -70,7 +70,7 @@ func (o *overrideSetOptions) noteUnder(plan *overridePlan, c *operation.Concerne
 	}
 	var parts []string
 	looked := fmt.Sprintf("%s of about %s keys of %s looked at in %s", output.Thousands(c.Looked), output.Thousands(c.Total), place,
-		limiter.FormatPeriod(o.timeout))
+		store.FormatPeriod(o.timeout))
 	switch {
 	case c.Keys > 0 && c.Cut:
 		parts = append(parts, fmt.Sprintf("at least %s in use (%s)", plural(c.Keys, "key"), looked))
@@ -91,7 +91,7 @@ func (o *overrideSetOptions) noteUnder(plan *overridePlan, c *operation.Concerne
 
 // deniedText is how many of the keys that were denied lately an override is about.
 func deniedText(c *operation.Concerned) string {
-	return fmt.Sprintf("%d of %d denied in the last %s", c.Denied, c.DeniedOf, limiter.FormatPeriod(operation.DeniedLately))
+	return fmt.Sprintf("%d of %d denied in the last %s", c.Denied, c.DeniedOf, store.FormatPeriod(operation.DeniedLately))
 }
 
 // changesText says how many keys are changed in which way.
@@ -139,9 +139,9 @@ func changeWord(c operation.Change) string {
 // ruleText is what a key is decided by, in a few words.
 func ruleText(r *operation.Rule) string {
 	switch {
-	case r.Override != nil && r.Override.Effect == limiter.OverrideBlock:
+	case r.Override != nil && r.Override.Effect == store.OverrideBlock:
 		return "blocked"
-	case r.Override != nil && r.Override.Effect == limiter.OverrideExempt:
+	case r.Override != nil && r.Override.Effect == store.OverrideExempt:
 		return "exempt"
 	case r.Limit.Count == 0:
 		return "unknown limit"

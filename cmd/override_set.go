@@ -14,8 +14,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/subjecttext"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // overrideSetOptions are the flags of the commands that set an override.
@@ -244,13 +244,13 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if o.until != "" {
 		plan.Text += " " + shell.Command("--until", end.UTC().Format(time.RFC3339))
 	} else {
-		plan.Text += " " + shell.Command("--for", limiter.FormatPeriod(plan.Lasts))
+		plan.Text += " " + shell.Command("--for", store.FormatPeriod(plan.Lasts))
 	}
 	return plan, nil
 }
 
 // subjects says whom the override is about.
-func (o *overrideSetOptions) subjects(override *limiter.Override, args []string) (err error) {
+func (o *overrideSetOptions) subjects(override *store.Override, args []string) (err error) {
 	limits := o.limitName
 	switch {
 	case o.policy == "":
@@ -269,14 +269,14 @@ func (o *overrideSetOptions) subjects(override *limiter.Override, args []string)
 		}
 		limits = o.policy + "/" + limits
 	}
-	override.Names, err = limiter.ParsePattern(limits)
+	override.Names, err = store.ParsePattern(limits)
 	return err
 }
 
 // isOfPolicies reports whether a --limit-name is what limits of policies are called within
 // their policies.
 func (o *overrideSetOptions) isOfPolicies(limitName string) bool {
-	name, err := limiter.ParsePattern(limitName)
+	name, err := store.ParsePattern(limitName)
 	if err != nil || strings.Contains(limitName, "/") {
 		return false
 	}
@@ -292,12 +292,12 @@ func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overrid
 	if o.dryRun {
 		open = o.openToRead
 	}
-	store, where, err := open()
+	backend, where, err := open()
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	runner := o.runner(s, store, where)
+	defer backend.Close()
+	runner := o.runner(s, backend, where)
 	answer := &overrideAnswer{now: o.env.Now(), did: "set"}
 	if o.dryRun || !plan.Consent.Covers(s.access()) { // who is asked is shown what about
 		if answer.concerned, err = o.preview(ctx, runner, plan, s.place(where)); err != nil {
@@ -305,10 +305,10 @@ func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overrid
 		}
 	}
 	if o.dryRun {
-		answer.overrides = []*limiter.Override{&plan.Override}
+		answer.overrides = []*store.Override{&plan.Override}
 		return o.print(&previewAnswer{overrideAnswer: *answer})
 	}
-	var before []limiter.Override
+	var before []store.Override
 	if !o.quiet {
 		before, _ = runner.Overrides(ctx) // only to say what changes
 	}
@@ -316,9 +316,9 @@ func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overrid
 	if set == nil {
 		return err
 	}
-	answer.overrides = []*limiter.Override{set}
+	answer.overrides = []*store.Override{set}
 	printErr := o.print(answer)
-	if at := slices.IndexFunc(before, func(b limiter.Override) bool { return b.ID == set.ID }); at >= 0 {
+	if at := slices.IndexFunc(before, func(b store.Override) bool { return b.ID == set.ID }); at >= 0 {
 		o.note("it was in force already, %s; its end and its reason are new", ending(&before[at], o.env.Now()))
 	}
 	if answer.concerned == nil && !o.quiet {

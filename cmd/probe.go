@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type probeOptions struct {
@@ -118,7 +118,7 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	}
 	began := o.env.Now()
 	config.Observer = &probeProgress{global: o.globalOptions}
-	bounded, cancel := limiter.BudgetContext(ctx, o.timeout)
+	bounded, cancel := store.BudgetContext(ctx, o.timeout)
 	err = client.Connect(bounded)
 	cancel()
 	if err != nil {
@@ -169,7 +169,7 @@ func (o *probeOptions) config() (*probe.Config, error) {
 		return nil, usagef("--limit is there %d times, and an endpoint is held to one limit; give the one that denies first",
 			len(o.limits))
 	}
-	limit, err := limiter.ParseLimit(o.limits[0])
+	limit, err := store.ParseLimit(o.limits[0])
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (p *probeProgress) Step(what string, atMost time.Duration) {
 	const soon = 500 * time.Millisecond
 	switch {
 	case p.global.quiet || atMost < soon:
-	case atMost > limiter.MaxPeriod: // there is no bound
+	case atMost > store.MaxPeriod: // there is no bound
 		p.global.note("%s", what)
 	default:
 		p.global.note("%s: at most %s", what, output.Duration(atMost))

@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // probeAnswer is the result of a probe as it is printed.
@@ -92,7 +92,7 @@ func (a *probeAnswer) Document() any {
 }
 
 // canonical is a limit in its full form.
-func canonical(l *limiter.Limit) string {
+func canonical(l *store.Limit) string {
 	if normal, err := l.Normalize(); err == nil {
 		return normal.String()
 	}
@@ -168,7 +168,7 @@ func (a *probeAnswer) facts() (facts [][2]string) {
 	default:
 		add("limit", canonical(a.Limit)+", or nearly so")
 	}
-	if a.PhaseKnown && a.Phase.Milliseconds() > 0 && a.Limit != nil && a.Limit.Algorithm == limiter.FixedWindow && !a.Limit.FromFirst {
+	if a.PhaseKnown && a.Phase.Milliseconds() > 0 && a.Limit != nil && a.Limit.Algorithm == store.FixedWindow && !a.Limit.FromFirst {
 		add("windows", "begin "+output.Duration(a.Phase)+" after whole periods since 1970")
 	}
 	for i := range a.Alternatives {

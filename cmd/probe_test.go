@@ -13,31 +13,31 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // limited is a service that limits the users of its header X-User, counts its requests, and spoils its answers.
 func limited(t *testing.T, text string, spoil func(http.Header) (status int)) (url string, asked *atomic.Int64) {
 	t.Helper()
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := memorystore.New()
-	t.Cleanup(func() { store.Close() })
-	lim := limiter.New(store)
+	backend := memorystore.New()
+	t.Cleanup(func() { backend.Close() })
+	lim := store.New(backend)
 	asked = new(atomic.Int64)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		req := limiter.Request{Key: limiter.Key{Subject: "user:" + r.Header.Get("X-User") + r.URL.Query().Get("user")}, Limit: limit, Cost: 1}
+		req := store.Request{Key: store.Key{Subject: "user:" + r.Header.Get("X-User") + r.URL.Query().Get("user")}, Limit: limit, Cost: 1}
 		decision, err := lim.Take(r.Context(), req.Key, req.Limit, req.Cost)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		httplimit.AllHeaders.Set(w.Header(), nil, []limiter.Request{req}, []limiter.Decision{decision})
+		httplimit.AllHeaders.Set(w.Header(), nil, []store.Request{req}, []store.Decision{decision})
 		status := http.StatusOK
 		if !decision.Allowed {
 			if status = http.StatusTooManyRequests; spoil != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/goroutines"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // askingTime is how long a command may look for a protected context whose store it is about
@@ -41,7 +41,7 @@ func (g *globalOptions) settingsToChange(ctx context.Context) (*settings, error)
 	}
 	var others []*config.Context
 	for _, x := range c.Contexts {
-		samePrefix := cmp.Or(x.Prefix, c.Prefix, limiter.DefaultPrefix) == s.prefix.value
+		samePrefix := cmp.Or(x.Prefix, c.Prefix, store.DefaultPrefix) == s.prefix.value
 		if x.Protected && x != s.context && (samePrefix || g.layouts != nil) {
 			others = append(others, x)
 		}
@@ -69,7 +69,7 @@ func (g *globalOptions) guardOf(ctx context.Context, s *settings, protected []*c
 			return x, nil
 		}
 	}
-	if here, err = g.identifySettings(ctx, s); limiter.IsAway(err) {
+	if here, err = g.identifySettings(ctx, s); store.IsAway(err) {
 		return nil, err
 	}
 	if here.ID == "" && here.Servers == nil {
@@ -144,13 +144,13 @@ func isRedis(url string) bool {
 }
 
 // identify is what is known of an open store: see [operation.Runner].
-func (g *globalOptions) identify(ctx context.Context, s *settings, store connect.Store) (identity.Store, error) {
+func (g *globalOptions) identify(ctx context.Context, s *settings, backend connect.Store) (identity.Store, error) {
 	known, err := g.identifySettings(ctx, s)                       // the address at least
 	if known.ID == "" && (err != nil || !isRedis(s.store.value)) { // else it was asked
 		ctx, cancel := context.WithTimeout(ctx, g.timeout)
 		defer cancel()
 		var asked error
-		if known.ID, asked = identity.ID(ctx, store); asked == nil {
+		if known.ID, asked = identity.ID(ctx, backend); asked == nil {
 			err = nil
 		}
 	}
@@ -178,7 +178,7 @@ func (g *globalOptions) rememberedID(name, prefix string) string {
 	const looked = 100
 	for _, file := range files[:min(looked, len(files))] {
 		header, err := folder.Header(file.Path)
-		if err == nil && header.Context == name && header.Prefix == prefix && limiter.IsStoreID(header.StoreID) {
+		if err == nil && header.Context == name && header.Prefix == prefix && store.IsStoreID(header.StoreID) {
 			return header.StoreID
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type refundOptions struct {
@@ -33,7 +33,7 @@ In a protected context it asks for the context's name, or takes it from
   limitctl refund --policy login ip=203.0.113.9 email=a@example.com
   limitctl refund llm:team-a --limit 100000/1m --cost 1200`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.request, err = o.requestFlags.request(cmd, global, limiter.Refund, args); err != nil {
+			if o.request, err = o.requestFlags.request(cmd, global, store.Refund, args); err != nil {
 				return err
 			}
 			return runRefund(cmd.Context(), o)
@@ -57,12 +57,12 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err := o.checkCharge(s.access(), o.env.InIsTerminal, "refund"); err != nil {
 		return err
 	}
-	store, where, err := o.open()
+	backend, where, err := o.open()
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	result, err := o.runner(s, store, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.reqs, Text: o.words(o.request),
+	defer backend.Close()
+	result, err := o.runner(s, backend, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.reqs, Text: o.words(o.request),
 		Consent: o.given()}, &observer{global: o.globalOptions})
 	if err != nil {
 		return err

@@ -23,14 +23,14 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // usedIn returns how many units of each key a backup holds, and how many lines of it
 // amend others.
-func usedIn(t *testing.T, path string) (used map[limiter.Key]int64, amendments int) {
+func usedIn(t *testing.T, path string) (used map[store.Key]int64, amendments int) {
 	t.Helper()
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -40,14 +40,14 @@ func usedIn(t *testing.T, path string) (used map[limiter.Key]int64, amendments i
 	if err != nil {
 		t.Fatal(err)
 	}
-	used = map[limiter.Key]int64{}
+	used = map[store.Key]int64{}
 	err = contents.Each(bytes.NewReader(file), 100, func(batch backup.Batch) error {
 		for _, r := range batch.Records {
-			var state limiter.State
+			var state store.State
 			if err := state.DecodeRecord(r.Value); err != nil {
 				return err
 			}
-			used[r.Key] += state.Used(limiter.InstantOf(time.Now()))
+			used[r.Key] += state.Used(store.InstantOf(time.Now()))
 		}
 		return nil
 	})
@@ -62,18 +62,18 @@ func usedIn(t *testing.T, path string) (used map[limiter.Key]int64, amendments i
 func TestResetBesideAService(t *testing.T) {
 	tier.Full(t, "writers beside a deletion, for seconds")
 	server := redistest.Start(t)
-	store, err := redisstore.Own(server.Client())
+	backend, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	limits := limiter.New(store)
-	var keys []limiter.Key
+	limits := store.New(backend)
+	var keys []store.Key
 	taken := make([]atomic.Int64, 1200) // more than a batch
 	take := func(i int) {
-		limit := limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 1_000_000, Period: 366 * 24 * time.Hour}
+		limit := store.Limit{Algorithm: store.SlidingCounter, Count: 1_000_000, Period: 366 * 24 * time.Hour}
 		if i%2 == 0 { // what it holds grows beyond what a scan reads
-			limit.Algorithm = limiter.SlidingLog
+			limit.Algorithm = store.SlidingLog
 		}
 		d, err := limits.Take(ctx, keys[i], limit, 1)
 		if err != nil || !d.Allowed {
@@ -83,7 +83,7 @@ func TestResetBesideAService(t *testing.T) {
 		taken[i].Add(1)
 	}
 	for i := range taken {
-		keys = append(keys, limiter.Key{Subject: fmt.Sprintf("tenant:acme:%d", i), Name: "n"})
+		keys = append(keys, store.Key{Subject: fmt.Sprintf("tenant:acme:%d", i), Name: "n"})
 		take(i)
 	}
 
@@ -114,10 +114,10 @@ func TestResetBesideAService(t *testing.T) {
 	stop.Store(true)
 	service.Wait()
 
-	inStore := func() map[limiter.Key]int64 {
-		everything, _ := limiter.ParsePattern("*")
-		used := map[limiter.Key]int64{}
-		for e, err := range store.Scan(ctx, limiter.Query{Subjects: everything}) {
+	inStore := func() map[store.Key]int64 {
+		everything, _ := store.ParsePattern("*")
+		used := map[store.Key]int64{}
+		for e, err := range backend.Scan(ctx, store.Query{Subjects: everything}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -324,17 +324,17 @@ func TestNoBackupOfNothing(t *testing.T) {
 func TestASecondInterruptEndsIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	store, err := filestore.New(filepath.Join(dir, "limits.db"))
+	backend, err := filestore.New(filepath.Join(dir, "limits.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2000 { // more than a pipe holds
-		key := limiter.Key{Subject: fmt.Sprint(i, strings.Repeat("-", 500))}
-		if _, err := limiter.New(store).Take(context.Background(), key, limiter.Limit{Count: 10, Period: time.Hour}, 1); err != nil {
+		key := store.Key{Subject: fmt.Sprint(i, strings.Repeat("-", 500))}
+		if _, err := store.New(backend).Take(context.Background(), key, store.Limit{Count: 10, Period: time.Hour}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := store.Close(); err != nil {
+	if err := backend.Close(); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("limitctl", "inspect", "*", "-o", "jsonl", "--store", "file:"+filepath.Join(dir, "limits.db"))
@@ -378,13 +378,13 @@ func TestRestoreStoppedInTheMiddle(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
 	ctx := context.Background()
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range all {
-		key, limit := limiter.Key{Subject: fmt.Sprintf("tenant:acme:%d", i), Name: "n"}, limiter.Limit{Count: 10, Period: 100 * time.Hour}
-		if _, err := limiter.New(store).Take(ctx, key, limit, 1); err != nil {
+		key, limit := store.Key{Subject: fmt.Sprintf("tenant:acme:%d", i), Name: "n"}, store.Limit{Count: 10, Period: 100 * time.Hour}
+		if _, err := store.New(backend).Take(ctx, key, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

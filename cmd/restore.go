@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type restoreOptions struct {
@@ -155,12 +155,12 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	if r.dryRun {
 		open = r.openToRead
 	}
-	store, where, err := open()
+	backend, where, err := open()
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	runner := r.runner(s, store, where)
+	defer backend.Close()
+	runner := r.runner(s, backend, where)
 	path, err := choose(runner)
 	if err != nil {
 		return err
@@ -176,14 +176,14 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 		return err
 	}
 	if r.layouts != nil {
-		if err := store.Close(); err != nil {
+		if err := backend.Close(); err != nil {
 			return err
 		}
-		if store, where, err = open(); err != nil {
+		if backend, where, err = open(); err != nil {
 			return err
 		}
-		defer store.Close()
-		runner = r.runner(s, store, where)
+		defer backend.Close()
+		runner = r.runner(s, backend, where)
 	}
 	if !r.plan.IntoOther {
 		if err := runner.CheckOrigin(ctx, r.plan.Backup); err != nil {
@@ -293,7 +293,7 @@ func withRestoreHint(err error) error {
 		return usagef("%s; give %s", prefix, shell.Command("--prefix", prefix.Backup))
 	case errors.As(err, &origin):
 		return usagef("%s; to restore it here all the same, give --into-other-store", origin)
-	case errors.As(err, &unknown) && !limiter.IsAway(err): // such as a user without the right to ask
+	case errors.As(err, &unknown) && !store.IsAway(err): // such as a user without the right to ask
 		return fmt.Errorf("%w; to restore it here all the same, give --into-other-store", err)
 	case errors.As(err, &left):
 		return fmt.Errorf("%w; --replace brings back what the backup has of them, and forgets what was used since", err)

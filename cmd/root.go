@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // newRootCmd makes limitctl with all of its commands.
@@ -135,7 +135,7 @@ func (g *globalOptions) addGlobalFlags(root *cobra.Command) {
 		"chosen by \"context use\")")
 	flags.StringVar(&g.configFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
 	flags.StringVar(&g.prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
-		"(default the context's, else the configuration's, else "+limiter.DefaultPrefix+")")
+		"(default the context's, else the configuration's, else "+store.DefaultPrefix+")")
 	flags.DurationVar(&g.timeout, "timeout", cmp.Or(g.env.Timeout, 2*time.Second), "wait at most `DURATION` for the store's answer")
 	flags.VarP(&g.format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
 	flags.Var(&g.formulas, "csv-formulas", "`WHAT` to do with CSV cells that a spreadsheet would take for a formula: "+

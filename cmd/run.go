@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Run executes limitctl with args in env and returns its exit code.
@@ -51,10 +51,10 @@ type interruptedError struct{ error }
 // Error leaves out what only says that the command was interrupted.
 func (e *interruptedError) Error() string {
 	var progress *outcome.ProgressError
-	if errors.As(e.error, &progress) && !errors.Is(e.error, limiter.ErrOutcomeUnknown) {
+	if errors.As(e.error, &progress) && !errors.Is(e.error, store.ErrOutcomeUnknown) {
 		return "interrupted: " + progress.Progress
 	}
-	if errors.Is(e.error, limiter.ErrOutcomeUnknown) || errors.Is(e.error, outcome.ErrPartly) {
+	if errors.Is(e.error, store.ErrOutcomeUnknown) || errors.Is(e.error, outcome.ErrPartly) {
 		return "interrupted: " + e.error.Error()
 	}
 	return "interrupted"

@@ -10,13 +10,13 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // runner returns what runs operations in an open store; where is the store's name.
-func (g *globalOptions) runner(s *settings, store connect.Store, where string) *operation.Runner {
+func (g *globalOptions) runner(s *settings, backend connect.Store, where string) *operation.Runner {
 	return &operation.Runner{
-		Store:     store,
+		Store:     backend,
 		Place:     operation.Place{Access: s.access(), Store: where, Prefix: s.prefix.value, Layout: g.layoutsName},
 		Timeout:   g.timeout,
 		Files:     g.operationFiles(),
@@ -28,7 +28,7 @@ func (g *globalOptions) runner(s *settings, store connect.Store, where string) *
 		OpenTrail: func() (trail.Writer, error) { return openTrail(g.env) },
 		Describe:  func(err error) string { return g.withoutSecrets(message(err)) },
 		Warn:      func(err error) { fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", message(err)) },
-		Identify:  func(ctx context.Context) (identity.Store, error) { return g.identify(ctx, s, store) },
+		Identify:  func(ctx context.Context) (identity.Store, error) { return g.identify(ctx, s, backend) },
 		LookUp:    g.lookUp(),
 	}
 }
@@ -38,9 +38,9 @@ func (g *globalOptions) operationFiles() operation.Files {
 }
 
 // scan calls do with each selected key. Somebody who looks is shown how far it has come.
-func (g *globalOptions) scan(ctx context.Context, store limiter.Keyspace, s *operation.Selection,
-	do func(e *limiter.Entry, foreign error) error) (operation.Found, error) {
-	return operation.Scan(ctx, store, s, &observer{global: g}, do)
+func (g *globalOptions) scan(ctx context.Context, backend store.Keyspace, s *operation.Selection,
+	do func(e *store.Entry, foreign error) error) (operation.Found, error) {
+	return operation.Scan(ctx, backend, s, &observer{global: g}, do)
 }
 
 // user is who runs the command, as the environment says: behind sudo, who called it. Where it

@@ -10,8 +10,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // selectionHelp explains the arguments of commands that take a selection.
@@ -133,12 +133,12 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 }
 
 // keep says which states of keys the flags select; nil for all.
-func (s *selectionOptions) keep(minShare float64) func(*limiter.Entry) bool {
+func (s *selectionOptions) keep(minShare float64) func(*store.Entry) bool {
 	atLimit, noTTL, minUsed, stuck := s.atLimit, s.noTTL, s.minUsed != "", s.stuck
 	if !atLimit && !noTTL && !minUsed && !stuck {
 		return nil
 	}
-	return func(e *limiter.Entry) bool {
+	return func(e *store.Entry) bool {
 		share, known := e.Share()
 		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0) && (!stuck || e.IsStuck())
 	}
@@ -147,9 +147,9 @@ func (s *selectionOptions) keep(minShare float64) func(*limiter.Entry) bool {
 // byPattern selects by a pattern of subjects, or with layouts also of store keys.
 func (s *selectionOptions) byPattern(text string, layouts bool) (selection operation.Selection, err error) {
 	query := &selection.Query
-	parse, parseName := parseSubjects, limiter.ParsePattern
+	parse, parseName := parseSubjects, store.ParsePattern
 	if layouts {
-		parse, parseName = parseStoreKeys, limiter.ParseStoreKeyPattern
+		parse, parseName = parseStoreKeys, store.ParseStoreKeyPattern
 	}
 	if query.Subjects, err = parse(text, s.exact); err != nil {
 		return selection, err
@@ -172,12 +172,12 @@ func (s *selectionOptions) byPattern(text string, layouts bool) (selection opera
 	}
 	subject, oneSubject := query.Subjects.Exact()
 	whole, oneName := name.Exact()
-	key := limiter.Key{Subject: subject, Name: whole}
+	key := store.Key{Subject: subject, Name: whole}
 	if _, isPolicys := policy.ParseKey(key); oneSubject && oneName && !isPolicys && strings.Contains(whole, "/") {
-		query.Keys = []limiter.Key{key} // the whole name of a limit that has no name of its own
+		query.Keys = []store.Key{key} // the whole name of a limit that has no name of its own
 		return selection, nil
 	}
-	query.Match = func(key limiter.Key) bool {
+	query.Match = func(key store.Key) bool {
 		// A policy's limit can be called by its own name or with its policy's, as
 		// --summary shows it, without what hash_by has put behind it.
 		parts, isPolicys := policy.ParseKey(key)
@@ -209,7 +209,7 @@ func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection 
 		return selection, err
 	}
 	wanted := policy.Selection{Attributes: attributes}
-	if wanted.Policies, err = limiter.ParsePattern(s.policy); err != nil {
+	if wanted.Policies, err = store.ParsePattern(s.policy); err != nil {
 		return selection, usagef("--policy: %s", err)
 	}
 	selection.Text = shell.Command("--policy", s.policy)
@@ -218,7 +218,7 @@ func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection 
 		if err != nil {
 			return selection, err
 		}
-		if wanted.Limits, err = limiter.ParsePattern(name); err != nil {
+		if wanted.Limits, err = store.ParsePattern(name); err != nil {
 			return selection, usagef("--limit-name: %s", err)
 		}
 		selection.Text += " " + shell.Command("--limit-name", s.name)
@@ -248,7 +248,7 @@ func withoutPolicy(limitName, policyName string) (string, error) {
 // of an earlier configuration; but if it is a slip, finding nothing would look like good
 // news.
 func (s *selectionOptions) warnOfUnknownPolicy(g *globalOptions, c *config.Config) {
-	name, err := limiter.ParsePattern(s.policy)
+	name, err := store.ParsePattern(s.policy)
 	if err != nil || len(c.Policies) == 0 || g.quiet {
 		return
 	}
@@ -271,23 +271,23 @@ func longestLiteral(pattern string) (longest string) {
 
 // sayNothingMatches says that a selection matches no key in the store, and what might. where is
 // the store's name.
-func (g *globalOptions) sayNothingMatches(ctx context.Context, store limiter.Keyspace, selection *operation.Selection, where string) {
-	g.sayNothing(ctx, store, selection, where, operation.Similar)
+func (g *globalOptions) sayNothingMatches(ctx context.Context, backend store.Keyspace, selection *operation.Selection, where string) {
+	g.sayNothing(ctx, backend, selection, where, operation.Similar)
 }
 
 // sayNothingToDelete is sayNothingMatches for a reset, whose hint is typed next and must not select more
 // than was meant.
-func (g *globalOptions) sayNothingToDelete(ctx context.Context, store limiter.Keyspace, selection *operation.Selection, where string) {
-	g.sayNothing(ctx, store, selection, where, operation.NearestSubject)
+func (g *globalOptions) sayNothingToDelete(ctx context.Context, backend store.Keyspace, selection *operation.Selection, where string) {
+	g.sayNothing(ctx, backend, selection, where, operation.NearestSubject)
 }
 
-func (g *globalOptions) sayNothing(ctx context.Context, store limiter.Keyspace, selection *operation.Selection, where string,
-	meant func(context.Context, limiter.Keyspace, *operation.Selection) (patterns []string, filtered bool)) {
+func (g *globalOptions) sayNothing(ctx context.Context, backend store.Keyspace, selection *operation.Selection, where string,
+	meant func(context.Context, store.Keyspace, *operation.Selection) (patterns []string, filtered bool)) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.placeOf(where))
 	if g.layouts == nil {
 		text += ", prefix " + g.chosen.prefix.value
 	}
-	patterns, filtered := meant(ctx, store, selection)
+	patterns, filtered := meant(ctx, backend, selection)
 	for i := range patterns {
 		patterns[i] = shell.Command(patterns[i])
 	}

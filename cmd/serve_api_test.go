@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const servedConfig = `policies:
@@ -89,7 +89,7 @@ func TestTheServerAnswersAsTheCommandsDo(t *testing.T) {
 
 // servedDoor is the JSON door of a store, as serve makes it.
 func servedDoor(t *testing.T, url, file string) http.Handler {
-	store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix})
+	backend, _, err := connect.Open(url, connect.Options{Prefix: store.DefaultPrefix})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,10 +101,10 @@ func servedDoor(t *testing.T, url, file string) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := engine.New(store, &engine.Settings{Policies: c.Policies, HTTP: c.HTTP}, engine.Options{Timeout: time.Minute})
+	e := engine.New(backend, &engine.Settings{Policies: c.Policies, HTTP: c.HTTP}, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() {
 		e.Close()
-		store.Close()
+		backend.Close()
 	})
 	return api.Handler(e, api.Options{})
 }

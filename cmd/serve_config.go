@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/events"
 	"github.com/limitctl/limitctl/cmd/internal/serve/reload"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // engineSettings are what a configuration says to an engine.
@@ -23,7 +23,7 @@ func engineSettings(c *config.Config) *engine.Settings {
 // begin reads the overrides that operators have set, so that they apply to the first request, and
 // says what is in force.
 func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engine, where string) {
-	ctx, cancel := limiter.BudgetContext(ctx, f.flags.timeout)
+	ctx, cancel := store.BudgetContext(ctx, f.flags.timeout)
 	defer cancel()
 	if err := e.LoadOverrides(ctx); err != nil { // the engine tells why, and goes on to try
 		f.Log.Debug("overrides were not read at the start", "error", err)
@@ -75,7 +75,7 @@ func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 				log.NewBreaker()
 			}
 		},
-		OnBreaker: func(change limiter.BreakerChange) {
+		OnBreaker: func(change store.BreakerChange) {
 			f.meter.Breaker(change)
 			log.Breaker(change)
 		},

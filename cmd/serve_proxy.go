@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/proxy"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // proxyOptions are the flags of serve that make it a limiting reverse proxy.
@@ -38,7 +38,7 @@ func (o *proxyOptions) check(cmd *cobra.Command, c *config.Config) (*proxy.Upstr
 	if o.upstream == "" {
 		for _, name := range []string{"policy", "proxy-host", "proxy-timeout", "proxy-max-body"} {
 			if cmd.Flags().Changed(name) {
-				return nil, limiter.Invalidf("--%s is for --proxy, which is not given", name)
+				return nil, store.Invalidf("--%s is for --proxy, which is not given", name)
 			}
 		}
 		return nil, nil
@@ -48,11 +48,11 @@ func (o *proxyOptions) check(cmd *cobra.Command, c *config.Config) (*proxy.Upstr
 	case err != nil:
 		return nil, usagef("--proxy: %s", err)
 	case o.policy == "":
-		return nil, limiter.Invalidf("--proxy needs --policy NAME, the policy that limits its requests")
+		return nil, store.Invalidf("--proxy needs --policy NAME, the policy that limits its requests")
 	case o.timeout <= 0:
-		return nil, limiter.Invalidf("--proxy-timeout must be above zero")
+		return nil, store.Invalidf("--proxy-timeout must be above zero")
 	case o.maxBody < 0:
-		return nil, limiter.Invalidf("--proxy-max-body must not be below zero")
+		return nil, store.Invalidf("--proxy-max-body must not be below zero")
 	}
 	return upstream, o.checkPolicy(c)
 }
@@ -65,7 +65,7 @@ func (o *proxyOptions) checkPolicy(c *config.Config) error {
 	}
 	for _, name := range p.Needed() {
 		if _, has := c.HTTP.Rules[o.policy].Attributes[name]; !has {
-			return limiter.Invalidf("policy %q needs the attribute %s, and its http.attributes does not say where in a request it is",
+			return store.Invalidf("policy %q needs the attribute %s, and its http.attributes does not say where in a request it is",
 				o.policy, name)
 		}
 	}

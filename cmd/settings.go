@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // setting is a value and what it comes from.
@@ -153,7 +153,7 @@ func (s *settings) findPrefix(g *globalOptions) error {
 		at, _ := c.Origin("prefix")
 		s.prefix = setting{c.Prefix, at.String()}
 	default:
-		s.prefix = setting{limiter.DefaultPrefix, byDefault}
+		s.prefix = setting{store.DefaultPrefix, byDefault}
 	}
 	return nil
 }

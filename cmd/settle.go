@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type settleOptions struct {
@@ -37,7 +37,7 @@ is remembered of the token: nothing was allowed with it, or its time is over.`,
 					return usagef("no %s given; add --%s: settle needs --token TEXT of the consume and --cost N, its real cost", name, name)
 				}
 			}
-			if o.request, err = o.requestFlags.request(cmd, global, limiter.Settle, args); err != nil {
+			if o.request, err = o.requestFlags.request(cmd, global, store.Settle, args); err != nil {
 				return err
 			}
 			return runSettle(cmd.Context(), o)
@@ -58,9 +58,9 @@ func runSettle(ctx context.Context, o *settleOptions) error {
 	if err != nil {
 		return err
 	}
-	store := limiter.Stack(opened, limiter.Layers{Budget: o.budgetLayer, Overrides: overridesLayer(ctx, o.globalOptions, opened, o.request)})
-	defer store.Close()
-	decisions, err := decide(ctx, store, limiter.Settle, o.request.reqs)
+	backend := store.Stack(opened, store.Layers{Budget: o.budgetLayer, Overrides: overridesLayer(ctx, o.globalOptions, opened, o.request)})
+	defer backend.Close()
+	decisions, err := decide(ctx, backend, store.Settle, o.request.reqs)
 	if err != nil {
 		return err
 	}

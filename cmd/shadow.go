@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // shadowFile returns the path of the local shadow of the store that is chosen: a file of
@@ -33,7 +33,7 @@ func (g *globalOptions) shadowFile() (string, error) {
 
 // openShadow returns the local shadow of the store that is chosen. Nothing of it is read or
 // written before the store is away; if it cannot be opened then, each decision says why.
-func (g *globalOptions) openShadow() limiter.Store {
+func (g *globalOptions) openShadow() store.Store {
 	path, err := g.shadowFile()
 	if err != nil {
 		return noShadow{err}
@@ -41,28 +41,28 @@ func (g *globalOptions) openShadow() limiter.Store {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		g.env.Keep(path + suffix)
 	}
-	store, _, err := connect.Open("file:"+path, connect.Options{Prefix: g.chosen.prefix.value, Timeout: g.timeout, OwnFile: true})
+	backend, _, err := connect.Open("file:"+path, connect.Options{Prefix: g.chosen.prefix.value, Timeout: g.timeout, OwnFile: true})
 	if err != nil {
 		return noShadow{err}
 	}
-	return store
+	return backend
 }
 
 // noShadow stands for a shadow that there cannot be.
 type noShadow struct{ reason error }
 
-// Decide implements [limiter.Store].
-func (s noShadow) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
+// Decide implements [store.Store].
+func (s noShadow) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	return s.reason
 }
 
-// Close implements [limiter.Store].
+// Close implements [store.Store].
 func (s noShadow) Close() error { return nil }
 
 // withShadow is a store that is closed together with its shadow.
 type withShadow struct {
-	limiter.Store
-	shadow limiter.Store
+	store.Store
+	shadow store.Store
 }
 
 // Close closes both.

@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/progress"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type simulateOptions struct {
@@ -116,7 +116,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 	}
 	for _, under := range each {
 		for _, limit := range under {
-			plan.Candidates = append(plan.Candidates, trial.Candidate{Limits: []limiter.Limit{limit}})
+			plan.Candidates = append(plan.Candidates, trial.Candidate{Limits: []store.Limit{limit}})
 		}
 	}
 	if plan.Wrap, err = o.wrapFlags.parse(); err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // trialLimitFlags are the flags of commands that try limits, perhaps under several
@@ -33,7 +33,7 @@ func (o *trialLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 
 // sets returns the limits that are decided together: a set for each algorithm that was
 // asked for.
-func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]limiter.Limit, err error) {
+func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]store.Limit, err error) {
 	each, err := o.each(cmd)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]limiter.Limit, err 
 		runs = max(runs, len(under))
 	}
 	for i := range runs {
-		var set []limiter.Limit
+		var set []store.Limit
 		for _, under := range each {
 			limit, err := under[min(i, len(under)-1)].Normalize()
 			if err != nil {
@@ -61,7 +61,7 @@ func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]limiter.Limit, err 
 
 // each returns every limit as it is under each algorithm that it is to be tried under.
 // Their bursts are 0 where nothing was said of them.
-func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]limiter.Limit, err error) {
+func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, err error) {
 	algorithms, err := parseAlgorithms(o.algorithms)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]limiter.Limit, err 
 			}
 		}
 		if o.algorithms == everyAlgorithm && !named {
-			withSlices.Algorithm, withSlices.Slices = limiter.SlidingCounter, slicesTried
+			withSlices.Algorithm, withSlices.Slices = store.SlidingCounter, slicesTried
 			if _, err := withSlices.Normalize(); err == nil { // the period can be cut so
 				tried = append(tried, withSlices)
 			}
@@ -103,16 +103,16 @@ func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]limiter.Limit, err 
 }
 
 // underEach reads a limit as one of each algorithm, or as the one that it names.
-func underEach(text string, algorithms []limiter.Algorithm) (limits []limiter.Limit, named bool, err error) {
-	limit, err := limiter.ParseLimit(text)
+func underEach(text string, algorithms []store.Algorithm) (limits []store.Limit, named bool, err error) {
+	limit, err := store.ParseLimit(text)
 	if err == nil && limit.Algorithm != 0 {
-		return []limiter.Limit{limit}, true, nil
+		return []store.Limit{limit}, true, nil
 	}
 	for _, algorithm := range algorithms {
 		one := limit
 		if err != nil { // it may be one under this algorithm, as slices are
 			var errUnder error
-			if one, errUnder = limiter.ParseLimitAs(text, algorithm); errUnder != nil {
+			if one, errUnder = store.ParseLimitAs(text, algorithm); errUnder != nil {
 				return nil, false, errUnder
 			}
 		}
@@ -130,16 +130,16 @@ const (
 )
 
 // parseAlgorithms reads "all", or algorithms with commas between them.
-func parseAlgorithms(text string) ([]limiter.Algorithm, error) {
+func parseAlgorithms(text string) ([]store.Algorithm, error) {
 	switch text {
 	case "":
-		return []limiter.Algorithm{limiter.TokenBucket}, nil
+		return []store.Algorithm{store.TokenBucket}, nil
 	case everyAlgorithm:
-		return limiter.Algorithms(), nil
+		return store.Algorithms(), nil
 	}
-	var algorithms []limiter.Algorithm
+	var algorithms []store.Algorithm
 	for name := range strings.SplitSeq(text, ",") {
-		algorithm, err := limiter.ParseAlgorithm(strings.TrimSpace(name))
+		algorithm, err := store.ParseAlgorithm(strings.TrimSpace(name))
 		if err != nil {
 			return nil, usagef("--algorithm: %s; separate several with commas, or write all", err)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func newUnblockCmd(global *globalOptions) *cobra.Command {
@@ -43,7 +43,7 @@ is no such block, the exit code is 1.`,
 }
 
 // runUnblock ends the blocks of a pattern, or of what the list of overrides shows as text.
-func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.Pattern, text string) error {
+func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern store.Pattern, text string) error {
 	s, err := o.settingsToChange(ctx)
 	if err != nil {
 		return err
@@ -51,14 +51,14 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.P
 	if err := o.check(s.access(), o.env.InIsTerminal, "unblock", "ends blocks", ""); err != nil {
 		return err
 	}
-	store, where, err := o.open()
+	backend, where, err := o.open()
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	runner := o.runner(s, store, where)
+	defer backend.Close()
+	runner := o.runner(s, backend, where)
 	overrides, err := runner.Overrides(ctx)
-	if err != nil && !errors.Is(err, limiter.ErrForeign) {
+	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return err
 	}
 	plan := &operation.RevokePlan{Consent: o.given()}
@@ -66,7 +66,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.P
 	for i := range overrides {
 		override := &overrides[i]
 		switch {
-		case override.Effect != limiter.OverrideBlock:
+		case override.Effect != store.OverrideBlock:
 		case samePattern(override.Subjects, pattern) && len(override.Attributes) == 0, whom(override) == text:
 			plan.IDs = append(plan.IDs, override.ID)
 		case override.Subjects.Overlaps(pattern):
@@ -84,7 +84,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.P
 }
 
 // samePattern reports whether two patterns select the same by what is written.
-func samePattern(a, b limiter.Pattern) bool {
+func samePattern(a, b store.Pattern) bool {
 	subject, exact := a.Exact()
 	other, otherExact := b.Exact()
 	return exact == otherExact && subject == other && (exact || a.String() == b.String())

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // defaultWatch is the interval of --watch alone.
@@ -30,7 +30,7 @@ func parseWatch(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	interval, err := limiter.ParsePeriod(text)
+	interval, err := store.ParsePeriod(text)
 	if err != nil || interval < 100*time.Millisecond {
 		return 0, usagef("--watch=%s is not an interval of 100ms or more; write it like --watch=5s, or --watch alone for %s",
 			text, defaultWatch)
@@ -77,7 +77,7 @@ func (g *globalOptions) watchAnswers(
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && !limiter.IsAway(err) {
+		if err != nil && !store.IsAway(err) {
 			return err
 		}
 		w.heard(err)
@@ -162,7 +162,7 @@ func (w *watch) drawFrame(answer output.Answer, note string, away error, columns
 // isPartial reports whether an error of a look concerns some servers of a store, and what the
 // others have was read as a whole.
 func isPartial(away error) bool {
-	var incomplete *limiter.IncompleteError
+	var incomplete *store.IncompleteError
 	return errors.As(away, &incomplete)
 }
 

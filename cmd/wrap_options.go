@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/trial"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // wrapFlags are the flags that say what a trial puts around the store.
@@ -54,7 +54,7 @@ func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
 			if wrap.Denials != nil {
 				return wrap, usagef("--wrap denials is given twice; give it once")
 			}
-			wrap.Denials, denialWords = &limiter.DenialMemory{MaxStale: time.Second}, text
+			wrap.Denials, denialWords = &store.DenialMemory{MaxStale: time.Second}, text
 			if given {
 				if wrap.Denials.MaxStale, err = wrapDuration(text, settings, maxStaleMax); err != nil {
 					return wrap, err
@@ -82,8 +82,8 @@ func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
 }
 
 // parseLease reads UNITS[,TERM], both of which may be left out.
-func parseLease(text, settings string) (*limiter.Leases, error) {
-	leases := &limiter.Leases{Max: 1000, Term: 100 * time.Millisecond}
+func parseLease(text, settings string) (*store.Leases, error) {
+	leases := &store.Leases{Max: 1000, Term: 100 * time.Millisecond}
 	if settings == "" {
 		return leases, nil
 	}
@@ -103,7 +103,7 @@ func parseLease(text, settings string) (*limiter.Leases, error) {
 func wrapDuration(text, duration string, most time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(duration)
 	if err != nil || d < time.Millisecond || d > most {
-		return 0, usagef("--wrap %q: %q is not a duration from 1ms to %s, such as 500ms", text, duration, limiter.FormatPeriod(most))
+		return 0, usagef("--wrap %q: %q is not a duration from 1ms to %s, such as 500ms", text, duration, store.FormatPeriod(most))
 	}
 	return d, nil
 }

@@ -8,7 +8,7 @@
 --
 -- Functions here and in record.lua capture as few locals as they can: a script
 -- makes them anew on each call, and each captured local costs a memory allocation. The Go twin of mul_div is
--- mulAddDiv in pkg/limiter/arithmetic.go.
+-- mulAddDiv in pkg/limiter/store/arithmetic.go.
 
 -- mul_div returns the quotient and remainder of a·b ÷ d, for a time 0 <= a < 2^53,
 -- units 0 <= b <= 2^30, and units or a period 0 < d <= 31622400000000 (366 days in

@@ -1,5 +1,5 @@
 -- Decides requests against the states of their keys at one instant, all or
--- nothing. The Go twin is Decide in pkg/limiter/decision.go.
+-- nothing. The Go twin is Decide in pkg/limiter/store/decision.go.
 --
 -- KEYS     the store key of each request, no two the same
 -- ARGV[1]  op 1 ('t' take, 'p' peek, which writes nothing, 'r' refund, 'a' adjust:

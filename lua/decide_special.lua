@@ -1,6 +1,6 @@
 -- Decides what is not usual, in requests against the states of their keys at one instant: a
 -- charge that need not fit, the settlement of a real cost, a take of what fits, a refund
--- that must not come late, and anything with a token. The Go twin is DecideSpecial in pkg/limiter/special.go.
+-- that must not come late, and anything with a token. The Go twin is DecideSpecial in pkg/limiter/store/special.go.
 --
 -- KEYS     the store key of each request, no two the same, and then that of the token, if
 --          there is one
@@ -53,7 +53,7 @@ local function token_error(text)
 end
 
 -- parts has for each request: cost, granted, real, turn; see TokenRecord in
--- pkg/limiter/token.go.
+-- pkg/limiter/store/token.go.
 local remembered, settled, remembered_op, expires, responsible
 local parts = {}
 

@@ -1,5 +1,5 @@
 -- Fixed window: windows of one period, aligned to the epoch, of count units
--- each. The rule is explained in its twin, pkg/limiter/fixed_window.go.
+-- each. The rule is explained in its twin, pkg/limiter/store/fixed_window.go.
 -- The units were used in the window that holds time.
 
 local format, size = 'I4', FIXED_WINDOW_SIZE

@@ -1,5 +1,5 @@
 // Package lua holds the scripts that decide limits inside Redis, each algorithm
-// in the shape of its Go twin in pkg/limiter, and puts them together.
+// in the shape of its Go twin in pkg/limiter/store, and puts them together.
 package lua
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/overridetable"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 //go:embed *.lua
@@ -31,7 +31,7 @@ const (
 // DecideOne returns the script that decides one take or peek of that kind in the
 // usual case, and fails with COMPLETE in any other. It is "" for a kind whose state
 // is too large for it.
-func DecideOne(kind limiter.Kind) string {
+func DecideOne(kind store.Kind) string {
 	if kind.RecordSize() == 0 {
 		return ""
 	}
@@ -40,17 +40,17 @@ func DecideOne(kind limiter.Kind) string {
 
 // Decide returns the script that decides any requests of those kinds. It fails with
 // COMPLETE where a key has a record of another one.
-func Decide(kinds ...limiter.Kind) string {
+func Decide(kinds ...store.Kind) string {
 	return decideBy("decide.lua", kinds)
 }
 
-// DecideSpecial returns the script that decides what [limiter.IsSpecial] of requests of those
+// DecideSpecial returns the script that decides what [store.IsSpecial] of requests of those
 // kinds. It fails with COMPLETE as [Decide] does.
-func DecideSpecial(kinds ...limiter.Kind) string { return decideBy("decide_special.lua", kinds) }
+func DecideSpecial(kinds ...store.Kind) string { return decideBy("decide_special.lua", kinds) }
 
 // decideBy returns the script of a file that works on the states of those kinds, and needs more
 // files besides.
-func decideBy(file string, kinds []limiter.Kind, more ...string) string {
+func decideBy(file string, kinds []store.Kind, more ...string) string {
 	names := []string{"arithmetic.lua", "record.lua", "expiry.lua", "rules.lua"}
 	for _, kind := range kinds {
 		state := "numbers.lua"
@@ -67,7 +67,7 @@ func decideBy(file string, kinds []limiter.Kind, more ...string) string {
 }
 
 // DecideAny returns the complete script, for requests and records of all kinds.
-func DecideAny() string { return Decide(limiter.Kinds()...) }
+func DecideAny() string { return Decide(store.Kinds()...) }
 
 // DecideNumbers returns the script for all kinds whose state is two numbers.
 func DecideNumbers() string {
@@ -76,7 +76,7 @@ func DecideNumbers() string {
 
 // DecideMany returns the script that decides many takes and peeks of those kinds, whose
 // states are two numbers, independently of each other.
-func DecideMany(kinds ...limiter.Kind) string {
+func DecideMany(kinds ...store.Kind) string {
 	names := []string{"arithmetic.lua", "record.lua", "rules.lua"}
 	for _, kind := range kinds {
 		if name := page(kind); !slices.Contains(names, name) {
@@ -87,15 +87,15 @@ func DecideMany(kinds ...limiter.Kind) string {
 }
 
 // Numbers returns the kinds whose state is two numbers.
-func Numbers() []limiter.Kind {
-	return slices.DeleteFunc(limiter.Kinds(), func(k limiter.Kind) bool { return k.RecordSize() == 0 })
+func Numbers() []store.Kind {
+	return slices.DeleteFunc(store.Kinds(), func(k store.Kind) bool { return k.RecordSize() == 0 })
 }
 
 // Delete returns the script that deletes keys holding records of ours.
 func Delete() string { return join("holds.lua", "kept.lua", "delete.lua") }
 
 // Adjust returns the script that adjusts keys of all kinds.
-func Adjust() string { return decideBy("adjust.lua", limiter.Kinds(), "holds.lua", "kept.lua") }
+func Adjust() string { return decideBy("adjust.lua", store.Kinds(), "holds.lua", "kept.lua") }
 
 // Export returns the script that reads whole records.
 func Export() string { return join("holds.lua", "export.lua") }
@@ -131,7 +131,7 @@ const (
 	OverridesMagic = "RI\x01"
 	OverridesHead  = len(OverridesMagic) + 6 + overridetable.VersionSize
 	OverridesEntry = overridetable.IDSize + 6
-	OverridesSize  = OverridesHead + limiter.MaxOverrides*OverridesEntry
+	OverridesSize  = OverridesHead + store.MaxOverrides*OverridesEntry
 
 	OverrideMagic = "RO\x01"
 	OverrideHead  = len(OverrideMagic) + 6 + 6
@@ -143,7 +143,7 @@ func All() []string { return slices.Clone(all()) }
 
 var all = sync.OnceValue(func() []string {
 	var all []string
-	for _, kind := range limiter.Kinds() {
+	for _, kind := range store.Kinds() {
 		switch {
 		case kind.RecordsOf() != kind:
 		case kind.RecordSize() == 0:
@@ -153,13 +153,13 @@ var all = sync.OnceValue(func() []string {
 		}
 	}
 	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(),
-		DecideSpecial(limiter.Kinds()...), Delete(), Adjust(), Export(), Import(), ForeignDelete(), ForeignImport(),
+		DecideSpecial(store.Kinds()...), Delete(), Adjust(), Export(), Import(), ForeignDelete(), ForeignImport(),
 		ForeignSet(), AddDenials(),
 		SetOverride(), RevokeOverride(), ListOverrides())
 })
 
 // page returns the file with the rule of a kind.
-func page(kind limiter.Kind) string {
+func page(kind store.Kind) string {
 	return strings.ReplaceAll(kind.RecordsOf().String(), "-", "_") + ".lua"
 }
 
@@ -220,20 +220,20 @@ func luaText(text string) string {
 // numbers returns what the scripts call numbers that Go says. Of each kind
 // these are TOKEN_BUCKET, its number, and TOKEN_BUCKET_MAGIC, _SIZE and _MAX_COUNT.
 var numbers = sync.OnceValue(func() map[string]string {
-	kinds := limiter.Kinds()
+	kinds := store.Kinds()
 	numbers := map[string]string{
-		"RECORD_MAGIC":       magic(limiter.RecordVersion),
-		"RECORD_VERSION":     strconv.Itoa(limiter.RecordVersion),
-		"RECORD_HEADER_SIZE": strconv.Itoa(limiter.RecordHeaderSize),
-		"MAX_RECORD_SIZE":    strconv.Itoa(limiter.MaxRecordSize),
-		"RECORD_HEADER_END":  strconv.Itoa(limiter.RecordHeaderSize - 1),
+		"RECORD_MAGIC":       magic(store.RecordVersion),
+		"RECORD_VERSION":     strconv.Itoa(store.RecordVersion),
+		"RECORD_HEADER_SIZE": strconv.Itoa(store.RecordHeaderSize),
+		"MAX_RECORD_SIZE":    strconv.Itoa(store.MaxRecordSize),
+		"RECORD_HEADER_END":  strconv.Itoa(store.RecordHeaderSize - 1),
 		"HEAD_SIZE":          strconv.Itoa(HeadSize),
 		"HEAD_END":           strconv.Itoa(HeadSize - 1),
 		"EXPORT_BYTES":       strconv.Itoa(ExportBytes),
 		"LAST_VERSION":       strconv.Itoa(int(lastVersion(kinds))),
 		"FIRST_KIND":         strconv.Itoa(int(kinds[0])),
 		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
-		"DENIALS_KEPT":       strconv.Itoa(limiter.DenialsKept),
+		"DENIALS_KEPT":       strconv.Itoa(store.DenialsKept),
 		"DENIALS_HELD":       strconv.Itoa(denialtable.MostHeld),
 		"OVERRIDES_MAGIC":    luaText(OverridesMagic),
 		"OVERRIDES_HEAD":     strconv.Itoa(OverridesHead),
@@ -241,20 +241,20 @@ var numbers = sync.OnceValue(func() map[string]string {
 		"OVERRIDE_MAGIC":     luaText(OverrideMagic),
 		"OVERRIDE_HEAD":      strconv.Itoa(OverrideHead),
 		"OVERRIDE_SIZE":      strconv.Itoa(OverrideSize),
-		"MAX_OVERRIDES":      strconv.Itoa(limiter.MaxOverrides),
-		"MAX_SLICES":         strconv.Itoa(limiter.MaxSlices),
-		"MAX_COUNT":          strconv.Itoa(limiter.MaxCount),
-		"MIN_PERIOD":         strconv.FormatInt(limiter.MinPeriod.Microseconds(), 10),
-		"MAX_PERIOD":         strconv.FormatInt(limiter.MaxPeriod.Microseconds(), 10),
-		"MAX_INSTANT":        strconv.FormatInt(limiter.MaxInstant, 10),
-		"MAX_DRAIN":          strconv.FormatInt(limiter.MaxDrain.Microseconds(), 10),
-		"OVERFULL_VERSION":   strconv.Itoa(limiter.OverfullVersion),
-		"OVERFULL_MAGIC":     magic(limiter.OverfullVersion),
-		"TOKEN_MAGIC":        fmt.Sprintf("0x%x%02x", limiter.TokenMagic, limiter.TokenVersion),
-		"TOKEN_VERSION":      strconv.Itoa(limiter.TokenVersion),
-		"TOKEN_HEADER_SIZE":  strconv.Itoa(limiter.TokenHeaderSize),
-		"TOKEN_PART_SIZE":    strconv.Itoa(limiter.TokenPartSize),
-		"TOKEN_END":          strconv.Itoa(limiter.TokenHeaderSize + limiter.MaxRequests*limiter.TokenPartSize),
+		"MAX_OVERRIDES":      strconv.Itoa(store.MaxOverrides),
+		"MAX_SLICES":         strconv.Itoa(store.MaxSlices),
+		"MAX_COUNT":          strconv.Itoa(store.MaxCount),
+		"MIN_PERIOD":         strconv.FormatInt(store.MinPeriod.Microseconds(), 10),
+		"MAX_PERIOD":         strconv.FormatInt(store.MaxPeriod.Microseconds(), 10),
+		"MAX_INSTANT":        strconv.FormatInt(store.MaxInstant, 10),
+		"MAX_DRAIN":          strconv.FormatInt(store.MaxDrain.Microseconds(), 10),
+		"OVERFULL_VERSION":   strconv.Itoa(store.OverfullVersion),
+		"OVERFULL_MAGIC":     magic(store.OverfullVersion),
+		"TOKEN_MAGIC":        fmt.Sprintf("0x%x%02x", store.TokenMagic, store.TokenVersion),
+		"TOKEN_VERSION":      strconv.Itoa(store.TokenVersion),
+		"TOKEN_HEADER_SIZE":  strconv.Itoa(store.TokenHeaderSize),
+		"TOKEN_PART_SIZE":    strconv.Itoa(store.TokenPartSize),
+		"TOKEN_END":          strconv.Itoa(store.TokenHeaderSize + store.MaxRequests*store.TokenPartSize),
 	}
 	for _, kind := range kinds {
 		name := strings.ToUpper(strings.ReplaceAll(kind.String(), "-", "_"))
@@ -267,8 +267,8 @@ var numbers = sync.OnceValue(func() map[string]string {
 })
 
 // lastVersion returns the greatest version of records.
-func lastVersion(kinds []limiter.Kind) (last uint8) {
-	last = limiter.OverfullVersion
+func lastVersion(kinds []store.Kind) (last uint8) {
+	last = store.OverfullVersion
 	for _, kind := range kinds {
 		last = max(last, kind.RecordVersion())
 	}
@@ -276,4 +276,4 @@ func lastVersion(kinds []limiter.Kind) (last uint8) {
 }
 
 // magic returns the first three bytes of records of a version as one number.
-func magic(version uint8) string { return fmt.Sprintf("0x%x%02x", limiter.RecordMagic, version) }
+func magic(version uint8) string { return fmt.Sprintf("0x%x%02x", store.RecordMagic, version) }

@@ -1,6 +1,6 @@
 -- Rings: a state that says when how many units were taken, oldest first, read and
 -- written by range, so that a decision costs a handful of small commands however
--- long the ring is. The Go twin is pkg/limiter/unit_log.go, and the layout is at
+-- long the ring is. The Go twin is pkg/limiter/store/unit_log.go, and the layout is at
 -- ringLayout there. Such a rule has the functions that numbers.lua lists, most of them
 -- from the end of this file, and:
 --   header, ring_at       the format of head, length and base, which come after the

@@ -1,5 +1,5 @@
 -- Sliced counter: a sliding counter whose period is cut into slices. The rule is
--- explained in its twin, pkg/limiter/sliced_counter.go.
+-- explained in its twin, pkg/limiter/store/sliced_counter.go.
 -- An entry of the ring says until which slice, by its number since the epoch, how
 -- many units were taken. What other limits have as their burst is how many slices.
 

@@ -1,5 +1,5 @@
 -- Sliding counter: used = previous × (period − elapsed) ÷ period + current. The
--- rule is explained in its twin, pkg/limiter/sliding_counter.go.
+-- rule is explained in its twin, pkg/limiter/store/sliding_counter.go.
 -- The current units were used in the window that holds time, the previous ones
 -- in the window before.
 

@@ -1,5 +1,5 @@
 -- Sliding log: the time of every unit is kept for one period. The rule is
--- explained in its twin, pkg/limiter/sliding_log.go.
+-- explained in its twin, pkg/limiter/store/sliding_log.go.
 -- An entry of the ring says until when (instant) how many units were taken.
 
 rules[SLIDING_LOG] = {

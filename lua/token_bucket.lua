@@ -1,5 +1,5 @@
 -- Token bucket: the level rises by each cost and leaks at count ÷ period. The
--- rule is explained in its twin, pkg/limiter/token_bucket.go.
+-- rule is explained in its twin, pkg/limiter/store/token_bucket.go.
 -- The level is units + rest ÷ period, exactly, as it was at time.
 
 local format, size = 'I4I7', TOKEN_BUCKET_SIZE

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var (
@@ -60,16 +60,16 @@ func bytesSection(ctx context.Context, _ plan, out io.Writer) error {
 
 // keyBytes makes a table of what the key of one subject weighs.
 func keyBytes(ctx context.Context, client *redis.Client) ([][]string, error) {
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		return nil, err
 	}
 	var contestants []contestant
-	for _, algorithm := range limiter.Algorithms() {
-		limit := limiter.Limit{Algorithm: algorithm, Count: int64(bytesQuota.count), Period: bytesQuota.period}
+	for _, algorithm := range store.Algorithms() {
+		limit := store.Limit{Algorithm: algorithm, Count: int64(bytesQuota.count), Period: bytesQuota.period}
 		contestants = append(contestants, contestant{"limitctl, " + algorithm.String(), shared(
 			func(ctx context.Context, key string) (bool, error) {
-				d, err := limiter.New(store).Take(ctx, limiter.Key{Subject: key}, limit, 1)
+				d, err := store.New(backend).Take(ctx, store.Key{Subject: key}, limit, 1)
 				return d.Allowed, err
 			})})
 	}
@@ -105,23 +105,23 @@ func keyBytes(ctx context.Context, client *redis.Client) ([][]string, error) {
 // of its own, and none of which leaves.
 type growingLog struct {
 	client   *redis.Client
-	limiter  *limiter.Limiter
+	limiter  *store.Limiter
 	storeKey string
 	units    int
 }
 
-var logLimit = limiter.Limit{Algorithm: limiter.SlidingLog, Count: limiter.MaxSlidingLogCount, Period: 24 * time.Hour}
+var logLimit = store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount, Period: 24 * time.Hour}
 
 func newGrowingLog(client *redis.Client) (*growingLog, error) {
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		return nil, err
 	}
-	return &growingLog{client: client, limiter: limiter.New(store), storeKey: logStoreKey("growing")}, nil
+	return &growingLog{client: client, limiter: store.New(backend), storeKey: logStoreKey("growing")}, nil
 }
 
 func logStoreKey(subject string) string {
-	return limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(limiter.Key{Subject: subject, Name: logLimit.DefaultName()})
+	return store.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: subject, Name: logLimit.DefaultName()})
 }
 
 // weigh grows the log to units and on to a quarter more, which takes it once
@@ -155,7 +155,7 @@ func (l *growingLog) weigh(ctx context.Context, units int) (least, most float64,
 }
 
 func (l *growingLog) take(ctx context.Context) (used int64, err error) {
-	d, err := l.limiter.Take(ctx, limiter.Key{Subject: "growing"}, logLimit, 1)
+	d, err := l.limiter.Take(ctx, store.Key{Subject: "growing"}, logLimit, 1)
 	return d.Used, err
 }
 
@@ -171,14 +171,14 @@ const maxShrunk = 10_000
 // leave the window, then returns the bytes per unit of those in use.
 func shrunkLog(ctx context.Context, client *redis.Client, units int) (float64, error) {
 	now := time.Now()
-	store, err := redisstore.Own(client, redisstore.WithClock(func() time.Time { return now }))
+	backend, err := redisstore.Own(client, redisstore.WithClock(func() time.Time { return now }))
 	if err != nil {
 		return 0, err
 	}
-	l, subject := limiter.New(store), fmt.Sprintf("shrunk:%d", units)
-	take := func() (limiter.Decision, error) {
+	l, subject := store.New(backend), fmt.Sprintf("shrunk:%d", units)
+	take := func() (store.Decision, error) {
 		now = now.Add(time.Second)
-		return l.Take(ctx, limiter.Key{Subject: subject}, logLimit, 1)
+		return l.Take(ctx, store.Key{Subject: subject}, logLimit, 1)
 	}
 	for range 3 * units {
 		if _, err := take(); err != nil {

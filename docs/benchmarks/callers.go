@@ -11,8 +11,8 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A call asks a limiter for one unit of each of some keys.
@@ -30,19 +30,19 @@ func drilled() []limiterOn {
 }
 
 func limitctlOn(client redis.UniversalClient) (call, error) {
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		return nil, err
 	}
-	l, limit := limiter.New(store), limiter.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
+	l, limit := store.New(backend), store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
 	return func(ctx context.Context, keys ...string) error {
 		if len(keys) == 1 {
-			_, err := l.Take(ctx, limiter.Key{Subject: keys[0]}, limit, 1)
+			_, err := l.Take(ctx, store.Key{Subject: keys[0]}, limit, 1)
 			return err
 		}
-		reqs := make([]limiter.Request, len(keys))
+		reqs := make([]store.Request, len(keys))
 		for i, key := range keys {
-			reqs[i] = limiter.Request{Key: limiter.Key{Subject: key}, Limit: limit, Cost: 1}
+			reqs[i] = store.Request{Key: store.Key{Subject: key}, Limit: limit, Cost: 1}
 		}
 		_, err := l.TakeAll(ctx, reqs...)
 		return err

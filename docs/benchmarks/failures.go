@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // The service that failures happen to: some replicas, each with callers of its own, that
@@ -139,7 +139,7 @@ func onFailingCluster() (*site, error) {
 // service is what callers of all replicas together saw.
 type service struct {
 	mu       sync.Mutex
-	by       map[limiter.Decider]int
+	by       map[store.Decider]int
 	failed   int
 	unknown  int // of the calls that the store did not answer
 	admitted map[string]int
@@ -149,35 +149,35 @@ type service struct {
 }
 
 // replica makes the stack of one replica.
-func (s *service) replica(client redis.UniversalClient, policy limiter.FailurePolicy, breaker bool) (*limiter.Limiter, error) {
-	var store limiter.Store
-	store, err := redisstore.Own(client, redisstore.WithBudget(failureBudget))
+func (s *service) replica(client redis.UniversalClient, policy store.FailurePolicy, breaker bool) (*store.Limiter, error) {
+	var backend store.Store
+	backend, err := redisstore.Own(client, redisstore.WithBudget(failureBudget))
 	if err != nil {
 		return nil, err
 	}
 	if breaker {
-		store = limiter.WithBreaker(store, limiter.Breaker{Pause: 100 * time.Millisecond, MaxPause: 400 * time.Millisecond})
+		backend = store.WithBreaker(backend, store.Breaker{Pause: 100 * time.Millisecond, MaxPause: 400 * time.Millisecond})
 	}
-	return limiter.New(limiter.WithFailurePolicy(store, policy, func(err error) {
+	return store.New(store.WithFailurePolicy(backend, policy, func(err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if errors.Is(err, store.ErrOutcomeUnknown) {
 			s.unknown++
 		}
 	})), nil
 }
 
-func failureLimitOf() limiter.Limit {
-	return limiter.Limit{Algorithm: limiter.FixedWindow, Count: failureLimit, Period: limiter.MaxPeriod}
+func failureLimitOf() store.Limit {
+	return store.Limit{Algorithm: store.FixedWindow, Count: failureLimit, Period: store.MaxPeriod}
 }
 
 // ask makes one call.
-func (s *service) ask(l *limiter.Limiter, subject string) {
+func (s *service) ask(l *store.Limiter, subject string) {
 	s.mu.Lock()
 	away := s.away
 	s.mu.Unlock()
 	begun := time.Now()
-	d, err := l.Take(context.Background(), limiter.Key{Subject: subject}, failureLimitOf(), 1)
+	d, err := l.Take(context.Background(), store.Key{Subject: subject}, failureLimitOf(), 1)
 	took := time.Since(begun)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,13 +187,13 @@ func (s *service) ask(l *limiter.Limiter, subject string) {
 	switch {
 	case err != nil:
 		s.failed++
-		if errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if errors.Is(err, store.ErrOutcomeUnknown) {
 			s.unknown++
 		}
 		return
 	case d.Allowed:
 		s.admitted[subject]++
-		if d.DecidedBy == limiter.DecidedByStore {
+		if d.DecidedBy == store.DecidedByStore {
 			s.stored[subject]++
 		}
 	}
@@ -201,13 +201,13 @@ func (s *service) ask(l *limiter.Limiter, subject string) {
 }
 
 // suffer runs the service through a failure.
-func suffer(f failure, policy limiter.FailurePolicy, breaker bool) (s *service, charged int, err error) {
+func suffer(f failure, policy store.FailurePolicy, breaker bool) (s *service, charged int, err error) {
 	at, err := f.launch()
 	if err != nil {
 		return nil, 0, err
 	}
 	defer at.stop()
-	s = &service{by: map[limiter.Decider]int{}, admitted: map[string]int{}, stored: map[string]int{}}
+	s = &service{by: map[store.Decider]int{}, admitted: map[string]int{}, stored: map[string]int{}}
 	stopped, stop := context.WithCancel(context.Background())
 	var callers sync.WaitGroup
 	defer callers.Wait()
@@ -258,12 +258,12 @@ func (s *service) setAway(away bool) {
 func chargedAt(at *site) (charged int, err error) {
 	client := at.client()
 	defer client.Close()
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		return 0, err
 	}
 	for i := range failureKeys {
-		d, err := limiter.New(store).Peek(context.Background(), limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, failureLimitOf(), 1)
+		d, err := store.New(backend).Peek(context.Background(), store.Key{Subject: fmt.Sprintf("user:%d", i)}, failureLimitOf(), 1)
 		if err != nil {
 			return 0, err
 		}
@@ -274,15 +274,15 @@ func chargedAt(at *site) (charged int, err error) {
 
 // beyond is how many were let in above the limit, for the worst key, and the bound of it
 // that the policy states.
-func (s *service) beyond(policy limiter.FailurePolicy) (worst int, bound string) {
+func (s *service) beyond(policy store.FailurePolicy) (worst int, bound string) {
 	for _, n := range s.admitted {
 		worst = max(worst, n-failureLimit)
 	}
 	switch policy {
-	case limiter.AllowOnError:
+	case store.AllowOnError:
 		return worst, "none"
-	case limiter.LocalOnError:
-		return worst, fmt.Sprint(failureReplicas * limiter.DefaultShare.Of(failureLimitOf()).Count)
+	case store.LocalOnError:
+		return worst, fmt.Sprint(failureReplicas * store.DefaultShare.Of(failureLimitOf()).Count)
 	default:
 		return worst, "0"
 	}
@@ -321,7 +321,7 @@ func failuresSection(ctx context.Context, _ plan, out io.Writer) error {
 			"policy", "decided by the store", "locally", "by the policy", "errors", "outcome unknown", "p50", "p99", "worst",
 			"let in beyond the limit", "bound", "answered ≤ charged ≤ answered + unknown",
 		}}
-		for _, policy := range []limiter.FailurePolicy{limiter.FailOnError, limiter.AllowOnError, limiter.DenyOnError, limiter.LocalOnError} {
+		for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
 			for _, breaker := range []bool{false, true} {
 				if ctx.Err() != nil {
 					return ctx.Err()
@@ -337,12 +337,12 @@ func failuresSection(ctx context.Context, _ plan, out io.Writer) error {
 				}
 				slices.Sort(s.latency)
 				worst, bound := s.beyond(policy)
-				if charged < 0 && policy != limiter.AllowOnError {
+				if charged < 0 && policy != store.AllowOnError {
 					bound += " and what the store forgot"
 				}
 				rows = append(rows, []string{
-					name, thousands(float64(s.by[limiter.DecidedByStore])), thousands(float64(s.by[limiter.DecidedByLocal])),
-					thousands(float64(s.by[limiter.DecidedByFailurePolicy])), thousands(float64(s.failed)), thousands(float64(s.unknown)),
+					name, thousands(float64(s.by[store.DecidedByStore])), thousands(float64(s.by[store.DecidedByLocal])),
+					thousands(float64(s.by[store.DecidedByFailurePolicy])), thousands(float64(s.failed)), thousands(float64(s.unknown)),
 					quantile(s.latency, 0.5), quantile(s.latency, 0.99), quantile(s.latency, 1), fmt.Sprint(worst), bound, s.ledger(charged),
 				})
 			}

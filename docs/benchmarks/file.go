@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // crowd is how many processes take from one file, and how many goroutines in each.
@@ -33,16 +33,16 @@ var fileTakers = map[string]func(path string) (take, io.Closer, error){
 }
 
 func limitctlFile(path string) (take, io.Closer, error) {
-	store, err := filestore.New(path)
+	backend, err := filestore.New(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	l := limiter.New(store)
-	limit := limiter.Limit{Count: int64(manyKeysQuota.count) * 1000, Period: manyKeysQuota.period}
+	l := store.New(backend)
+	limit := store.Limit{Count: int64(manyKeysQuota.count) * 1000, Period: manyKeysQuota.period}
 	return func(ctx context.Context, key string) (bool, error) {
-		d, err := l.Take(ctx, limiter.Key{Subject: key}, limit, 1)
+		d, err := l.Take(ctx, store.Key{Subject: key}, limit, 1)
 		return d.Allowed, err
-	}, store, nil
+	}, backend, nil
 }
 
 // counterFile is what a program writes that wants no library: a counter of a window in the

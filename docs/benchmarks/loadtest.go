@@ -15,8 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
@@ -38,7 +38,7 @@ func loadtestSection(ctx context.Context, p plan, out io.Writer) error {
 // generator's own is what is audited.
 type nothing struct{}
 
-func (nothing) Decide(_ context.Context, _ limiter.Op, _ []limiter.Request, decisions []limiter.Decision) error {
+func (nothing) Decide(_ context.Context, _ store.Op, _ []store.Request, decisions []store.Decision) error {
 	for i := range decisions {
 		decisions[i].Allowed = true
 	}
@@ -49,9 +49,9 @@ func (nothing) Close() error { return nil }
 
 // populationOf asks for one unit of a limit by each of the subjects.
 func populationOf(keys []string, q quota) (*loadgen.Population, error) {
-	limit := limiter.Limit{Count: int64(q.count), Period: q.period}
-	return loadgen.NewPopulation(len(keys), func(subject int) ([]limiter.Request, error) {
-		return []limiter.Request{{Key: limiter.Key{Subject: keys[subject]}, Limit: limit}}, nil
+	limit := store.Limit{Count: int64(q.count), Period: q.period}
+	return loadgen.NewPopulation(len(keys), func(subject int) ([]store.Request, error) {
+		return []store.Request{{Key: store.Key{Subject: keys[subject]}, Limit: limit}}, nil
 	})
 }
 
@@ -183,7 +183,7 @@ func generatorLag(ctx context.Context, p plan, out io.Writer) error {
 // peers, with the same calls of the same store, on a local Redis.
 func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
-		store, err := redisstore.Own(client)
+		backend, err := redisstore.Own(client)
 		if err != nil {
 			return err
 		}
@@ -193,11 +193,11 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 			return err
 		}
 		bare := contestant{"the bare loop", func() take {
-			requests, decisions := make([]limiter.Request, 1), make([]limiter.Decision, 1)
-			limit := limiter.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
+			requests, decisions := make([]store.Request, 1), make([]store.Decision, 1)
+			limit := store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
 			return func(ctx context.Context, key string) (bool, error) {
-				requests[0] = limiter.Request{Key: limiter.Key{Subject: key}, Limit: limit, Cost: 1}
-				err := store.Decide(ctx, limiter.Take, requests, decisions)
+				requests[0] = store.Request{Key: store.Key{Subject: key}, Limit: limit, Cost: 1}
+				err := backend.Decide(ctx, store.Take, requests, decisions)
 				return decisions[0].Allowed, err
 			}
 		}}
@@ -216,7 +216,7 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 			progress("loadtest, Redis: round %d of %d", round+1, p.rounds)
 			for j, c := range cells {
 				result, took, err := drive(ctx, loadgen.Config{
-					Store: store, Population: population, Workers: c.goroutines, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
+					Store: backend, Population: population, Workers: c.goroutines, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
 					Mix: loadgen.Mix{Subjects: loadgen.Sequential(manyKeys), Costs: loadgen.Costs{Least: 1, Most: 1}},
 				})
 				if err != nil {
@@ -253,9 +253,9 @@ func simulationSpeed(ctx context.Context, p plan, out io.Writer) error {
 		return err
 	}
 	rows := [][]string{{"", "lines per second", "reading: seconds", "deciding and auditing: seconds"}}
-	limits := make([]limiter.Limit, 0, 5)
-	for _, algorithm := range limiter.Algorithms() {
-		limits = append(limits, limiter.Limit{Algorithm: algorithm, Count: 30, Period: time.Minute})
+	limits := make([]store.Limit, 0, 5)
+	for _, algorithm := range store.Algorithms() {
+		limits = append(limits, store.Limit{Algorithm: algorithm, Count: 30, Period: time.Minute})
 	}
 	perSecond, reading, deciding := make([][]float64, len(limits)), make([][]float64, len(limits)), make([][]float64, len(limits))
 	for round := range p.rounds {

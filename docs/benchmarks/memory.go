@@ -12,8 +12,8 @@ import (
 	ululememory "github.com/ulule/limiter/v3/drivers/store/memory"
 	"golang.org/x/time/rate"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // oneKeyQuota refills faster than one key can be taken from, so that it is never
@@ -45,23 +45,23 @@ func memoryContestants(q quota) ([]contestant, error) {
 }
 
 func limitctlTake(q quota) take {
-	l := limiter.New(memorystore.New())
-	limit := limiter.Limit{Count: int64(q.count), Period: q.period}
+	l := store.New(memorystore.New())
+	limit := store.Limit{Count: int64(q.count), Period: q.period}
 	return func(ctx context.Context, key string) (bool, error) {
-		d, err := l.Take(ctx, limiter.Key{Subject: key}, limit, 1)
+		d, err := l.Take(ctx, store.Key{Subject: key}, limit, 1)
 		return d.Allowed, err
 	}
 }
 
 // limitctlDecide leaves out the Limiter: the caller keeps the slices.
 func limitctlDecide(q quota) func() take {
-	store := memorystore.New()
-	limit := limiter.Limit{Count: int64(q.count), Period: q.period}
+	backend := memorystore.New()
+	limit := store.Limit{Count: int64(q.count), Period: q.period}
 	return func() take {
-		reqs, decisions := make([]limiter.Request, 1), make([]limiter.Decision, 1)
+		reqs, decisions := make([]store.Request, 1), make([]store.Decision, 1)
 		return func(ctx context.Context, key string) (bool, error) {
-			reqs[0] = limiter.Request{Key: limiter.Key{Subject: key}, Limit: limit, Cost: 1}
-			err := store.Decide(ctx, limiter.Take, reqs, decisions)
+			reqs[0] = store.Request{Key: store.Key{Subject: key}, Limit: limit, Cost: 1}
+			err := backend.Decide(ctx, store.Take, reqs, decisions)
 			return decisions[0].Allowed, err
 		}
 	}

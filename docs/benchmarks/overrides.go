@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // operatorsSection measures what it costs a service that operators can look in and step in:
@@ -32,21 +32,21 @@ func operatorsSection(ctx context.Context, p plan, out io.Writer) error {
 
 // setOverrides sets 1,000: of subjects, patterns and attributes. None is about the keys that are taken,
 // or one is about all of them.
-func setOverrides(ctx context.Context, table limiter.OverrideTable, one limiter.Override) error {
-	for i := range limiter.MaxOverrides {
-		o, text := limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 2000}, fmt.Sprintf("tenant:%d", i)
+func setOverrides(ctx context.Context, table store.OverrideTable, one store.Override) error {
+	for i := range store.MaxOverrides {
+		o, text := store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, fmt.Sprintf("tenant:%d", i)
 		switch i % 10 {
 		case 0:
 			o.Attributes, text = map[string]string{"tenant": fmt.Sprint(i)}, "*"
 		case 1, 2, 3:
 			text += ":*"
 		case 9:
-			if i == limiter.MaxOverrides-1 && one.Thousandths > 0 {
+			if i == store.MaxOverrides-1 && one.Thousandths > 0 {
 				o, text = one, "*"
 			}
 		}
 		var err error
-		if o.Subjects, err = limiter.ParsePattern(text); err != nil {
+		if o.Subjects, err = store.ParsePattern(text); err != nil {
 			return err
 		}
 		if _, err := table.SetOverride(ctx, o, time.Hour); err != nil {
@@ -57,28 +57,28 @@ func setOverrides(ctx context.Context, table limiter.OverrideTable, one limiter.
 }
 
 // underOverrides takes from memory under what set sets, nil for a store without the wrapper.
-func underOverrides(ctx context.Context, name string, set func(limiter.OverrideTable) error) (contestant, error) {
+func underOverrides(ctx context.Context, name string, set func(store.OverrideTable) error) (contestant, error) {
 	inner := memorystore.New()
-	var store limiter.Store = inner
+	var backend store.Store = inner
 	if set != nil {
 		if err := set(inner); err != nil {
 			return contestant{}, err
 		}
-		watch := limiter.WatchOverrides(inner, limiter.Overrides{})
+		watch := store.WatchOverrides(inner, store.Overrides{})
 		if err := watch.Load(ctx); err != nil {
 			return contestant{}, err
 		}
-		store = watch.Wrap(inner)
+		backend = watch.Wrap(inner)
 	}
-	limit, err := limiter.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}.Normalize()
+	limit, err := store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}.Normalize()
 	if err != nil {
 		return contestant{}, err
 	}
 	return contestant{name, func() take {
-		reqs, decisions := make([]limiter.Request, 1), make([]limiter.Decision, 1)
+		reqs, decisions := make([]store.Request, 1), make([]store.Decision, 1)
 		return func(ctx context.Context, key string) (bool, error) {
-			reqs[0] = limiter.Request{Key: limiter.Key{Subject: key, Name: "api/user"}, Limit: limit, Cost: 1}
-			err := store.Decide(ctx, limiter.Take, reqs, decisions)
+			reqs[0] = store.Request{Key: store.Key{Subject: key, Name: "api/user"}, Limit: limit, Cost: 1}
+			err := backend.Decide(ctx, store.Take, reqs, decisions)
 			return decisions[0].Allowed, err
 		}
 	}}, nil
@@ -88,13 +88,13 @@ func overriddenTakes(ctx context.Context, p plan, out io.Writer) error {
 	var contestants []contestant
 	for _, c := range []struct {
 		name string
-		set  func(limiter.OverrideTable) error
+		set  func(store.OverrideTable) error
 	}{
 		{"without the wrapper", nil},
-		{"no overrides", func(limiter.OverrideTable) error { return nil }},
-		{"1,000 about others", func(t limiter.OverrideTable) error { return setOverrides(ctx, t, limiter.Override{}) }},
-		{"1,000, and one applies", func(t limiter.OverrideTable) error {
-			return setOverrides(ctx, t, limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 1000})
+		{"no overrides", func(store.OverrideTable) error { return nil }},
+		{"1,000 about others", func(t store.OverrideTable) error { return setOverrides(ctx, t, store.Override{}) }},
+		{"1,000, and one applies", func(t store.OverrideTable) error {
+			return setOverrides(ctx, t, store.Override{Effect: store.OverrideTimes, Thousandths: 1000})
 		}},
 	} {
 		made, err := underOverrides(ctx, c.name, c.set)
@@ -118,18 +118,18 @@ func overriddenTakes(ctx context.Context, p plan, out io.Writer) error {
 }
 
 // denying is a store that denies everything at once.
-type denying struct{ limiter.Store }
+type denying struct{ store.Store }
 
-func (denying) Decide(_ context.Context, _ limiter.Op, _ []limiter.Request, decisions []limiter.Decision) error {
+func (denying) Decide(_ context.Context, _ store.Op, _ []store.Request, decisions []store.Decision) error {
 	for i := range decisions {
-		decisions[i] = limiter.Decision{RetryAfter: time.Second}
+		decisions[i] = store.Decision{RetryAfter: time.Second}
 	}
 	return nil
 }
 
 // besideRedis runs do with a store in a server of its own, and returns what the server counted
 // meanwhile: calls of a command, and bytes that came in.
-func besideRedis(command string, do func(store *redisstore.Store) error) (calls, bytes int, err error) {
+func besideRedis(command string, do func(backend *redisstore.Store) error) (calls, bytes int, err error) {
 	server, err := redistest.Launch()
 	if err != nil {
 		return 0, 0, err
@@ -137,7 +137,7 @@ func besideRedis(command string, do func(store *redisstore.Store) error) (calls,
 	defer server.Stop()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
-	store, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr}))
+	backend, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr}))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -145,7 +145,7 @@ func besideRedis(command string, do func(store *redisstore.Store) error) (calls,
 	if err := client.ConfigResetStat(ctx).Err(); err != nil {
 		return 0, 0, err
 	}
-	if err := errors.Join(do(store), store.Close()); err != nil {
+	if err := errors.Join(do(backend), backend.Close()); err != nil {
 		return 0, 0, err
 	}
 	info, err := client.InfoMap(ctx, "stats", "commandstats").Result()
@@ -163,8 +163,8 @@ const operatorsLength = 5 * time.Second
 // overrideLooks counts how often a busy service looks for overrides in Redis.
 func overrideLooks(ctx context.Context, out io.Writer) error {
 	progress("overrides: %s of looks", operatorsLength)
-	looks, bytes, err := besideRedis("getrange", func(store *redisstore.Store) error {
-		_, err := deny(ctx, limiter.WithOverrides(limiter.KeepKeyspace(denying{store}, store), limiter.Overrides{}))
+	looks, bytes, err := besideRedis("getrange", func(backend *redisstore.Store) error {
+		_, err := deny(ctx, store.WithOverrides(store.KeepKeyspace(denying{backend}, backend), store.Overrides{}))
 		return err
 	})
 	if err != nil {
@@ -183,7 +183,7 @@ const (
 )
 
 // deny denies a million takes a second of 100,000 keys, as far as the machine can.
-func deny(ctx context.Context, store limiter.Store) (denied int64, err error) {
+func deny(ctx context.Context, backend store.Store) (denied int64, err error) {
 	keys := make([]string, deniedKeys)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("tenant:%d:user:%d", i%500, i)
@@ -191,11 +191,11 @@ func deny(ctx context.Context, store limiter.Store) (denied int64, err error) {
 	var count atomic.Int64
 	start := time.Now()
 	err = parallel(2, func(g int) error {
-		reqs, decisions := make([]limiter.Request, 1), make([]limiter.Decision, 1)
-		limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Burst: 100, Period: time.Minute}
+		reqs, decisions := make([]store.Request, 1), make([]store.Decision, 1)
+		limit := store.Limit{Algorithm: store.TokenBucket, Count: 100, Burst: 100, Period: time.Minute}
 		for i := g; time.Since(start) < operatorsLength; i += 7 {
-			reqs[0] = limiter.Request{Key: limiter.Key{Subject: keys[i%deniedKeys], Name: "api/user-minute"}, Limit: limit, Cost: 1}
-			if err := store.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
+			reqs[0] = store.Request{Key: store.Key{Subject: keys[i%deniedKeys], Name: "api/user-minute"}, Limit: limit, Cost: 1}
+			if err := backend.Decide(ctx, store.Take, reqs, decisions); err != nil {
 				return err
 			}
 			for n := count.Add(1); float64(n) > time.Since(start).Seconds()*deniedPerSecond; {
@@ -213,13 +213,13 @@ func denialWrites(ctx context.Context, out io.Writer) error {
 	var denied int64
 	var held int64
 	writes, bytes, err := besideRedis("hset", func(inner *redisstore.Store) error {
-		plain := limiter.KeepKeyspace(denying{inner}, inner)
-		store := limiter.WithDenialLog(plain, limiter.DenialLog{})
+		plain := store.KeepKeyspace(denying{inner}, inner)
+		backend := store.WithDenialLog(plain, store.DenialLog{})
 		before := heap()
 		var err error
-		denied, err = deny(ctx, store)
+		denied, err = deny(ctx, backend)
 		held = heap() - before
-		runtime.KeepAlive(store)
+		runtime.KeepAlive(backend)
 		return err
 	})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // withRedis runs use with a client of a private server, which every contestant
@@ -37,12 +37,12 @@ func withRedisServer(use func(server *redistest.Process, client *redis.Client) e
 }
 
 func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		return nil, err
 	}
-	ours := limiter.New(store)
-	ourLimit := limiter.Limit{Count: int64(q.count), Period: q.period}
+	ours := store.New(backend)
+	ourLimit := store.Limit{Count: int64(q.count), Period: q.period}
 
 	rate := redis_rate.NewLimiter(client)
 	rateLimit := redis_rate.Limit{Rate: q.count, Burst: q.count, Period: q.period}
@@ -67,7 +67,7 @@ func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
 
 	return []contestant{
 		{"limitctl", shared(func(ctx context.Context, key string) (bool, error) {
-			d, err := ours.Take(ctx, limiter.Key{Subject: key}, ourLimit, 1)
+			d, err := ours.Take(ctx, store.Key{Subject: key}, ourLimit, 1)
 			return d.Allowed, err
 		})},
 		{"redis_rate", shared(func(ctx context.Context, key string) (bool, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -166,13 +166,13 @@ func tenantKeys(ctx context.Context, client *redis.Client) ([]byte, error) {
 
 // fillTenants writes the keys from first on, as half a day's use of a limit.
 func fillTenants(ctx context.Context, client *redis.Client, first, last int) error {
-	limit, err := limiter.Limit{Count: 100, Period: 24 * time.Hour}.Normalize()
+	limit, err := store.Limit{Count: 100, Period: 24 * time.Hour}.Normalize()
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	var state limiter.State
-	state.Charge(limit, 50, limiter.InstantOf(now))
+	var state store.State
+	state.Charge(limit, 50, store.InstantOf(now))
 	record := state.AppendRecord(nil)
 	for first < last {
 		pipe := client.Pipeline()

@@ -18,7 +18,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/lua"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -76,13 +76,13 @@ func scriptCalls(ctx context.Context, client *redis.Client) ([]scriptCall, error
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limiter.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}.Normalize()
+	limit, err := store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}.Normalize()
 	if err != nil {
 		return nil, err
 	}
 	request := binary.BigEndian.AppendUint32(limit.AppendPacked(nil), 1)
 	storeKey := func(subject string) string {
-		return limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(limiter.Key{Subject: subject, Name: limit.DefaultName()})
+		return store.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: subject, Name: limit.DefaultName()})
 	}
 	packed := "t" + string(request)
 	run := string(rune(scriptMerged)) + "t\x01\x00\x01" + string(request)

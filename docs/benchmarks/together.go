@@ -13,8 +13,8 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // hotKeyQuota is never reached on one key in a run.
@@ -30,14 +30,14 @@ func hotKeySection(ctx context.Context, p plan, out io.Writer) error {
 		contestants = slices.DeleteFunc(contestants, func(c contestant) bool { // it gives up when others are faster
 			return c.name == "throttled"
 		})
-		store, err := redisstore.New(client)
+		backend, err := redisstore.New(client)
 		if err != nil {
 			return err
 		}
-		leased := limiter.New(limiter.WithLeases(store, limiter.Leases{}))
-		limit := limiter.Limit{Count: int64(hotKeyQuota.count), Period: hotKeyQuota.period}
+		leased := store.New(store.WithLeases(backend, store.Leases{}))
+		limit := store.Limit{Count: int64(hotKeyQuota.count), Period: hotKeyQuota.period}
 		contestants = append([]contestant{{"limitctl, leases", shared(func(ctx context.Context, key string) (bool, error) {
-			d, err := leased.Take(ctx, limiter.Key{Subject: key}, limit, 1)
+			d, err := leased.Take(ctx, store.Key{Subject: key}, limit, 1)
 			return d.Allowed, err
 		})}}, contestants...)
 		cells := []cell{
@@ -56,14 +56,14 @@ func denialsSection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		store, err := redisstore.New(client)
+		backend, err := redisstore.New(client)
 		if err != nil {
 			return err
 		}
-		remembering := limiter.New(limiter.WithDenialMemory(store, time.Second))
-		limit := limiter.Limit{Count: int64(scarce.count), Period: scarce.period}
+		remembering := store.New(store.WithDenialMemory(backend, time.Second))
+		limit := store.Limit{Count: int64(scarce.count), Period: scarce.period}
 		contestants = append([]contestant{{"limitctl, denial memory", shared(func(ctx context.Context, key string) (bool, error) {
-			d, err := remembering.Take(ctx, limiter.Key{Subject: key}, limit, 1)
+			d, err := remembering.Take(ctx, store.Key{Subject: key}, limit, 1)
 			return d.Allowed, err
 		})}}, contestants...)
 		for i, c := range contestants { // what is measured is that they deny
@@ -83,21 +83,21 @@ func denialsSection(ctx context.Context, p plan, out io.Writer) error {
 // limitsSection measures takes under three limits of one subject.
 func limitsSection(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
-		store, err := redisstore.Own(client)
+		backend, err := redisstore.Own(client)
 		if err != nil {
 			return err
 		}
-		ours, theirs := limiter.New(store), redis_rate.NewLimiter(client)
+		ours, theirs := store.New(backend), redis_rate.NewLimiter(client)
 		periods := []time.Duration{28 * 24 * time.Hour, 29 * 24 * time.Hour, 30 * 24 * time.Hour}
 		contestants := []contestant{
 			{"limitctl, one call", shared(func(ctx context.Context, key string) (bool, error) {
-				var requests [3]limiter.Request
+				var requests [3]store.Request
 				for i, period := range periods {
-					requests[i] = limiter.Request{Key: limiter.Key{Subject: key}, Cost: 1,
-						Limit: limiter.Limit{Count: int64(manyKeysQuota.count), Period: period}}
+					requests[i] = store.Request{Key: store.Key{Subject: key}, Cost: 1,
+						Limit: store.Limit{Count: int64(manyKeysQuota.count), Period: period}}
 				}
 				decisions, err := ours.TakeAll(ctx, requests[:]...)
-				return limiter.AllAllowed(decisions), err
+				return store.AllAllowed(decisions), err
 			})},
 			{"redis_rate, three calls", shared(func(ctx context.Context, key string) (bool, error) {
 				for i, period := range periods {
@@ -127,35 +127,35 @@ func latencySection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		together := limiter.New(merging)
+		together := store.New(merging)
 		// A store merges what its callers ask at once. With a store for every two, nobody
 		// ever waits for another.
-		alone := make([]*limiter.Limiter, latencyGoroutines/2)
+		alone := make([]*store.Limiter, latencyGoroutines/2)
 		for i := range alone {
-			store, err := redisstore.New(client)
+			backend, err := redisstore.New(client)
 			if err != nil {
 				return err
 			}
-			alone[i] = limiter.New(store)
+			alone[i] = store.New(backend)
 		}
-		limit := limiter.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
-		takes := []func(g int) *limiter.Limiter{
-			func(int) *limiter.Limiter { return together },
-			func(g int) *limiter.Limiter { return alone[g/2] },
+		limit := store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
+		takes := []func(g int) *store.Limiter{
+			func(int) *store.Limiter { return together },
+			func(g int) *store.Limiter { return alone[g/2] },
 		}
 		next := 0
 		apart := contestant{"without merging", func() take {
 			l := alone[next/2%len(alone)]
 			next++
 			return func(ctx context.Context, key string) (bool, error) {
-				d, err := l.Take(ctx, limiter.Key{Subject: key}, limit, 1)
+				d, err := l.Take(ctx, store.Key{Subject: key}, limit, 1)
 				return d.Allowed, err
 			}
 		}}
 		keys := subjects(manyKeys)
 		if err := fill(ctx, contestant{"limitctl", func() take {
 			return func(ctx context.Context, key string) (bool, error) {
-				d, err := together.Take(ctx, limiter.Key{Subject: key}, limit, 1)
+				d, err := together.Take(ctx, store.Key{Subject: key}, limit, 1)
 				return d.Allowed, err
 			}
 		}}, keys); err != nil {
@@ -172,7 +172,7 @@ func latencySection(ctx context.Context, p plan, out io.Writer) error {
 			for i, take := range takes {
 				own := ownCPU()
 				durations, err := atRate(ctx, 0.7*full.perSecond, 5*p.duration, func(ctx context.Context, g, n int) error {
-					d, err := take(g).Take(ctx, limiter.Key{Subject: keys[(g*len(keys)/latencyGoroutines+n)%len(keys)]}, limit, 1)
+					d, err := take(g).Take(ctx, store.Key{Subject: keys[(g*len(keys)/latencyGoroutines+n)%len(keys)]}, limit, 1)
 					if err == nil && !d.Allowed {
 						err = fmt.Errorf("a take was denied")
 					}

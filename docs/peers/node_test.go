@@ -16,9 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // process is a library in a process of its own, which speaks JSON lines; see node/peers.js.
@@ -86,18 +86,18 @@ type peer struct {
 	make    map[string]any
 	server  *redistest.Server
 	client  *redis.Client
-	keys    limiter.Keyspace
-	limit   limiter.Limit
+	keys    store.Keyspace
+	limit   store.Limit
 	now     time.Time
 }
 
 // newPeer starts a library of a layout with a limit.
-func newPeer(t *testing.T, layout string, limit limiter.Limit, program string, script string, making map[string]any) *peer {
+func newPeer(t *testing.T, layout string, limit store.Limit, program string, script string, making map[string]any) *peer {
 	t.Helper()
 	server := redistest.Start(t)
 	client := server.Client()
 	p := &peer{t: t, server: server, client: client, limit: limit, make: making, now: time.Now().Truncate(time.Millisecond)}
-	store, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return p.now }))
+	backend, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return p.now }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func newPeer(t *testing.T, layout string, limit limiter.Limit, program string, s
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.keys = store.Foreign(foreign.Sources{{Layout: known, Limit: limit}})
+	p.keys = backend.Foreign(foreign.Sources{{Layout: known, Limit: limit}})
 	p.start = func() *process { return startProcess(t, program, script, server.Addr) }
 	p.restart()
 	return p
@@ -140,9 +140,9 @@ func (p *peer) advance(by time.Duration) {
 }
 
 // look returns what limitctl says of a subject. Of one that is not in use it says nothing.
-func (p *peer) look(subject string) (entry limiter.Entry, has bool) {
+func (p *peer) look(subject string) (entry store.Entry, has bool) {
 	p.t.Helper()
-	pattern, err := limiter.ExactPattern(subject)
+	pattern, err := store.ExactPattern(subject)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -150,8 +150,8 @@ func (p *peer) look(subject string) (entry limiter.Entry, has bool) {
 	if limit.Burst == 0 {
 		limit.Burst = limit.Count
 	}
-	unused := limiter.Entry{Limit: limit, Decision: limiter.Decision{Allowed: true, Remaining: limit.Burst}}
-	for found, err := range p.keys.Scan(p.t.Context(), limiter.Query{Subjects: pattern, Records: true}) {
+	unused := store.Entry{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: limit.Burst}}
+	for found, err := range p.keys.Scan(p.t.Context(), store.Query{Subjects: pattern, Records: true}) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func (p *peer) setRemaining(subject string, remaining int64) {
 	if !has {
 		p.t.Fatalf("%s is not in use", subject)
 	}
-	done, err := p.keys.Adjust(p.t.Context(), limiter.Adjustment{Key: entry.Key, Limit: entry.Limit,
+	done, err := p.keys.Adjust(p.t.Context(), store.Adjustment{Key: entry.Key, Limit: entry.Limit,
 		Used: entry.Limit.Capacity() - remaining, Parts: entry.Record.Parts})
 	if err != nil || !done[0].Done && entry.Remaining != remaining {
 		p.t.Fatalf("%d of %+v could not be set: %+v, %v", remaining, entry, done, err)
@@ -207,7 +207,7 @@ func (p *peer) admits(subject string) (n int64) {
 // scenario is a limiter of a library.
 type scenario struct {
 	kind, layout string
-	limit        limiter.Limit
+	limit        store.Limit
 	cost         int64 // the highest of a request
 	options      map[string]any
 	// seconds: the library tells whole seconds, rounded up.
@@ -222,8 +222,8 @@ func TestNode(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Fatal("node is missing; make setup installs it")
 	}
-	second := func(count, n int64) limiter.Limit {
-		return limiter.Limit{Count: count, Period: time.Duration(n) * time.Second}
+	second := func(count, n int64) store.Limit {
+		return store.Limit{Count: count, Period: time.Duration(n) * time.Second}
 	}
 	for _, s := range []scenario{
 		{kind: "rate-limiter-flexible", limit: second(7, 60), cost: 3, settable: true, waits: true},
@@ -236,7 +236,7 @@ func TestNode(t *testing.T) {
 		{kind: "upstash-cached", layout: "upstash", limit: second(6, 3600), cost: 1, settable: true, waits: true,
 			options: map[string]any{"memory": true}},
 		{kind: "upstash-sliding", layout: "upstash", limit: second(9, 3600), cost: 1, settable: true},
-		{kind: "upstash-bucket", layout: "upstash", limit: limiter.Limit{Count: 2, Period: 15 * time.Minute, Burst: 8}, cost: 4, settable: true},
+		{kind: "upstash-bucket", layout: "upstash", limit: store.Limit{Count: 2, Period: 15 * time.Minute, Burst: 8}, cost: 4, settable: true},
 		{kind: "upstash-regions-fixed", layout: "upstash", limit: second(6, 3600), cost: 2, waits: true},
 		{kind: "upstash-regions-sliding", layout: "upstash", limit: second(9, 3600), cost: 2},
 	} {
@@ -297,7 +297,7 @@ func (s *scenario) sequence(p *peer, number int) (denied int) {
 			continue // a window may have ended between two of the three
 		}
 		now := time.Now()
-		if slices.ContainsFunc(before.Record.Parts, func(part limiter.Part) bool { return !part.Expires.IsZero() && !part.Expires.After(now) }) {
+		if slices.ContainsFunc(before.Record.Parts, func(part store.Part) bool { return !part.Expires.IsZero() && !part.Expires.After(now) }) {
 			continue // or a block
 		}
 		if said.Allowed != fits {
@@ -318,7 +318,7 @@ func (s *scenario) sequence(p *peer, number int) (denied int) {
 }
 
 // compare holds what limitctl says to what the library has just said.
-func (s *scenario) compare(p *peer, said answer, cost int64, e *limiter.Entry, took time.Duration) {
+func (s *scenario) compare(p *peer, said answer, cost int64, e *store.Entry, took time.Duration) {
 	p.t.Helper()
 	if said.Used != nil && e.Used != *said.Used {
 		p.t.Errorf("%d are used by the library, %d by limitctl", *said.Used, e.Used)
@@ -345,7 +345,7 @@ func (s *scenario) compare(p *peer, said answer, cost int64, e *limiter.Entry, t
 
 // retry waits until limitctl says that a request is admitted. Shortly before it is denied, where
 // a denied request leaves all as it is.
-func (s *scenario) retry(p *peer, subject string, e *limiter.Entry) {
+func (s *scenario) retry(p *peer, subject string, e *store.Entry) {
 	p.t.Helper()
 	wait := e.RetryAfter.Truncate(time.Millisecond)
 	if e.RetryAfter > wait {

@@ -14,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestMain(m *testing.M) {
@@ -37,12 +37,12 @@ type caller struct {
 	// clock, unless zero, is what limitctl takes for the time: that of the library's answer.
 	clock time.Time
 	store *redisstore.Store
-	keys  limiter.Keyspace // by the layout, which is asked for
-	auto  limiter.Keyspace // by all layouts
+	keys  store.Keyspace // by the layout, which is asked for
+	auto  store.Keyspace // by all layouts
 	// layout, storeKey and said are what the sequence is about.
 	layout   foreign.Layout
 	storeKey string
-	said     limiter.Limit
+	said     store.Limit
 }
 
 // sequences runs a random sequence of calls so many times, each for a caller and a key of its own.
@@ -90,9 +90,9 @@ func (c *caller) serverTime() time.Time {
 }
 
 // say has an operator say what the limit is.
-func (c *caller) say(limit limiter.Limit) {
+func (c *caller) say(limit store.Limit) {
 	c.said = limit
-	pattern, err := limiter.ExactStoreKeyPattern(c.storeKey)
+	pattern, err := store.ExactStoreKeyPattern(c.storeKey)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -101,14 +101,14 @@ func (c *caller) say(limit limiter.Limit) {
 
 // look returns what limitctl says of the key at an instant, by the server's clock if it is zero.
 // has is false if nothing is in use.
-func (c *caller) look(at time.Time) (entry limiter.Entry, has bool) {
+func (c *caller) look(at time.Time) (entry store.Entry, has bool) {
 	c.t.Helper()
 	c.clock = at
 	key, ok := c.layout.Match(c.storeKey, true)
 	if !ok {
 		c.t.Fatalf("%q does not match", c.storeKey)
 	}
-	query := limiter.Query{Keys: []limiter.Key{key}, StoreKeys: []string{c.storeKey}, Records: true}
+	query := store.Query{Keys: []store.Key{key}, StoreKeys: []string{c.storeKey}, Records: true}
 	for found, err := range c.keys.Scan(c.t.Context(), query) {
 		if err != nil {
 			c.t.Fatalf("of %q: %v", c.storeKey, err)
@@ -120,7 +120,7 @@ func (c *caller) look(at time.Time) (entry limiter.Entry, has bool) {
 
 // mustLook is look for a key that has something in use, unless it has expired meanwhile. Then
 // it returns false.
-func (c *caller) mustLook(at time.Time) (entry limiter.Entry, is bool) {
+func (c *caller) mustLook(at time.Time) (entry store.Entry, is bool) {
 	c.t.Helper()
 	entry, has := c.look(at)
 	if !has && c.exists() {
@@ -140,7 +140,7 @@ func (c *caller) exists() bool {
 // recognise has all layouts together say whose the key is. take has something in use.
 func (c *caller) recognise(as string, take func(context.Context) (bool, error)) {
 	c.t.Helper()
-	c.lookAtAll(take, func(entry limiter.Entry, err error) {
+	c.lookAtAll(take, func(entry store.Entry, err error) {
 		if err != nil || entry.Layout != as {
 			c.t.Errorf("of %q: %q, %v; want %s", c.storeKey, entry.Layout, err, as)
 		}
@@ -151,7 +151,7 @@ func (c *caller) recognise(as string, take func(context.Context) (bool, error)) 
 // several.
 func (c *caller) leaves(take func(context.Context) (bool, error), layouts ...string) {
 	c.t.Helper()
-	c.lookAtAll(take, func(entry limiter.Entry, err error) {
+	c.lookAtAll(take, func(entry store.Entry, err error) {
 		var unsure *foreign.UnsureError
 		if !errors.As(err, &unsure) || !slices.Equal(unsure.Layouts, layouts) {
 			c.t.Errorf("of %q: %q, %v; want it to be unsure of %v", c.storeKey, entry.Layout, err, layouts)
@@ -160,9 +160,9 @@ func (c *caller) leaves(take func(context.Context) (bool, error), layouts ...str
 }
 
 // lookAtAll takes until the key is there, and gives check what all layouts together say of it.
-func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(limiter.Entry, error)) {
+func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(store.Entry, error)) {
 	c.t.Helper()
-	pattern, err := limiter.ExactStoreKeyPattern(c.storeKey)
+	pattern, err := store.ExactStoreKeyPattern(c.storeKey)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(
 		if _, err := take(c.t.Context()); err != nil {
 			c.t.Fatal(err)
 		}
-		for entry, err := range c.auto.Scan(c.t.Context(), limiter.Query{Subjects: pattern}) {
+		for entry, err := range c.auto.Scan(c.t.Context(), store.Query{Subjects: pattern}) {
 			check(entry, err)
 			return
 		}
@@ -211,7 +211,7 @@ func (c *caller) reset(take func(context.Context) (bool, error)) {
 func (c *caller) setRemaining(remaining int64) {
 	c.t.Helper()
 	ctx := c.t.Context()
-	found := foreign.Found{StoreKey: c.storeKey, Now: limiter.InstantOf(c.serverTime()), Limit: c.said, Values: []foreign.Value{c.value()}}
+	found := foreign.Found{StoreKey: c.storeKey, Now: store.InstantOf(c.serverTime()), Limit: c.said, Values: []foreign.Value{c.value()}}
 	writes, err := c.layout.(foreign.Setter).SetRemaining(&found, remaining)
 	if err != nil {
 		c.t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // redisRate is a caller of redis_rate.
@@ -63,7 +63,7 @@ func TestRedisRate(t *testing.T) {
 		r := &redisRate{caller: c, limiter: redis_rate.NewLimiter(c.client)}
 		r.limit = redis_rate.Limit{Rate: int(c.between(1, 1000)), Period: time.Duration(c.between(1, 600)) * 100 * time.Millisecond}
 		r.limit.Burst = int(c.between(1, 2*int64(r.limit.Rate)))
-		c.say(limiter.Limit{Count: int64(r.limit.Rate), Period: r.limit.Period, Burst: int64(r.limit.Burst)})
+		c.say(store.Limit{Count: int64(r.limit.Rate), Period: r.limit.Period, Burst: int64(r.limit.Burst)})
 		for range 15 {
 			if c.random.IntN(4) == 0 {
 				c.wait(min(20*time.Millisecond, r.limit.Period/time.Duration(r.limit.Rate)*3))
@@ -71,7 +71,7 @@ func TestRedisRate(t *testing.T) {
 			r.step(int(c.between(1, int64(r.limit.Burst))))
 		}
 		r.limit = redis_rate.Limit{Rate: int(c.between(1, 10)), Period: slow, Burst: int(c.between(1, 30))}
-		c.say(limiter.Limit{Count: int64(r.limit.Rate), Period: r.limit.Period, Burst: int64(r.limit.Burst)})
+		c.say(store.Limit{Count: int64(r.limit.Rate), Period: r.limit.Period, Burst: int64(r.limit.Burst)})
 		c.recognise("redis_rate", r.take)
 		r.giveBack()
 	})

@@ -9,7 +9,7 @@ import (
 	golimiter "github.com/sethvargo/go-limiter"
 	"github.com/sethvargo/go-redisstore"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // sethvargoCaller is a caller of go-redisstore.
@@ -33,7 +33,7 @@ func (s *sethvargoCaller) limitTo(tokens uint64, interval time.Duration) {
 	}
 	s.t.Cleanup(func() { s.store.Close(context.Background()) })
 	// The limit is in the hash. The period is only from the second window on.
-	s.say(limiter.Limit{Count: 1, Period: interval})
+	s.say(store.Limit{Count: 1, Period: interval})
 }
 
 func TestSethvargo(t *testing.T) {
@@ -87,7 +87,7 @@ func (s *sethvargoCaller) step() {
 func (s *sethvargoCaller) stepWithoutThePeriod(at time.Time, remaining uint64) {
 	s.t.Helper()
 	said := s.said
-	s.say(limiter.Limit{})
+	s.say(store.Limit{})
 	if entry, is := s.look(at); is && entry.UsedKnown() && uint64(entry.Remaining) != remaining {
 		s.t.Errorf("without the period limitctl says\n%+v, want %d", entry.Decision, remaining)
 	}

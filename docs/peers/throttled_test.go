@@ -8,7 +8,7 @@ import (
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/goredisstore.v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // clockedStore is throttled's store, and keeps what time it told last: that of the server, by
@@ -41,7 +41,7 @@ func (c *throttledCaller) limitTo(count int, period time.Duration, burst int) {
 	if c.limiter, err = throttled.NewGCRARateLimiterCtx(c.store, quota); err != nil {
 		c.t.Fatal(err)
 	}
-	c.say(limiter.Limit{Count: int64(count), Period: period, Burst: int64(burst)})
+	c.say(store.Limit{Count: int64(count), Period: period, Burst: int64(burst)})
 }
 
 func (c *throttledCaller) ask(key string, n int) (limited bool, result throttled.RateLimitResult) {
@@ -55,11 +55,11 @@ func (c *throttledCaller) ask(key string, n int) (limited bool, result throttled
 
 func TestThrottled(t *testing.T) {
 	sequences(t, 200, "throttled", "throttled:203.0.113.%d\nget\n/\n", func(c *caller) {
-		store, err := goredisstore.NewCtx(c.client, "")
+		backend, err := goredisstore.NewCtx(c.client, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		th := &throttledCaller{caller: c, store: &clockedStore{GCRAStoreCtx: store}}
+		th := &throttledCaller{caller: c, store: &clockedStore{GCRAStoreCtx: backend}}
 		count, period := int(c.between(1, 1000)), time.Duration(c.between(1, 600))*100*time.Millisecond
 		th.limitTo(count, period, int(c.between(1, int64(2*count))))
 		for range 15 {
@@ -119,11 +119,11 @@ func (c *throttledCaller) giveBack() {
 // Under a key that could be anybody's a time in nanoseconds can be anybody's, too.
 func TestThrottledUnderAnyKey(t *testing.T) {
 	sequences(t, 10, "throttled", "user:%d", func(c *caller) {
-		store, err := goredisstore.NewCtx(c.client, "")
+		backend, err := goredisstore.NewCtx(c.client, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		th := &throttledCaller{caller: c, store: &clockedStore{GCRAStoreCtx: store}}
+		th := &throttledCaller{caller: c, store: &clockedStore{GCRAStoreCtx: backend}}
 		th.limitTo(int(c.between(1, 10)), 30*time.Second, int(c.between(1, 10)))
 		c.leaves(th.take, "gcra-ns", "redis-cell", "throttled")
 	})

@@ -11,18 +11,18 @@ import (
 	ulule "github.com/ulule/limiter/v3"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestUlule(t *testing.T) {
 	sequences(t, 200, "ulule", "limiter:203.0.113.%d", func(c *caller) {
-		store, err := ululeredis.NewStore(c.client)
+		backend, err := ululeredis.NewStore(c.client)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rate := ulule.Rate{Limit: c.between(1, 50), Period: time.Duration(c.between(50, 60_000)) * time.Millisecond}
-		u := &ululeCaller{caller: c, limiter: ulule.New(store, rate)}
-		c.say(limiter.Limit{Count: rate.Limit, Period: rate.Period})
+		u := &ululeCaller{caller: c, limiter: ulule.New(backend, rate)}
+		c.say(store.Limit{Count: rate.Limit, Period: rate.Period})
 		for range 15 {
 			if c.random.IntN(4) == 0 {
 				c.wait(min(100*time.Millisecond, rate.Period))
@@ -107,7 +107,7 @@ func (u *ululeCaller) giveBack() {
 	rate := ulule.Rate{Limit: u.between(1, 30), Period: time.Hour}
 	u.limiter.Rate = rate
 	u.reset(u.take)
-	u.say(limiter.Limit{Count: rate.Limit, Period: rate.Period})
+	u.say(store.Limit{Count: rate.Limit, Period: rate.Period})
 	if n := admits(u.t.Context(), u.t, u.take); n != rate.Limit {
 		u.t.Errorf("after a reset %d of %d are admitted", n, rate.Limit)
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // amountFields are the fields of a limit or an override that say how much is allowed.
@@ -14,7 +14,7 @@ func amountFields() []string { return []string{"limit", "algorithm", "burst", "s
 
 // readAmount reads how much is allowed, over what is known from a base. What is left out
 // stays as it is there; known says that the base is sound. ok says the same of the answer.
-func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base limiter.Limit, known bool) (amount limiter.Limit, ok bool) {
+func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base store.Limit, known bool) (amount store.Limit, ok bool) {
 	algorithm, ok := readAlgorithm(r, fields)
 	said, read := readLimitText(r, fields, cmp.Or(algorithm, base.Algorithm))
 	ok = ok && read && known
@@ -29,7 +29,7 @@ func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base limit
 		name string
 		to   *int64
 		most int64
-	}{{"burst", &said.Burst, limiter.MaxCount}, {"slices", &said.Slices, limiter.MaxSlices}} {
+	}{{"burst", &said.Burst, store.MaxCount}, {"slices", &said.Slices, store.MaxSlices}} {
 		v, given := fields[option.name]
 		if !given {
 			continue
@@ -63,18 +63,18 @@ func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base limit
 
 // readLimitText reads the field limit. What it leaves out stays zero. The algorithm is the
 // one that it has if it names none, or 0 if nothing says which.
-func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorithm limiter.Algorithm) (limit limiter.Limit, ok bool) {
+func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorithm store.Algorithm) (limit store.Limit, ok bool) {
 	v, given := fields["limit"]
 	if !given {
-		return limiter.Limit{}, true
+		return store.Limit{}, true
 	}
 	text, ok := r.Text(v, "limit", "COUNT/PERIOD, such as 10/1m")
 	if !ok {
-		return limiter.Limit{}, false
+		return store.Limit{}, false
 	}
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	if err != nil && algorithm != 0 { // its slices may be those of the algorithm
-		limit, err = limiter.ParseLimitAs(text, algorithm)
+		limit, err = store.ParseLimitAs(text, algorithm)
 		limit.Algorithm = 0
 	}
 	if err != nil {
@@ -85,7 +85,7 @@ func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorit
 
 // over returns a limit with what is said in place of what the base says. The base's burst
 // and slices are not for an algorithm that has none.
-func over(base, said limiter.Limit) limiter.Limit {
+func over(base, said store.Limit) store.Limit {
 	amount := base
 	if said.Count != 0 {
 		amount.Count, amount.Period = said.Count, said.Period
@@ -107,7 +107,7 @@ func over(base, said limiter.Limit) limiter.Limit {
 }
 
 // readAlgorithm reads the field algorithm; 0 is that it is left out, or has a mistake.
-func readAlgorithm(r *yamlfile.Reader, fields map[string]yamlfile.Value) (algorithm limiter.Algorithm, ok bool) {
+func readAlgorithm(r *yamlfile.Reader, fields map[string]yamlfile.Value) (algorithm store.Algorithm, ok bool) {
 	v, given := fields["algorithm"]
 	if !given {
 		return 0, true
@@ -116,7 +116,7 @@ func readAlgorithm(r *yamlfile.Reader, fields map[string]yamlfile.Value) (algori
 	if !ok {
 		return 0, false
 	}
-	algorithm, err := limiter.ParseAlgorithm(text)
+	algorithm, err := store.ParseAlgorithm(text)
 	if err != nil {
 		r.Mistake(v, "%s", err)
 	}

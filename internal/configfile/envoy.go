@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // maxEnvoyName is how many bytes a domain, an entry's key or its fixed value may have.
@@ -81,7 +81,7 @@ func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*p
 // validDomain says what is wrong with the name of a domain.
 func validDomain(name string) error {
 	if name == "" || len(name) > maxEnvoyName || !utf8.ValidString(name) {
-		return limiter.Invalidf("domain %q is not valid; it is a text of at most %d bytes, as Envoy sends it", name, maxEnvoyName)
+		return store.Invalidf("domain %q is not valid; it is a text of at most %d bytes, as Envoy sends it", name, maxEnvoyName)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func fileObject() *yamlfile.Object {
@@ -28,16 +28,16 @@ func fileObject() *yamlfile.Object {
 }
 
 func breakerObject() *yamlfile.Object {
-	unlessSaid := limiter.Breaker{}.WithDefaults()
+	unlessSaid := store.Breaker{}.WithDefaults()
 	return &yamlfile.Object{About: "When services stop asking a store that is away, and when they try again.", Fields: []yamlfile.Field{
 		{Name: "enabled", About: "Whether there is a breaker; true by default.", Schema: yesOrNo},
 		{Name: "failures", About: fmt.Sprintf("How many failures in a row open it; %d by default.", unlessSaid.Failures),
 			Schema: countTo(maxFailures)},
-		{Name: "slow", About: "How long an answer may take before it is a failure; " + limiter.FormatPeriod(unlessSaid.Slow) + " by default.",
+		{Name: "slow", About: "How long an answer may take before it is a failure; " + store.FormatPeriod(unlessSaid.Slow) + " by default.",
 			Schema: text},
-		{Name: "pause", About: "How long nothing is asked before the first try; " + limiter.FormatPeriod(unlessSaid.Pause) +
+		{Name: "pause", About: "How long nothing is asked before the first try; " + store.FormatPeriod(unlessSaid.Pause) +
 			" by default. It doubles with each try that fails.", Schema: text},
-		{Name: "max_pause", About: "The longest pause; " + limiter.FormatPeriod(unlessSaid.MaxPause) + " by default.", Schema: text},
+		{Name: "max_pause", About: "The longest pause; " + store.FormatPeriod(unlessSaid.MaxPause) + " by default.", Schema: text},
 	}}
 }
 
@@ -60,8 +60,8 @@ func limitObject() *yamlfile.Object {
 		{Name: "by", About: "The attributes that together say who is limited.", Required: true, Schema: listOfNames},
 		{Name: "limit", About: limitAbout, Required: true, Schema: text},
 		{Name: "algorithm", About: algorithmAbout, Schema: anAlgorithm},
-		{Name: "burst", About: burstAbout, Schema: countTo(limiter.MaxCount)},
-		{Name: "slices", About: slicesAbout, Schema: countTo(limiter.MaxSlices)},
+		{Name: "burst", About: burstAbout, Schema: countTo(store.MaxCount)},
+		{Name: "slices", About: slicesAbout, Schema: countTo(store.MaxSlices)},
 		{Name: "shadow", About: "Count and report the limit, but never deny because of it.", Schema: yesOrNo},
 		{Name: "overrides", About: "Other limits for some requests; the first that matches applies.", Schema: listOf("override")},
 	}}
@@ -73,8 +73,8 @@ func overrideObject() *yamlfile.Object {
 			{Name: "when", About: "The attributes and values that a request must have, all of them.", Required: true, Schema: mapOfTexts},
 			{Name: "limit", About: limitAbout, Schema: text},
 			{Name: "algorithm", About: algorithmAbout, Schema: anAlgorithm},
-			{Name: "burst", About: burstAbout, Schema: countTo(limiter.MaxCount)},
-			{Name: "slices", About: slicesAbout, Schema: countTo(limiter.MaxSlices)},
+			{Name: "burst", About: burstAbout, Schema: countTo(store.MaxCount)},
+			{Name: "slices", About: slicesAbout, Schema: countTo(store.MaxSlices)},
 		}}
 }
 

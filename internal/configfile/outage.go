@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Bounds of a breaker's settings. What is beyond is a slip of the pen.
@@ -14,7 +14,7 @@ const (
 )
 
 // readShare reads the field local_share of the file or of a policy.
-func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, unlessSaid limiter.Share) limiter.Share {
+func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, unlessSaid store.Share) store.Share {
 	v, said := fields["local_share"]
 	if !said {
 		return unlessSaid
@@ -23,7 +23,7 @@ func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, unlessSaid 
 	if !ok {
 		return unlessSaid
 	}
-	share, err := limiter.ParseShare(text)
+	share, err := store.ParseShare(text)
 	if err != nil {
 		r.Mistake(v, "%s", err)
 		return unlessSaid
@@ -32,8 +32,8 @@ func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, unlessSaid 
 }
 
 // readBreaker reads the field breaker of the file.
-func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *limiter.Breaker {
-	breaker := limiter.Breaker{}.WithDefaults()
+func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *store.Breaker {
+	breaker := store.Breaker{}.WithDefaults()
 	v, said := file["breaker"]
 	if !said {
 		return &breaker
@@ -58,7 +58,7 @@ func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *limiter.Br
 	_, pauseSaid := fields["pause"]
 	if e, said := fields["max_pause"]; breaker.MaxPause < breaker.Pause {
 		if said && !r.HasMistake(e.Path) {
-			r.Mistake(e, "max_pause is %s, less than the pause of %s", limiter.FormatPeriod(breaker.MaxPause), limiter.FormatPeriod(breaker.Pause))
+			r.Mistake(e, "max_pause is %s, less than the pause of %s", store.FormatPeriod(breaker.MaxPause), store.FormatPeriod(breaker.Pause))
 		} else if pauseSaid && !said {
 			breaker.MaxPause = breaker.Pause
 		}
@@ -75,9 +75,9 @@ func readPause(r *yamlfile.Reader, v yamlfile.Value, to *time.Duration) {
 	if !ok {
 		return
 	}
-	if d, err := limiter.ParsePeriod(text); err == nil && d >= time.Millisecond && d <= maxPause {
+	if d, err := store.ParsePeriod(text); err == nil && d >= time.Millisecond && d <= maxPause {
 		*to = d
 		return
 	}
-	r.Mistake(v, "%s is %q; it must be a duration from 1ms to %s, such as 500ms", v.Name, text, limiter.FormatPeriod(maxPause))
+	r.Mistake(v, "%s is %q; it must be a duration from 1ms to %s, such as 500ms", v.Name, text, store.FormatPeriod(maxPause))
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // MaxSize is how many bytes a file may have.
@@ -22,9 +22,9 @@ type File struct {
 	// Denials: commands count who is denied.
 	Denials bool
 	// LocalShare is that of policies that do not say, and of limits without a policy.
-	LocalShare limiter.Share
+	LocalShare store.Share
 	// Breaker has its defaults filled in; nil is that there is to be none.
-	Breaker *limiter.Breaker
+	Breaker *store.Breaker
 	// Policies are in the order written. Each has its LocalShare.
 	Policies []*policy.Policy
 	// HTTP has its defaults filled in, and a rule for each policy that says how it limits
@@ -50,7 +50,7 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 	if !ok {
 		return File{}, r
 	}
-	file := File{Prefix: Prefix(r, fields), LocalShare: readShare(r, fields, limiter.DefaultShare), Breaker: readBreaker(r, fields),
+	file := File{Prefix: Prefix(r, fields), LocalShare: readShare(r, fields, store.DefaultShare), Breaker: readBreaker(r, fields),
 		HTTP: readHTTP(r, fields)}
 	if v, said := fields["denials"]; said {
 		file.Denials = r.Bool(v)
@@ -96,7 +96,7 @@ func passwords(texts []string) (secrets []string) {
 	return secrets
 }
 
-// FindPolicy returns the policy of that name. The error is a [limiter.ErrInvalid] that says
+// FindPolicy returns the policy of that name. The error is a [store.ErrInvalid] that says
 // which there are in the file.
 func FindPolicy(path string, policies []*policy.Policy, name string) (*policy.Policy, error) {
 	names := make([]string, 0, len(policies))
@@ -107,9 +107,9 @@ func FindPolicy(path string, policies []*policy.Policy, name string) (*policy.Po
 		names = append(names, p.Name)
 	}
 	if len(names) == 0 {
-		return nil, limiter.Invalidf("policy %q: %s has no policies", name, path)
+		return nil, store.Invalidf("policy %q: %s has no policies", name, path)
 	}
-	return nil, limiter.Invalidf("policy %q is unknown%s; %s has %s", name, Suggestion(name, names), path, strings.Join(names, ", "))
+	return nil, store.Invalidf("policy %q is unknown%s; %s has %s", name, Suggestion(name, names), path, strings.Join(names, ", "))
 }
 
 // Suggestion asks "; did you mean", of the one of the names that is near to name, if one is.
@@ -137,14 +137,14 @@ func Prefix(r *yamlfile.Reader, fields map[string]yamlfile.Value) string {
 	if !ok {
 		return ""
 	}
-	if err := limiter.ValidatePrefix(prefix); err != nil {
+	if err := store.ValidatePrefix(prefix); err != nil {
 		r.Mistake(v, "%s", err)
 	}
 	return prefix
 }
 
 // readPolicy reads a policy, and how it limits HTTP requests, if it says.
-func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share limiter.Share) (result *policy.Policy, rule *httplimit.Rule) {
+func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result *policy.Policy, rule *httplimit.Rule) {
 	result = &policy.Policy{Name: v.Name, LocalShare: share}
 	fields, ok := r.Fields(v, "the policy", policyObject())
 	if !ok {
@@ -153,7 +153,7 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share limiter.Share) (resu
 	if e, said := fields["on_error"]; said {
 		if text, ok := r.Text(e, "on_error", "allow, deny, fail or local"); ok {
 			var err error
-			if result.OnError, err = limiter.ParseFailurePolicy(text); err != nil {
+			if result.OnError, err = store.ParseFailurePolicy(text); err != nil {
 				r.Mistake(e, "on_error is %q; it must be allow, deny, fail or local", text)
 			}
 		}
@@ -197,7 +197,7 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 		result.By = attributeNames(r, e)
 	}
 	_, amountSaid := fields["limit"]
-	base, ok := readAmount(r, fields, limiter.Limit{}, amountSaid)
+	base, ok := readAmount(r, fields, store.Limit{}, amountSaid)
 	if ok {
 		result.Limit, _ = base.Normalize()
 	}
@@ -214,9 +214,9 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 }
 
 // placeholder stands for a limit that has a mistake, so that nothing else is said of it.
-func placeholder() limiter.Limit { return limiter.Limit{Count: 1, Period: time.Second} }
+func placeholder() store.Limit { return store.Limit{Count: 1, Period: time.Second} }
 
-func readOverride(r *yamlfile.Reader, v yamlfile.Value, base limiter.Limit, baseKnown bool) policy.Override {
+func readOverride(r *yamlfile.Reader, v yamlfile.Value, base store.Limit, baseKnown bool) policy.Override {
 	result := policy.Override{Limit: placeholder()}
 	fields, ok := r.Fields(v, "the override", overrideObject())
 	if !ok {
@@ -250,7 +250,7 @@ func attributeNames(r *yamlfile.Reader, v yamlfile.Value) []string {
 		}
 		err := policy.ValidateName("attribute", name)
 		if err == nil && slices.Contains(names, name) {
-			err = limiter.Invalidf("attribute %q is named twice; name it once", name)
+			err = store.Invalidf("attribute %q is named twice; name it once", name)
 		}
 		if err != nil {
 			r.Mistake(value, "%s", err)

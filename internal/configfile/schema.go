@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Schema returns the JSON Schema of the configuration file, which editors check
@@ -61,7 +61,7 @@ func schemaOf(o *yamlfile.Object) map[string]any {
 
 func text() map[string]any { return map[string]any{"type": "string", "minLength": 1} }
 func textOrNumber() map[string]any {
-	return map[string]any{"type": []string{"string", "integer"}, "minLength": 1, "minimum": 1, "maximum": limiter.MaxCount}
+	return map[string]any{"type": []string{"string", "integer"}, "minLength": 1, "minimum": 1, "maximum": store.MaxCount}
 }
 func yesOrNo() map[string]any { return map[string]any{"type": "boolean"} }
 
@@ -88,7 +88,7 @@ func object(definition string) func() map[string]any {
 
 func anAlgorithm() map[string]any {
 	names := []string{"gcra"}
-	for _, algorithm := range limiter.Algorithms() {
+	for _, algorithm := range store.Algorithms() {
 		names = append(names, algorithm.String())
 	}
 	return oneOf(names...)()

@@ -1,5 +1,5 @@
 // Package denialtable is what the tables of denials of all stores have in common: which
-// minutes there are, which rows stay, and what they sum up to. See [limiter.DenialTable].
+// minutes there are, which rows stay, and what they sum up to. See [store.DenialTable].
 package denialtable
 
 import (
@@ -7,60 +7,60 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// MostHeld is how many rows a minute may have until those beyond [limiter.DenialsKept] are
+// MostHeld is how many rows a minute may have until those beyond [store.DenialsKept] are
 // removed: more than that, so that they need not be looked for at each write.
-const MostHeld = limiter.DenialsKept * 3 / 2
+const MostHeld = store.DenialsKept * 3 / 2
 
-const minute = limiter.Instant(time.Minute / time.Microsecond)
+const minute = store.Instant(time.Minute / time.Microsecond)
 
 // MinuteOf returns the number of the minute that now is in, since the epoch.
-func MinuteOf(now limiter.Instant) int64 { return int64(now / minute) }
+func MinuteOf(now store.Instant) int64 { return int64(now / minute) }
 
 // End returns when a minute is not kept any more.
-func End(number int64) limiter.Instant {
-	return limiter.Instant(number+1)*minute + limiter.Instant(limiter.DenialHistory/time.Microsecond)
+func End(number int64) store.Instant {
+	return store.Instant(number+1)*minute + store.Instant(store.DenialHistory/time.Microsecond)
 }
 
 // Minutes returns the first and the last minute that the time before now is in.
-func Minutes(now limiter.Instant, last time.Duration) (from, to int64) {
-	return MinuteOf(max(0, now-limiter.Instant(last/time.Microsecond))), MinuteOf(now)
+func Minutes(now store.Instant, last time.Duration) (from, to int64) {
+	return MinuteOf(max(0, now-store.Instant(last/time.Microsecond))), MinuteOf(now)
 }
 
-// CheckLast reports, as a [limiter.ErrInvalid], that last is out of bounds.
+// CheckLast reports, as a [store.ErrInvalid], that last is out of bounds.
 func CheckLast(last time.Duration) error {
-	if last <= 0 || last > limiter.DenialHistory {
-		return limiter.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, limiter.DenialHistory)
+	if last <= 0 || last > store.DenialHistory {
+		return store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, store.DenialHistory)
 	}
 	return nil
 }
 
 // Sum adds up minutes.
 type Sum struct {
-	now, since limiter.Instant
-	rows       map[limiter.Key]limiter.Denied
+	now, since store.Instant
+	rows       map[store.Key]store.Denied
 	others     int64
 	lost       bool
 }
 
 // NewSum returns an empty sum of the time before now.
-func NewSum(now limiter.Instant, last time.Duration) *Sum {
-	return &Sum{now: now, since: now - limiter.Instant(last/time.Microsecond), rows: map[limiter.Key]limiter.Denied{}}
+func NewSum(now store.Instant, last time.Duration) *Sum {
+	return &Sum{now: now, since: now - store.Instant(last/time.Microsecond), rows: map[store.Key]store.Denied{}}
 }
 
 // Add adds one minute, whose rows it may reorder. Only those denied most of it count by
 // themselves. Rows that were last denied before the time are left out.
-func (s *Sum) Add(rows []limiter.Denied, others int64, lost bool) {
+func (s *Sum) Add(rows []store.Denied, others int64, lost bool) {
 	s.others += others
 	s.lost = s.lost || lost
-	if len(rows) > limiter.DenialsKept {
+	if len(rows) > store.DenialsKept {
 		SortMostFirst(rows)
-		for _, row := range rows[limiter.DenialsKept:] {
+		for _, row := range rows[store.DenialsKept:] {
 			s.others += row.Count
 		}
-		rows = rows[:limiter.DenialsKept]
+		rows = rows[:store.DenialsKept]
 	}
 	for _, row := range rows {
 		if row.LastAt <= s.since {
@@ -75,8 +75,8 @@ func (s *Sum) Add(rows []limiter.Denied, others int64, lost bool) {
 }
 
 // Denials returns what was added.
-func (s *Sum) Denials() limiter.Denials {
-	d := limiter.Denials{Rows: make([]limiter.Denied, 0, len(s.rows)), Others: s.others, Lost: s.lost, Now: s.now}
+func (s *Sum) Denials() store.Denials {
+	d := store.Denials{Rows: make([]store.Denied, 0, len(s.rows)), Others: s.others, Lost: s.lost, Now: s.now}
 	for _, row := range s.rows {
 		d.Rows = append(d.Rows, row)
 	}
@@ -85,8 +85,8 @@ func (s *Sum) Denials() limiter.Denials {
 }
 
 // SortMostFirst sorts rows by their counts, those denied last first among equals.
-func SortMostFirst(rows []limiter.Denied) {
-	slices.SortFunc(rows, func(a, b limiter.Denied) int {
+func SortMostFirst(rows []store.Denied) {
+	slices.SortFunc(rows, func(a, b store.Denied) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.LastAt, a.LastAt),
 			cmp.Compare(a.Key.Subject, b.Key.Subject), cmp.Compare(a.Key.Name, b.Key.Name))
 	})

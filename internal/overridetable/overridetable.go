@@ -1,5 +1,5 @@
 // Package overridetable is what the tables of overrides of all stores have in common: how an
-// override is written, when it ends, and what IDs and versions are. See [limiter.OverrideTable].
+// override is written, when it ends, and what IDs and versions are. See [store.OverrideTable].
 package overridetable
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/subjecttext"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -60,7 +60,7 @@ func (w *Written) IsOf(text string) bool {
 }
 
 // Encode checks o and returns it as text.
-func Encode(o *limiter.Override, lasts time.Duration) (*Written, error) {
+func Encode(o *store.Override, lasts time.Duration) (*Written, error) {
 	if err := o.Check(lasts); err != nil {
 		return nil, err
 	}
@@ -72,13 +72,13 @@ func Encode(o *limiter.Override, lasts time.Duration) (*Written, error) {
 		w.Attributes[subjecttext.Escape(name)] = subjecttext.Escape(value)
 	}
 	switch o.Effect {
-	case limiter.OverrideLimit:
+	case store.OverrideLimit:
 		w.Limit = o.Limit.String()
-	case limiter.OverrideTimes:
+	case store.OverrideTimes:
 		w.Thousandths = o.Thousandths
-	case limiter.OverrideAdd:
+	case store.OverrideAdd:
 		w.Units = o.Units
-	case limiter.OverrideBlock, limiter.OverrideExempt:
+	case store.OverrideBlock, store.OverrideExempt:
 	}
 	which, err := text(&w)
 	if err != nil {
@@ -87,7 +87,7 @@ func Encode(o *limiter.Override, lasts time.Duration) (*Written, error) {
 	w.Reason, w.By = o.Reason, o.By
 	whole, err := text(&w)
 	if err == nil && len(whole) > MaxSize {
-		err = limiter.Invalidf("an override of %d bytes; at most %d fit", len(whole), MaxSize)
+		err = store.Invalidf("an override of %d bytes; at most %d fit", len(whole), MaxSize)
 	}
 	return &Written{whole, len(which) - len("}")}, err
 }
@@ -102,22 +102,22 @@ func text(w *written) ([]byte, error) {
 }
 
 // patternText writes p so that it is read back as it is.
-func patternText(p limiter.Pattern) string {
+func patternText(p store.Pattern) string {
 	subject, exact := p.Exact()
 	if !exact || p.String() != subject {
 		return p.String()
 	}
-	if read, err := limiter.ParsePattern(subject); err == nil {
+	if read, err := store.ParsePattern(subject); err == nil {
 		if same, exact := read.Exact(); exact && same == subject {
 			return subject
 		}
 	}
-	return limiter.EscapeGlob(subject)
+	return store.EscapeGlob(subject)
 }
 
 // Decode reads back what [Encode] writes. The error says what is wrong with a text that
-// limitctl cannot have written; it is meant for [limiter.ForeignError].Holds.
-func Decode(text []byte) (o limiter.Override, err error) {
+// limitctl cannot have written; it is meant for [store.ForeignError].Holds.
+func Decode(text []byte) (o store.Override, err error) {
 	var w written
 	if len(text) > MaxSize {
 		return o, fmt.Errorf("more than %d bytes that are not an override", MaxSize)
@@ -125,9 +125,9 @@ func Decode(text []byte) (o limiter.Override, err error) {
 	if err := json.Unmarshal(text, &w); err != nil {
 		return o, fmt.Errorf("%d bytes that are not an override", len(text))
 	}
-	o = limiter.Override{Thousandths: w.Thousandths, Units: w.Units, Reason: w.Reason, By: w.By}
-	if o.Effect, err = limiter.ParseOverrideEffect(w.Effect); err == nil && o.Effect == limiter.OverrideLimit {
-		o.Limit, err = limiter.ParseLimit(w.Limit)
+	o = store.Override{Thousandths: w.Thousandths, Units: w.Units, Reason: w.Reason, By: w.By}
+	if o.Effect, err = store.ParseOverrideEffect(w.Effect); err == nil && o.Effect == store.OverrideLimit {
+		o.Limit, err = store.ParseLimit(w.Limit)
 	}
 	if err == nil {
 		o.Limit, err = normalized(o.Limit)
@@ -150,7 +150,7 @@ func Decode(text []byte) (o limiter.Override, err error) {
 		o.Attributes[plainName] = plain
 	}
 	if err == nil {
-		err = o.Check(limiter.MinOverrideTime)
+		err = o.Check(store.MinOverrideTime)
 	}
 	if err != nil {
 		return o, fmt.Errorf("a damaged override: %w", err)
@@ -159,27 +159,27 @@ func Decode(text []byte) (o limiter.Override, err error) {
 }
 
 // normalized returns a limit with its defaults, and no limit as it is.
-func normalized(limit limiter.Limit) (limiter.Limit, error) {
-	if limit == (limiter.Limit{}) {
+func normalized(limit store.Limit) (store.Limit, error) {
+	if limit == (store.Limit{}) {
 		return limit, nil
 	}
 	return limit.Normalize()
 }
 
-func pattern(text string) (limiter.Pattern, error) {
+func pattern(text string) (store.Pattern, error) {
 	if text == "" {
-		return limiter.Pattern{}, nil
+		return store.Pattern{}, nil
 	}
-	return limiter.ParsePattern(text)
+	return store.ParsePattern(text)
 }
 
-const millisecond = limiter.Instant(time.Millisecond / time.Microsecond)
+const millisecond = store.Instant(time.Millisecond / time.Microsecond)
 
 // Times returns when an override begins that is set at now, and when it ends, in whole
 // milliseconds.
-func Times(now limiter.Instant, lasts time.Duration) (created, expires limiter.Instant) {
+func Times(now store.Instant, lasts time.Duration) (created, expires store.Instant) {
 	created = now / millisecond * millisecond
-	return created, created + limiter.Instant(Milliseconds(lasts))*millisecond
+	return created, created + store.Instant(Milliseconds(lasts))*millisecond
 }
 
 // Milliseconds returns lasts in milliseconds, rounded up.
@@ -188,16 +188,16 @@ func Milliseconds(lasts time.Duration) int64 {
 }
 
 // Complete fills in what the store made of an override, which is read at now.
-func Complete(o *limiter.Override, id string, created, expires, now limiter.Instant) {
+func Complete(o *store.Override, id string, created, expires, now store.Instant) {
 	o.ID, o.CreatedAt, o.ExpiresAt = id, created.Time(), expires.Time()
 	o.Left = time.Duration(max(0, expires-now)) * time.Microsecond
 }
 
 // CheckTimes says what is wrong with the times of an override that is read at now, if limitctl cannot
 // have set it.
-func CheckTimes(created, expires, now limiter.Instant) error {
-	const longest = limiter.Instant(limiter.MaxOverrideTime / time.Microsecond)
-	if created < 0 || expires <= created || expires-created > longest || created-now > longest || expires > limiter.MaxInstant {
+func CheckTimes(created, expires, now store.Instant) error {
+	const longest = store.Instant(store.MaxOverrideTime / time.Microsecond)
+	if created < 0 || expires <= created || expires-created > longest || created-now > longest || expires > store.MaxInstant {
 		return errors.New("an override of an instant or a time that no override has")
 	}
 	return nil
@@ -210,7 +210,7 @@ const idLetters = "0123456789abcdefghjkmnpqrstvwxyz"
 const IDTries = 3
 
 // ErrNoID is the error if all of them are of other overrides.
-func ErrNoID() error { return fmt.Errorf("%w: no ID is free for an override", limiter.ErrRefused) }
+func ErrNoID() error { return fmt.Errorf("%w: no ID is free for an override", store.ErrRefused) }
 
 // IsID reports whether text can be an ID.
 func IsID(text string) bool {
@@ -235,10 +235,10 @@ func NewVersion() string {
 // ErrFull is the error of a table that has as many overrides as it can.
 func ErrFull() error {
 	return fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one, or set one that covers several",
-		limiter.ErrRefused, limiter.MaxOverrides)
+		store.ErrRefused, store.MaxOverrides)
 }
 
 // SortNewestFirst sorts overrides by when they were set.
-func SortNewestFirst(overrides []limiter.Override) {
-	slices.SortFunc(overrides, func(a, b limiter.Override) int { return limiter.CompareAge(&a, &b) })
+func SortNewestFirst(overrides []store.Override) {
+	slices.SortFunc(overrides, func(a, b store.Override) int { return store.CompareAge(&a, &b) })
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // IsReply reports whether err is a reply of the server: an error reply or nil.
@@ -49,7 +49,7 @@ type Call struct {
 	Changes, Sent bool
 	// Address is the server's, if the error came from one of several.
 	Address string
-	// GaveUp, if not nil, is a [limiter.ErrGaveUp]: the caller's time was over.
+	// GaveUp, if not nil, is a [store.ErrGaveUp]: the caller's time was over.
 	GaveUp error
 	// Keys are those it was about. Without any, it was about all under the prefix.
 	Keys []string
@@ -64,10 +64,10 @@ func (s *Servers) Explain(err error) error { return s.ExplainCall(err, Call{}) }
 
 // ExplainCall turns an error of the client into one of the limiter's, which names the
 // server and what was missing: the key, the right, the password. It is a
-// [limiter.ErrOutcomeUnknown] if the call may have changed something.
+// [store.ErrOutcomeUnknown] if the call may have changed something.
 func (s *Servers) ExplainCall(err error, call Call) error {
-	if err == nil || errors.Is(err, limiter.ErrForeign) || errors.Is(err, limiter.ErrRefused) ||
-		errors.Is(err, limiter.ErrGaveUp) || errors.Is(err, limiter.ErrClosed) || limiter.IsAway(err) {
+	if err == nil || errors.Is(err, store.ErrForeign) || errors.Is(err, store.ErrRefused) ||
+		errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrClosed) || store.IsAway(err) {
 		return err // it is one already
 	}
 	if call.Address == "" && s.cluster != nil {
@@ -85,12 +85,12 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 			s.lookForNodes()
 			if prefix == "READONLY" {
 				return fmt.Errorf("%w: redis at %s is a read-only replica; give the master's address, or wait for a failover to end: %w",
-					limiter.ErrUnavailable, call.Address, s.clean(err))
+					store.ErrUnavailable, call.Address, s.clean(err))
 			}
-			return fmt.Errorf("%w: redis at %s does not serve now: %w", limiter.ErrUnavailable, call.Address, s.clean(err))
+			return fmt.Errorf("%w: redis at %s does not serve now: %w", store.ErrUnavailable, call.Address, s.clean(err))
 		}
 	}
-	return fmt.Errorf("%w: redis at %s: %s", limiter.ErrRefused, call.Address, s.explainReply(reply, call))
+	return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, s.explainReply(reply, call))
 }
 
 // DiscoveryError says that the client of a Cluster could not learn the nodes, from any that
@@ -122,28 +122,28 @@ func (s *Servers) explainNoReply(err error, call Call) error {
 	mayHaveRun := call.Sent && !(errors.As(err, &dial) && dial.Op == "dial")
 	if call.GaveUp != nil && mayHaveRun && call.Changes {
 		return fmt.Errorf("%w: after the %s was sent to redis at %s, which may or may not have happened, %w",
-			limiter.ErrOutcomeUnknown, call.Verb, call.Address, call.GaveUp)
+			store.ErrOutcomeUnknown, call.Verb, call.Address, call.GaveUp)
 	}
 	if call.GaveUp != nil {
 		return fmt.Errorf("redis at %s had not answered when %w", call.Address, call.GaveUp)
 	}
 	if s.isClosed(err) && !(mayHaveRun && call.Changes) {
-		return fmt.Errorf("the client of redis at %s is %w", call.Address, limiter.ErrClosed)
+		return fmt.Errorf("the client of redis at %s is %w", call.Address, store.ErrClosed)
 	}
 	if wrong := WrongAnswer(err); wrong != nil {
 		wrong = s.secrets.Error(wrong) // it repeats how the answer begins
 		if mayHaveRun && call.Changes {
 			return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened",
-				limiter.ErrOutcomeUnknown, call.Address, wrong, call.Verb)
+				store.ErrOutcomeUnknown, call.Address, wrong, call.Verb)
 		}
-		return fmt.Errorf("%w: redis at %s: %w", limiter.ErrRefused, call.Address, wrong)
+		return fmt.Errorf("%w: redis at %s: %w", store.ErrRefused, call.Address, wrong)
 	}
 	reason := s.reason(err)
 	if mayHaveRun && call.Changes {
 		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have happened: %w",
-			limiter.ErrOutcomeUnknown, call.Address, call.Verb, reason)
+			store.ErrOutcomeUnknown, call.Address, call.Verb, reason)
 	}
-	return fmt.Errorf("%w: redis at %s cannot be reached: %w", limiter.ErrUnavailable, call.Address, reason)
+	return fmt.Errorf("%w: redis at %s cannot be reached: %w", store.ErrUnavailable, call.Address, reason)
 }
 
 // lookForNodes lets the client of a Cluster ask again which node has what: a replica may

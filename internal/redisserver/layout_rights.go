@@ -3,7 +3,7 @@ package redisserver
 import (
 	"slices"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // LayoutRights are what roles need in addition to look at the keys of other limiters, and to
@@ -35,7 +35,7 @@ func LayoutRights(storeKey string) []Right {
 func (r *Role) LayoutRule(prefixes ...string) []string {
 	var words []string
 	for _, prefix := range prefixes {
-		pattern := "~" + limiter.EscapeGlob(prefix) + "*"
+		pattern := "~" + store.EscapeGlob(prefix) + "*"
 		if !r.Writes {
 			pattern = "%R" + pattern
 		}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // anyValue is a layout for tests, of values of all types under "any:", each of which is a limit.
@@ -22,12 +22,12 @@ type anyValue struct{}
 
 func (anyValue) Info() foreign.Info { return foreign.Info{Name: "any", Prefixes: []string{"any:"}} }
 
-func (anyValue) Match(storeKey string, _ bool) (limiter.Key, bool) {
+func (anyValue) Match(storeKey string, _ bool) (store.Key, bool) {
 	subject, ok := strings.CutPrefix(storeKey, "any:")
-	return limiter.Key{Subject: subject, Name: "any"}, ok
+	return store.Key{Subject: subject, Name: "any"}, ok
 }
 
-func (anyValue) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (anyValue) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -36,11 +36,11 @@ func (anyValue) Decode(found *foreign.Found) (foreign.Reading, error) {
 	if value.Type == foreign.NoValue {
 		return foreign.Reading{}, nil
 	}
-	e := limiter.Entry{Limit: found.Limit, Decision: limiter.Decision{Used: max(1, value.Length)}}
+	e := store.Entry{Limit: found.Limit, Decision: store.Decision{Used: max(1, value.Length)}}
 	if strings.HasSuffix(found.StoreKey, "field") {
-		e.Record.Parts = []limiter.Part{{StoreKey: found.StoreKey, Field: "f", Type: "hash"}}
+		e.Record.Parts = []store.Part{{StoreKey: found.StoreKey, Field: "f", Type: "hash"}}
 	}
-	return foreign.Reading{Entries: []limiter.Entry{e}, Certain: true}, nil
+	return foreign.Reading{Entries: []store.Entry{e}, Certain: true}, nil
 }
 
 func (anyValue) SetRemaining(found *foreign.Found, _ int64) ([]foreign.Write, error) {
@@ -52,11 +52,11 @@ func (anyValue) SetRemaining(found *foreign.Found, _ int64) ([]foreign.Write, er
 }
 
 // operateLayout does with the keys of another limiter what a role is for.
-func operateLayout(store *redisstore.Store, role *redisserver.Role) error {
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 100, Period: time.Minute}
-	keys := store.Foreign(foreign.Sources{{Layout: anyValue{}, Limit: limit}})
-	var records []limiter.Record
-	for e, err := range keys.Scan(ctx, limiter.Query{Subjects: everyKey, Records: role.Writes, Bytes: true}) {
+func operateLayout(backend *redisstore.Store, role *redisserver.Role) error {
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100, Period: time.Minute}
+	keys := backend.Foreign(foreign.Sources{{Layout: anyValue{}, Limit: limit}})
+	var records []store.Record
+	for e, err := range keys.Scan(ctx, store.Query{Subjects: everyKey, Records: role.Writes, Bytes: true}) {
 		if err != nil {
 			return err
 		}
@@ -68,10 +68,10 @@ func operateLayout(store *redisstore.Store, role *redisserver.Role) error {
 	if !role.Writes {
 		return nil
 	}
-	var adjustments []limiter.Adjustment
+	var adjustments []store.Adjustment
 	for i := range records {
 		if kind := records[i].Parts[0].Type; kind == "string" || kind == "hash" {
-			adjustments = append(adjustments, limiter.Adjustment{Key: records[i].Key, Limit: limit, Used: 50, Parts: records[i].Parts})
+			adjustments = append(adjustments, store.Adjustment{Key: records[i].Key, Limit: limit, Used: 50, Parts: records[i].Parts})
 		}
 	}
 	_, err := keys.Adjust(ctx, adjustments...)
@@ -113,11 +113,11 @@ func TestDocumentedRightsOfLayouts(t *testing.T) {
 			server.Do("ACL", "LOG", "RESET")
 			client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "tried", Password: "pw", DisableIdentity: true})
 			defer client.Close()
-			store, err := redisstore.Own(client)
+			backend, err := redisstore.Own(client)
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = operateLayout(store, &role)
+			err = operateLayout(backend, &role)
 			log, _ := server.Do("ACL", "LOG").([]any)
 			for _, entry := range log {
 				refused = append(refused, fmt.Sprint(entry.(map[any]any)["object"]))

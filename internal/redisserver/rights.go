@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Right is one Redis command that limitctl runs, and so the right to run it.
@@ -56,7 +56,7 @@ func Commands() []string {
 // Rights returns what a user must be allowed to run, trying it on a key under
 // prefix that is not in use.
 func Rights(prefix string) []Right {
-	key := limiter.OwnLayout(prefix).StoreKey(limiter.Key{Subject: "limitctl", Name: "no-such-limit"})
+	key := store.OwnLayout(prefix).StoreKey(store.Key{Subject: "limitctl", Name: "no-such-limit"})
 	const noScript, nothing = "0000000000000000000000000000000000000000", "return 1"
 	var (
 		deciding = []string{"consume", "refund", "reset"}
@@ -176,7 +176,7 @@ func KeyRule(prefix string, writes bool) string { return keyRule(prefix, ":*", w
 func BesideRule(prefix string, writes bool) string { return keyRule(prefix, "!*", writes) }
 
 func keyRule(prefix, rest string, writes bool) string {
-	pattern := "~" + limiter.EscapeGlob(prefix) + rest
+	pattern := "~" + store.EscapeGlob(prefix) + rest
 	if !writes {
 		return "%R" + pattern
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // The documented users have exactly the rights of the table.
@@ -129,11 +129,11 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Rol
 		server.Do("ACL", "LOG", "RESET")
 		client := connect("tried")
 		defer client.Close()
-		store, err := redisstore.Own(client)
+		backend, err := redisstore.Own(client)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = repertoire(store, role, func() { server.Do("SCRIPT", "FLUSH") })
+		err = repertoire(backend, role, func() { server.Do("SCRIPT", "FLUSH") })
 		log, _ := server.Do("ACL", "LOG").([]any)
 		for _, entry := range log {
 			fields := entry.(map[any]any)
@@ -168,31 +168,31 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Rol
 // The keys of a repertoire, one for each case of the scripts.
 var (
 	ctx         = context.Background()
-	everyKey, _ = limiter.ParsePattern("*")
-	hundred     = limiter.Limit{Count: 100, Period: time.Hour}
-	fresh       = limiter.Key{Subject: "fresh"}
-	bucketKey   = limiter.Key{Subject: "bucket"}
-	wholeKey    = limiter.Key{Subject: "whole"}
-	logKey      = limiter.Key{Subject: "log"}
-	listKey     = limiter.Key{Subject: "list", Name: "token-bucket/1h"}
-	textKey     = limiter.Key{Subject: "text", Name: "token-bucket/1h"}
-	bigLog      = limiter.Limit{Algorithm: limiter.SlidingLog, Count: 500, Period: time.Hour}
+	everyKey, _ = store.ParsePattern("*")
+	hundred     = store.Limit{Count: 100, Period: time.Hour}
+	fresh       = store.Key{Subject: "fresh"}
+	bucketKey   = store.Key{Subject: "bucket"}
+	wholeKey    = store.Key{Subject: "whole"}
+	logKey      = store.Key{Subject: "log"}
+	listKey     = store.Key{Subject: "list", Name: "token-bucket/1h"}
+	textKey     = store.Key{Subject: "text", Name: "token-bucket/1h"}
+	bigLog      = store.Limit{Algorithm: store.SlidingLog, Count: 500, Period: time.Hour}
 )
 
 func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalClient) {
 	t.Helper()
 	client := connect("owner")
 	defer client.Close()
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
+	l := store.New(backend)
 	client.FlushAll(ctx)
-	client.RPush(ctx, limiter.OwnLayout("rl").StoreKey(listKey), "a")
-	client.Set(ctx, limiter.OwnLayout("rl").StoreKey(textKey), "somebody else's", 0)
+	client.RPush(ctx, store.OwnLayout("rl").StoreKey(listKey), "a")
+	client.Set(ctx, store.OwnLayout("rl").StoreKey(textKey), "somebody else's", 0)
 	_, err1 := l.Take(ctx, bucketKey, hundred, 2)
-	_, err0 := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, time.Hour)
+	_, err0 := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
 	_, err2 := l.Take(ctx, wholeKey, hundred, 2)
 	err = errors.Join(err0, err1, err2)
 	for range 70 { // too large to read in passing
@@ -207,11 +207,11 @@ func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalCl
 // repertoire does all that a role is for, and returns what failed but for the
 // foreign values that it meets. Each command has forgotten what scripts the one
 // before had the server keep.
-func repertoire(store *redisstore.Store, role *redisserver.Role, forget func()) error {
+func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()) error {
 	var errs []error
-	decide := func(op limiter.Op, key limiter.Key, limit limiter.Limit, cost int64) {
-		err := store.Decide(ctx, op, []limiter.Request{{Key: key, Limit: limit, Cost: cost}}, make([]limiter.Decision, 1))
-		if !errors.Is(err, limiter.ErrForeign) {
+	decide := func(op store.Op, key store.Key, limit store.Limit, cost int64) {
+		err := backend.Decide(ctx, op, []store.Request{{Key: key, Limit: limit, Cost: cost}}, make([]store.Decision, 1))
+		if !errors.Is(err, store.ErrForeign) {
 			errs = append(errs, err)
 		}
 	}
@@ -219,69 +219,69 @@ func repertoire(store *redisstore.Store, role *redisserver.Role, forget func()) 
 		forget()
 		switch command {
 		case "check":
-			for _, key := range []limiter.Key{bucketKey, listKey, textKey} {
-				decide(limiter.Peek, key, hundred, 1)
+			for _, key := range []store.Key{bucketKey, listKey, textKey} {
+				decide(store.Peek, key, hundred, 1)
 			}
-			decide(limiter.Peek, fresh, bigLog, 1)
-			decide(limiter.Peek, logKey, bigLog, 1)
+			decide(store.Peek, fresh, bigLog, 1)
+			decide(store.Peek, logKey, bigLog, 1)
 		case "inspect":
-			subject, _ := limiter.ExactPattern(logKey.Subject)
-			store.Denials(ctx, time.Hour) // which inspect does without
-			for _, query := range []limiter.Query{
+			subject, _ := store.ExactPattern(logKey.Subject)
+			backend.Denials(ctx, time.Hour) // which inspect does without
+			for _, query := range []store.Query{
 				{Subjects: everyKey, Bytes: true, Progress: func(int64, int64) {}},
 				{Subjects: subject},
-				{Keys: []limiter.Key{{Subject: logKey.Subject, Name: bigLog.DefaultName()}}},
+				{Keys: []store.Key{{Subject: logKey.Subject, Name: bigLog.DefaultName()}}},
 			} {
-				for _, err := range store.Scan(ctx, query) {
+				for _, err := range backend.Scan(ctx, query) {
 					untold := query.Bytes && err != nil && strings.Contains(err.Error(), "memory|usage")
-					if !errors.Is(err, limiter.ErrForeign) && !untold {
+					if !errors.Is(err, store.ErrForeign) && !untold {
 						errs = append(errs, err)
 					}
 				}
 			}
 		case "consume":
-			for _, key := range []limiter.Key{bucketKey, listKey, textKey} {
-				decide(limiter.Take, key, hundred, 1)
+			for _, key := range []store.Key{bucketKey, listKey, textKey} {
+				decide(store.Take, key, hundred, 1)
 			}
-			decide(limiter.Take, fresh, bigLog, 1)
-			decide(limiter.Take, logKey, bigLog, 1)
-			addDenials(store)
+			decide(store.Take, fresh, bigLog, 1)
+			decide(store.Take, logKey, bigLog, 1)
+			addDenials(backend)
 		case "refund":
-			for _, key := range []limiter.Key{bucketKey, listKey, textKey, fresh} {
-				decide(limiter.Refund, key, hundred, 1)
+			for _, key := range []store.Key{bucketKey, listKey, textKey, fresh} {
+				decide(store.Refund, key, hundred, 1)
 			}
-			decide(limiter.Refund, wholeKey, hundred, 2)
-			decide(limiter.Refund, logKey, bigLog, 1)
+			decide(store.Refund, wholeKey, hundred, 2)
+			decide(store.Refund, logKey, bigLog, 1)
 		case "reset":
-			decide(limiter.Adjust, bucketKey, hundred, 5)
-			decide(limiter.Adjust, wholeKey, hundred, 0)
-			decide(limiter.Adjust, logKey, bigLog, 150)
-			for _, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
-				if !errors.Is(err, limiter.ErrForeign) {
+			decide(store.Adjust, bucketKey, hundred, 5)
+			decide(store.Adjust, wholeKey, hundred, 0)
+			decide(store.Adjust, logKey, bigLog, 150)
+			for _, err := range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
+				if !errors.Is(err, store.ErrForeign) {
 					errs = append(errs, err)
 				}
 			}
-			errs = append(errs, reset(store))
-			store.AppendJournal(ctx, "an entry of the audit") // which a change does without
+			errs = append(errs, reset(backend))
+			backend.AppendJournal(ctx, "an entry of the audit") // which a change does without
 		case "restore":
-			errs = append(errs, restore(store))
-			store.AppendJournal(ctx, "an entry of the audit")
+			errs = append(errs, restore(backend))
+			backend.AppendJournal(ctx, "an entry of the audit")
 		case "override":
-			set, err := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideExempt}, time.Hour)
-			_, _, err2 := store.Overrides(ctx)
-			_, _, err3 := store.RevokeOverride(ctx, set.ID)
+			set, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideExempt}, time.Hour)
+			_, _, err2 := backend.Overrides(ctx)
+			_, _, err3 := backend.RevokeOverride(ctx, set.ID)
 			errs = append(errs, err, err2, err3)
 		case "denials":
-			if _, err := store.Denials(ctx, time.Hour); err != nil && !strings.Contains(err.Error(), "HGETALL") { // as consume, it has them or not
+			if _, err := backend.Denials(ctx, time.Hour); err != nil && !strings.Contains(err.Error(), "HGETALL") { // as consume, it has them or not
 				errs = append(errs, err)
 			}
 		case "audit":
-			store.ReadJournal(ctx, 1) // which audit does without
+			backend.ReadJournal(ctx, 1) // which audit does without
 		}
 	}
 	if slices.Contains(role.For, "check") {
 		forget()
-		list, _, err := store.Overrides(ctx)
+		list, _, err := backend.Overrides(ctx)
 		if err == nil && len(list) != 1 {
 			err = fmt.Errorf("%d overrides were found, want 1", len(list))
 		}
@@ -291,33 +291,33 @@ func repertoire(store *redisstore.Store, role *redisserver.Role, forget func()) 
 }
 
 // addDenials adds so many that some are dropped. What fails is not told to who takes.
-func addDenials(store *redisstore.Store) {
+func addDenials(backend *redisstore.Store) {
 	for n := range 9 {
-		var d limiter.Denials
-		for i := range limiter.MaxDenialRows {
-			d.Rows = append(d.Rows, limiter.Denied{Key: limiter.Key{Subject: fmt.Sprintf("denied:%d:%d", n, i), Name: "n"}, Count: 1})
+		var d store.Denials
+		for i := range store.MaxDenialRows {
+			d.Rows = append(d.Rows, store.Denied{Key: store.Key{Subject: fmt.Sprintf("denied:%d:%d", n, i), Name: "n"}, Count: 1})
 		}
-		store.AddDenials(ctx, d)
+		backend.AddDenials(ctx, d)
 	}
 }
 
 // reset deletes with a backup.
-func reset(store *redisstore.Store) error {
-	keys := []limiter.Key{listKey, textKey, {Subject: "nobody", Name: "x"},
+func reset(backend *redisstore.Store) error {
+	keys := []store.Key{listKey, textKey, {Subject: "nobody", Name: "x"},
 		{Subject: bucketKey.Subject, Name: hundred.DefaultName()}, {Subject: logKey.Subject, Name: bigLog.DefaultName()}}
-	var records []limiter.Record
-	for entry, err := range store.Scan(ctx, limiter.Query{Keys: keys, Records: true}) {
+	var records []store.Record
+	for entry, err := range backend.Scan(ctx, store.Query{Keys: keys, Records: true}) {
 		switch {
 		case err == nil:
 			records = append(records, entry.Record)
-		case !errors.Is(err, limiter.ErrForeign):
+		case !errors.Is(err, store.ErrForeign):
 			return err
 		}
 	}
 	for i := range records {
 		records[i].Value = append(records[i].Value, 'x') // as if it were used since
 	}
-	_, changed, err := store.Delete(ctx, append(records, limiter.Records(listKey, textKey, limiter.Key{Subject: "nobody", Name: "x"})...)...)
+	_, changed, err := backend.Delete(ctx, append(records, store.Records(listKey, textKey, store.Key{Subject: "nobody", Name: "x"})...)...)
 	if err == nil || onlyForeign(err) {
 		err = nil
 		if len(changed) != 2 {
@@ -328,24 +328,24 @@ func reset(store *redisstore.Store) error {
 }
 
 // restore brings back a record, under keys of all kinds.
-func restore(store *redisstore.Store) error {
-	var state limiter.State
+func restore(backend *redisstore.Store) error {
+	var state store.State
 	limit, err := hundred.Normalize()
 	if err != nil {
 		return err
 	}
-	state.Charge(limit, 1, limiter.InstantOf(time.Now()))
-	var records []limiter.Record
-	for _, key := range []limiter.Key{listKey, textKey, {Subject: "nobody", Name: "x"}} {
-		records = append(records, limiter.Record{Key: key, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
+	state.Charge(limit, 1, store.InstantOf(time.Now()))
+	var records []store.Record
+	for _, key := range []store.Key{listKey, textKey, {Subject: "nobody", Name: "x"}} {
+		records = append(records, store.Record{Key: key, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
 	}
 	for _, replace := range []bool{true, false} { // and then it is there already
-		outcomes, err := store.Import(ctx, replace, records...)
-		last := limiter.Imported
+		outcomes, err := backend.Import(ctx, replace, records...)
+		last := store.Imported
 		if !replace {
-			last = limiter.AlreadyThere
+			last = store.AlreadyThere
 		}
-		if err == nil && !slices.Equal(outcomes, []limiter.ImportOutcome{limiter.Foreign, limiter.Foreign, last}) {
+		if err == nil && !slices.Equal(outcomes, []store.ImportOutcome{store.Foreign, store.Foreign, last}) {
 			err = fmt.Errorf("the import's outcomes are %d", outcomes)
 		}
 		if err != nil {
@@ -359,7 +359,7 @@ func restore(store *redisstore.Store) error {
 func onlyForeign(err error) bool {
 	joined, is := err.(interface{ Unwrap() []error })
 	if !is {
-		return errors.Is(err, limiter.ErrForeign)
+		return errors.Is(err, store.ErrForeign)
 	}
-	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !errors.Is(err, limiter.ErrForeign) })
+	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !errors.Is(err, store.ErrForeign) })
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // echoes are ways in which servers repeat what they were sent, as a refusal or as an
@@ -96,24 +96,24 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 				"server": redis.NewClient(single), "provider": redis.NewClient(&provided),
 				"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Username: "u", Password: secret, MaxRedirects: -1}),
 			} {
-				store, err := redisstore.Own(client)
+				backend, err := redisstore.Own(client)
 				if err != nil {
 					t.Fatal(err)
 				}
 				what := fmt.Sprintf("%s, %s", name, kind)
-				_, err = limiter.New(store).Take(context.Background(), limiter.Key{Subject: "user:1"}, limiter.Limit{Count: 1, Period: time.Second}, 1)
+				_, err = store.New(backend).Take(context.Background(), store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Second}, 1)
 				if err == nil {
 					t.Errorf("%s: no error", what)
 				}
 				for _, text := range texts(err) {
 					mayNotShow(t, what, text, secret)
 				}
-				for _, err := range store.Scan(context.Background(), limiter.Query{}) {
+				for _, err := range backend.Scan(context.Background(), store.Query{}) {
 					for _, text := range texts(err) {
 						mayNotShow(t, what+", scan", text, secret)
 					}
 				}
-				store.Close()
+				backend.Close()
 			}
 		}
 	}
@@ -131,14 +131,14 @@ func TestCleanedErrorsKeepTheirKind(t *testing.T) {
 	defer client.Close()
 	servers := redisserver.New(client, "rl", "other-secret")
 	refused := servers.Explain(errors.Join(errors.New("around other-secret"), replyError("ERR hunter2-secret is wrong")))
-	if !errors.Is(refused, limiter.ErrRefused) {
+	if !errors.Is(refused, store.ErrRefused) {
 		t.Errorf("%v is no refusal", refused)
 	}
 	mayNotShow(t, "refusal", refused.Error(), "hunter2-secret")
 	mayNotShow(t, "refusal", refused.Error(), "other-secret")
 	dial := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "hunter2-secret"}}
 	away := servers.Explain(dial)
-	if !errors.Is(away, limiter.ErrUnavailable) || !strings.Contains(away.Error(), "no such host") {
+	if !errors.Is(away, store.ErrUnavailable) || !strings.Contains(away.Error(), "no such host") {
 		t.Errorf("%v does not say why", away)
 	}
 	for _, text := range texts(away) {
@@ -146,7 +146,7 @@ func TestCleanedErrorsKeepTheirKind(t *testing.T) {
 	}
 	busy := servers.Explain(replyError("LOADING hunter2-secret"))
 	var answer redis.Error
-	if !errors.Is(busy, limiter.ErrUnavailable) || !errors.As(busy, &answer) || answer.Error() != "LOADING xxxxx" {
+	if !errors.Is(busy, store.ErrUnavailable) || !errors.As(busy, &answer) || answer.Error() != "LOADING xxxxx" {
 		t.Errorf("%v (%v)", busy, answer)
 	}
 	timeout := servers.Explain(context.DeadlineExceeded)

@@ -45,7 +45,7 @@ func New(client redis.UniversalClient, prefix string, secrets ...string) *Server
 }
 
 // Close says that nobody asks any more, and that the client may be closed: that a call fails now is
-// a [limiter.ErrClosed], unless it may have changed something.
+// a [store.ErrClosed], unless it may have changed something.
 func (s *Servers) Close() { s.closed.Store(true) }
 
 // isClosed reports whether err comes of that, or of a client that its owner has closed. In a Cluster

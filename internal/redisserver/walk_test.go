@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/hostile"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // scanOf returns a scan that hands each key to look.
@@ -74,7 +74,7 @@ func TestAScanEnds(t *testing.T) {
 		defer client.Close()
 		servers := redisserver.New(client, "rl")
 		ended := servers.Explain(scanOf(servers, "*", func(string) {}).All(context.Background()))
-		refused := errors.Is(ended, limiter.ErrRefused)
+		refused := errors.Is(ended, store.ErrRefused)
 		if c.says == "" && ended != nil || c.says != "" && (!refused || !strings.Contains(ended.Error(), c.says)) {
 			t.Errorf("%s: it ended with %v, want %q", name, ended, c.says)
 		}

@@ -6,12 +6,12 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Answers is the requests that one decider answered.
 type Answers struct {
-	By              limiter.Decider
+	By              store.Decider
 	Allowed, Denied int64
 	// Latency is from when they were due to their answers, in microseconds.
 	Latency *hdrhistogram.Histogram
@@ -20,15 +20,15 @@ type Answers struct {
 // IsLimit reports whether answers by d are about the limit itself, because the store made
 // them or vouched for them. What a local share or a failure policy answers while the store
 // is away is about something else.
-func IsLimit(d limiter.Decider) bool {
-	return d != limiter.DecidedByLocal && d != limiter.DecidedByFailurePolicy
+func IsLimit(d store.Decider) bool {
+	return d != store.DecidedByLocal && d != store.DecidedByFailurePolicy
 }
 
 // answers counts and times what deciders answered, each in the place of its number.
 type answers []*Answers
 
 // add counts an answer.
-func (a *answers) add(by limiter.Decider, allowed bool, latency time.Duration) {
+func (a *answers) add(by store.Decider, allowed bool, latency time.Duration) {
 	for len(*a) <= int(by) {
 		*a = append(*a, nil)
 	}
@@ -72,14 +72,14 @@ func (a answers) latency() *hdrhistogram.Histogram {
 
 // deciderOf returns who made a call's decisions. Where another answered for the store in
 // any of them, it is that one.
-func deciderOf(decisions []limiter.Decision) limiter.Decider {
+func deciderOf(decisions []store.Decision) store.Decider {
 	for i := range decisions {
-		if by := decisions[i].DecidedBy; by != limiter.DecidedByStore {
+		if by := decisions[i].DecidedBy; by != store.DecidedByStore {
 			return by
 		}
 		if decisions[i].Unguarded {
-			return limiter.DecidedByFailurePolicy
+			return store.DecidedByFailurePolicy
 		}
 	}
-	return limiter.DecidedByStore
+	return store.DecidedByStore
 }

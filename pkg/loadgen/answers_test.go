@@ -7,26 +7,26 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // wrapped is a store in front of which something else answers some of the calls.
 type wrapped struct {
-	limiter.Store
+	store.Store
 	calls int
 	// by says who answers the n-th call, and how long that takes.
-	by func(n int) (by limiter.Decider, takes time.Duration, err error)
+	by func(n int) (by store.Decider, takes time.Duration, err error)
 }
 
-func (s *wrapped) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *wrapped) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	s.calls++
 	by, takes, err := s.by(s.calls)
 	time.Sleep(takes)
 	switch {
 	case err != nil:
 		return err
-	case by == limiter.DecidedByStore, by == limiter.DecidedByDenialMemory:
+	case by == store.DecidedByStore, by == store.DecidedByDenialMemory:
 		err = s.Store.Decide(ctx, op, reqs, decisions)
 		for i := range decisions {
 			decisions[i].DecidedBy = by
@@ -34,7 +34,7 @@ func (s *wrapped) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Requ
 		return err
 	}
 	for i := range decisions {
-		decisions[i] = limiter.Decision{Allowed: true, DecidedBy: by, Unguarded: by == limiter.DecidedByFailurePolicy}
+		decisions[i] = store.Decision{Allowed: true, DecidedBy: by, Unguarded: by == store.DecidedByFailurePolicy}
 	}
 	return nil
 }
@@ -46,25 +46,25 @@ func TestAnswersAreToldApartByWhoDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := memorystore.New()
 		charging := population(t, 1, "30/1h")
-		store := &wrapped{Store: memory, by: func(n int) (limiter.Decider, time.Duration, error) {
+		backend := &wrapped{Store: memory, by: func(n int) (store.Decider, time.Duration, error) {
 			switch {
 			case n <= 20:
-				return limiter.DecidedByStore, 2 * ms, nil
+				return store.DecidedByStore, 2 * ms, nil
 			case n <= 30:
-				return limiter.DecidedByStore, 9 * ms, errors.New("away")
+				return store.DecidedByStore, 9 * ms, errors.New("away")
 			case n <= 35: // charged, though the store did not say so
-				if err := memory.Decide(t.Context(), limiter.Take, charging.Requests(0), make([]limiter.Decision, 1)); err != nil {
+				if err := memory.Decide(t.Context(), store.Take, charging.Requests(0), make([]store.Decision, 1)); err != nil {
 					return 0, 0, err
 				}
-				return limiter.DecidedByFailurePolicy, 7 * ms, nil
+				return store.DecidedByFailurePolicy, 7 * ms, nil
 			case n <= 75:
-				return limiter.DecidedByLocal, 5 * ms, nil
+				return store.DecidedByLocal, 5 * ms, nil
 			case n <= 90:
-				return limiter.DecidedByStore, 2 * ms, nil
+				return store.DecidedByStore, 2 * ms, nil
 			}
-			return limiter.DecidedByDenialMemory, 1 * ms, nil
+			return store.DecidedByDenialMemory, 1 * ms, nil
 		}}
-		r := virtual(t, Config{Store: store, Population: charging, Load: even(100, time.Second), Workers: 1, Duration: time.Second})
+		r := virtual(t, Config{Store: backend, Population: charging, Load: even(100, time.Second), Workers: 1, Duration: time.Second})
 		if r.Requests != 100 || r.Allowed != 25 || r.Denied != 20 || r.Errors != 10 || r.Unguarded != 5 || r.Local != 40 || r.Decided != 45 {
 			t.Errorf("%+v", r)
 		}
@@ -76,10 +76,10 @@ func TestAnswersAreToldApartByWhoDecided(t *testing.T) {
 			Answers
 			latency time.Duration
 		}{
-			{Answers{By: limiter.DecidedByStore, Allowed: 25, Denied: 10}, 2 * ms},
-			{Answers{By: limiter.DecidedByLocal, Allowed: 40}, 5 * ms},
-			{Answers{By: limiter.DecidedByDenialMemory, Denied: 10}, 1 * ms},
-			{Answers{By: limiter.DecidedByFailurePolicy, Allowed: 5}, 7 * ms},
+			{Answers{By: store.DecidedByStore, Allowed: 25, Denied: 10}, 2 * ms},
+			{Answers{By: store.DecidedByLocal, Allowed: 40}, 5 * ms},
+			{Answers{By: store.DecidedByDenialMemory, Denied: 10}, 1 * ms},
+			{Answers{By: store.DecidedByFailurePolicy, Allowed: 5}, 7 * ms},
 		} {
 			got := r.ByDecider[i]
 			if got.By != want.By || got.Allowed != want.Allowed || got.Denied != want.Denied ||

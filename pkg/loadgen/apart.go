@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/limitctl/limitctl/internal/goroutines"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
@@ -18,7 +18,7 @@ import (
 // part is under way, and the parts are shared out among the processors.
 type apart struct {
 	trace     *trace.Trace
-	limits    []limiter.Limit // normalized
+	limits    []store.Limit // normalized
 	values    *trace.Subjects
 	subjectOf []uint32 // of the trace's subjects; nil if they are the same
 }
@@ -32,7 +32,7 @@ const (
 )
 
 // newApart returns a simulation of what subjects ask who are under limits of their own each.
-// What is wrong with the limits is a [limiter.ErrInvalid].
+// What is wrong with the limits is a [store.ErrInvalid].
 func newApart(t *trace.Trace, c *Candidate) (*apart, error) {
 	a := &apart{trace: t}
 	for _, limit := range c.limits {
@@ -56,7 +56,7 @@ func (a *apart) parts() int {
 }
 
 // simulate decides and audits all requests under the limits.
-func (a *apart) simulate(ctx context.Context, limits []limiter.Limit, progress func(decided, denied int64)) (*Simulation, error) {
+func (a *apart) simulate(ctx context.Context, limits []store.Limit, progress func(decided, denied int64)) (*Simulation, error) {
 	result := &Simulation{Subjects: a.values, Limits: make([]LimitResult, len(limits))}
 	findings := make([][]audit.Finding, len(limits))
 	err := a.each(ctx, limits, true, progress, func(part *simulator, subject func(uint32) uint32) {
@@ -83,7 +83,7 @@ func (a *apart) simulate(ctx context.Context, limits []limiter.Limit, progress f
 }
 
 // tally decides all requests under the limits, and counts no more than is denied.
-func (a *apart) tally(ctx context.Context, limits ...limiter.Limit) (*Tally, error) {
+func (a *apart) tally(ctx context.Context, limits ...store.Limit) (*Tally, error) {
 	tally := new(Tally)
 	err := a.each(ctx, limits, false, nil, func(part *simulator, subject func(uint32) uint32) {
 		tally.addAll(&part.result.Tally, subject)
@@ -94,7 +94,7 @@ func (a *apart) tally(ctx context.Context, limits ...limiter.Limit) (*Tally, err
 // each decides one part after the other, several at a time, and hands each to done, one at a
 // time. Part numbers its subjects from 0 on, and subject is their number in the whole. An error
 // means that ctx has ended; the parts that were done then are not all.
-func (a *apart) each(ctx context.Context, limits []limiter.Limit, audited bool, progress func(decided, denied int64),
+func (a *apart) each(ctx context.Context, limits []store.Limit, audited bool, progress func(decided, denied int64),
 	done func(part *simulator, subject func(uint32) uint32)) error {
 	parts := a.parts()
 	var mu sync.Mutex
@@ -125,14 +125,14 @@ func (a *apart) each(ctx context.Context, limits []limiter.Limit, audited bool, 
 }
 
 // part decides the requests of every subject whose number, divided by parts, leaves part.
-func (a *apart) part(ctx context.Context, limits []limiter.Limit, audited bool, part, parts int,
+func (a *apart) part(ctx context.Context, limits []store.Limit, audited bool, part, parts int,
 	tell func(decided, denied int64)) *simulator {
 	size := (a.values.Len() - part + parts - 1) / parts
 	counts := make([]int, len(limits))
-	requests, keys := make([]limiter.Request, len(limits)), make([]uint32, len(limits))
+	requests, keys := make([]store.Request, len(limits)), make([]uint32, len(limits))
 	for i, limit := range limits {
 		counts[i] = size
-		requests[i] = limiter.Request{Key: limiter.Key{Subject: "subject", Name: limit.DefaultName()}, Limit: limit}
+		requests[i] = store.Request{Key: store.Key{Subject: "subject", Name: limit.DefaultName()}, Limit: limit}
 	}
 	s := emptySimulator(counts...)
 	if audited {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
@@ -22,9 +22,9 @@ func TestPartsAreAsTheWhole(t *testing.T) {
 	}
 	recorded := readLog(t, []byte(log.String()), trace.Options{Further: []trace.Field{{Name: "user"}}})
 	for _, fields := range [][]int{{0}, {1}, {0, 1}, {1, 0}} {
-		for _, algorithm := range limiter.Algorithms() {
-			first := limiter.Limit{Algorithm: algorithm, Count: 4, Period: 30 * 1e9}
-			second := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 9, Period: 90 * 1e9}
+		for _, algorithm := range store.Algorithms() {
+			first := store.Limit{Algorithm: algorithm, Count: 4, Period: 30 * 1e9}
+			second := store.Limit{Algorithm: store.FixedWindow, Count: 9, Period: 90 * 1e9}
 			candidate := UnderLimits(fields, first, second)
 			parts := simulate(t, recorded, candidate, SimulateOptions{})
 			candidate.limits = nil

@@ -3,8 +3,8 @@ package loadgen
 import (
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
@@ -16,18 +16,18 @@ type Candidate struct {
 	// Requests returns what to decide, together and always in the same order, for a
 	// subject with those values. Subjects whose requests have a key in common share
 	// its state; otherwise the keys mean nothing. The costs are filled in later.
-	Requests func(subject []string) ([]limiter.Request, error)
+	Requests func(subject []string) ([]store.Request, error)
 	// limits, if set, are what every subject is under, on keys that it shares with nobody.
-	limits []limiter.Limit
+	limits []store.Limit
 }
 
 // UnderLimits returns the candidate of limits decided together, by all of the fields
 // together.
-func UnderLimits(fields []int, limits ...limiter.Limit) Candidate {
-	return Candidate{Fields: fields, limits: limits, Requests: func(subject []string) ([]limiter.Request, error) {
-		requests := make([]limiter.Request, len(limits))
+func UnderLimits(fields []int, limits ...store.Limit) Candidate {
+	return Candidate{Fields: fields, limits: limits, Requests: func(subject []string) ([]store.Request, error) {
+		requests := make([]store.Request, len(limits))
 		for i, limit := range limits {
-			requests[i] = limiter.Request{Key: limiter.Key{Subject: strings.Join(subject, "\x00")}, Limit: limit}
+			requests[i] = store.Request{Key: store.Key{Subject: strings.Join(subject, "\x00")}, Limit: limit}
 		}
 		return requests, nil
 	}}
@@ -37,7 +37,7 @@ func UnderLimits(fields []int, limits ...limiter.Limit) Candidate {
 // shadows. Each of the attributes is the value of the field of the same index, and
 // missing where that is empty.
 func UnderPolicy(fields []int, attributes []string, p *policy.Policy) Candidate {
-	return Candidate{Fields: fields, Requests: func(subject []string) ([]limiter.Request, error) {
+	return Candidate{Fields: fields, Requests: func(subject []string) ([]store.Request, error) {
 		given := policy.Attributes{}
 		for i, value := range subject {
 			if value != "" {
@@ -65,7 +65,7 @@ func (p *TracePopulation) SubjectOf(subject uint32) uint32 {
 }
 
 // Population returns what the subjects of a trace ask under the candidate. What is wrong
-// with its limits is a [limiter.ErrInvalid].
+// with its limits is a [store.ErrInvalid].
 func (c *Candidate) Population(t *trace.Trace) (*TracePopulation, error) {
 	population := new(TracePopulation)
 	population.Values, population.subjectOf = t.Subjects.By(c.Fields)

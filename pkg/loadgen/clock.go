@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ClockFinding is the clock that decided, held against this machine's. Each decision was made
@@ -69,8 +69,8 @@ func (s span) and(other span) (both span, apart time.Duration) {
 
 // clockWatch follows the clock of a store by the instants of its decisions.
 type clockWatch struct {
-	begin limiter.Instant // of the run, by this machine's clock
-	skew  time.Duration   // by how much the clocks of several servers may differ
+	begin store.Instant // of the run, by this machine's clock
+	skew  time.Duration // by how much the clocks of several servers may differ
 	known bool
 	ahead span
 	as    time.Duration // when that was so
@@ -85,7 +85,7 @@ type clockWatch struct {
 	agree   int
 	finding ClockFinding
 	// same is the last instant, and sameAt when it was told first.
-	same   limiter.Instant
+	same   store.Instant
 	sameAt time.Duration
 }
 
@@ -97,12 +97,12 @@ const (
 
 func newClockWatch(begin time.Time, length, skew time.Duration) clockWatch {
 	until := min(length/beginningShare, longBeginning)
-	return clockWatch{begin: limiter.InstantOf(begin), skew: skew, until: until}
+	return clockWatch{begin: store.InstantOf(begin), skew: skew, until: until}
 }
 
 // hold takes the instant of a decision that was made between sent and answered. It reports
 // whether that can be.
-func (c *clockWatch) hold(at limiter.Instant, sent, answered time.Duration) (right bool) {
+func (c *clockWatch) hold(at store.Instant, sent, answered time.Duration) (right bool) {
 	if at == 0 {
 		c.finding.Untold++
 		return false
@@ -136,7 +136,7 @@ func (c *clockWatch) hold(at limiter.Instant, sent, answered time.Duration) (rig
 }
 
 // step finds out how coarse the clock is: the same instant for requests one after the other.
-func (c *clockWatch) step(at limiter.Instant, sent, answered time.Duration) {
+func (c *clockWatch) step(at store.Instant, sent, answered time.Duration) {
 	const coarsest = time.Second
 	if at != c.same {
 		c.same, c.sameAt = at, answered
@@ -177,8 +177,8 @@ func (c *clockWatch) stray(seen span, apart, answered time.Duration) (right bool
 func abs(d time.Duration) time.Duration { return max(d, -d) }
 
 // instant returns what the store's clock showed at about that time since the beginning.
-func (c *clockWatch) instant(at time.Duration) limiter.Instant {
-	return c.begin + limiter.Instant((at+c.ahead.middle())/time.Microsecond)
+func (c *clockWatch) instant(at time.Duration) store.Instant {
+	return c.begin + store.Instant((at+c.ahead.middle())/time.Microsecond)
 }
 
 // farAhead is how far ahead of this machine's clock an instant must not be to be believed.

@@ -3,7 +3,7 @@ package loadgen
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -11,11 +11,11 @@ import (
 type clockAudit struct {
 	auditors      []*audit.Auditor
 	pending, room []answer
-	newest        limiter.Instant
+	newest        store.Instant
 }
 
 // clockSlack is by how much the workers' records can come out of order.
-const clockSlack = limiter.Instant(time.Second / time.Microsecond)
+const clockSlack = store.Instant(time.Second / time.Microsecond)
 
 func (c *clockAudit) add(answers []answer) {
 	for i := range answers {
@@ -24,14 +24,14 @@ func (c *clockAudit) add(answers []answer) {
 	c.pending = append(c.pending, answers...)
 }
 
-func (c *clockAudit) fold(safe limiter.Instant) {
+func (c *clockAudit) fold(safe store.Instant) {
 	c.pending, c.room = mergeRuns(c.pending, c.room)
 	c.pending = observe(c.auditors, c.pending, safe)
 }
 
 // observe audits those of sorted answers that are of instants before safe, and returns the
 // others.
-func observe(auditors []*audit.Auditor, answers []answer, safe limiter.Instant) (rest []answer) {
+func observe(auditors []*audit.Auditor, answers []answer, safe store.Instant) (rest []answer) {
 	n := 0
 	var told audit.Figures
 	for ; n < len(answers) && answers[n].at < safe; n++ {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
@@ -113,9 +113,9 @@ func (c *collector) collect(finished <-chan struct{}) {
 		select {
 		case <-finished:
 			c.fetchAll()
-			c.fold(limiter.Instant(idle))
+			c.fold(store.Instant(idle))
 			if c.byClock != nil {
-				c.byClock.fold(limiter.Instant(idle))
+				c.byClock.fold(store.Instant(idle))
 			}
 			c.intervals.fold(c.run, true)
 			return
@@ -159,7 +159,7 @@ func (c *collector) step() {
 		safe = min(safe, w.watermark.Load())
 	}
 	c.fetchAll() // answers, in the meantime, of workers that looked idle
-	c.fold(limiter.Instant(safe - c.run.Skew.Microseconds()))
+	c.fold(store.Instant(safe - c.run.Skew.Microseconds()))
 	if c.byClock != nil {
 		c.byClock.fold(c.byClock.newest - clockSlack)
 	}
@@ -179,7 +179,7 @@ func (c *collector) fetchAll() {
 			first += int(s.answers)
 		}
 		for _, u := range b.unknown {
-			u.gaveUp += limiter.Instant((c.clock.ahead.most + c.run.Skew) / time.Microsecond)
+			u.gaveUp += store.Instant((c.clock.ahead.most + c.run.Skew) / time.Microsecond)
 			c.auditors[u.limit].Unknown(u.key, int64(u.cost), u.gaveUp)
 			recordUnknown(c.record, &u)
 		}
@@ -216,7 +216,7 @@ func (c *collector) time(s *sample, answers []answer) {
 }
 
 // fold audits the answers of instants before safe.
-func (c *collector) fold(safe limiter.Instant) {
+func (c *collector) fold(safe store.Instant) {
 	c.pending, c.room = mergeRuns(c.pending, c.room)
 	recordAnswers(c.record, c.pending, safe)
 	c.pending = observe(c.auditors, c.pending, safe)
@@ -264,10 +264,10 @@ func (c *collector) add(s *sample) {
 	case s.outcome == failed:
 		p.Errors++
 		interval.Errors++
-	case s.decider == limiter.DecidedByLocal:
+	case s.decider == store.DecidedByLocal:
 		p.Local++
 		interval.Local++
-	case s.decider == limiter.DecidedByFailurePolicy:
+	case s.decider == store.DecidedByFailurePolicy:
 		p.Unguarded++
 		interval.Unguarded++
 	case s.outcome == allowed:

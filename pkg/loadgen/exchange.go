@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Exchanger is a [limiter.Store] that has somebody else decide, by an exchange of which it knows
+// Exchanger is a [store.Store] that has somebody else decide, by an exchange of which it knows
 // more than that it is over. [Run] calls Exchange in place of Decide.
 type Exchanger interface {
-	limiter.Store
+	store.Store
 	// Exchange sends one request of a subject of the [Population], at a cost, for all of its
 	// limits together. sent is the instant before the request was written, and answered that at
 	// which its answer was there. They leave out what the exchange needs only once, such as a
@@ -24,7 +24,7 @@ func (w *worker) exchange(e Exchanger, a Arrival, began time.Duration) (sent, an
 	r := w.run
 	allowed, wrote, came, err := e.Exchange(r.deadlines.at(r.begin, began), a.Subject, a.Cost)
 	for i := range w.decisions {
-		w.decisions[i] = limiter.Decision{Allowed: allowed}
+		w.decisions[i] = store.Decision{Allowed: allowed}
 	}
 	if sent = began; !wrote.IsZero() {
 		sent = wrote.Sub(r.begin)

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // asked is a store that takes down when it was asked, from the beginning of the run.
@@ -18,7 +18,7 @@ type asked struct {
 	at    []time.Duration
 }
 
-func (a *asked) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (a *asked) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	a.mu.Lock()
 	a.at = append(a.at, time.Since(a.begin))
 	a.mu.Unlock()
@@ -49,13 +49,13 @@ func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
 				}
 				due = append(due, at)
 			}
-			store := &asked{slow: slow{Store: memorystore.New(), takes: always(test.takes)}, begin: time.Now()}
+			backend := &asked{slow: slow{Store: memorystore.New(), takes: always(test.takes)}, begin: time.Now()}
 			r := virtual(t, Config{
-				Store: store, Population: population(t, 1, "1000000/1s"), Workers: test.workers, Duration: length,
+				Store: backend, Population: population(t, 1, "1000000/1s"), Workers: test.workers, Duration: length,
 				Load: NewLoad(test.schedule(), Mix{Evenly(1), Costs{1, 1}}, 1),
 			})
-			if !slices.Equal(store.at, due) || r.Waited != 0 || r.Lag.Max() != 0 {
-				t.Errorf("%s: %d of %d requests, %d waited, lag up to %d µs", name, len(store.at), len(due), r.Waited, r.Lag.Max())
+			if !slices.Equal(backend.at, due) || r.Waited != 0 || r.Lag.Max() != 0 {
+				t.Errorf("%s: %d of %d requests, %d waited, lag up to %d µs", name, len(backend.at), len(due), r.Waited, r.Lag.Max())
 			}
 		})
 	}
@@ -81,8 +81,8 @@ func TestAnOpenLoopDoesNotFallBehindAClosedOne(t *testing.T) {
 // machine's own clock, too.
 func TestAnInterruptWakesAllWorkers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	store := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}
-	r := Run(ctx, Config{Store: store, Population: population(t, 1, "100/1h"), Load: even(1.0/3600, 1000*time.Hour), Workers: 100,
+	backend := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}
+	r := Run(ctx, Config{Store: backend, Population: population(t, 1, "100/1h"), Load: even(1.0/3600, 1000*time.Hour), Workers: 100,
 		Duration: 1000 * time.Hour})
 	if r.Requests != 1 || r.Dropped != 0 || !r.Interrupted {
 		t.Errorf("%d requests, %d dropped", r.Requests, r.Dropped)

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
@@ -91,7 +91,7 @@ func (a *intervalAudit) add(r *runner, answers []intervalAnswer) {
 	for i := range answers {
 		o := &answers[i]
 		a.auditors[o.limit].Observe(interval.Observation{
-			Key: o.key, Sent: limiter.InstantOf(r.begin.Add(o.sent)), Answered: limiter.InstantOf(r.begin.Add(o.answered)),
+			Key: o.key, Sent: store.InstantOf(r.begin.Add(o.sent)), Answered: store.InstantOf(r.begin.Add(o.answered)),
 			Cost: int64(o.cost), Answer: o.answer,
 		})
 	}
@@ -102,9 +102,9 @@ func (a *intervalAudit) fold(r *runner, finished bool) {
 	if a == nil {
 		return
 	}
-	safe := limiter.InstantOf(r.begin.Add(a.safe))
+	safe := store.InstantOf(r.begin.Add(a.safe))
 	if finished {
-		safe = limiter.Instant(idle)
+		safe = store.Instant(idle)
 	}
 	for _, auditor := range a.auditors {
 		auditor.Settle(safe)

@@ -8,21 +8,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // remote is a store that does not say when it decided: some time between request and answer.
 type remote struct {
-	limiter.Store
+	store.Store
 	latency func() time.Duration
-	changes func(*limiter.Request)
+	changes func(*store.Request)
 }
 
-func (s *remote) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *remote) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	time.Sleep(s.latency())
-	changed := append([]limiter.Request(nil), reqs...)
+	changed := append([]store.Request(nil), reqs...)
 	for i := range changed {
 		if s.changes != nil {
 			s.changes(&changed[i])
@@ -31,7 +31,7 @@ func (s *remote) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reque
 	err := s.Store.Decide(ctx, op, changed, decisions)
 	time.Sleep(s.latency())
 	for i := range decisions {
-		decisions[i] = limiter.Decision{Allowed: decisions[i].Allowed}
+		decisions[i] = store.Decision{Allowed: decisions[i].Allowed}
 	}
 	return err
 }
@@ -48,23 +48,23 @@ func jitter(most time.Duration) func() time.Duration {
 }
 
 func TestAuditByIntervals(t *testing.T) {
-	count := func(n int64) func(*limiter.Request) {
-		return func(r *limiter.Request) { r.Limit.Count, r.Limit.Burst = n, n }
+	count := func(n int64) func(*store.Request) {
+		return func(r *store.Request) { r.Limit.Count, r.Limit.Burst = n, n }
 	}
 	tests := map[string]struct {
-		changes     func(*limiter.Request)
+		changes     func(*store.Request)
 		over, under bool
 	}{
 		"correct":  {nil, false, false},
 		"too many": {count(11), true, false},
 		"too few":  {count(9), false, true},
-		"one key":  {func(r *limiter.Request) { r.Key.Subject = "all" }, false, true},
+		"one key":  {func(r *store.Request) { r.Key.Subject = "all" }, false, true},
 	}
 	for name, test := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			store := &remote{memorystore.New(), jitter(20 * time.Millisecond), test.changes}
+			backend := &remote{memorystore.New(), jitter(20 * time.Millisecond), test.changes}
 			r := virtual(t, Config{
-				Store: store, Population: population(t, 3, "sliding-log:10/1s"), Workers: 100, Duration: 20 * time.Second,
+				Store: backend, Population: population(t, 3, "sliding-log:10/1s"), Workers: 100, Duration: 20 * time.Second,
 				Load:      NewLoad(Uniform(constant(200, 20*time.Second)), Mix{Evenly(3), Costs{1, 1}}, 1),
 				Intervals: &interval.Options{Resolution: time.Microsecond},
 			})
@@ -80,13 +80,13 @@ func TestAuditByIntervals(t *testing.T) {
 func TestSeveralLimitsByIntervals(t *testing.T) {
 	for _, more := range []int64{0, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &remote{memorystore.New(), jitter(10 * time.Millisecond), func(r *limiter.Request) {
+			backend := &remote{memorystore.New(), jitter(10 * time.Millisecond), func(r *store.Request) {
 				if r.Limit.Period == time.Second {
 					r.Limit.Count, r.Limit.Burst = r.Limit.Count+more, r.Limit.Burst+more
 				}
 			}}
 			r := virtual(t, Config{
-				Store: store, Population: population(t, 2, "sliding-log:5/1s", "fixed-window:20/10s,from=first"), Workers: 100,
+				Store: backend, Population: population(t, 2, "sliding-log:5/1s", "fixed-window:20/10s,from=first"), Workers: 100,
 				Duration: 30 * time.Second, Intervals: &interval.Options{Resolution: time.Microsecond},
 				Load: NewLoad(Uniform(constant(100, 30*time.Second)), Mix{Evenly(2), Costs{1, 1}}, 1),
 			})

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -12,7 +12,7 @@ import (
 // that are decided together.
 type Population struct {
 	limits   int
-	requests []limiter.Request // of each subject one for each limit, at a cost of 1
+	requests []store.Request   // of each subject one for each limit, at a cost of 1
 	keys     []uint32          // the index of each request's key among those of its limit
 	owners   [][]uint32        // of each limit's keys one request that asks for it
 	mixed    []map[uint32]bool // those of each limit's keys that are under several limits
@@ -23,7 +23,7 @@ type Population struct {
 // next call. Subjects may share keys. Where no store would accept the text of a key, its
 // subject or its name is replaced by a number. It returns the first error of ask, and
 // what is wrong with the first request that no store would accept otherwise.
-func NewPopulation(subjects int, ask func(subject int) ([]limiter.Request, error)) (*Population, error) {
+func NewPopulation(subjects int, ask func(subject int) ([]store.Request, error)) (*Population, error) {
 	b := newPopulationBuilder()
 	for subject := range subjects {
 		requests, err := ask(subject)
@@ -40,9 +40,9 @@ func NewPopulation(subjects int, ask func(subject int) ([]limiter.Request, error
 // populationBuilder is a Population to which subjects are added one after the other.
 type populationBuilder struct {
 	Population
-	known      []map[limiter.Key]uint32 // of each limit, by the key as it was asked for
-	numbers    map[string]int           // that replace the texts of subjects
-	normalized []limiter.Request
+	known      []map[store.Key]uint32 // of each limit, by the key as it was asked for
+	numbers    map[string]int         // that replace the texts of subjects
+	normalized []store.Request
 }
 
 func newPopulationBuilder() *populationBuilder { return &populationBuilder{numbers: map[string]int{}} }
@@ -51,13 +51,13 @@ func newPopulationBuilder() *populationBuilder { return &populationBuilder{numbe
 func (b *populationBuilder) begin(limits int) {
 	b.limits, b.owners = limits, make([][]uint32, limits)
 	for range limits {
-		b.known = append(b.known, map[limiter.Key]uint32{})
+		b.known = append(b.known, map[store.Key]uint32{})
 		b.mixed = append(b.mixed, map[uint32]bool{})
 	}
 }
 
 // add adds what the next subject asks.
-func (b *populationBuilder) add(requests []limiter.Request) error {
+func (b *populationBuilder) add(requests []store.Request) error {
 	if len(b.requests) == 0 {
 		b.begin(len(requests))
 	}
@@ -83,7 +83,7 @@ func (b *populationBuilder) add(requests []limiter.Request) error {
 		b.keys = append(b.keys, index)
 	}
 	var err error
-	b.normalized, err = limiter.NormalizeAll(b.normalized[:0], limiter.Take, b.requests[first:])
+	b.normalized, err = store.NormalizeAll(b.normalized[:0], store.Take, b.requests[first:])
 	return err
 }
 
@@ -92,8 +92,8 @@ const numbered = "#"
 
 // fit returns a key that any store takes. Keys of one subject still have one subject,
 // and so lie in one slot of a Cluster.
-func (b *populationBuilder) fit(key limiter.Key, limit int, index uint32) limiter.Key {
-	if (limiter.Key{Subject: key.Subject, Name: "name"}).Validate() != nil || strings.HasPrefix(key.Subject, numbered) {
+func (b *populationBuilder) fit(key store.Key, limit int, index uint32) store.Key {
+	if (store.Key{Subject: key.Subject, Name: "name"}).Validate() != nil || strings.HasPrefix(key.Subject, numbered) {
 		number, is := b.numbers[key.Subject]
 		if !is {
 			number = len(b.numbers)
@@ -101,7 +101,7 @@ func (b *populationBuilder) fit(key limiter.Key, limit int, index uint32) limite
 		}
 		key.Subject = fmt.Sprint(numbered, number)
 	}
-	if (limiter.Key{Subject: "subject", Name: key.Name}).Validate() != nil || strings.HasPrefix(key.Name, numbered) {
+	if (store.Key{Subject: "subject", Name: key.Name}).Validate() != nil || strings.HasPrefix(key.Name, numbered) {
 		key.Name = fmt.Sprintf("%s%d:%d", numbered, limit, index)
 	}
 	return key
@@ -132,7 +132,7 @@ func (p *Population) Limits() int { return p.limits }
 
 // Requests returns what subject asks under each limit, at a cost of 1. It must not be
 // changed.
-func (p *Population) Requests(subject uint32) []limiter.Request {
+func (p *Population) Requests(subject uint32) []store.Request {
 	return p.requests[int(subject)*p.limits : int(subject+1)*p.limits]
 }
 
@@ -144,7 +144,7 @@ func (p *Population) KeyIndexes(subject uint32) []uint32 {
 
 // auditors returns an audit of each limit that knows what its keys are under, and how many
 // units of a key may be held ahead, if held is not nil.
-func (p *Population) auditors(held func(limiter.Limit) int64) []*audit.Auditor {
+func (p *Population) auditors(held func(store.Limit) int64) []*audit.Auditor {
 	all := make([]*audit.Auditor, p.limits)
 	for limit := range all {
 		all[limit] = audit.New()
@@ -160,8 +160,8 @@ func (p *Population) auditors(held func(limiter.Limit) int64) []*audit.Auditor {
 }
 
 // Keys returns the keys of all subjects under one limit, by their index.
-func (p *Population) Keys(limit int) []limiter.Key {
-	keys := make([]limiter.Key, len(p.owners[limit]))
+func (p *Population) Keys(limit int) []store.Key {
+	keys := make([]store.Key, len(p.owners[limit]))
 	for i, owner := range p.owners[limit] {
 		keys[i] = p.requests[owner].Key
 	}
@@ -169,13 +169,13 @@ func (p *Population) Keys(limit int) []limiter.Key {
 }
 
 // KeyOf returns the key of an index among those of a limit.
-func (p *Population) KeyOf(limit int, index uint32) limiter.Key {
+func (p *Population) KeyOf(limit int, index uint32) store.Key {
 	return p.requests[p.owners[limit][index]].Key
 }
 
 // AllKeys returns every key once.
-func (p *Population) AllKeys() []limiter.Key {
-	var all []limiter.Key
+func (p *Population) AllKeys() []store.Key {
+	var all []store.Key
 	for limit := range p.limits {
 		all = append(all, p.Keys(limit)...)
 	}
@@ -184,7 +184,7 @@ func (p *Population) AllKeys() []limiter.Key {
 
 // MostAtOnce returns the greatest cost that fits every limit that can deny.
 func (p *Population) MostAtOnce() int64 {
-	most := int64(limiter.MaxCount)
+	most := int64(store.MaxCount)
 	for i := range p.requests {
 		if r := &p.requests[i]; !r.Shadow {
 			most = min(most, r.Limit.Capacity())

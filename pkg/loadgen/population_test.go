@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A subject is called what it is, if a store takes that, and else a number, and never
@@ -17,12 +17,12 @@ func TestPopulationsHaveKeysThatStoresTake(t *testing.T) {
 	long := strings.Repeat("a", 100_000)
 	subjects := []string{"10.0.0.1", "x y", "*", "ünï", "a{b}", "a\x1b[31m", "\xff", "", "#1", "#0", "0", long, long + "b", "a{b}"}
 	want := []string{"10.0.0.1", "x y", "*", "ünï", "#0", "#1", "#2", "#3", "#4", "#5", "0", "#6", "#7", "#0"}
-	limit := limiter.Limit{Count: 3, Period: time.Second}
-	population, err := NewPopulation(len(subjects), func(subject int) ([]limiter.Request, error) {
-		unnamed := limiter.Request{Key: limiter.Key{Subject: subjects[subject]}, Limit: limit}
+	limit := store.Limit{Count: 3, Period: time.Second}
+	population, err := NewPopulation(len(subjects), func(subject int) ([]store.Request, error) {
+		unnamed := store.Request{Key: store.Key{Subject: subjects[subject]}, Limit: limit}
 		named := unnamed
 		named.Key.Name = "name" + subjects[subject]
-		return []limiter.Request{unnamed, named}, nil
+		return []store.Request{unnamed, named}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestPopulationsHaveKeysThatStoresTake(t *testing.T) {
 			t.Errorf("%.20q is called %.20q and %.20q", subjects[subject], requests[0].Key.Subject, requests[1].Key.Subject)
 		}
 		for _, r := range requests {
-			if err := r.Normalize(limiter.Take); err != nil {
+			if err := r.Normalize(store.Take); err != nil {
 				t.Errorf("%.20q: %v", subjects[subject], err)
 			}
 		}
@@ -51,18 +51,18 @@ func TestPopulationsHaveKeysThatStoresTake(t *testing.T) {
 
 // What is wrong with a request is its error, and what may have several limits is counted.
 func TestPopulationsOfUnfitAndMixedRequests(t *testing.T) {
-	var request limiter.Request
-	ask := func(int) ([]limiter.Request, error) { return []limiter.Request{request}, nil }
+	var request store.Request
+	ask := func(int) ([]store.Request, error) { return []store.Request{request}, nil }
 	request.Key.Subject = "a"
-	if _, err := NewPopulation(1, ask); !errors.Is(err, limiter.ErrInvalid) {
+	if _, err := NewPopulation(1, ask); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a request without a limit: %v", err)
 	}
-	if _, err := NewPopulation(1, func(int) ([]limiter.Request, error) { return nil, io.EOF }); err != io.EOF {
+	if _, err := NewPopulation(1, func(int) ([]store.Request, error) { return nil, io.EOF }); err != io.EOF {
 		t.Errorf("an error of who is asked: %v", err)
 	}
-	population, err := NewPopulation(4, func(subject int) ([]limiter.Request, error) {
-		request.Key = limiter.Key{Subject: []string{"a", "b"}[subject%2], Name: "n"}
-		request.Limit = limiter.Limit{Count: int64(5 + subject/3), Period: time.Second}
+	population, err := NewPopulation(4, func(subject int) ([]store.Request, error) {
+		request.Key = store.Key{Subject: []string{"a", "b"}[subject%2], Name: "n"}
+		request.Limit = store.Limit{Count: int64(5 + subject/3), Period: time.Second}
 		return ask(subject)
 	})
 	if err != nil || population.MixedKeys(0) != 1 || population.MostAtOnce() != 5 {
@@ -72,11 +72,11 @@ func TestPopulationsOfUnfitAndMixedRequests(t *testing.T) {
 
 // Where servers decide limits of different subjects, they do so one after the other.
 func TestSubjectsThatSpread(t *testing.T) {
-	limit := limiter.Limit{Count: 1, Period: time.Second}
+	limit := store.Limit{Count: 1, Period: time.Second}
 	for second, want := range map[string]bool{"a": false, "b": true} {
-		p, err := NewPopulation(1, func(int) ([]limiter.Request, error) {
-			return []limiter.Request{
-				{Key: limiter.Key{Subject: "a", Name: "x"}, Limit: limit}, {Key: limiter.Key{Subject: second, Name: "y"}, Limit: limit},
+		p, err := NewPopulation(1, func(int) ([]store.Request, error) {
+			return []store.Request{
+				{Key: store.Key{Subject: "a", Name: "x"}, Limit: limit}, {Key: store.Key{Subject: second, Name: "y"}, Limit: limit},
 			}, nil
 		})
 		if err != nil || p.spreads() != want {

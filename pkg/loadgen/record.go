@@ -1,7 +1,7 @@
 package loadgen
 
 import (
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
@@ -27,7 +27,7 @@ func newRecord(r *runner) *joint.Writer {
 }
 
 // recordAnswers records those of sorted answers that are of instants before safe.
-func recordAnswers(w *joint.Writer, answers []answer, safe limiter.Instant) {
+func recordAnswers(w *joint.Writer, answers []answer, safe store.Instant) {
 	if w == nil {
 		return
 	}

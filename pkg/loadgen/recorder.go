@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // records keeps what one worker has seen until the collector fetches it.
@@ -52,13 +52,13 @@ func (b *batch) reset() {
 
 // sample is one request's times and outcome.
 type sample struct {
-	answered         time.Duration   // from the run's beginning
-	at               limiter.Instant // by the store's clock, if it decided
+	answered         time.Duration // from the run's beginning
+	at               store.Instant // by the store's clock, if it decided
 	latency, service time.Duration
 	lag              time.Duration // in an open loop
 	subject          uint32
 	outcome          outcome
-	decider          limiter.Decider // of what was allowed or denied
+	decider          store.Decider // of what was allowed or denied
 	waited, warmup   bool
 	timed            bool  // at is what the store told
 	answers          uint8 // how many of its limits are among the answers
@@ -67,10 +67,10 @@ type sample struct {
 // answer is one limit's answer to one request. It is as small as possible, because there
 // are tens of millions of them.
 type answer struct {
-	at    limiter.Instant
+	at    store.Instant
 	key   uint32
-	cost  uint32 // at most limiter.MaxCount
-	limit uint8  // at most limiter.MaxRequests
+	cost  uint32 // at most store.MaxCount
+	limit uint8  // at most store.MaxRequests
 	kind  answerKind
 	// tells: the store told the rest, which can be held against the limit.
 	tells bool
@@ -103,7 +103,7 @@ func kindOf(byLimit, call bool) answerKind {
 }
 
 // tell notes what a decision told, if it is to be judged.
-func (a *answer) tell(d *limiter.Decision, tells bool) {
+func (a *answer) tell(d *store.Decision, tells bool) {
 	if a.tells = tells; tells {
 		a.used, a.remaining = bounded(d.Used), bounded(d.Remaining)
 		a.retry, a.reset, a.delay = d.RetryAfter, d.ResetAfter, d.Delay
@@ -113,14 +113,14 @@ func (a *answer) tell(d *limiter.Decision, tells bool) {
 }
 
 // bounded is a number of units as an answer keeps it. What is right is at most
-// [limiter.MaxUsage], so that what is wrong stays wrong.
+// [store.MaxUsage], so that what is wrong stays wrong.
 func bounded(units int64) uint32 { return uint32(min(uint64(units), math.MaxUint32)) }
 
 // unknownCharge is a request that may have been charged to a key.
 type unknownCharge struct {
 	key    uint32
 	cost   uint32
-	gaveUp limiter.Instant // when its error came
+	gaveUp store.Instant // when its error came
 	limit  uint8
 }
 
@@ -139,9 +139,9 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	}
 	if s.outcome == allowed || s.outcome == denied {
 		s.decider = deciderOf(w.decisions)
-		s.timed = s.decider == limiter.DecidedByStore
+		s.timed = s.decider == store.DecidedByStore
 	}
-	keys, came := r.Population.KeyIndexes(a.Subject), limiter.InstantOf(r.begin.Add(answered))
+	keys, came := r.Population.KeyIndexes(a.Subject), store.InstantOf(r.begin.Add(answered))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {

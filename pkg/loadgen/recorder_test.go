@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Merging what several have recorded sorts it, and loses nothing.
@@ -14,9 +14,9 @@ func TestMergeRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var answers, room []answer
 		for worker := range rapid.IntRange(0, 9).Draw(t, "workers") {
-			at := limiter.Instant(0)
+			at := store.Instant(0)
 			for i := range rapid.IntRange(0, 20).Draw(t, "answers") {
-				at += limiter.Instant(rapid.IntRange(-1, 5).Draw(t, "step"))
+				at += store.Instant(rapid.IntRange(-1, 5).Draw(t, "step"))
 				answers = append(answers, answer{at: at, key: uint32(worker), cost: uint32(i), kind: answerKind(rapid.IntRange(0, 2).Draw(t, "kind"))})
 			}
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/limitctl/limitctl/internal/alarm"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Config is a run of a load against a store.
 type Config struct {
-	Store      limiter.Store
+	Store      store.Store
 	Population *Population
 	// Load is an open loop: its requests are sent when they are due, even if
 	// the store is slow. Without a Load it is a closed loop: each worker sends a request of
@@ -46,7 +46,7 @@ type Config struct {
 	Skew time.Duration
 	// Held, if set, says how many units of a key under a limit may be held ahead, all
 	// holders together. The audit excuses denials that they explain.
-	Held func(limiter.Limit) int64
+	Held func(store.Limit) int64
 	// ByClock asks for [Result].ByClock.
 	ByClock bool
 	// Intervals, if set, says that somebody else decides. Then the instants of decisions are
@@ -78,7 +78,7 @@ type runner struct {
 	workers   []*worker
 	collector *collector
 	sent      atomic.Int64
-	newest    atomic.Int64 // limiter.Instant, the greatest that the collector has seen
+	newest    atomic.Int64 // store.Instant, the greatest that the collector has seen
 	// mute: what answers tell is not audited.
 	mute bool
 	// ahead is by how many microseconds an instant may be ahead of this machine's clock and be
@@ -173,8 +173,8 @@ func (r *runner) elapsed() time.Duration { return time.Since(r.begin) }
 type worker struct {
 	run       *runner
 	chooser   chooser
-	requests  []limiter.Request
-	decisions []limiter.Decision
+	requests  []store.Request
+	decisions []store.Decision
 	waited    bool // the request under way found all workers busy
 	lag       time.Duration
 	wanted    chan struct{} // a worker that stands by is wanted
@@ -184,8 +184,8 @@ type worker struct {
 func newWorker(r *runner, number uint64) *worker {
 	w := &worker{
 		run:       r,
-		requests:  make([]limiter.Request, r.Population.Limits()),
-		decisions: make([]limiter.Decision, r.Population.Limits()),
+		requests:  make([]store.Request, r.Population.Limits()),
+		decisions: make([]store.Decision, r.Population.Limits()),
 		wanted:    make(chan struct{}, 1),
 	}
 	if r.Load == nil {
@@ -265,7 +265,7 @@ func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 		w.record(r, a, sent, answered, err)
 		return r.elapsed()
 	}
-	err := r.Store.Decide(r.deadlines.at(r.begin, sent), limiter.Take, w.requests, w.decisions)
+	err := r.Store.Decide(r.deadlines.at(r.begin, sent), store.Take, w.requests, w.decisions)
 	answered := r.elapsed()
 	if w.record(r, a, sent, answered, err) {
 		return r.elapsed()
@@ -297,7 +297,7 @@ func (d *deadlines) at(begin time.Time, now time.Duration) context.Context {
 		return current.ctx
 	}
 	until := now + d.timeout/granularity
-	ctx, cancel := limiter.BudgetContext(context.Background(), time.Until(begin.Add(until+d.timeout)))
+	ctx, cancel := store.BudgetContext(context.Background(), time.Until(begin.Add(until+d.timeout)))
 	context.AfterFunc(ctx, cancel) // released at its end and not before
 	d.current.Store(&deadline{ctx, until})
 	return ctx
@@ -313,13 +313,13 @@ const (
 	unknown
 )
 
-func outcomeOf(err error, decisions []limiter.Decision) outcome {
+func outcomeOf(err error, decisions []store.Decision) outcome {
 	switch {
-	case errors.Is(err, limiter.ErrOutcomeUnknown):
+	case errors.Is(err, store.ErrOutcomeUnknown):
 		return unknown
 	case err != nil:
 		return failed
-	case limiter.AllAllowed(decisions):
+	case store.AllAllowed(decisions):
 		return allowed
 	}
 	return denied

@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // noop allows everything at once.
 type noop struct{}
 
-func (noop) Decide(_ context.Context, _ limiter.Op, _ []limiter.Request, decisions []limiter.Decision) error {
+func (noop) Decide(_ context.Context, _ store.Op, _ []store.Request, decisions []store.Decision) error {
 	for i := range decisions {
-		decisions[i] = limiter.Decision{Allowed: true}
+		decisions[i] = store.Decision{Allowed: true}
 	}
 	return nil
 }
@@ -24,16 +24,16 @@ func (noop) Close() error { return nil }
 
 func population(t testing.TB, subjects int, limits ...string) *Population {
 	t.Helper()
-	parsed := make([]limiter.Limit, len(limits))
+	parsed := make([]store.Limit, len(limits))
 	for i, text := range limits {
 		var err error
-		if parsed[i], err = limiter.ParseLimit(text); err != nil {
+		if parsed[i], err = store.ParseLimit(text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	population, err := NewPopulation(subjects, func(subject int) (requests []limiter.Request, err error) {
+	population, err := NewPopulation(subjects, func(subject int) (requests []store.Request, err error) {
 		for _, limit := range parsed {
-			requests = append(requests, limiter.Request{Key: limiter.Key{Subject: fmt.Sprint("user:", subject)}, Limit: limit})
+			requests = append(requests, store.Request{Key: store.Key{Subject: fmt.Sprint("user:", subject)}, Limit: limit})
 		}
 		return requests, nil
 	})
@@ -46,11 +46,11 @@ func population(t testing.TB, subjects int, limits ...string) *Population {
 // BenchmarkClosedLoop is how many decisions the generator can make in a second with
 // stores that cost nothing or little: what it costs itself.
 func BenchmarkClosedLoop(b *testing.B) {
-	for _, store := range []limiter.Store{noop{}, memorystore.New()} {
+	for _, backend := range []store.Store{noop{}, memorystore.New()} {
 		for _, workers := range []int{2, 64} {
-			b.Run(fmt.Sprintf("%T/%d", store, workers), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%T/%d", backend, workers), func(b *testing.B) {
 				r := Run(b.Context(), Config{
-					Store: store, Population: population(b, 1000, "1000000/1s"), Mix: Mix{Evenly(1000), Costs{1, 1}},
+					Store: backend, Population: population(b, 1000, "1000000/1s"), Mix: Mix{Evenly(1000), Costs{1, 1}},
 					Workers: workers, Duration: time.Hour, Requests: int64(b.N), LateAfter: time.Second,
 				})
 				if r.Requests != int64(b.N) || r.Allowed+r.Denied != r.Requests {

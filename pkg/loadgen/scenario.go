@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Scenario is a pattern of load that shows what a limit or a limiter does wrong. What it
@@ -30,7 +30,7 @@ type Scenario struct {
 
 // Setting is what the requests of a scenario depend on.
 type Setting struct {
-	Limit    limiter.Limit // normalized
+	Limit    store.Limit // normalized
 	Subjects int
 	// ToEdge is how long after the beginning the next period begins by the store's
 	// clock: the next whole number of periods since the epoch.
@@ -103,7 +103,7 @@ const (
 	NoisySubject   = 0
 )
 
-// ParseScenario finds a scenario by name. The error is a [limiter.ErrInvalid] that
+// ParseScenario finds a scenario by name. The error is a [store.ErrInvalid] that
 // lists them.
 func ParseScenario(name string) (Scenario, error) {
 	all := Scenarios()
@@ -114,7 +114,7 @@ func ParseScenario(name string) (Scenario, error) {
 		}
 		names[i] = all[i].Name
 	}
-	return Scenario{}, limiter.Invalidf("unknown scenario %q; it is one of %s", name, strings.Join(names, ", "))
+	return Scenario{}, store.Invalidf("unknown scenario %q; it is one of %s", name, strings.Join(names, ", "))
 }
 
 // Length returns how long the scenario goes on by default.

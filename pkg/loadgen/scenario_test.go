@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What each scenario shows of each algorithm, and of slices, when nobody is slow.
 func TestScenarios(t *testing.T) {
 	limits := []string{"sliding-counter:50/2s,slices=10"}
-	for _, algorithm := range limiter.Algorithms() {
+	for _, algorithm := range store.Algorithms() {
 		limits = append(limits, algorithm.String()+":50/2s")
 	}
 	for _, scenario := range Scenarios() {
@@ -40,7 +40,7 @@ func TestScenarios(t *testing.T) {
 					if scenario.Name == "steady" && limit.Slices > 1 && f.WorstRatio > 1.1 {
 						t.Errorf("the slices let %v times the limit through", f.WorstRatio)
 					}
-					exact := algorithm.HasBurst() || algorithm == limiter.SlidingLog
+					exact := algorithm.HasBurst() || algorithm == store.SlidingLog
 					switch {
 					case scenario.Name == "slow-drip":
 						if r.Denied != 0 || f.WorstRatio > 1 {
@@ -48,7 +48,7 @@ func TestScenarios(t *testing.T) {
 						}
 					case exact && f.WorstRatio != 1:
 						t.Errorf("the worst ratio is %v", f.WorstRatio)
-					case scenario.Name == "boundary" && algorithm == limiter.FixedWindow && f.WorstRatio != 2:
+					case scenario.Name == "boundary" && algorithm == store.FixedWindow && f.WorstRatio != 2:
 						t.Errorf("the window's edge lets %v times the limit through", f.WorstRatio)
 					case scenario.Name == "noisy-neighbour":
 						noisy := r.Tally.Of(NoisySubject)
@@ -66,7 +66,7 @@ func TestScenarios(t *testing.T) {
 // first comes no sooner than it can be sent.
 func TestBoundary(t *testing.T) {
 	setting := Setting{
-		Limit:    limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Burst: 10, Period: time.Second},
+		Limit:    store.Limit{Algorithm: store.FixedWindow, Count: 10, Burst: 10, Period: time.Second},
 		Subjects: 2, ToEdge: 10 * time.Millisecond, Duration: 2500 * time.Millisecond,
 	}
 	counts, near := map[time.Duration]int{}, map[time.Duration]int{}
@@ -139,14 +139,14 @@ func TestARunHoldsNoRequests(t *testing.T) {
 	// No more is decided before the collector has had its turn than it is to hold, and nothing
 	// while that is measured: garbage is not held.
 	const requests, ahead = 3_000_000, 500_000
-	store := &paced{Store: memorystore.New()}
-	store.permitted.Store(ahead)
+	backend := &paced{Store: memorystore.New()}
+	backend.permitted.Store(ahead)
 	r := Run(context.Background(), Config{
-		Store: store, Population: population(t, 10, "100/10ms"), Mix: Mix{Evenly(10), Costs{1, 1}},
+		Store: backend, Population: population(t, 10, "100/10ms"), Mix: Mix{Evenly(10), Costs{1, 1}},
 		Workers: 4, Duration: time.Hour, Requests: requests, LateAfter: time.Hour,
 		Progress: func(partial *Result) bool {
-			defer store.permitted.Store(partial.Requests + ahead)
-			store.permitted.Store(0)
+			defer backend.permitted.Store(partial.Requests + ahead)
+			backend.permitted.Store(0)
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			held = max(held, int64(after.HeapAlloc)-int64(before.HeapAlloc))
@@ -162,11 +162,11 @@ func TestARunHoldsNoRequests(t *testing.T) {
 
 // paced is a store that decides no more than it is permitted to.
 type paced struct {
-	limiter.Store
+	store.Store
 	decided, permitted atomic.Int64
 }
 
-func (s *paced) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *paced) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	for n := s.decided.Add(1); n > s.permitted.Load(); {
 		time.Sleep(time.Millisecond)
 	}
@@ -182,7 +182,7 @@ func TestIdleBurst(t *testing.T) {
 	}
 	for _, costs := range []Costs{{}, {1, 1}, {7, 7}, {1, 9}} {
 		setting := Setting{
-			Limit:    limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Burst: 300, Period: time.Second},
+			Limit:    store.Limit{Algorithm: store.TokenBucket, Count: 100, Burst: 300, Period: time.Second},
 			Subjects: 2, Costs: costs, Seed: 1,
 		}
 		setting.Duration = scenario.Length(setting)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
@@ -14,7 +14,7 @@ import (
 type SimulateOptions struct {
 	// Store decides instead of the pure Go algorithms, which it is compared with.
 	// It must hold nothing yet, and decide by Clock.
-	Store limiter.Store
+	Store store.Store
 	Clock *Clock
 	// Wrapped: Store is allowed to decide differently than Go, because something wraps it. Its
 	// decisions are audited by their own instants, which may be up to Skew before those of
@@ -23,7 +23,7 @@ type SimulateOptions struct {
 	Skew    time.Duration
 	// Held, if set, says how many units of a key under a limit may be held ahead. The audit
 	// excuses denials that they explain.
-	Held func(limiter.Limit) int64
+	Held func(store.Limit) int64
 	// Progress, if set, is told now and then how many requests have been decided, and
 	// how many of them were denied.
 	Progress func(decided, denied int64)
@@ -45,12 +45,12 @@ type Simulation struct {
 	// Limits are the limits decided together.
 	Limits []LimitResult
 	// Begin and End are the instants of the first and the last request.
-	Begin, End limiter.Instant
+	Begin, End store.Instant
 	// Timeline is what happened in each Interval since Begin, up to 200 of them.
 	Timeline []IntervalCount
 	Interval time.Duration
 	// ByDecider is how many requests each decider answered, if the store was wrapped.
-	ByDecider map[limiter.Decider]IntervalCount
+	ByDecider map[store.Decider]IntervalCount
 	// Differently is how many requests were allowed by a wrapped store and not by Go, and
 	// the other way round.
 	Differently IntervalCount
@@ -59,7 +59,7 @@ type Simulation struct {
 	Disagreements      int64
 	FirstDisagreements []Disagreement
 	// StoreKeys are the keys that a store may have something of after the simulation.
-	StoreKeys []limiter.Key
+	StoreKeys []store.Key
 
 	population *TracePopulation // that Keys is about
 }
@@ -94,10 +94,10 @@ type IntervalCount struct{ Allowed, Denied int64 }
 // Disagreement is a decision of a store that is not Go's.
 type Disagreement struct {
 	Request   int64 // its number in the order of instants, the first being 1
-	At        limiter.Instant
+	At        store.Instant
 	Subject   uint32
 	Limit     int // of those decided together, the first being 0
-	Store, Go limiter.Decision
+	Store, Go store.Decision
 }
 
 // keptDisagreements is how many are described.
@@ -109,7 +109,7 @@ const checkEvery = 1 << 12
 // Simulate decides the requests of a trace under a candidate, each at its own instant.
 // A request of more units than a limit ever allows at once is denied. After an error
 // the Simulation is what was done until then; what a candidate's limits have wrong is
-// a [limiter.ErrInvalid].
+// a [store.ErrInvalid].
 func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options SimulateOptions) (*Simulation, error) {
 	if c.limits != nil && options.Store == nil {
 		a, err := newApart(t, &c)
@@ -126,7 +126,7 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 	s.options = options
 	s.begin(t, s.population.auditors(s.options.Held))
 	err = s.run(ctx, t)
-	s.answers.fold(limiter.Instant(idle))
+	s.answers.fold(store.Instant(idle))
 	if s.wrote {
 		s.result.StoreKeys = s.population.AllKeys()
 	}
@@ -144,14 +144,14 @@ type simulator struct {
 	options    SimulateOptions
 	result     *Simulation
 	population *TracePopulation
-	states     [][]limiter.State // of each limit's keys
-	auditors   []*audit.Auditor  // of each limit
+	states     [][]store.State  // of each limit's keys
+	auditors   []*audit.Auditor // of each limit
 	// Of a wrapped store: its answers in the order of their instants, and audits by the clock.
 	answers clockAudit
 	byClock []*audit.Auditor
-	current []*limiter.State // of the request that is decided
-	ours    []limiter.Decision
-	theirs  []limiter.Decision
+	current []*store.State // of the request that is decided
+	ours    []store.Decision
+	theirs  []store.Decision
 	told    audit.Figures // by the decision that is observed
 	audited bool
 	wrote   bool // the store may hold something now
@@ -176,10 +176,10 @@ func emptySimulator(keys ...int) *simulator {
 	limits := len(keys)
 	s := &simulator{
 		result:  &Simulation{Limits: make([]LimitResult, limits)},
-		current: make([]*limiter.State, limits), ours: make([]limiter.Decision, limits), theirs: make([]limiter.Decision, limits),
+		current: make([]*store.State, limits), ours: make([]store.Decision, limits), theirs: make([]store.Decision, limits),
 	}
 	for _, n := range keys {
-		s.states = append(s.states, make([]limiter.State, n))
+		s.states = append(s.states, make([]store.State, n))
 	}
 	return s
 }
@@ -191,7 +191,7 @@ func (s *simulator) begin(t *trace.Trace, auditors []*audit.Auditor) {
 	if s.options.Wrapped {
 		s.answers.auditors = s.auditors
 		s.byClock = s.population.auditors(s.options.Held)
-		s.result.ByDecider = map[limiter.Decider]IntervalCount{}
+		s.result.ByDecider = map[store.Decider]IntervalCount{}
 	}
 	if n := len(t.Requests); n > 0 {
 		s.result.Begin, s.result.End = t.Requests[0].At, t.Requests[n-1].At
@@ -243,21 +243,21 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 }
 
 // decide decides the i-th request, which a subject makes about the keys of those indexes.
-func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subject uint32, reqs []limiter.Request, keys []uint32) error {
+func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subject uint32, reqs []store.Request, keys []uint32) error {
 	fits := true
 	for j := range reqs {
 		reqs[j].Cost = int64(r.Cost)
 		s.current[j] = &s.states[j][keys[j]]
 		fits = fits && (reqs[j].Shadow || reqs[j].Cost <= reqs[j].Limit.Capacity())
 	}
-	limiter.Decide(limiter.Take, reqs, s.current, s.ours, r.At)
+	store.Decide(store.Take, reqs, s.current, s.ours, r.At)
 	decisions := s.ours
 	if !fits {
 		s.result.NeverFits++
 	} else if s.options.Store != nil {
 		s.options.Clock.set(r.At)
-		err := s.options.Store.Decide(ctx, limiter.Take, reqs, s.theirs)
-		s.wrote = s.wrote || !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrRefused)
+		err := s.options.Store.Decide(ctx, store.Take, reqs, s.theirs)
+		s.wrote = s.wrote || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrRefused)
 		if err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subje
 			s.compare(i, r.At, subject)
 		}
 	}
-	allowed := limiter.AllAllowed(decisions)
+	allowed := store.AllAllowed(decisions)
 	s.result.Tally.Add(subject, allowed)
 	if s.population != nil {
 		first := uint32(0) // of the limit's keys
@@ -289,7 +289,7 @@ func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subje
 func (s *simulator) count() {
 	by := deciderOf(s.theirs)
 	counts := s.result.ByDecider[by]
-	ours, theirs := limiter.AllAllowed(s.ours), limiter.AllAllowed(s.theirs)
+	ours, theirs := store.AllAllowed(s.ours), store.AllAllowed(s.theirs)
 	switch {
 	case theirs && !ours:
 		s.result.Differently.Allowed++
@@ -305,7 +305,7 @@ func (s *simulator) count() {
 }
 
 // compare compares the store's decisions with those of Go.
-func (s *simulator) compare(i int64, at limiter.Instant, subject uint32) {
+func (s *simulator) compare(i int64, at store.Instant, subject uint32) {
 	disagrees := false
 	for j := range s.ours {
 		if s.ours[j] == s.theirs[j] {
@@ -322,7 +322,7 @@ func (s *simulator) compare(i int64, at limiter.Instant, subject uint32) {
 }
 
 // observe tells the audits and the timeline of a decided request.
-func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []limiter.Decision, allowed bool) {
+func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []store.Decision, allowed bool) {
 	interval := &s.result.Timeline[int64(r.At-s.result.Begin)/s.result.Interval.Microseconds()]
 	if allowed {
 		interval.Allowed++
@@ -351,10 +351,10 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []limiter
 		}
 		s.byClock[j].Observe(o)
 		one := answer{at: d.At, key: keys[j], cost: r.Cost, limit: uint8(j), kind: kindOf(d.Allowed, allowed)}
-		one.tell(d, deciderOf(decisions) == limiter.DecidedByStore)
+		one.tell(d, deciderOf(decisions) == store.DecidedByStore)
 		s.answers.add([]answer{one})
 	}
 	if len(s.answers.pending) > checkEvery {
-		s.answers.fold(r.At - limiter.Instant(s.options.Skew.Microseconds()))
+		s.answers.fold(r.At - store.Instant(s.options.Skew.Microseconds()))
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Clock is the clock of a store in a simulation: it shows the instant of the request
@@ -18,27 +18,27 @@ type Clock struct {
 
 // timer is what is to be done at an instant.
 type timer struct {
-	at limiter.Instant
+	at store.Instant
 	do func()
 }
 
 // Now returns the time that the clock shows.
-func (c *Clock) Now() time.Time { return limiter.Instant(c.at.Load()).Time() }
+func (c *Clock) Now() time.Time { return store.Instant(c.at.Load()).Time() }
 
 // Background does f when the clock has gone on by delay, and at once without one. It is for
-// [limiter.Leases].
+// [store.Leases].
 func (c *Clock) Background(delay time.Duration, f func()) {
 	if delay <= 0 {
 		f()
 		return
 	}
-	t := timer{limiter.Instant(c.at.Load() + delay.Microseconds()), f}
-	i, _ := slices.BinarySearchFunc(c.timers, t.at+1, func(t timer, at limiter.Instant) int { return cmp.Compare(t.at, at) })
+	t := timer{store.Instant(c.at.Load() + delay.Microseconds()), f}
+	i, _ := slices.BinarySearchFunc(c.timers, t.at+1, func(t timer, at store.Instant) int { return cmp.Compare(t.at, at) })
 	c.timers = slices.Insert(c.timers, i, t)
 }
 
 // set lets the clock go on to an instant, and does what was to be done until then.
-func (c *Clock) set(at limiter.Instant) {
+func (c *Clock) set(at store.Instant) {
 	for len(c.timers) > 0 && c.timers[0].at <= at {
 		t := c.timers[0]
 		c.timers = slices.Delete(c.timers, 0, 1)

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
@@ -60,7 +60,7 @@ var logLine = regexp.MustCompile(`^(\S+) \S+ \S+ \[(\d\d/\w{3}/\d{4}:\d\d:\d\d:\
 // reckon says for each request of a log, in the order of their times, whether a limit
 // allows it, from the definitions of the algorithms: lists of times and fractions, and
 // nothing of what is tested.
-func reckon(log string, limit limiter.Limit, costs bool) []bool {
+func reckon(log string, limit store.Limit, costs bool) []bool {
 	var requests []reckoned
 	for line := range strings.Lines(log) {
 		m := logLine.FindStringSubmatch(line)
@@ -94,11 +94,11 @@ func reckon(log string, limit limiter.Limit, costs bool) []bool {
 	for _, r := range requests {
 		used, capacity := new(big.Rat), limit.Count
 		switch limit.Algorithm {
-		case limiter.FixedWindow:
+		case store.FixedWindow:
 			used.SetInt64(sum(r.key, func(at int64) bool { return at/period == r.at/period }))
-		case limiter.SlidingLog:
+		case store.SlidingLog:
 			used.SetInt64(sum(r.key, func(at int64) bool { return at > r.at-period }))
-		case limiter.SlidingCounter:
+		case store.SlidingCounter:
 			slices := max(1, limit.Slices)
 			width := period * 1_000_000 / slices
 			slice := func(at int64) int64 { return at * 1_000_000 / width }
@@ -164,9 +164,9 @@ func readLog(t testing.TB, log []byte, options trace.Options) *trace.Trace {
 	return got
 }
 
-func parseLimit(t testing.TB, text string) limiter.Limit {
+func parseLimit(t testing.TB, text string) store.Limit {
 	t.Helper()
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,24 +247,24 @@ func decisionsOf(t *testing.T, recorded *trace.Trace, c Candidate) []bool {
 
 // recorder is a store that remembers what it allowed.
 type recorder struct {
-	limiter.Store
+	store.Store
 	allowed []bool
 }
 
-func (r *recorder) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (r *recorder) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	err := r.Store.Decide(ctx, op, reqs, decisions)
-	r.allowed = append(r.allowed, limiter.AllAllowed(decisions))
+	r.allowed = append(r.allowed, store.AllAllowed(decisions))
 	return err
 }
 
 // liar is a store that says once that less remains than does, and once the opposite of
 // what it should.
 type liar struct {
-	limiter.Store
+	store.Store
 	calls int
 }
 
-func (l *liar) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (l *liar) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	err := l.Store.Decide(ctx, op, reqs, decisions)
 	switch l.calls++; l.calls {
 	case 2:
@@ -272,11 +272,11 @@ func (l *liar) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request
 	case 4:
 		decisions[0].Allowed = !decisions[0].Allowed
 	case 6:
-		return limiter.ErrUnavailable
+		return store.ErrUnavailable
 	case 7:
-		return limiter.ErrOutcomeUnknown
+		return store.ErrOutcomeUnknown
 	case 8, 9:
-		return limiter.ErrRefused
+		return store.ErrRefused
 	}
 	return err
 }
@@ -284,9 +284,9 @@ func (l *liar) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request
 func TestAStoreThatDisagreesIsFoundOut(t *testing.T) {
 	recorded := readLog(t, []byte("time,key\n1,a\n2,b\n3,b\n4,a\n"), trace.Options{})
 	clock := new(Clock)
-	store := &liar{Store: memorystore.New(memorystore.WithClock(clock.Now))}
+	backend := &liar{Store: memorystore.New(memorystore.WithClock(clock.Now))}
 	limit := parseLimit(t, "10/1m")
-	s := simulate(t, recorded, UnderLimits([]int{0}, limit), SimulateOptions{Store: store, Clock: clock})
+	s := simulate(t, recorded, UnderLimits([]int{0}, limit), SimulateOptions{Store: backend, Clock: clock})
 	if s.Disagreements != 2 || len(s.FirstDisagreements) != 2 {
 		t.Fatalf("%d disagreements: %+v", s.Disagreements, s.FirstDisagreements)
 	}
@@ -305,8 +305,8 @@ func TestAStoreThatDisagreesIsFoundOut(t *testing.T) {
 	for _, want := range []struct {
 		err  error
 		keys int
-	}{{limiter.ErrUnavailable, 2}, {limiter.ErrOutcomeUnknown, 2}, {limiter.ErrRefused, 0}, {limiter.ErrRefused, 0}} {
-		s, err := Simulate(context.Background(), recorded, UnderLimits([]int{0}, limit), SimulateOptions{Store: store, Clock: clock})
+	}{{store.ErrUnavailable, 2}, {store.ErrOutcomeUnknown, 2}, {store.ErrRefused, 0}, {store.ErrRefused, 0}} {
+		s, err := Simulate(context.Background(), recorded, UnderLimits([]int{0}, limit), SimulateOptions{Store: backend, Clock: clock})
 		if !errors.Is(err, want.err) || len(s.StoreKeys) != want.keys {
 			t.Errorf("%v, and %v to remove, want %v and %d", err, s.StoreKeys, want.err, want.keys)
 		}
@@ -330,8 +330,9 @@ func TestPolicyInASimulation(t *testing.T) {
 		"8,mixed,a,gold\n8,mixed,b,\n"
 	recorded := readLog(t, []byte(log), trace.Options{Key: []string{"tenant", "user"}, Further: []trace.Field{{Name: "plan", Optional: true}}})
 	clock := new(Clock)
-	store := memorystore.New(memorystore.WithClock(clock.Now))
-	s := simulate(t, recorded, UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p), SimulateOptions{Store: store, Clock: clock})
+	backend := memorystore.New(memorystore.WithClock(clock.Now))
+	s := simulate(t, recorded, UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p),
+		SimulateOptions{Store: backend, Clock: clock})
 	if s.Tally.Denied() != 3 || s.Tally.Keys() != 7 || s.Tally.KeysDenied() != 3 || s.Disagreements != 0 {
 		t.Errorf("%d denied, %d of %d keys, %d disagreements", s.Tally.Denied(), s.Tally.KeysDenied(), s.Tally.Keys(), s.Disagreements)
 	}
@@ -356,8 +357,8 @@ func TestPolicyInASimulation(t *testing.T) {
 func TestACostThatNeverFitsIsDenied(t *testing.T) {
 	recorded := readLog(t, []byte("time,key,cost\n1,a,5\n2,a,6\n3,a,1000000000\n4,b,1\n"), trace.Options{})
 	clock := new(Clock)
-	store := memorystore.New(memorystore.WithClock(clock.Now))
-	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "5/1h")), SimulateOptions{Store: store, Clock: clock})
+	backend := memorystore.New(memorystore.WithClock(clock.Now))
+	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "5/1h")), SimulateOptions{Store: backend, Clock: clock})
 	if s.NeverFits != 2 || s.Tally.Denied() != 2 || s.Tally.Allowed() != 2 || s.Limits[0].Denied != 2 {
 		t.Errorf("%d never fit, %d denied", s.NeverFits, s.Tally.Denied())
 	}

@@ -3,14 +3,14 @@ package loadgen
 import (
 	"context"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
 // Suggestion is the least count that keeps a promise.
 type Suggestion struct {
 	// Limit is the limit that was asked about, with that count, and Tally is its result.
-	Limit limiter.Limit
+	Limit store.Limit
 	Tally *Tally
 	// Kept is false if no count keeps the promise; Limit then has the greatest possible
 	// count.
@@ -28,7 +28,7 @@ type Suggestion struct {
 // that broke it; so one unit less breaks it. Smaller counts do not keep the promise
 // either, as long as a greater count never denies more. Requests of different costs and
 // the edges of windows can break that rule in places.
-func Suggest(ctx context.Context, t *trace.Trace, limit limiter.Limit, kept func(*Tally) bool, fields ...int) (Suggestion, error) {
+func Suggest(ctx context.Context, t *trace.Trace, limit store.Limit, kept func(*Tally) bool, fields ...int) (Suggestion, error) {
 	greatest := limit.Algorithm.MaxCount()
 	asking := UnderLimits(fields, withCount(limit, greatest))
 	a, err := newApart(t, &asking)
@@ -70,7 +70,7 @@ func Suggest(ctx context.Context, t *trace.Trace, limit limiter.Limit, kept func
 	return Suggestion{Limit: withCount(limit, count), Tally: best, Kept: true, Below: below}, nil
 }
 
-func withCount(limit limiter.Limit, count int64) limiter.Limit {
+func withCount(limit store.Limit, count int64) store.Limit {
 	limit.Count = count
 	return limit
 }
@@ -78,7 +78,7 @@ func withCount(limit limiter.Limit, count int64) limiter.Limit {
 // tallyOf decides a trace whose subjects all ask for one limit, and counts no more than
 // is denied. It is nil if there is no such limit: a burst can be too great for a small
 // count.
-func tallyOf(ctx context.Context, a *apart, limit limiter.Limit) (*Tally, error) {
+func tallyOf(ctx context.Context, a *apart, limit store.Limit) (*Tally, error) {
 	normalized, err := limit.Normalize()
 	if err != nil {
 		return nil, nil

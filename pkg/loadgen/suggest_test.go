@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
@@ -52,16 +52,16 @@ func TestSuggestionIsTheLeastCount(t *testing.T) {
 func TestAPromiseNoCountKeeps(t *testing.T) {
 	recorded := readLog(t, []byte("time,key,cost\n1,a,1000000000\n1,a,1000000000\n2,b,1\n"), trace.Options{})
 	promise := fewer(0.01)
-	for text, want := range map[string]int64{"1/1m": limiter.MaxCount, "sliding-log:1/1m": limiter.MaxSlidingLogCount,
-		"1/1m,burst=5": limiter.MaxCount} {
+	for text, want := range map[string]int64{"1/1m": store.MaxCount, "sliding-log:1/1m": store.MaxSlidingLogCount,
+		"1/1m,burst=5": store.MaxCount} {
 		got, err := Suggest(context.Background(), recorded, parseLimit(t, text), promise, 0)
 		if err != nil || got.Kept || got.Limit.Count != want || promise(got.Tally) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 	// A burst that takes a century to drain at small counts has no such limits.
-	got, err := Suggest(context.Background(), recorded, limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1, Period: limiter.MaxPeriod,
-		Burst: limiter.MaxCount}, promise, 0)
+	got, err := Suggest(context.Background(), recorded, store.Limit{Algorithm: store.TokenBucket, Count: 1, Period: store.MaxPeriod,
+		Burst: store.MaxCount}, promise, 0)
 	if err != nil || got.Kept {
 		t.Errorf("%+v, %v", got, err)
 	}

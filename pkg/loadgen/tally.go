@@ -1,5 +1,5 @@
 // Package loadgen drives rate limits with recorded or made-up load, and computes what
-// became of the requests. It prints nothing, and any [limiter.Store] can decide.
+// became of the requests. It prints nothing, and any [store.Store] can decide.
 package loadgen
 
 import (

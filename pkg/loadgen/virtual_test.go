@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // slow is a store that takes its time, which in these tests is virtual.
 type slow struct {
-	limiter.Store
+	store.Store
 	takes func(n int) time.Duration // of the n-th call
 	fails func(n int) error
 
@@ -24,7 +24,7 @@ type slow struct {
 	calls int
 }
 
-func (s *slow) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *slow) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	s.mu.Lock()
 	s.calls++
 	n := s.calls
@@ -42,11 +42,11 @@ func always(d time.Duration) func(int) time.Duration { return func(int) time.Dur
 
 // stalling is a store that answers nothing from one instant to another.
 type stalling struct {
-	limiter.Store
+	store.Store
 	from, until time.Time
 }
 
-func (s *stalling) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *stalling) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if now := time.Now(); !now.Before(s.from) && now.Before(s.until) {
 		time.Sleep(s.until.Sub(now))
 	}
@@ -74,8 +74,8 @@ func TestAStallIsNotHidden(t *testing.T) {
 	const length = 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		store := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
-		r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Load: even(1000, length), Workers: 2000,
+		backend := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
+		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(1000, length), Workers: 2000,
 			Duration: length})
 		// Those due from 5 s on wait until 6 s, and are answered a millisecond later:
 		// more than 10 ms late are all that were due before 5.991 s.
@@ -98,8 +98,8 @@ func TestAStallIsNotHidden(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		store := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
-		r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Mix: Mix{Evenly(1), Costs{1, 1}}, Workers: 1,
+		backend := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
+		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Mix: Mix{Evenly(1), Costs{1, 1}}, Workers: 1,
 			Duration: length})
 		if p99 := microseconds(r.Latency, 99); p99 != time.Millisecond {
 			t.Errorf("the closed loop has a p99 of %s, which is not what this test is there to show", p99)
@@ -110,8 +110,8 @@ func TestAStallIsNotHidden(t *testing.T) {
 // The latency is the same with few workers: who waits for one waits, too.
 func TestWaitingForAWorkerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}
-		r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Load: even(200, time.Second), Workers: 1,
+		backend := &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}
+		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(200, time.Second), Workers: 1,
 			Duration: time.Second})
 		// One worker answers 100 a second, so that the n-th waits 5 ms more than the one
 		// before; what is due in the first second is sent until just after it.
@@ -135,9 +135,9 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 	const together = 64
 	for _, workers := range []int{together, together / 4} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &slow{Store: memorystore.New(), takes: func(n int) time.Duration { return 5 * time.Millisecond }}
+			backend := &slow{Store: memorystore.New(), takes: func(n int) time.Duration { return 5 * time.Millisecond }}
 			load := &lateLoad{Load: NewLoad(Bursts(together, time.Second, time.Second), Mix{Evenly(1), Costs{1, 1}}, 1)}
-			r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Load: load, Workers: workers, Duration: time.Second})
+			r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: load, Workers: workers, Duration: time.Second})
 			if want := int64(together - workers); r.Requests != together || r.Waited != want {
 				t.Errorf("%d workers: of %d requests, %d waited for one, want %d", workers, r.Requests, r.Waited, want)
 			}
@@ -148,8 +148,8 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 // What cannot be handed out in time is counted, and not handed out afterwards.
 func TestNothingIsHandedOutAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slow{Store: memorystore.New(), takes: always(time.Millisecond)}
-		r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Load: &costlyLoad{even(1000, time.Second)},
+		backend := &slow{Store: memorystore.New(), takes: always(time.Millisecond)}
+		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: &costlyLoad{even(1000, time.Second)},
 			Workers: 100, Duration: time.Second, Requests: 900})
 		// One in 2 ms is handed out until a little after the end.
 		if r.Requests < 500 || r.Requests > 530 || r.Requests+r.Dropped != 900 || r.Elapsed < time.Second || r.Lag.TotalCount() != r.Requests {
@@ -184,8 +184,8 @@ func (l *lateLoad) Next() (Arrival, bool) {
 func TestWhatWaitsTooLongIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		store := &stalling{memorystore.New(), begin, begin.Add(2 * time.Second)}
-		r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Load: even(100, 4*time.Second), Workers: 1,
+		backend := &stalling{memorystore.New(), begin, begin.Add(2 * time.Second)}
+		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(100, 4*time.Second), Workers: 1,
 			Duration: 4 * time.Second, Timeout: time.Second})
 		// The first occupies the worker for two seconds; those due in the first of them
 		// have then waited for too long.
@@ -207,8 +207,8 @@ func TestWhatWaitsTooLongIsDropped(t *testing.T) {
 
 func TestClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}
-		r := virtual(t, Config{Store: store, Population: population(t, 3, "100/1h"), Mix: Mix{Sequential(3), Costs{1, 1}}, Workers: 3,
+		backend := &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}
+		r := virtual(t, Config{Store: backend, Population: population(t, 3, "100/1h"), Mix: Mix{Sequential(3), Costs{1, 1}}, Workers: 3,
 			Duration: time.Second})
 		if r.Requests != 300 || r.Allowed != 300 || r.Tally.Keys() != 3 {
 			t.Errorf("%+v", r)
@@ -310,8 +310,8 @@ func TestInterruptOfAnOverloadedGenerator(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		load := &endless{most: 1 << 24}
-		store := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}
-		Run(ctx, Config{Store: store, Population: population(t, 1, "100/1h"), Load: load, Workers: 1, Duration: time.Hour, Warmup: warmup})
+		backend := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}
+		Run(ctx, Config{Store: backend, Population: population(t, 1, "100/1h"), Load: load, Workers: 1, Duration: time.Hour, Warmup: warmup})
 		if load.n == load.most {
 			t.Errorf("with a warm-up of %s all was sent", warmup)
 		}
@@ -342,14 +342,14 @@ func TestProgressEndsARun(t *testing.T) {
 // The warm-up is sent and audited, and not counted.
 func TestWarmup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slow{Store: memorystore.New(), takes: func(n int) time.Duration {
+		backend := &slow{Store: memorystore.New(), takes: func(n int) time.Duration {
 			if n <= 100 {
 				return 300 * time.Millisecond
 			}
 			return time.Millisecond
 		}}
 		r := virtual(t, Config{
-			Store: store, Population: population(t, 1, "50/1h"), Load: even(100, 3*time.Second),
+			Store: backend, Population: population(t, 1, "50/1h"), Load: even(100, 3*time.Second),
 			Workers: 100, Duration: 3 * time.Second, Warmup: time.Second,
 		})
 		if r.Requests != 200 || r.Decided != 300 || r.Allowed != 0 || r.Findings[0].WorstUnits != 50 ||
@@ -366,19 +366,19 @@ func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := memorystore.New()
 		charging := population(t, 1, "10/1h")
-		store := &slow{Store: memory, takes: always(0), fails: func(n int) error {
+		backend := &slow{Store: memory, takes: always(0), fails: func(n int) error {
 			switch {
 			case n <= 3:
 				return away
 			case n <= 5: // it is charged, and the answer is lost
-				if err := memory.Decide(t.Context(), limiter.Take, charging.Requests(0), make([]limiter.Decision, 1)); err != nil {
+				if err := memory.Decide(t.Context(), store.Take, charging.Requests(0), make([]store.Decision, 1)); err != nil {
 					return err
 				}
 				return unsure
 			}
 			return nil
 		}}
-		r := virtual(t, Config{Store: store, Population: charging, Load: even(100, time.Second), Workers: 1, Duration: time.Second})
+		r := virtual(t, Config{Store: backend, Population: charging, Load: even(100, time.Second), Workers: 1, Duration: time.Second})
 		if r.Requests != 100 || r.Errors != 5 || r.Unknown != 2 || r.Allowed != 8 || r.Denied != 87 {
 			t.Errorf("%+v", r)
 		}
@@ -394,7 +394,7 @@ func TestErrors(t *testing.T) {
 // Errors while warming up are not counted, in words neither.
 func TestErrorsOfTheWarmup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slow{Store: memorystore.New(), takes: always(0), fails: func(n int) error {
+		backend := &slow{Store: memorystore.New(), takes: always(0), fails: func(n int) error {
 			switch {
 			case n <= 50:
 				return errors.New("warming up")
@@ -404,7 +404,7 @@ func TestErrorsOfTheWarmup(t *testing.T) {
 			return nil
 		}}
 		r := virtual(t, Config{
-			Store: store, Population: population(t, 1, "10/1h"), Load: even(100, 2*time.Second),
+			Store: backend, Population: population(t, 1, "10/1h"), Load: even(100, 2*time.Second),
 			Workers: 1, Duration: 2 * time.Second, Warmup: time.Second,
 		})
 		if r.Errors != 1 || len(r.ErrorTexts) != 1 || r.ErrorTexts["away"] != 1 || r.FirstError.Error() != "away" {
@@ -416,7 +416,7 @@ func TestErrorsOfTheWarmup(t *testing.T) {
 type unsureError struct{}
 
 func (*unsureError) Error() string        { return "unsure" }
-func (*unsureError) Is(target error) bool { return target == limiter.ErrOutcomeUnknown }
+func (*unsureError) Is(target error) bool { return target == store.ErrOutcomeUnknown }
 
 // Answers come in any order: decided at one instant, they are on their way for a while,
 // and the next is decided long before. The audit puts them in order, also where many are
@@ -435,20 +435,20 @@ func TestAnswersOutOfOrder(t *testing.T) {
 		{"few at a time", 20 * time.Millisecond, 200 * time.Millisecond, 30, time.Microsecond, "4/700ms"},
 		{"coarse clock", time.Second, time.Second, 300, 100 * time.Millisecond, "20/700ms"},
 	} {
-		for _, algorithm := range limiter.Algorithms() {
+		for _, algorithm := range store.Algorithms() {
 			t.Run(test.name+"/"+algorithm.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					random := rand.New(rand.NewPCG(1, 2))
 					var mu sync.Mutex
 					clock := func() time.Time { return time.Now().Truncate(test.clock) }
-					store := &delayed{memorystore.New(memorystore.WithClock(clock)), func() (there, back time.Duration) {
+					backend := &delayed{memorystore.New(memorystore.WithClock(clock)), func() (there, back time.Duration) {
 						mu.Lock()
 						defer mu.Unlock()
 						return time.Duration(random.Int64N(int64(test.mostThere))), time.Duration(random.Int64N(int64(test.mostBack)))
 					}}
 					const length = 20 * time.Second
 					r := virtual(t, Config{
-						Store: store, Population: population(t, 3, algorithm.String()+":"+test.limit), Load: NewLoad(Poisson(constant(test.rate, length),
+						Store: backend, Population: population(t, 3, algorithm.String()+":"+test.limit), Load: NewLoad(Poisson(constant(test.rate, length),
 							3), Mix{Evenly(3), Costs{1, 3}}, 3),
 						Workers: 2000, Duration: length,
 					})
@@ -457,7 +457,7 @@ func TestAnswersOutOfOrder(t *testing.T) {
 						f.Denied == 0 {
 						t.Errorf("%d requests: %+v", r.Requests, f)
 					}
-					if exact := algorithm.HasBurst() || algorithm == limiter.SlidingLog; exact && f.WorstRatio != 1 {
+					if exact := algorithm.HasBurst() || algorithm == store.SlidingLog; exact && f.WorstRatio != 1 {
 						t.Errorf("worst ratio %v", f.WorstRatio)
 					}
 				})
@@ -480,10 +480,10 @@ func TestAClockThatGoesBackIsSeen(t *testing.T) {
 					}
 					return now
 				}
-				store := &slow{Store: memorystore.New(memorystore.WithClock(clock)), takes: always(time.Millisecond)}
+				backend := &slow{Store: memorystore.New(memorystore.WithClock(clock)), takes: always(time.Millisecond)}
 				const length = 3 * time.Second
 				r := virtual(t, Config{
-					Store: store, Population: population(t, 3, "sliding-log:20/200ms"), Load: NewLoad(Poisson(constant(2000, length), 3),
+					Store: backend, Population: population(t, 3, "sliding-log:20/200ms"), Load: NewLoad(Poisson(constant(2000, length), 3),
 						Mix{Evenly(3), Costs{1, 3}}, 3),
 					Workers: 100, Duration: length, Skew: skew,
 				})
@@ -497,11 +497,11 @@ func TestAClockThatGoesBackIsSeen(t *testing.T) {
 
 // delayed is a store far away.
 type delayed struct {
-	limiter.Store
+	store.Store
 	delays func() (there, back time.Duration)
 }
 
-func (d *delayed) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (d *delayed) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	there, back := d.delays()
 	time.Sleep(there)
 	err := d.Store.Decide(ctx, op, reqs, decisions)
@@ -513,9 +513,9 @@ func (d *delayed) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Requ
 // charged to the other.
 func TestSeveralLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)}
+		backend := &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)}
 		r := virtual(t, Config{
-			Store: store, Population: population(t, 2, "5/100ms", "fixed-window:20/1s"), Load: NewLoad(Uniform(constant(500, 5*time.Second)),
+			Store: backend, Population: population(t, 2, "5/100ms", "fixed-window:20/1s"), Load: NewLoad(Uniform(constant(500, 5*time.Second)),
 				Mix{Evenly(2), Costs{1, 2}}, 1),
 			Workers: 50, Duration: 5 * time.Second,
 		})

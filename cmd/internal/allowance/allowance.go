@@ -6,13 +6,13 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Compare compares what two limits allow: over time, as units per time, and at once, as units
 // of an unused key. Each is 1 if after allows more than before, -1 if less, and 0 if as much.
 // The answer is exact. Algorithms are not compared.
-func Compare(before, after limiter.Limit) (overTime, atOnce int) {
+func Compare(before, after store.Limit) (overTime, atOnce int) {
 	// Units per time compare like the cross products, which need 128 bits.
 	afterHigh, afterLow := bits.Mul64(uint64(after.Count), uint64(before.Period))
 	beforeHigh, beforeLow := bits.Mul64(uint64(before.Count), uint64(after.Period))
@@ -22,8 +22,8 @@ func Compare(before, after limiter.Limit) (overTime, atOnce int) {
 
 // Block makes an entry one with nothing left, and the next unit not before left has passed, if the
 // override that applies to its key is a block. It may be nil. The keys of other limiters have none.
-func Block(e *limiter.Entry, override *limiter.Override, left time.Duration) {
-	if override != nil && override.Effect == limiter.OverrideBlock && e.Layout == "" {
+func Block(e *store.Entry, override *store.Override, left time.Duration) {
+	if override != nil && override.Effect == store.OverrideBlock && e.Layout == "" {
 		e.Allowed, e.Remaining, e.RetryAfter = false, 0, max(e.RetryAfter, left)
 	}
 }

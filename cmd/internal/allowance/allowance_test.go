@@ -5,23 +5,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestCompare(t *testing.T) {
-	limit := func(count int64, period time.Duration, burst int64) limiter.Limit {
-		return limiter.Limit{Algorithm: limiter.TokenBucket, Count: count, Period: period, Burst: burst}
+	limit := func(count int64, period time.Duration, burst int64) store.Limit {
+		return store.Limit{Algorithm: store.TokenBucket, Count: count, Period: period, Burst: burst}
 	}
 	for name, test := range map[string]struct {
-		before, after    limiter.Limit
+		before, after    store.Limit
 		overTime, atOnce int
 	}{
 		"the same":                   {limit(10, time.Minute, 10), limit(10, time.Minute, 10), 0, 0},
 		"the same rate, more burst":  {limit(10, time.Second, 10), limit(600, time.Minute, 600), 0, 1},
 		"less over time, as much":    {limit(10, time.Second, 10), limit(10, time.Minute, 10), -1, 0},
 		"more over time, less burst": {limit(10, time.Minute, 20), limit(11, time.Minute, 11), 1, -1},
-		"apart by less than a float can tell": {limit(limiter.MaxCount-1, math.MaxInt64-1, 5),
-			limit(limiter.MaxCount-1, math.MaxInt64, 5), -1, 0},
+		"apart by less than a float can tell": {limit(store.MaxCount-1, math.MaxInt64-1, 5),
+			limit(store.MaxCount-1, math.MaxInt64, 5), -1, 0},
 	} {
 		overTime, atOnce := Compare(test.before, test.after)
 		if overTime != test.overTime || atOnce != test.atOnce {

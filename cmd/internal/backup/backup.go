@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/lines"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // version is the version of the format.
@@ -78,7 +78,7 @@ type Writer struct {
 	json   *json.Encoder
 	header Header
 	length int // of the first line
-	limits memo[limiter.Limit, string]
+	limits memo[store.Limit, string]
 }
 
 // storeIDRoom is how many bytes a header leaves free for an id that a store gets later.
@@ -124,7 +124,7 @@ func (w *Writer) Flush() error { return w.out.Flush() }
 
 // Write writes records. With amends they replace what was written of the same keys
 // before.
-func (w *Writer) Write(amends bool, records ...limiter.Record) error {
+func (w *Writer) Write(amends bool, records ...store.Record) error {
 	for i := range records {
 		r := &records[i]
 		l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires), Amends: amends}
@@ -137,7 +137,7 @@ func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 }
 
 // WriteEntry writes the record of an entry, with the limit where the record does not have it.
-func (w *Writer) WriteEntry(e *limiter.Entry) error {
+func (w *Writer) WriteEntry(e *store.Entry) error {
 	r := &e.Record
 	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
 	if l.setForeign(r); len(r.Parts) > 0 {
@@ -151,7 +151,7 @@ func (w *Writer) WriteEntry(e *limiter.Entry) error {
 
 // WriteUnused says that nothing of keys was in use. With amends it replaces what was written of
 // the same keys before.
-func (w *Writer) WriteUnused(amends bool, keys ...limiter.Key) error {
+func (w *Writer) WriteUnused(amends bool, keys ...store.Key) error {
 	for _, key := range keys {
 		if err := w.json.Encode(line{Subject: key.Subject, Name: key.Name, ExpiresMS: -1, Amends: amends, Unused: true}); err != nil {
 			return err
@@ -161,11 +161,11 @@ func (w *Writer) WriteUnused(amends bool, keys ...limiter.Key) error {
 }
 
 // IsUnused reports whether a record of a backup says that nothing of its key was in use.
-func IsUnused(r *limiter.Record) bool { return r.Value == nil && r.Parts == nil }
+func IsUnused(r *store.Record) bool { return r.Value == nil && r.Parts == nil }
 
 // Exclude says that keys which were written before are not to be brought back, since the change
 // has left them as they are.
-func (w *Writer) Exclude(records ...limiter.Record) error {
+func (w *Writer) Exclude(records ...store.Record) error {
 	for i := range records {
 		r := &records[i]
 		l := line{Subject: r.Key.Subject, Name: r.Key.Name, ExpiresMS: -1, Amends: true, Unchanged: true}
@@ -196,8 +196,8 @@ type Contents struct {
 	amended map[identity]int64 // the line that amends a key, the last of several
 	// checked: records that cannot be of the layout that they name are damaged.
 	checked  bool
-	selected *limiter.Pattern // what the header says was selected, once it was read
-	limits   memo[string, limiter.Limit]
+	selected *store.Pattern // what the header says was selected, once it was read
+	limits   memo[string, store.Limit]
 }
 
 // Check reads a backup through. A file that is not a backup is an error. Somebody may have edited
@@ -233,8 +233,8 @@ const maxLine = 32 << 20
 
 // entry is a record as it was read from a line.
 type entry struct {
-	limiter.Record
-	limit  limiter.Limit
+	store.Record
+	limit  store.Limit
 	used   *int64
 	number int64 // of the line, from 1
 	amends bool
@@ -296,7 +296,7 @@ func readLine(text []byte) (*line, error) {
 	return l, nil
 }
 
-func readEntry(text *lines.Line, limits *memo[string, limiter.Limit]) (*entry, error) {
+func readEntry(text *lines.Line, limits *memo[string, store.Limit]) (*entry, error) {
 	if text.TooLong {
 		return nil, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
 	}
@@ -312,7 +312,7 @@ func readEntry(text *lines.Line, limits *memo[string, limiter.Limit]) (*entry, e
 	if e.Expires, err = readExpiry(l.ExpiresMS, latest); err != nil {
 		return nil, err
 	}
-	e.Key, e.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
+	e.Key, e.Value = store.Key{Subject: l.Subject, Name: l.Name}, l.Value
 	if len(l.Parts) > 0 {
 		return e, e.foreign(l, limits)
 	}

@@ -12,35 +12,35 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // value returns the record of a limit with so many units used.
-func value(tb testing.TB, limit limiter.Limit, used int64) []byte {
+func value(tb testing.TB, limit store.Limit, used int64) []byte {
 	tb.Helper()
 	var record []byte
 	limit, err := limit.Normalize()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	state := limiter.State{}
-	reqs := []limiter.Request{{Key: limiter.Key{Subject: "u", Name: "n"}, Limit: limit, Cost: used}}
-	limiter.Decide(limiter.Take, reqs, []*limiter.State{&state}, make([]limiter.Decision, 1), 1e15)
+	state := store.State{}
+	reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "n"}, Limit: limit, Cost: used}}
+	store.Decide(store.Take, reqs, []*store.State{&state}, make([]store.Decision, 1), 1e15)
 	if record = state.AppendRecord(nil); len(record) == 0 {
 		tb.Fatalf("%s with %d used has no record", limit, used)
 	}
 	return record
 }
 
-var tenAnHour = limiter.Limit{Count: 1000, Period: time.Hour}
+var tenAnHour = store.Limit{Count: 1000, Period: time.Hour}
 
-func record(tb testing.TB, subject string, used int64) limiter.Record {
-	return limiter.Record{Key: limiter.Key{Subject: subject, Name: "n"}, Value: value(tb, tenAnHour, used),
+func record(tb testing.TB, subject string, used int64) store.Record {
+	return store.Record{Key: store.Key{Subject: subject, Name: "n"}, Value: value(tb, tenAnHour, used),
 		Expires: time.UnixMilli(1_800_000_000_000 + used)}
 }
 
 // written returns a backup of records, some of them amended.
-func written(tb testing.TB, records, amendments []limiter.Record) []byte {
+func written(tb testing.TB, records, amendments []store.Record) []byte {
 	tb.Helper()
 	var file bytes.Buffer
 	w, err := NewWriter(&file, Header{Store: "s", Prefix: "rl"})
@@ -54,7 +54,7 @@ func written(tb testing.TB, records, amendments []limiter.Record) []byte {
 }
 
 // read returns what a backup brings back, and how many batches it came in.
-func read(file []byte, size int) (c *Contents, records []limiter.Record, batches int, err error) {
+func read(file []byte, size int) (c *Contents, records []store.Record, batches int, err error) {
 	if c, err = Check(bytes.NewReader(file)); err != nil {
 		return c, nil, 0, err
 	}
@@ -63,7 +63,7 @@ func read(file []byte, size int) (c *Contents, records []limiter.Record, batches
 			return fmt.Errorf("a batch of %d of %d limits, and at most %d were asked for", len(batch.Records), len(batch.Limits), size)
 		}
 		for i, r := range batch.Records {
-			if limit, err := limiter.DecodeRecordLimit(r.Value); err != nil || limit != batch.Limits[i] {
+			if limit, err := store.DecodeRecordLimit(r.Value); err != nil || limit != batch.Limits[i] {
 				return fmt.Errorf("the limit of %s is %s, not %s (%v)", r.Key, limit, batch.Limits[i], err)
 			}
 		}
@@ -74,7 +74,7 @@ func read(file []byte, size int) (c *Contents, records []limiter.Record, batches
 	return c, records, batches, err
 }
 
-func same(a, b limiter.Record) bool {
+func same(a, b store.Record) bool {
 	return a.Key == b.Key && bytes.Equal(a.Value, b.Value) && a.Expires.Equal(b.Expires)
 }
 
@@ -84,8 +84,8 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		subjects := rapid.SliceOfNDistinct(rapid.OneOf(rapid.SampledFrom([]string{"*", `a[b]?\`, "\u2028", "<&>", "日本", `"`, "\u202e"}),
 			rapid.StringMatching(`[a-z:"\\]{1,20}`)), 1, 20, rapid.ID[string]).Draw(rt, "subjects")
-		var records, amendments []limiter.Record
-		last := map[limiter.Key]limiter.Record{}
+		var records, amendments []store.Record
+		last := map[store.Key]store.Record{}
 		for _, subject := range subjects {
 			r := record(t, subject, rapid.Int64Range(1, 1000).Draw(rt, "used"))
 			if rapid.Bool().Draw(rt, "for ever") {
@@ -120,20 +120,20 @@ func TestRoundTrip(t *testing.T) {
 
 // Few large records are a batch: they have to fit into memory, and into one call.
 func TestBatchesOfLargeRecords(t *testing.T) {
-	log := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1_000_000, Period: time.Hour}
-	large := limiter.Record{Key: limiter.Key{Name: "n"}, Value: value(t, log, 1000), Expires: time.UnixMilli(1_800_000_000_000)}
+	log := store.Limit{Algorithm: store.SlidingLog, Count: 1_000_000, Period: time.Hour}
+	large := store.Record{Key: store.Key{Name: "n"}, Value: value(t, log, 1000), Expires: time.UnixMilli(1_800_000_000_000)}
 	// A log written unit by unit is as large as its count is.
-	state := limiter.State{}
-	reqs := []limiter.Request{{Key: limiter.Key{Subject: "u", Name: "n"}, Limit: log, Cost: 1}}
+	state := store.State{}
+	reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "n"}, Limit: log, Cost: 1}}
 	reqs[0].Limit, _ = log.Normalize()
 	for at := range 250_000 {
-		limiter.Decide(limiter.Take, reqs, []*limiter.State{&state}, make([]limiter.Decision, 1), limiter.Instant(1e15+at))
+		store.Decide(store.Take, reqs, []*store.State{&state}, make([]store.Decision, 1), store.Instant(1e15+at))
 	}
 	large.Value = state.AppendRecord(nil)
 	if len(large.Value) < maxBatch/3 {
 		t.Fatalf("a log of %d bytes is not large", len(large.Value))
 	}
-	var records []limiter.Record
+	var records []store.Record
 	for i := range 12 {
 		large.Key.Subject = fmt.Sprint(i)
 		records = append(records, large)
@@ -161,7 +161,7 @@ func TestFilesThatAreNotBackups(t *testing.T) {
 // A line that is not a record, whatever it holds, is told by its number, and the records
 // around it come back.
 func TestADamagedLineCostsItselfAlone(t *testing.T) {
-	sound := string(written(t, []limiter.Record{record(t, "u", 1)}, nil))
+	sound := string(written(t, []store.Record{record(t, "u", 1)}, nil))
 	header, line, _ := strings.Cut(sound, "\n")
 	after := strings.Replace(line, `"key":"u"`, `"key":"after"`, 1)
 	with := func(old, new string) string {
@@ -203,7 +203,7 @@ func TestADamagedLineCostsItselfAlone(t *testing.T) {
 
 // An error of whoever takes the records is theirs, and no mistake of a line.
 func TestEachEndsWithTheErrorOfDo(t *testing.T) {
-	file := written(t, []limiter.Record{record(t, "a", 1), record(t, "b", 1)}, nil)
+	file := written(t, []store.Record{record(t, "a", 1), record(t, "b", 1)}, nil)
 	c, err := Check(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestEachEndsWithTheErrorOfDo(t *testing.T) {
 // store could not take; and what it brings back, a new backup of that does, too.
 func FuzzBackup(f *testing.F) {
 	one, two := record(f, "u", 1), record(f, "tenant:*", 7)
-	whole := written(f, []limiter.Record{one, two}, []limiter.Record{record(f, "u", 9)})
+	whole := written(f, []store.Record{one, two}, []store.Record{record(f, "u", 9)})
 	f.Add(whole)
 	f.Add(whole[:len(whole)-9])
 	f.Add([]byte(`{"limitctl_backup":1}` + "\n" + `{"key":"u","name":"n","value":"` +
@@ -249,7 +249,7 @@ func FuzzBackup(f *testing.F) {
 func TestSplit(t *testing.T) {
 	var batch Batch
 	for i := range 7 {
-		batch.Add(record(t, fmt.Sprint(i), 1), limiter.Limit{Count: int64(i + 1)})
+		batch.Add(record(t, fmt.Sprint(i), 1), store.Limit{Count: int64(i + 1)})
 	}
 	for size, want := range map[int]int{1: 7, 3: 3, 7: 1, 10: 1} {
 		parts, n := 0, 0

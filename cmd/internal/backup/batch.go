@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // maxBatch is how many bytes the values of a batch have before it ends. A log of a
@@ -15,15 +15,15 @@ const maxBatch = 4 << 20
 
 // Batch is some records and the limit of each, as reading it has found out.
 type Batch struct {
-	Records []limiter.Record
-	Limits  []limiter.Limit
+	Records []store.Record
+	Limits  []store.Limit
 	// Used is what was in use of each record of another limiter when it was looked at, nil
 	// where that was not known, and where the record itself says it.
 	Used []*int64
 }
 
 // Add adds a record of a limit.
-func (b *Batch) Add(r limiter.Record, limit limiter.Limit) {
+func (b *Batch) Add(r store.Record, limit store.Limit) {
 	b.Records, b.Limits = append(b.Records, r), append(b.Limits, limit)
 }
 

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // foreignFields are what a line has besides of a limit of another limiter.
@@ -25,7 +25,7 @@ type foreignFields struct {
 	NameBytes []byte `json:"name_bytes,omitempty"`
 }
 
-// part is a [limiter.Part].
+// part is a [store.Part].
 type part struct {
 	StoreKey  []byte `json:"store_key"` // which may be no text
 	Field     []byte `json:"field,omitempty"`
@@ -35,7 +35,7 @@ type part struct {
 }
 
 // setForeign fills in what is written of a record of another limiter.
-func (l *line) setForeign(r *limiter.Record) {
+func (l *line) setForeign(r *store.Record) {
 	for _, p := range r.Parts {
 		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, min(expiryOf(p.Expires), latestOfOthers)})
 	}
@@ -53,14 +53,14 @@ func (l *line) setForeign(r *limiter.Record) {
 const latestOfOthers = 1 << 53
 
 // foreign reads the record of another limiter from a line that has parts.
-func (e *entry) foreign(l *line, limits *memo[string, limiter.Limit]) error {
+func (e *entry) foreign(l *line, limits *memo[string, store.Limit]) error {
 	for _, p := range l.Parts {
 		expires, err := readExpiry(p.ExpiresMS, latestOfOthers)
 		if err != nil {
 			return err
 		}
 		e.Parts = append(e.Parts,
-			limiter.Part{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
+			store.Part{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
 	}
 	if l.KeyBytes != nil {
 		e.Key.Subject = string(l.KeyBytes)
@@ -104,7 +104,7 @@ func (c *Contents) check(e *entry) error {
 
 // selectedBy returns the pattern that a selection in words begins with. It is zero if there is none,
 // as where somebody chose keys in the dashboard, or if it cannot be told.
-func selectedBy(selection string) (pattern limiter.Pattern) {
+func selectedBy(selection string) (pattern store.Pattern) {
 	words := shell.ReadLine(selection).Words
 	exact := len(words) > 1 && words[0] == "--exact"
 	if exact {
@@ -115,9 +115,9 @@ func selectedBy(selection string) (pattern limiter.Pattern) {
 	if !whole || !strings.HasPrefix(rest, "--") {
 		return pattern
 	}
-	parse := limiter.ParseStoreKeyPattern
+	parse := store.ParseStoreKeyPattern
 	if exact {
-		parse = limiter.ExactStoreKeyPattern
+		parse = store.ExactStoreKeyPattern
 	}
 	pattern, _ = parse(words[0])
 	return pattern
@@ -128,7 +128,7 @@ var errNoText = errors.New("too little of the limit is known, or no limit of our
 
 // limitText writes a limit as [foreign.ParseLimit] reads it. That cannot be if too little of it is
 // known, or if no limit of ours can be like it: the keys of other limiters can tell any number.
-func limitText(l limiter.Limit) (string, error) {
+func limitText(l store.Limit) (string, error) {
 	if l.Algorithm == 0 || l.Count <= 0 {
 		return "", errNoText
 	}
@@ -145,13 +145,13 @@ func limitText(l limiter.Limit) (string, error) {
 
 // TakesLimit reports whether a backup has the limit of a line with it. A limit that is known in part,
 // or that none of ours can be like, is left out.
-func TakesLimit(l limiter.Limit) bool {
+func TakesLimit(l store.Limit) bool {
 	_, err := limitText(l)
 	return err == nil
 }
 
 // readLimit reads what limitText wrote.
-func readLimit(text string) (limiter.Limit, error) {
+func readLimit(text string) (store.Limit, error) {
 	limit, err := foreign.ParseLimit(text)
 	if err == nil && limit.Period > 0 {
 		limit, err = limit.Normalize()
@@ -185,11 +185,11 @@ func (m *memo[K, V]) of(key K, find func(K) (V, error)) (V, error) {
 // identity tells the records of a backup apart. Keys of other limiters can have the same subject
 // and name, so the first of their store keys counts, too.
 type identity struct {
-	limiter.Key
+	store.Key
 	storeKey, field string
 }
 
-func identityOf(r *limiter.Record) identity {
+func identityOf(r *store.Record) identity {
 	id := identity{Key: r.Key}
 	if len(r.Parts) > 0 {
 		id.storeKey, id.field = r.Parts[0].StoreKey, r.Parts[0].Field
@@ -201,7 +201,7 @@ func identityOf(r *limiter.Record) identity {
 const maxLayouts = 100
 
 // addLayout notes the layout of a record, which the name of its key begins with.
-func (c *Contents) addLayout(r *limiter.Record) {
+func (c *Contents) addLayout(r *store.Record) {
 	if len(r.Parts) == 0 || len(c.Layouts) == maxLayouts {
 		return
 	}

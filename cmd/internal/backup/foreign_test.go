@@ -13,21 +13,21 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // foreignRecord is a record of a layout, each part of which is a string.
-func foreignRecord(subject, name string, storeKeys ...string) limiter.Record {
-	r := limiter.Record{Key: limiter.Key{Subject: subject, Name: name}}
+func foreignRecord(subject, name string, storeKeys ...string) store.Record {
+	r := store.Record{Key: store.Key{Subject: subject, Name: name}}
 	for _, storeKey := range storeKeys {
-		r.Parts = append(r.Parts, limiter.Part{StoreKey: storeKey, Type: "string", Dump: []byte("dump of " + storeKey),
+		r.Parts = append(r.Parts, store.Part{StoreKey: storeKey, Type: "string", Dump: []byte("dump of " + storeKey),
 			Expires: time.UnixMilli(1_900_000_000_000)})
 	}
 	return r
 }
 
 // foreignBackup is a backup of other limiters' keys. finish, if set, adds to it.
-func foreignBackup(t *testing.T, selection string, finish func(*Writer) error, records ...limiter.Record) []byte {
+func foreignBackup(t *testing.T, selection string, finish func(*Writer) error, records ...store.Record) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	w, err := NewWriter(&file, Header{Store: "s", Prefix: "rl", Layout: "auto", Selection: selection})
@@ -68,7 +68,7 @@ func TestForeignRoundTrip(t *testing.T) {
 	field := foreignRecord("bob", "kong/advanced/1m/ns", "1795294320:60:ns")
 	field.Parts[0].Field, field.Parts[0].Type = "bob", "hash"
 	gone := foreignRecord("u", "throttled", "u")
-	records := []limiter.Record{bytesOnly, family, field, gone}
+	records := []store.Record{bytesOnly, family, field, gone}
 	amended := foreignRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens")
 	amended.Parts[0].Dump = []byte("later")
 	c, all := recordsIn(t, foreignBackup(t, "'*' --layout auto", func(w *Writer) error {
@@ -77,7 +77,7 @@ func TestForeignRoundTrip(t *testing.T) {
 	if c.Damaged != 0 || c.Records != 3 || !slices.Equal(c.Layouts, []string{"kong", "redis_rate", "spring-cloud-gateway", "throttled"}) {
 		t.Errorf("it has %d records of %v, damaged: %v", c.Records, c.Layouts, c.Damage)
 	}
-	if want := []limiter.Record{bytesOnly, field, amended}; !reflect.DeepEqual(all.Records, want) {
+	if want := []store.Record{bytesOnly, field, amended}; !reflect.DeepEqual(all.Records, want) {
 		t.Errorf("got  %+v\nwant %+v", all.Records, want)
 	}
 }
@@ -93,23 +93,23 @@ func TestForeignExpiryOfAges(t *testing.T) {
 
 // A limit comes with its record as far as it is known, and one that none of ours can be like does not.
 func TestForeignLimits(t *testing.T) {
-	tokens := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Minute, Burst: 20}
+	tokens := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 20}
 	for _, test := range []struct {
-		limit limiter.Limit
+		limit store.Limit
 		takes bool
 	}{
 		{tokens, true},
-		{limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Burst: 10}, true}, // without a period
-		{limiter.Limit{}, false},
-		{limiter.Limit{Algorithm: limiter.FixedWindow, Period: time.Minute}, false},
-		{limiter.Limit{Algorithm: limiter.FixedWindow, Count: math.MaxInt64, Burst: math.MaxInt64, Period: time.Minute}, false},
+		{store.Limit{Algorithm: store.FixedWindow, Count: 10, Burst: 10}, true}, // without a period
+		{store.Limit{}, false},
+		{store.Limit{Algorithm: store.FixedWindow, Period: time.Minute}, false},
+		{store.Limit{Algorithm: store.FixedWindow, Count: math.MaxInt64, Burst: math.MaxInt64, Period: time.Minute}, false},
 	} {
-		e := limiter.Entry{Limit: test.limit, Record: foreignRecord("u", "redis_rate", "rate:u")}
+		e := store.Entry{Limit: test.limit, Record: foreignRecord("u", "redis_rate", "rate:u")}
 		e.Used = 7
 		_, all := recordsIn(t, foreignBackup(t, "", func(w *Writer) error { return w.WriteEntry(&e) }))
 		want := test.limit
 		if !test.takes {
-			want = limiter.Limit{}
+			want = store.Limit{}
 		}
 		if len(all.Limits) != 1 || all.Limits[0].String() != want.String() || TakesLimit(test.limit) != test.takes ||
 			all.Used[0] == nil || *all.Used[0] != 7 {
@@ -149,7 +149,7 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 	fine := foreignRecord("login:42", "redis_rate", "rate:login:42")
 	for _, test := range []struct {
 		selection string
-		record    limiter.Record
+		record    store.Record
 		want      string
 	}{
 		{"'*' --layout auto", foreignRecord("session:alice", "redis_rate", "session:alice"), `key "session:alice" cannot be of redis_rate`},
@@ -175,7 +175,7 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 			t.Errorf("%s: it brings back %+v", test.selection, all.Records)
 		}
 	}
-	own := written(t, []limiter.Record{record(t, "mine", 1), fine}, nil)
+	own := written(t, []store.Record{record(t, "mine", 1), fine}, nil)
 	if c, all := recordsIn(t, own); c.Damaged != 1 || len(all.Records) != 1 {
 		t.Errorf("a backup of our own keys brings back %+v", all.Records)
 	}

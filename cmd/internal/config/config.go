@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Config is what one file says, or what several say together.
@@ -23,9 +23,9 @@ type Config struct {
 	// Denials: commands count who is denied.
 	Denials bool
 	// LocalShare is what a local shadow gets of limits without a policy.
-	LocalShare limiter.Share
+	LocalShare store.Share
 	// Breaker is that of services, with its defaults filled in; nil is that there is none.
-	Breaker *limiter.Breaker
+	Breaker *store.Breaker
 	// Policies are in the order written.
 	Policies []*policy.Policy
 	// HTTP has its defaults filled in.
@@ -95,17 +95,17 @@ func (c *Config) ServesDenials() bool {
 	return c.Denials || !said
 }
 
-// Policy returns the policy of that name. The error is a [limiter.ErrInvalid]
+// Policy returns the policy of that name. The error is a [store.ErrInvalid]
 // that says which there are, or where was looked for any.
 func (c *Config) Policy(name string) (*policy.Policy, error) {
 	if c.PolicyFile == "" {
-		return nil, limiter.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name,
+		return nil, store.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name,
 			strings.Join(c.Searched, ", "))
 	}
 	return configfile.FindPolicy(c.PolicyFile, c.Policies, name)
 }
 
-// Context returns the context of that name. The error is a [limiter.ErrInvalid]
+// Context returns the context of that name. The error is a [store.ErrInvalid]
 // that says which there are.
 func (c *Config) Context(name string) (*Context, error) {
 	names := make([]string, 0, len(c.Contexts))
@@ -116,9 +116,9 @@ func (c *Config) Context(name string) (*Context, error) {
 		names = append(names, x.Name)
 	}
 	if len(names) == 0 {
-		return nil, limiter.Invalidf("context %q: no contexts are configured; looked in %s", name, strings.Join(c.ContextFiles(), ", "))
+		return nil, store.Invalidf("context %q: no contexts are configured; looked in %s", name, strings.Join(c.ContextFiles(), ", "))
 	}
-	return nil, limiter.Invalidf("context %q is unknown%s; there are %s", name, configfile.Suggestion(name, names),
+	return nil, store.Invalidf("context %q is unknown%s; there are %s", name, configfile.Suggestion(name, names),
 		strings.Join(names, ", "))
 }
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // testdata are the configurations that the library is tested with, too.
@@ -36,7 +36,7 @@ func TestBrokenConfigurations(t *testing.T) {
 			}
 			_, err = Parse(filepath.Base(file), data, nil)
 			var mistakes *Mistakes
-			if !errors.As(err, &mistakes) || !errors.Is(err, limiter.ErrInvalid) {
+			if !errors.As(err, &mistakes) || !errors.Is(err, store.ErrInvalid) {
 				t.Fatalf("the error is %v", err)
 			}
 			checkPositions(t, data, mistakes)
@@ -121,7 +121,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 
 func TestStoresAreChecked(t *testing.T) {
 	_, err := Parse("x.yaml", []byte("contexts:\n  prod:\n    store: http://h\n"),
-		func(url string) error { return limiter.Invalidf("%s is no store", url) })
+		func(url string) error { return store.Invalidf("%s is no store", url) })
 	if want := "x.yaml:3:12: http://h is no store\n  2 |   prod:\n> 3 |     store: http://*\n                 ^"; fmt.Sprint(err) != want {
 		t.Errorf("it says\n%v\nnot\n%s", err, want)
 	}
@@ -165,8 +165,8 @@ func TestWhatAFileSays(t *testing.T) {
 			t.Errorf("limit %s of policy %s for %v is %s, not %s", test.limit, test.policy, test.attributes, got, test.want)
 		}
 	}
-	onError := map[string]limiter.FailurePolicy{"text": limiter.AllowOnError, "hashed": limiter.FailOnError, "merged": limiter.DenyOnError,
-		"lists": limiter.AllowOnError, "quoted": limiter.FailOnError}
+	onError := map[string]store.FailurePolicy{"text": store.AllowOnError, "hashed": store.FailOnError, "merged": store.DenyOnError,
+		"lists": store.AllowOnError, "quoted": store.FailOnError}
 	for name, want := range onError {
 		if p, err := c.Policy(name); err != nil || p.OnError != want {
 			t.Errorf("policy %s: on_error %v, %v", name, p.OnError, err)
@@ -193,7 +193,7 @@ func TestWhatAFileSays(t *testing.T) {
 func TestUnknownNames(t *testing.T) {
 	c := parseFile(t, testdata+"good/readme.yaml")
 	const want = `policy "logn" is unknown; did you mean login?; ` + testdata + `good/readme.yaml has login, api`
-	if _, err := c.Policy("logn"); fmt.Sprint(err) != want || !errors.Is(err, limiter.ErrInvalid) {
+	if _, err := c.Policy("logn"); fmt.Sprint(err) != want || !errors.Is(err, store.ErrInvalid) {
 		t.Error(err)
 	}
 }
@@ -238,7 +238,7 @@ func TestLoad(t *testing.T) {
 	}
 	wantError := func(_ *Config, err error, text string) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), text) || !errors.Is(err, limiter.ErrInvalid) {
+		if err == nil || !strings.Contains(err.Error(), text) || !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("the error is %v, not %q", err, text)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Change is what becomes of a limit.
@@ -100,7 +100,7 @@ func policyDifferences(before, after *policy.Policy) (all []Difference) {
 }
 
 func failureText(p *policy.Policy) string {
-	if p.OnError == limiter.LocalOnError {
+	if p.OnError == store.LocalOnError {
 		return fmt.Sprintf("%s with %s", p.OnError, p.LocalShare)
 	}
 	return p.OnError.String()
@@ -138,7 +138,7 @@ func limitDifferences(policyName string, before, after *policy.Limit) (all []Dif
 	return all
 }
 
-func limitText(l limiter.Limit, shadow bool) string {
+func limitText(l store.Limit, shadow bool) string {
 	if shadow {
 		return l.String() + ", shadow"
 	}
@@ -147,7 +147,7 @@ func limitText(l limiter.Limit, shadow bool) string {
 
 // Compare says what becomes of a limit that is replaced by another: whether more is allowed
 // at once and over time. differs is false if they are the same.
-func Compare(before, after limiter.Limit) (change Change, differs bool) {
+func Compare(before, after store.Limit) (change Change, differs bool) {
 	if normal, err := before.Normalize(); err == nil {
 		before = normal
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestCompareLimits(t *testing.T) {
@@ -20,11 +20,11 @@ func TestCompareLimits(t *testing.T) {
 		{"10/1s", "100/1m", Changed}, // more at once, less in the long run
 		{"10/1m", "fixed-window:20/1m", Changed},
 	} {
-		before, err := limiter.ParseLimit(test.before)
+		before, err := store.ParseLimit(test.before)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := limiter.ParseLimit(test.after)
+		after, err := store.ParseLimit(test.after)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // LocalFile is the configuration of the working directory.
@@ -44,7 +44,7 @@ func (e *Environment) UserFile() string {
 // the user's own; a file that happens to be in the working directory must not say
 // which server a command talks to.
 //
-// The error is a [limiter.ErrInvalid]: a named file that cannot be read, or the
+// The error is a [store.ErrInvalid]: a named file that cannot be read, or the
 // [*Mistakes] of the files that were used.
 func Load(env Environment) (*Config, error) {
 	named, by := env.Explicit, "--config"
@@ -52,13 +52,13 @@ func Load(env Environment) (*Config, error) {
 		named, by = env.Getenv("LIMITCTL_CONFIG"), "LIMITCTL_CONFIG"
 	}
 	user := env.UserFile()
-	breaker := limiter.Breaker{}.WithDefaults()
-	c := &Config{origins: map[string]Origin{}, LocalShare: limiter.DefaultShare, Breaker: &breaker, HTTP: configfile.DefaultHTTP()}
+	breaker := store.Breaker{}.WithDefaults()
+	c := &Config{origins: map[string]Origin{}, LocalShare: store.DefaultShare, Breaker: &breaker, HTTP: configfile.DefaultHTTP()}
 	l := loader{env: env, config: c}
 	if named != "" {
 		found, err := l.file(named, true, true)
 		if err == nil && !found {
-			err = limiter.Invalidf("%s names %s, which does not exist", by, named)
+			err = store.Invalidf("%s names %s, which does not exist", by, named)
 		}
 		if err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, limiter.Invalidf("configuration file %s cannot be read: %s", path, reason(err))
+		return false, store.Invalidf("configuration file %s cannot be read: %s", path, reason(err))
 	}
 	c.Read = append(c.Read, path)
 	refusal := ""

@@ -5,8 +5,8 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // OwnLayout is what stands for limitctl's own keys where the name of a layout can stand.
@@ -57,7 +57,7 @@ func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
 	if keysSaid {
 		if text, ok := r.Text(keys, "keys", "a glob over whole keys, such as rate:login:*"); ok {
 			var err error
-			if m.Keys, err = limiter.ParseStoreKeyPattern(text); err != nil {
+			if m.Keys, err = store.ParseStoreKeyPattern(text); err != nil {
 				r.Mistake(keys, "%s", err)
 			}
 		}
@@ -80,7 +80,7 @@ func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
 // namedLayout returns a layout that keys can be said to have.
 func namedLayout(name string) (foreign.Layout, error) {
 	if name == foreign.Auto {
-		return nil, limiter.Invalidf("auto is not the layout of keys; name the one that they have")
+		return nil, store.Invalidf("auto is not the layout of keys; name the one that they have")
 	}
 	return foreign.Named(name)
 }
@@ -111,17 +111,17 @@ func readLayout(r *yamlfile.Reader, v yamlfile.Value) []string {
 	return names
 }
 
-// CheckLayouts reports, as a [limiter.ErrInvalid], what is wrong with names of layouts by which
+// CheckLayouts reports, as a [store.ErrInvalid], what is wrong with names of layouts by which
 // keys are to be read together.
 func CheckLayouts(names []string) error {
 	for i, name := range names {
 		switch {
 		case slices.Contains(names[:i], name):
-			return limiter.Invalidf("layout %q is named twice; name it once", name)
+			return store.Invalidf("layout %q is named twice; name it once", name)
 		case len(names) > 1 && slices.Contains(names, foreign.Auto):
-			return limiter.Invalidf("auto is all layouts; give it alone")
+			return store.Invalidf("auto is all layouts; give it alone")
 		case len(names) > 1 && slices.Contains(names, OwnLayout):
-			return limiter.Invalidf("limitctl stands for its own keys, which are not read together with others; give it alone")
+			return store.Invalidf("limitctl stands for its own keys, which are not read together with others; give it alone")
 		case name == foreign.Auto || name == OwnLayout:
 			continue
 		}

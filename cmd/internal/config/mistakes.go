@@ -2,21 +2,21 @@ package config
 
 import (
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Mistake is one thing that is wrong in a file, and where.
 type Mistake = yamlfile.Mistake
 
 // Mistakes is the error of files with mistakes, in the order of the files and of
-// their lines. It is a [limiter.ErrInvalid].
+// their lines. It is a [store.ErrInvalid].
 type Mistakes struct{ List []Mistake }
 
 // Error returns a block for each mistake, without colours.
 func (m *Mistakes) Error() string { return yamlfile.Format(m.List, yamlfile.Plain) }
 
-// Is makes Mistakes a limiter.ErrInvalid.
-func (m *Mistakes) Is(target error) bool { return target == limiter.ErrInvalid }
+// Is makes Mistakes a store.ErrInvalid.
+func (m *Mistakes) Is(target error) bool { return target == store.ErrInvalid }
 
 // Format writes a block for each mistake: where and what, and an excerpt. emphasize is for
 // what is wrong, and for the caret below it.

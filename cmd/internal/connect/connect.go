@@ -14,15 +14,15 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Store is what commands need: decisions, and looking after keys.
-type Store = limiter.Keyspace
+type Store = store.Keyspace
 
 // Options is what a URL does not say.
 type Options struct {
@@ -48,7 +48,7 @@ type Options struct {
 type opener struct {
 	form   string // how such a URL is written
 	client func(u *redisURL, options Options) (redis.UniversalClient, error)
-	store  func(rest string, options Options) (store Store, where string, err error)
+	store  func(rest string, options Options) (backend Store, where string, err error)
 }
 
 func openers() map[string]opener {
@@ -70,17 +70,17 @@ func schemes() string {
 }
 
 // Open returns the store at url and what to call it in messages. It does not
-// connect yet. A bad URL's error is a [limiter.ErrInvalid] without the password.
-func Open(url string, options Options) (store Store, where string, err error) {
-	store, _, where, err = OpenWithClient(url, options)
-	return store, where, err
+// connect yet. A bad URL's error is a [store.ErrInvalid] without the password.
+func Open(url string, options Options) (backend Store, where string, err error) {
+	backend, _, where, err = OpenWithClient(url, options)
+	return backend, where, err
 }
 
 // OpenWithClient is [Open] for what looks at the exchanges of a store with its
 // servers, too: it returns the client that the store uses, nil for an embedded
 // store. Nothing has been asked of the client yet, and closing the store closes it.
-func OpenWithClient(url string, options Options) (store Store, client redis.UniversalClient, where string, err error) {
-	if err := limiter.ValidatePrefix(options.Prefix); err != nil {
+func OpenWithClient(url string, options Options) (backend Store, client redis.UniversalClient, where string, err error) {
+	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return nil, nil, "", err
 	}
 	scheme, rest, found := strings.Cut(url, ":")
@@ -92,8 +92,8 @@ func OpenWithClient(url string, options Options) (store Store, client redis.Univ
 		return nil, nil, "", badURL("%s: holds limits of limitctl alone; the layouts of other limiters are those of keys in a Redis", scheme)
 	}
 	if opener.store != nil {
-		store, where, err = opener.store(rest, options)
-		return store, nil, where, err
+		backend, where, err = opener.store(rest, options)
+		return backend, nil, where, err
 	}
 	client, where, err = newClientFor(url, options)
 	if err != nil {
@@ -124,7 +124,7 @@ func IsCluster(client redis.UniversalClient) bool {
 }
 
 // Client returns a client like the one that [Open] has its Redis store use, for what
-// asks the servers themselves. A URL of another store is a [limiter.ErrInvalid].
+// asks the servers themselves. A URL of another store is a [store.ErrInvalid].
 func Client(url string, options Options) (client redis.UniversalClient, where string, err error) {
 	if client, where, err = newClientFor(url, options); err == nil {
 		redisserver.Guard(client)
@@ -172,7 +172,7 @@ func unknownScheme(url string) error {
 
 // badURL is an ErrInvalid about the store's URL.
 func badURL(format string, args ...any) error {
-	return limiter.Invalidf("store URL: "+format, args...)
+	return store.Invalidf("store URL: "+format, args...)
 }
 
 func openMemory(rest string, options Options) (Store, string, error) {
@@ -201,6 +201,6 @@ func openFile(rest string, options Options) (Store, string, error) {
 	if options.Clock != nil {
 		settings = append(settings, filestore.WithClock(options.Clock))
 	}
-	store, err := filestore.New(path, settings...)
-	return store, path, err
+	backend, err := filestore.New(path, settings...)
+	return backend, path, err
 }

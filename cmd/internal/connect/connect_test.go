@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // files is a file system of what URLs name.
@@ -92,20 +92,20 @@ func TestRedisURLs(t *testing.T) {
 // Who looks at a store's exchanges needs the very client that the store uses.
 func TestOpenWithClient(t *testing.T) {
 	for _, url := range []string{"redis://127.0.0.1:1", "redis+cluster://127.0.0.1:1", "redis+sentinel://127.0.0.1:1/m"} {
-		store, client, _, err := OpenWithClient(url, options(nil))
+		backend, client, _, err := OpenWithClient(url, options(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := store.Close(); err != nil {
+		if err := backend.Close(); err != nil {
 			t.Error(err)
 		}
 		if err := client.Ping(t.Context()).Err(); !errors.Is(err, redis.ErrClosed) {
 			t.Errorf("%s: once the store is closed, its client says %v", url, err)
 		}
 	}
-	store, client, where, err := OpenWithClient("memory:", options(nil))
-	if store == nil || client != nil || where != "memory" || err != nil {
-		t.Errorf("memory: %v, %v, %q, %v", store, client, where, err)
+	backend, client, where, err := OpenWithClient("memory:", options(nil))
+	if backend == nil || client != nil || where != "memory" || err != nil {
+		t.Errorf("memory: %v, %v, %q, %v", backend, client, where, err)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestBadURLs(t *testing.T) {
 			func() error { _, _, err := Client(url, options(f)); return err },
 		} {
 			err := try()
-			if !errors.Is(err, limiter.ErrInvalid) || !strings.HasPrefix(err.Error(), "store URL: "+want) {
+			if !errors.Is(err, store.ErrInvalid) || !strings.HasPrefix(err.Error(), "store URL: "+want) {
 				t.Errorf("%s:\n got %v\nwant store URL: %s", url, err, want)
 			}
 			if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "from-env") ||
@@ -204,7 +204,7 @@ func TestBadURLs(t *testing.T) {
 
 func TestClientIsForARedis(t *testing.T) {
 	for _, url := range []string{"memory:", "file:x"} {
-		if _, _, err := Client(url, options(nil)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "is not a Redis") {
+		if _, _, err := Client(url, options(nil)); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "is not a Redis") {
 			t.Errorf("%s: %v, want an ErrInvalid that says it is not a Redis", url, err)
 		}
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const looped = "user:42"
 
-var loopedLimit = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Period: redistest.LongPeriod()}
+var loopedLimit = store.Limit{Algorithm: store.FixedWindow, Count: 1_000_000, Period: redistest.LongPeriod()}
 
 // loops take one unit after the other, as services and as scripts do, and keep
 // account of the answers. An allowed take's answer is the number of units then in
@@ -25,7 +25,7 @@ var loopedLimit = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000
 type loops struct {
 	t    *testing.T
 	url  string
-	key  limiter.Key // used by no other loops
+	key  store.Key // used by no other loops
 	stop chan struct{}
 	all  sync.WaitGroup
 
@@ -38,10 +38,10 @@ type loops struct {
 
 func startLoops(t *testing.T, url, name string) *loops {
 	t.Helper()
-	l := &loops{t: t, url: url, key: limiter.Key{Subject: looped, Name: name}, stop: make(chan struct{}), allowed: map[string]int{},
+	l := &loops{t: t, url: url, key: store.Key{Subject: looped, Name: name}, stop: make(chan struct{}), allowed: map[string]int{},
 		numbers: map[int64]int{}, errors: map[string]int{}}
 	options := Options{Prefix: "rl", Timeout: long, ReadFile: os.ReadFile} // nobody hangs
-	open := func() (Store, error) { store, _, err := Open(url, options); return store, err }
+	open := func() (Store, error) { backend, _, err := Open(url, options); return backend, err }
 	lasting, err := open()
 	if err != nil {
 		t.Fatal(err)
@@ -51,11 +51,11 @@ func startLoops(t *testing.T, url, name string) *loops {
 		l.run("service", func() (Store, func(), error) { return lasting, func() {}, nil })
 	}
 	l.run("script", func() (Store, func(), error) { // each take a run of limitctl consume
-		store, err := open()
+		backend, err := open()
 		if err != nil {
 			return nil, nil, err
 		}
-		return store, func() { store.Close() }, nil
+		return backend, func() { backend.Close() }, nil
 	})
 	return l
 }
@@ -68,12 +68,12 @@ func (l *loops) run(kind string, open func() (Store, func(), error)) {
 				return
 			default:
 			}
-			store, done, err := open()
+			backend, done, err := open()
 			if err != nil {
 				l.t.Errorf("opening the store: %v", err)
 				return
 			}
-			d, err := limiter.New(store).Take(context.Background(), l.key, loopedLimit, 1)
+			d, err := store.New(backend).Take(context.Background(), l.key, loopedLimit, 1)
 			done()
 			l.mu.Lock()
 			switch {
@@ -82,9 +82,9 @@ func (l *loops) run(kind string, open func() (Store, func(), error)) {
 				l.numbers[d.Used]++
 			case err == nil:
 				l.t.Errorf("denied: %+v", d)
-			case errors.Is(err, limiter.ErrOutcomeUnknown) && !errors.Is(err, limiter.ErrUnavailable):
+			case errors.Is(err, store.ErrOutcomeUnknown) && !errors.Is(err, store.ErrUnavailable):
 				l.unknown++
-			case errors.Is(err, limiter.ErrUnavailable):
+			case errors.Is(err, store.ErrUnavailable):
 			default:
 				l.t.Errorf("got %v, want an error that says the store is away", err)
 			}
@@ -122,12 +122,12 @@ func (l *loops) end(lossless bool) {
 	l.t.Helper()
 	close(l.stop)
 	l.all.Wait()
-	store, _, err := Open(l.url, Options{Prefix: "rl", Timeout: long, ReadFile: os.ReadFile})
+	backend, _, err := Open(l.url, Options{Prefix: "rl", Timeout: long, ReadFile: os.ReadFile})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	defer store.Close()
-	d, err := limiter.New(store).Peek(context.Background(), l.key, loopedLimit, 1)
+	defer backend.Close()
+	d, err := store.New(backend).Peek(context.Background(), l.key, loopedLimit, 1)
 	if err != nil {
 		l.t.Fatal(err)
 	}

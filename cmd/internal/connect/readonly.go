@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ReadOnly wraps the store of a context so that nothing can write to it. What
-// would is a [limiter.ErrInvalid] that names the context.
-func ReadOnly(store Store, name string) Store { return &readOnlyStore{store, name} }
+// would is a [store.ErrInvalid] that names the context.
+func ReadOnly(backend Store, name string) Store { return &readOnlyStore{backend, name} }
 
 // readOnlyStore names each method of a store rather than embedding one, so that
 // a method added to the interface has to be judged here.
@@ -21,7 +21,7 @@ type readOnlyStore struct {
 	name  string
 }
 
-// ReadOnlyError says that a context may not be written to. It is a [limiter.ErrInvalid].
+// ReadOnlyError says that a context may not be written to. It is a [store.ErrInvalid].
 type ReadOnlyError struct {
 	Context string
 	What    string // what was not done, such as "reset"
@@ -36,48 +36,48 @@ func (e *ReadOnlyError) Error() string {
 	return fmt.Sprintf("context %q is read-only; %s %s writes, so it was not done", e.Context, article, e.What)
 }
 
-// Is makes every ReadOnlyError a [limiter.ErrInvalid].
-func (e *ReadOnlyError) Is(target error) bool { return target == limiter.ErrInvalid }
+// Is makes every ReadOnlyError a [store.ErrInvalid].
+func (e *ReadOnlyError) Is(target error) bool { return target == store.ErrInvalid }
 
 // Decide lets a peek through.
-func (s *readOnlyStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	if op != limiter.Peek {
+func (s *readOnlyStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if op != store.Peek {
 		return &ReadOnlyError{s.name, op.String()}
 	}
 	return s.store.Decide(ctx, op, reqs, decisions)
 }
 
-// Scan implements limiter.Keyspace.
-func (s *readOnlyStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+// Scan implements store.Keyspace.
+func (s *readOnlyStore) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
 	return s.store.Scan(ctx, q)
 }
 
 // Delete refuses.
-func (s *readOnlyStore) Delete(context.Context, ...limiter.Record) (int, []limiter.Record, error) {
+func (s *readOnlyStore) Delete(context.Context, ...store.Record) (int, []store.Record, error) {
 	return 0, nil, &ReadOnlyError{s.name, "deletion"}
 }
 
 // Adjust refuses.
-func (s *readOnlyStore) Adjust(context.Context, ...limiter.Adjustment) ([]limiter.Adjusted, error) {
-	return nil, &ReadOnlyError{s.name, limiter.Adjust.String()}
+func (s *readOnlyStore) Adjust(context.Context, ...store.Adjustment) ([]store.Adjusted, error) {
+	return nil, &ReadOnlyError{s.name, store.Adjust.String()}
 }
 
 // Import refuses.
-func (s *readOnlyStore) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
+func (s *readOnlyStore) Import(context.Context, bool, ...store.Record) ([]store.ImportOutcome, error) {
 	return nil, &ReadOnlyError{s.name, "import"}
 }
 
-// Denials implements [limiter.DenialTable].
-func (s *readOnlyStore) Denials(ctx context.Context, last time.Duration) (limiter.Denials, error) {
-	table, has := limiter.DenialTableOf(s.store)
+// Denials implements [store.DenialTable].
+func (s *readOnlyStore) Denials(ctx context.Context, last time.Duration) (store.Denials, error) {
+	table, has := store.DenialTableOf(s.store)
 	if !has {
-		return limiter.Denials{}, limiter.Invalidf("this store keeps no denials")
+		return store.Denials{}, store.Invalidf("this store keeps no denials")
 	}
 	return table.Denials(ctx, last)
 }
 
 // AddDenials refuses.
-func (s *readOnlyStore) AddDenials(context.Context, limiter.Denials) error {
+func (s *readOnlyStore) AddDenials(context.Context, store.Denials) error {
 	return &ReadOnlyError{s.name, "count of denials"}
 }
 
@@ -86,16 +86,16 @@ func (s *readOnlyStore) AppendJournal(context.Context, string) error {
 	return &ReadOnlyError{s.name, "write to the journal"}
 }
 
-// ReadJournal implements [limiter.Journal].
-func (s *readOnlyStore) ReadJournal(ctx context.Context, most int) ([]limiter.JournalEntry, int, error) {
-	journal, has := limiter.JournalOf(s.store)
+// ReadJournal implements [store.Journal].
+func (s *readOnlyStore) ReadJournal(ctx context.Context, most int) ([]store.JournalEntry, int, error) {
+	journal, has := store.JournalOf(s.store)
 	if !has {
-		return nil, 0, limiter.Invalidf("this store keeps no journal")
+		return nil, 0, store.Invalidf("this store keeps no journal")
 	}
 	return journal.ReadJournal(ctx, most)
 }
 
-// OverrideVersion implements [limiter.OverrideTable].
+// OverrideVersion implements [store.OverrideTable].
 func (s *readOnlyStore) OverrideVersion(ctx context.Context) (string, error) {
 	table, err := s.overrides()
 	if err != nil {
@@ -104,8 +104,8 @@ func (s *readOnlyStore) OverrideVersion(ctx context.Context) (string, error) {
 	return table.OverrideVersion(ctx)
 }
 
-// Overrides implements [limiter.OverrideTable].
-func (s *readOnlyStore) Overrides(ctx context.Context) ([]limiter.Override, string, error) {
+// Overrides implements [store.OverrideTable].
+func (s *readOnlyStore) Overrides(ctx context.Context) ([]store.Override, string, error) {
 	table, err := s.overrides()
 	if err != nil {
 		return nil, "", err
@@ -113,23 +113,23 @@ func (s *readOnlyStore) Overrides(ctx context.Context) ([]limiter.Override, stri
 	return table.Overrides(ctx)
 }
 
-func (s *readOnlyStore) overrides() (limiter.OverrideTable, error) {
-	table, has := limiter.OverrideTableOf(s.store)
+func (s *readOnlyStore) overrides() (store.OverrideTable, error) {
+	table, has := store.OverrideTableOf(s.store)
 	if !has {
-		return nil, limiter.Invalidf("this store keeps no overrides")
+		return nil, store.Invalidf("this store keeps no overrides")
 	}
 	return table, nil
 }
 
 // SetOverride refuses.
-func (s *readOnlyStore) SetOverride(context.Context, limiter.Override, time.Duration) (limiter.Override, error) {
-	return limiter.Override{}, &ReadOnlyError{s.name, "override"}
+func (s *readOnlyStore) SetOverride(context.Context, store.Override, time.Duration) (store.Override, error) {
+	return store.Override{}, &ReadOnlyError{s.name, "override"}
 }
 
 // RevokeOverride refuses.
-func (s *readOnlyStore) RevokeOverride(context.Context, string) (limiter.Override, bool, error) {
-	return limiter.Override{}, false, &ReadOnlyError{s.name, "revocation of an override"}
+func (s *readOnlyStore) RevokeOverride(context.Context, string) (store.Override, bool, error) {
+	return store.Override{}, false, &ReadOnlyError{s.name, "revocation of an override"}
 }
 
-// Close implements limiter.Store.
+// Close implements store.Store.
 func (s *readOnlyStore) Close() error { return s.store.Close() }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What a Sentinel, or the master that it names, says to the logins is in no error.
@@ -32,11 +32,11 @@ func TestSentinelErrorsHoldNoPassword(t *testing.T) {
 	} {
 		address := redistest.Scripted(t, sentinelSays)
 		url := "redis+sentinel://u:hunter2%20of%20the%20master@" + address + "/m?sentinel_password=hunter3'of%20%22the%20sentinel"
-		store, _, err := Open(url, Options{Prefix: "rl", Timeout: 2 * time.Second, ReadFile: files(nil).read})
+		backend, _, err := Open(url, Options{Prefix: "rl", Timeout: 2 * time.Second, ReadFile: files(nil).read})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = limiter.New(store).Take(t.Context(), limiter.Key{Subject: "user:1"}, limiter.Limit{Count: 1, Period: time.Second}, 1)
+		_, err = store.New(backend).Take(t.Context(), store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Second}, 1)
 		if err == nil {
 			t.Errorf("%s: no error", name)
 			continue
@@ -46,6 +46,6 @@ func TestSentinelErrorsHoldNoPassword(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		store.Close()
+		backend.Close()
 	}
 }

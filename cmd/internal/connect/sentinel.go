@@ -19,7 +19,7 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redact"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -148,7 +148,7 @@ func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error)
 	conn, err := m.speech.dial(ctx, "tcp", address, m.dialer.DialContext)
 	if err != nil {
 		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w",
-			limiter.ErrUnavailable, m.secrets.Foreign(address), m.name, m.plain(err))
+			store.ErrUnavailable, m.secrets.Foreign(address), m.name, m.plain(err))
 	}
 	return conn, nil
 }
@@ -170,7 +170,7 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 		}, func(err error) { answers <- answer{sentinel, address, err} })
 	}
 	failed := fmt.Errorf("%w: none of the Sentinels at %s can be reached: no answer in time",
-		limiter.ErrUnavailable, strings.Join(m.sentinels, ", "))
+		store.ErrUnavailable, strings.Join(m.sentinels, ", "))
 	refused := false
 	for range m.sentinels {
 		var a answer
@@ -185,16 +185,16 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 			return a.address, nil
 		case wrong != nil:
 			refused = true
-			failed = fmt.Errorf("%w: the Sentinel at %s: %w", limiter.ErrRefused, a.sentinel, m.secrets.Error(wrong))
+			failed = fmt.Errorf("%w: the Sentinel at %s: %w", store.ErrRefused, a.sentinel, m.secrets.Error(wrong))
 		case errors.Is(a.err, redis.Nil):
 			refused = true
-			failed = fmt.Errorf("%w: the Sentinel at %s knows no master %q", limiter.ErrRefused, a.sentinel, m.name)
+			failed = fmt.Errorf("%w: the Sentinel at %s knows no master %q", store.ErrRefused, a.sentinel, m.name)
 		case errors.As(a.err, &reply):
 			refused = true
-			failed = fmt.Errorf("%w: the Sentinel at %s: %s", limiter.ErrRefused, a.sentinel, m.explain(reply))
+			failed = fmt.Errorf("%w: the Sentinel at %s: %s", store.ErrRefused, a.sentinel, m.explain(reply))
 		case !refused: // a refusal says more than silence
 			failed = fmt.Errorf("%w: none of the Sentinels at %s can be reached: %w",
-				limiter.ErrUnavailable, strings.Join(m.sentinels, ", "), m.plain(a.err))
+				store.ErrUnavailable, strings.Join(m.sentinels, ", "), m.plain(a.err))
 		}
 	}
 	return "", failed

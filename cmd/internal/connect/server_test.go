@@ -19,18 +19,18 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // take takes one unit of a subject's limit of 1000, and returns how many are used.
 func take(url, subject string, timeout time.Duration) (used int64, err error) {
-	store, _, err := Open(url, Options{Prefix: "rl", Timeout: timeout, ReadFile: os.ReadFile})
+	backend, _, err := Open(url, Options{Prefix: "rl", Timeout: timeout, ReadFile: os.ReadFile})
 	if err != nil {
 		return 0, err
 	}
-	defer store.Close()
-	limit := limiter.Limit{Count: 1000, Period: limiter.MaxPeriod} // nothing of it lapses meanwhile
-	d, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: subject}, limit, 1)
+	defer backend.Close()
+	limit := store.Limit{Count: 1000, Period: store.MaxPeriod} // nothing of it lapses meanwhile
+	d, err := store.New(backend).Take(context.Background(), store.Key{Subject: subject}, limit, 1)
 	return d.Used, err
 }
 
@@ -124,7 +124,7 @@ func TestTLS(t *testing.T) {
 		"?tls_insecure=true":                  "certificate required",
 	} {
 		err := refusal(url + query)
-		if !errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), server.Addr) {
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), server.Addr) {
 			t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", query, err, want)
 		}
 	}
@@ -172,7 +172,7 @@ func TestTLSOfAClusterAndSentinels(t *testing.T) {
 			"?tls_insecure=true":                      "certificate required",
 		} {
 			err := refusal(url + query)
-			if !errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+			if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", url+query, err, want)
 			}
 		}
@@ -212,7 +212,7 @@ func TestHungHostsShareTheTimeout(t *testing.T) {
 		redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) (missing error) {
 			begun := time.Now()
 			_, err := take(url, "user:42", timeout)
-			if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) || !strings.Contains(err.Error(), hosts[:9]) {
+			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), hosts[:9]) {
 				t.Errorf("%s: %v", url, err)
 			}
 			if elapsed := time.Since(begun); elapsed > 5*timeout/2 { // one after the other takes four times as long as one

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // TLS to a port without it, and the other way round, is said, by every kind of URL.
@@ -28,7 +28,7 @@ func TestPortSpeaksOtherwise(t *testing.T) {
 		"rediss+sentinel://" + watched.Sentinels[0].Addr + "/mymaster": errPlainPort.Error(),
 	} {
 		_, err := take(url, "user:42", 4*time.Second)
-		if !errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", url, err, want)
 		}
 	}
@@ -40,7 +40,7 @@ func TestPortSpeaksOtherwise(t *testing.T) {
 	defer listener.Close()
 	for _, scheme := range []string{"redis", "rediss"} {
 		_, err := take(scheme+"://"+listener.Addr().String(), "user:42", 500*time.Millisecond)
-		if !errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), "no answer in time") {
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "no answer in time") {
 			t.Errorf("%s to a silent port: %v", scheme, err)
 		}
 	}

@@ -17,14 +17,14 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var (
 	ctx  = context.Background()
-	many = limiter.Limit{Algorithm: limiter.FixedWindow, Count: limiter.MaxCount, Period: redistest.LongPeriod()}
+	many = store.Limit{Algorithm: store.FixedWindow, Count: store.MaxCount, Period: redistest.LongPeriod()}
 )
 
 // number returns what a figure is, and fails the test if it is absent.
@@ -67,7 +67,7 @@ func wantAbsent(t *testing.T, c report.Cost, warnings []string, why string) {
 // connected returns the client that the store at url has.
 func connected(t *testing.T, url string) redis.UniversalClient {
 	t.Helper()
-	client, _, err := connect.Client(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: 10 * time.Second})
+	client, _, err := connect.Client(url, connect.Options{Prefix: store.DefaultPrefix, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,17 +77,17 @@ func connected(t *testing.T, url string) redis.UniversalClient {
 
 func scripts(t *testing.T, client redis.UniversalClient) *redisstore.Store {
 	t.Helper()
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store
+	return backend
 }
 
 // take takes n times a unit of keys in turn, one call after the other.
-func take(t *testing.T, store limiter.Store, n, keys int) {
+func take(t *testing.T, backend store.Store, n, keys int) {
 	t.Helper()
-	l := limiter.New(store)
+	l := store.New(backend)
 	for i := range n {
 		if _, err := l.Take(ctx, key(i%keys), many, 1); err != nil {
 			t.Fatal(err)
@@ -95,18 +95,18 @@ func take(t *testing.T, store limiter.Store, n, keys int) {
 	}
 }
 
-func key(i int) limiter.Key { return limiter.Key{Subject: fmt.Sprint("user:", i), Name: "limit"} }
+func key(i int) store.Key { return store.Key{Subject: fmt.Sprint("user:", i), Name: "limit"} }
 
 func TestScripts(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, DisableIdentity: true})
 	defer client.Close()
-	meter, store := cost.New(client), scripts(t, client)
-	take(t, store, 1, 1) // connects, and brings the script
+	meter, backend := cost.New(client), scripts(t, client)
+	take(t, backend, 1, 1) // connects, and brings the script
 	const decisions = 500
 	usecBefore := usec(server, "evalsha")
 	measured := meter.Begin(ctx)
-	take(t, store, decisions, 1)
+	take(t, backend, decisions, 1)
 	c, warnings := measured.End(ctx, decisions)
 	if len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)
@@ -118,20 +118,20 @@ func TestScripts(t *testing.T) {
 		t.Errorf("%g µs of this process", *c.ClientCPU)
 	}
 	// *5 EVALSHA, sha, 1, the key and 21 packed bytes; $ and 36 bytes come back.
-	words := []int{len("evalsha"), 40, len("1"), len(limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(key(0))), 21}
+	words := []int{len("evalsha"), 40, len("1"), len(store.OwnLayout(store.DefaultPrefix).StoreKey(key(0))), 21}
 	request := len("*5\r\n")
 	for _, n := range words {
 		request += len("$\r\n\r\n") + len(strconv.Itoa(n)) + n
 	}
 	want(t, "bytes in", c.NetworkIn, float64(request))
-	var state limiter.State
+	var state store.State
 	state.Charge(many, 1, 0)
 	reply := 7 + 2 + len(state.AppendRecord(nil))
 	want(t, "bytes out", c.NetworkOut, float64(len("$\r\n\r\n")+len(strconv.Itoa(reply))+reply))
 
 	// Nothing is carried over to the next load.
 	measured = meter.Begin(ctx)
-	take(t, store, 10, 1)
+	take(t, backend, 10, 1)
 	c, _ = measured.End(ctx, 10)
 	want(t, "round trips of a second load", c.RoundTrips, 1)
 	want(t, "commands of a second load", c.Commands, 4)
@@ -163,14 +163,14 @@ func TestAScriptsTimeHoldsThatOfItsCommands(t *testing.T) {
 
 func TestConcurrentCallers(t *testing.T) {
 	client := redistest.Start(t).Client()
-	meter, store := cost.New(client), scripts(t, client)
-	take(t, store, 1, 1)
+	meter, backend := cost.New(client), scripts(t, client)
+	take(t, backend, 1, 1)
 	const callers, each = 64, 20
 	measured := meter.Begin(ctx)
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
-			l := limiter.New(store)
+			l := store.New(backend)
 			for i := range each {
 				if _, err := l.Take(ctx, key(i), many, 1); err != nil {
 					t.Error(err)
@@ -216,13 +216,13 @@ func TestNaive(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
 	meter := cost.New(client)
-	store, err := naive.New(client, limiter.DefaultPrefix)
+	backend, err := naive.New(client, store.DefaultPrefix)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := usec(server, "time") + usec(server, "get") + usec(server, "set")
 	measured := meter.Begin(ctx)
-	take(t, store, 200, 7)
+	take(t, backend, 200, 7)
 	c, warnings := measured.End(ctx, 200)
 	if len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)
@@ -237,11 +237,11 @@ func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	url := "redis+cluster://" + strings.Join(cluster.Addrs(), ",")
 	client := connected(t, url)
-	meter, store := cost.New(client), scripts(t, client)
-	take(t, store, 60, 60) // each master gets to know the script
-	for name, store := range map[string]limiter.Store{"scripts": store, "naive": naiveOn(t, client)} {
+	meter, backend := cost.New(client), scripts(t, client)
+	take(t, backend, 60, 60) // each master gets to know the script
+	for name, backend := range map[string]store.Store{"scripts": backend, "naive": naiveOn(t, client)} {
 		measured := meter.Begin(ctx)
-		take(t, store, 300, 60)
+		take(t, backend, 300, 60)
 		c, warnings := measured.End(ctx, 300)
 		if len(warnings) > 0 {
 			t.Errorf("%s: warned of %q", name, warnings)
@@ -257,12 +257,12 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	// Limits on several masters take an exchange with each.
-	reqs := make([]limiter.Request, 60)
+	reqs := make([]store.Request, 60)
 	masters := map[int]bool{}
 	slots := map[int]bool{}
 	for i := range reqs {
-		reqs[i] = limiter.Request{Key: key(i), Limit: many, Cost: 1}
-		slot, err := cluster.SlotOf(limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(reqs[i].Key))
+		reqs[i] = store.Request{Key: key(i), Limit: many, Cost: 1}
+		slot, err := cluster.SlotOf(store.OwnLayout(store.DefaultPrefix).StoreKey(reqs[i].Key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestCluster(t *testing.T) {
 	}
 	// The complete script is new to each master, and first called in vain.
 	measured := meter.Begin(ctx)
-	if err := store.Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, len(reqs))); err != nil {
+	if err := backend.Decide(ctx, store.Take, reqs, make([]store.Decision, len(reqs))); err != nil {
 		t.Fatal(err)
 	}
 	c, _ := measured.End(ctx, 1)
@@ -287,7 +287,7 @@ func TestCluster(t *testing.T) {
 
 	others := scripts(t, connected(t, url))
 	measured = meter.Begin(ctx)
-	take(t, store, 100, 60)
+	take(t, backend, 100, 60)
 	take(t, others, 50, 60)
 	if _, warnings := measured.End(ctx, 100); len(warnings) != 1 ||
 		!strings.Contains(warnings[0], "ran 50 commands besides the 100 of this run") {
@@ -296,7 +296,7 @@ func TestCluster(t *testing.T) {
 
 	// Figures of some masters are not those of all.
 	measured = meter.Begin(ctx)
-	take(t, store, 10, 10)
+	take(t, backend, 10, 10)
 	cluster.Masters[0].Kill()
 	c, warnings := measured.End(ctx, 10)
 	wantAbsent(t, c, warnings, "not known")
@@ -305,18 +305,18 @@ func TestCluster(t *testing.T) {
 
 func naiveOn(t *testing.T, client redis.UniversalClient) *naive.Store {
 	t.Helper()
-	store, err := naive.New(client, limiter.DefaultPrefix)
+	backend, err := naive.New(client, store.DefaultPrefix)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store
+	return backend
 }
 
 func TestOthers(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	meter, store := cost.New(client), scripts(t, client)
-	take(t, store, 1, 1)
+	meter, backend := cost.New(client), scripts(t, client)
+	take(t, backend, 1, 1)
 	for _, test := range []struct {
 		name    string
 		command []any
@@ -330,7 +330,7 @@ func TestOthers(t *testing.T) {
 		{"another use", []any{"LLEN", "queue"}, 30, "30 commands"},
 	} {
 		measured := meter.Begin(ctx)
-		take(t, store, 100, 3)
+		take(t, backend, 100, 3)
 		for range test.n {
 			server.Do(test.command...)
 		}
@@ -344,7 +344,7 @@ func TestOthers(t *testing.T) {
 func TestWhatCannotBeKnown(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	meter, store := cost.New(client), scripts(t, client)
+	meter, backend := cost.New(client), scripts(t, client)
 
 	server.Do("ACL", "SETUSER", "writer", "on", ">secret", "~*", "+@all", "-info", "-memory|usage")
 	restricted := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "writer", Password: "secret", DisableIdentity: true})
@@ -356,20 +356,20 @@ func TestWhatCannotBeKnown(t *testing.T) {
 	wantAbsent(t, c, warnings, "the user lacks the right to INFO (redis-cli ACL SETUSER writer +info)")
 	want(t, "round trips", c.RoundTrips, 11.0/9)
 	number(t, "client time", c.ClientCPU)
-	warnings = cost.Sample(ctx, its, []limiter.Key{key(0)}, &c)
+	warnings = cost.Sample(ctx, its, []store.Key{key(0)}, &c)
 	if c.BytesPerKey != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "memory|usage") {
 		t.Errorf("without the right to MEMORY USAGE: %v, warned of %q", c.BytesPerKey, warnings)
 	}
 
 	measured = meter.Begin(ctx)
-	take(t, store, 100, 1)
+	take(t, backend, 100, 1)
 	server.Do("CONFIG", "RESETSTAT")
-	take(t, store, 1, 1)
+	take(t, backend, 1, 1)
 	c, warnings = measured.End(ctx, 101)
 	wantAbsent(t, c, warnings, "statistics reset")
 
 	measured = meter.Begin(ctx)
-	take(t, store, 1, 1)
+	take(t, backend, 1, 1)
 	server.Kill()
 	c, warnings = measured.End(ctx, 1)
 	wantAbsent(t, c, warnings, server.Addr)
@@ -379,17 +379,17 @@ func TestWhatCannotBeKnown(t *testing.T) {
 func TestReplicationIsLeftOut(t *testing.T) {
 	master, replica := redistest.Start(t, "--repl-diskless-sync-delay", "0"), redistest.Start(t)
 	client := master.Client()
-	meter, store := cost.New(client), scripts(t, client)
-	take(t, store, 1, 1)
+	meter, backend := cost.New(client), scripts(t, client)
+	take(t, backend, 1, 1)
 	measured := meter.Begin(ctx)
-	take(t, store, 500, 1)
+	take(t, backend, 500, 1)
 	alone, _ := measured.End(ctx, 500)
 
 	host, port, _ := strings.Cut(master.Addr, ":")
 	replica.Do("REPLICAOF", host, port)
 	master.Do("WAIT", 1, 0)
 	measured = meter.Begin(ctx)
-	take(t, store, 500, 1)
+	take(t, backend, 500, 1)
 	master.Do("WAIT", 1, 0)
 	followed, _ := measured.End(ctx, 500)
 	wantAbout(t, "bytes out with a replica", followed.NetworkOut, number(t, "bytes out", alone.NetworkOut), 1)
@@ -398,10 +398,10 @@ func TestReplicationIsLeftOut(t *testing.T) {
 func TestAFailover(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
 	client := connected(t, "redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.MasterName)
-	meter, store := cost.New(client), scripts(t, client)
-	take(t, store, 1, 1)
+	meter, backend := cost.New(client), scripts(t, client)
+	take(t, backend, 1, 1)
 	measured := meter.Begin(ctx)
-	take(t, store, 50, 1)
+	take(t, backend, 50, 1)
 	c, warnings := measured.End(ctx, 50)
 	if len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)
@@ -424,9 +424,9 @@ func TestAFailover(t *testing.T) {
 }
 
 func TestEmbedded(t *testing.T) {
-	meter, store := cost.New(nil), memorystore.New()
+	meter, backend := cost.New(nil), memorystore.New()
 	measured := meter.Begin(ctx)
-	take(t, store, 1000, 10)
+	take(t, backend, 1000, 10)
 	c, warnings := measured.End(ctx, 1000)
 	if number(t, "client time", c.ClientCPU) < 0 || len(warnings) > 0 {
 		t.Errorf("%+v, %q", c, warnings)
@@ -435,7 +435,7 @@ func TestEmbedded(t *testing.T) {
 	if c != (report.Cost{}) {
 		t.Errorf("figures without a server: %+v", c)
 	}
-	cost.Sample(ctx, store, []limiter.Key{key(0), key(1)}, &c)
+	cost.Sample(ctx, backend, []store.Key{key(0), key(1)}, &c)
 	if got := number(t, "bytes", c.BytesPerKey); got < 30 || got > 200 {
 		t.Errorf("%g bytes for a key", got)
 	}
@@ -444,20 +444,20 @@ func TestEmbedded(t *testing.T) {
 func TestSample(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	store := scripts(t, client)
-	take(t, store, 300, 300)
-	usage := func(key limiter.Key) float64 {
-		return float64(server.Do("MEMORY", "USAGE", limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(key)).(int64))
+	backend := scripts(t, client)
+	take(t, backend, 300, 300)
+	usage := func(key store.Key) float64 {
+		return float64(server.Do("MEMORY", "USAGE", store.OwnLayout(store.DefaultPrefix).StoreKey(key)).(int64))
 	}
-	keys := []limiter.Key{{Subject: "nobody", Name: "limit"}} // does not count
+	keys := []store.Key{{Subject: "nobody", Name: "limit"}} // does not count
 	for i := range 300 {
 		keys = append(keys, key(i))
 	}
 	// As many as stand for all, from all over: the first is not in use, nor is one a string.
 	before := server.CommandCalls("memory|usage")
-	server.Do("RPUSH", limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(limiter.Key{Subject: "list", Name: "limit"}), "a")
+	server.Do("RPUSH", store.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: "list", Name: "limit"}), "a")
 	var c report.Cost
-	if warnings := cost.Sample(ctx, store, keys, &c); len(warnings) > 0 {
+	if warnings := cost.Sample(ctx, backend, keys, &c); len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)
 	}
 	wantAbout(t, "memory of a key", c.BytesPerKey, usage(key(100)), 8) // shorter subjects
@@ -468,23 +468,23 @@ func TestSample(t *testing.T) {
 		t.Errorf("%d keys were looked at", sampled)
 	}
 
-	log := limiter.Request{Key: limiter.Key{Subject: "log", Name: "limit"},
-		Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1000, Period: time.Hour}}
+	log := store.Request{Key: store.Key{Subject: "log", Name: "limit"},
+		Limit: store.Limit{Algorithm: store.SlidingLog, Count: 1000, Period: time.Hour}}
 	for _, units := range []int64{1, 2, 4} {
-		if _, err := limiter.New(store).Take(ctx, log.Key, log.Limit, units); err != nil {
+		if _, err := store.New(backend).Take(ctx, log.Key, log.Limit, units); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c = report.Cost{}
-	foreign := limiter.Key{Subject: "list", Name: "limit"}
-	if warnings := cost.Sample(ctx, store, []limiter.Key{key(0), foreign, log.Key}, &c); len(warnings) > 0 {
+	foreign := store.Key{Subject: "list", Name: "limit"}
+	if warnings := cost.Sample(ctx, backend, []store.Key{key(0), foreign, log.Key}, &c); len(warnings) > 0 {
 		t.Errorf("beside a foreign value, warned of %q", warnings)
 	}
 	want(t, "memory of a key", c.BytesPerKey, (usage(key(0))+usage(log.Key))/2)
 	want(t, "memory of a unit", c.BytesPerUnit, usage(log.Key)/7)
 
 	c = report.Cost{}
-	if cost.Sample(ctx, store, keys[:1], &c); c != (report.Cost{}) {
+	if cost.Sample(ctx, backend, keys[:1], &c); c != (report.Cost{}) {
 		t.Errorf("of a key that is not in use: %+v", c)
 	}
 }

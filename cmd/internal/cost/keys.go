@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // sampleSize is how many keys are measured to estimate the average of all.
@@ -16,17 +16,17 @@ const sampleSize = 100
 // set. Keys that are no longer in use do not count, so call it soon after the load. It
 // returns what a reader must know about the figures; figures that are not known are
 // absent.
-func Sample(ctx context.Context, keyspace limiter.Keyspace, keys []limiter.Key, cost *report.Cost) (warnings []string) {
+func Sample(ctx context.Context, keyspace store.Keyspace, keys []store.Key, cost *report.Cost) (warnings []string) {
 	if len(keys) == 0 {
 		return nil
 	}
-	sample := make([]limiter.Key, min(sampleSize, len(keys)))
+	sample := make([]store.Key, min(sampleSize, len(keys)))
 	for i := range sample {
 		sample[i] = keys[i*len(keys)/len(sample)]
 	}
 	var found, bytes, logBytes, logUnits int64
-	for entry, err := range keyspace.Scan(ctx, limiter.Query{Keys: sample, Bytes: true}) {
-		if errors.Is(err, limiter.ErrForeign) {
+	for entry, err := range keyspace.Scan(ctx, store.Query{Keys: sample, Bytes: true}) {
+		if errors.Is(err, store.ErrForeign) {
 			continue // not written by limitctl
 		}
 		if err != nil {

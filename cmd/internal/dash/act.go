@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // changes are what is asked for, and was done, to keys from here.
@@ -49,8 +49,8 @@ type (
 		err error
 	}
 	taken struct {
-		key      limiter.Key
-		decision limiter.Decision
+		key      store.Key
+		decision store.Decision
 		err      error
 	}
 )
@@ -152,10 +152,10 @@ func (m *model) askTake() tea.Cmd {
 		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), until(o.ExpiresAt, m.now)))
 		return nil
 	}
-	req := limiter.Request{Key: r.Key, Limit: r.Limit, Cost: 1}
+	req := store.Request{Key: r.Key, Limit: r.Limit, Cost: 1}
 	do := func() tea.Msg {
-		var decision [1]limiter.Decision
-		err := m.Store.Decide(m.ctx, limiter.Take, []limiter.Request{req}, decision[:])
+		var decision [1]store.Decision
+		err := m.Store.Decide(m.ctx, store.Take, []store.Request{req}, decision[:])
 		return taken{req.Key, decision[0], err}
 	}
 	if !m.Protected {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestReset(t *testing.T) {
@@ -120,7 +120,7 @@ func TestPanicsBesideTheLoop(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "internal error: ") || d.changes.acting {
 		t.Errorf("after a panic of an action:\n%s", text)
 	}
-	d = begin(t, three, func(o *Options) { o.Keep = func(*limiter.Entry) bool { panic("oops") } })
+	d = begin(t, three, func(o *Options) { o.Keep = func(*store.Entry) bool { panic("oops") } })
 	if text := d.View(); !strings.Contains(text, "internal error: oops") {
 		t.Errorf("after a panic of a scan:\n%s", text)
 	}
@@ -184,7 +184,7 @@ func TestMarksEndWithTheReset(t *testing.T) {
 			t.Errorf("nothing in use: %t; %v were reset, and %v are marked", nothing, d.actions.reset, d.keys.marked)
 		}
 		d.press("m")
-		d.send(resetDone{Changed{}, []ID{own(limiter.Key{Subject: "another"})}, nil})
+		d.send(resetDone{Changed{}, []ID{own(store.Key{Subject: "another"})}, nil})
 		if len(d.keys.marked) != 1 {
 			t.Errorf("after a reset of another key %v are marked", d.keys.marked)
 		}
@@ -208,7 +208,7 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 		t.Errorf("asked:\n%s", text)
 	}
 	d.press("y<esc>")
-	full := limiter.Key{Subject: "full", Name: "token-bucket/1m"}
+	full := store.Key{Subject: "full", Name: "token-bucket/1m"}
 	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[own(full)] {
 		t.Errorf("reset were %v, marked are %v", d.actions.reset, d.keys.marked)
 	}
@@ -226,7 +226,7 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 func TestCopyASubject(t *testing.T) {
 	for _, tmux := range []bool{false, true} {
 		for _, subject := range append(hostiletext.Subjects(), "user:7") {
-			d := begin(t, func(d *driver) { d.take(limiter.Key{Subject: subject}, "10/1h", 1) }, func(o *Options) {
+			d := begin(t, func(d *driver) { d.take(store.Key{Subject: subject}, "10/1h", 1) }, func(o *Options) {
 				o.Tmux, o.Actions = tmux, nil
 			})
 			var terminal bytes.Buffer

@@ -15,26 +15,26 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Options say what a dashboard shows and what it may do.
 type Options struct {
 	// Store is what is looked at.
-	Store limiter.Keyspace
+	Store store.Keyspace
 	// Find, if set, finds what a query selects instead of a scan of Store.
-	Find func(context.Context, limiter.Query) iter.Seq2[limiter.Entry, error]
+	Find func(context.Context, store.Query) iter.Seq2[store.Entry, error]
 	// Query selects the keys, and Keep, if set, which of their states are shown.
-	Query limiter.Query
-	Keep  func(*limiter.Entry) bool
+	Query store.Query
+	Keep  func(*store.Entry) bool
 	// Denials is the store's table of who was denied; nil if it has none.
-	Denials limiter.DenialTable
+	Denials store.DenialTable
 	// Overrides is the store's table of overrides; nil if it has none.
-	Overrides limiter.OverrideTable
+	Overrides store.OverrideTable
 	// InForce returns the limit that counts now for the key of an entry, which has the recorded one, under
 	// the override that applies to the key; nil for none. It may be called concurrently. Without it the
 	// recorded limit counts.
-	InForce func(*limiter.Entry, *limiter.Override) limiter.Limit
+	InForce func(*store.Entry, *store.Override) store.Limit
 	// Servers asks the masters what they say of themselves; nil for a store that
 	// has none.
 	Servers func(ctx context.Context) []Server
@@ -84,9 +84,9 @@ type Actions interface {
 	// they are, unless replace is true.
 	Undo(ctx context.Context, reset Changed, replace bool) (Changed, error)
 	// ParseOverride reads what was typed in. Whom the override is about is not in it.
-	ParseOverride(form OverrideForm) (override limiter.Override, lasts time.Duration, err error)
+	ParseOverride(form OverrideForm) (override store.Override, lasts time.Duration, err error)
 	// SetOverride sets an override, and returns it as the store has it.
-	SetOverride(ctx context.Context, override limiter.Override, lasts time.Duration) (limiter.Override, error)
+	SetOverride(ctx context.Context, override store.Override, lasts time.Duration) (store.Override, error)
 	// RevokeOverride ends the override of an ID.
 	RevokeOverride(ctx context.Context, id, reason string) error
 }

@@ -7,7 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // denials are who is being denied.
@@ -16,7 +16,7 @@ type denials struct {
 	fetching bool
 	known    bool // they were read, or a recording has them
 	problem  error
-	keys     map[limiter.Key]*denial
+	keys     map[store.Key]*denial
 	total    float64 // denials a second, of all selected keys
 	others   float64 // denials a second of keys that are not told apart, selected or not
 	lost     bool
@@ -73,10 +73,10 @@ func (m *model) absorbDenials(since deniedSince) tea.Cmd {
 func (m *model) addDenials(since *deniedSince) {
 	d := &m.feed.denials
 	if d.known, d.lost = true, since.lost; since.first {
-		d.begun, d.totals, d.unnamed, d.keys = since.at, history{}, history{}, map[limiter.Key]*denial{}
+		d.begun, d.totals, d.unnamed, d.keys = since.at, history{}, history{}, map[store.Key]*denial{}
 	}
 	names := m.longNames()
-	counted := make(map[limiter.Key]bool, len(since.rows))
+	counted := make(map[store.Key]bool, len(since.rows))
 	sum := int64(0)
 	for i := range since.rows {
 		row := &since.rows[i]
@@ -146,12 +146,12 @@ func (d *denials) lateRate(h *history, count int64, since *deniedSince) float64 
 }
 
 // longNames returns the followed keys by the shorter names that the table has for them.
-func (m *model) longNames() map[limiter.Key]limiter.Key {
-	names := map[limiter.Key]limiter.Key{}
+func (m *model) longNames() map[store.Key]store.Key {
+	names := map[store.Key]store.Key{}
 	for id := range m.feed.rows {
 		key := id.Key
-		if len(key.Subject) > limiter.MaxDenialText || len(key.Name) > limiter.MaxDenialText {
-			short := limiter.Denied{Key: key}
+		if len(key.Subject) > store.MaxDenialText || len(key.Name) > store.MaxDenialText {
+			short := store.Denied{Key: key}
 			short.Shorten()
 			names[short.Key] = key
 		}
@@ -164,7 +164,7 @@ func (m *model) longNames() map[limiter.Key]limiter.Key {
 func (m *model) followDenied() {
 	for key := range m.feed.denials.keys {
 		if m.feed.rows[own(key)] == nil {
-			m.feed.rows[own(key)] = newRow(Reading{Entry: limiter.Entry{Key: key}}, m.now)
+			m.feed.rows[own(key)] = newRow(Reading{Entry: store.Entry{Key: key}}, m.now)
 		}
 	}
 	for id, r := range m.feed.rows {

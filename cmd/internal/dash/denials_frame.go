@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // DenialFrame is who was being denied at a frame.
@@ -45,7 +45,7 @@ func (f *DenialFrame) UnmarshalJSON(text []byte) error {
 	sound := isRate(f.PerSecond) && isRate(f.OthersPerSecond)
 	for i := range f.Keys {
 		k := &f.Keys[i]
-		if err := (limiter.Key{Subject: k.Key, Name: k.Name}).Validate(); err != nil {
+		if err := (store.Key{Subject: k.Key, Name: k.Name}).Validate(); err != nil {
 			return err
 		}
 		sound = sound && isRate(k.PerSecond) && k.AgoMS >= 0 && k.AgoMS <= mostOfAnything
@@ -78,11 +78,11 @@ func (d *denials) frame(now time.Time) *DenialFrame {
 func (m *model) playDenials(f *DenialFrame, at time.Time) {
 	d := &m.feed.denials
 	if f == nil {
-		d.known, d.keys = false, map[limiter.Key]*denial{}
+		d.known, d.keys = false, map[store.Key]*denial{}
 	} else {
-		keys := make(map[limiter.Key]*denial, len(f.Keys))
+		keys := make(map[store.Key]*denial, len(f.Keys))
 		for _, k := range f.Keys {
-			key := limiter.Key{Subject: k.Key, Name: k.Name}
+			key := store.Key{Subject: k.Key, Name: k.Name}
 			known := &denial{rate: k.PerSecond, last: at.Add(-milliseconds(k.AgoMS)), blocked: k.Blocked}
 			if before := d.keys[key]; before != nil {
 				known.placed = before.placed

@@ -4,30 +4,30 @@ import (
 	"context"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // denialReader tells how often keys were denied since it looked before, out of a table that
 // counts by the minute. One look at a time is under way.
 type denialReader struct {
 	*Options
-	table limiter.DenialTable
+	table store.DenialTable
 	// counts and others are what the look before found since a minute began.
-	counts map[limiter.Key]int64
+	counts map[store.Key]int64
 	others int64
-	since  limiter.Instant // when that minute began
-	now    limiter.Instant // the store's clock at the look before; 0 if there was none
-	at     time.Time       // our clock then
+	since  store.Instant // when that minute began
+	now    store.Instant // the store's clock at the look before; 0 if there was none
+	at     time.Time     // our clock then
 }
 
 // deniedSince is what a look at the table of denials brought.
 type deniedSince struct {
-	rows   []limiter.Denied // counted since the look before; those of keys that are selected
-	others int64            // of keys that are not told apart, since then
-	lost   bool             // some are counted nowhere
-	over   time.Duration    // the time in which they were counted
-	first  bool             // there was no look before
-	now    limiter.Instant  // by the store's clock, as LastAt of rows
+	rows   []store.Denied // counted since the look before; those of keys that are selected
+	others int64          // of keys that are not told apart, since then
+	lost   bool           // some are counted nowhere
+	over   time.Duration  // the time in which they were counted
+	first  bool           // there was no look before
+	now    store.Instant  // by the store's clock, as LastAt of rows
 
 	at   time.Time
 	took time.Duration
@@ -35,7 +35,7 @@ type deniedSince struct {
 }
 
 const (
-	minute = limiter.Instant(time.Minute / time.Microsecond)
+	minute = store.Instant(time.Minute / time.Microsecond)
 	// longestSpan is after how long looks begin anew, so that none reads many minutes.
 	longestSpan = 3 * time.Minute
 )
@@ -44,7 +44,7 @@ const (
 func (r *denialReader) look(ctx context.Context) (d deniedSince) {
 	if r.Timeout > 0 {
 		var done context.CancelFunc
-		ctx, done = limiter.BudgetContext(ctx, r.Timeout)
+		ctx, done = store.BudgetContext(ctx, r.Timeout)
 		defer done()
 	}
 	d.at = r.Now()
@@ -75,14 +75,14 @@ func (r *denialReader) begin(ctx context.Context, d *deniedSince) error {
 
 // goOn compares with the look before.
 func (r *denialReader) goOn(ctx context.Context, d *deniedSince) error {
-	now := r.now + limiter.Instant(d.at.Sub(r.at)/time.Microsecond)
+	now := r.now + store.Instant(d.at.Sub(r.at)/time.Microsecond)
 	all, err := r.from(ctx, now)
 	if err != nil {
 		return err
 	}
 	d.now, d.lost, d.over = all.Now, all.Lost, time.Duration(all.Now-r.now)*time.Microsecond
 	d.others = max(0, all.Others-r.others)
-	counts := make(map[limiter.Key]int64, len(all.Rows))
+	counts := make(map[store.Key]int64, len(all.Rows))
 	for _, row := range all.Rows {
 		counts[row.Key] = row.Count
 		if before := r.counts[row.Key]; before <= row.Count { // else it had lost its place in the table meanwhile
@@ -101,14 +101,14 @@ func (r *denialReader) goOn(ctx context.Context, d *deniedSince) error {
 
 // from reads what was denied since r.since. now is about what the store's clock shows. The
 // table adds up whole minutes, so it is asked again if it has counted an earlier one.
-func (r *denialReader) from(ctx context.Context, now limiter.Instant) (all limiter.Denials, err error) {
+func (r *denialReader) from(ctx context.Context, now store.Instant) (all store.Denials, err error) {
 	const tries = 3
 	for range tries {
 		span := time.Duration(max(1, now-r.since)) * time.Microsecond
 		if all, err = r.table.Denials(ctx, span); err != nil {
 			return all, err
 		}
-		if now = all.Now; now-limiter.Instant(span/time.Microsecond) >= r.since {
+		if now = all.Now; now-store.Instant(span/time.Microsecond) >= r.since {
 			return all, nil
 		}
 	}
@@ -116,7 +116,7 @@ func (r *denialReader) from(ctx context.Context, now limiter.Instant) (all limit
 }
 
 // beginMinute makes the minute that now is in the one that is compared.
-func (r *denialReader) beginMinute(ctx context.Context, now limiter.Instant, at time.Time) error {
+func (r *denialReader) beginMinute(ctx context.Context, now store.Instant, at time.Time) error {
 	since := r.since
 	r.since = now - now%minute
 	all, err := r.from(ctx, now)
@@ -124,7 +124,7 @@ func (r *denialReader) beginMinute(ctx context.Context, now limiter.Instant, at 
 		r.since = since
 		return err
 	}
-	r.counts = make(map[limiter.Key]int64, len(all.Rows))
+	r.counts = make(map[store.Key]int64, len(all.Rows))
 	for _, row := range all.Rows {
 		r.counts[row.Key] = row.Count
 	}
@@ -133,7 +133,7 @@ func (r *denialReader) beginMinute(ctx context.Context, now limiter.Instant, at 
 }
 
 // follows reports whether a key is among those that are looked at.
-func (o *Options) follows(key limiter.Key) bool {
+func (o *Options) follows(key store.Key) bool {
 	if o.Query.Keys == nil {
 		return o.Query.Selects(key)
 	}

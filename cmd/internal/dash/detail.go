@@ -8,7 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // detailView is the screen about one key.
@@ -49,8 +49,8 @@ type detail struct {
 	record []byte
 	// parts are the store keys of a limit of another limiter, and at when they were read, by
 	// the store's clock.
-	parts []limiter.Part
-	at    limiter.Instant
+	parts []store.Part
+	at    store.Instant
 	fits  []fit
 }
 
@@ -95,8 +95,8 @@ func (r *reader) readDetail(ctx context.Context, id ID, f force) (*detail, error
 				continue
 			}
 			asked = units
-			var decision [1]limiter.Decision
-			if err := r.Store.Decide(ctx, limiter.Peek, []limiter.Request{{Key: id.Key, Limit: entry.Limit, Cost: units}},
+			var decision [1]store.Decision
+			if err := r.Store.Decide(ctx, store.Peek, []store.Request{{Key: id.Key, Limit: entry.Limit, Cost: units}},
 				decision[:]); err != nil {
 				return nil, err
 			}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -216,24 +216,24 @@ func seconds(d time.Duration) string {
 func roundUp(d, to time.Duration) time.Duration { return (d + to - 1) / to * to }
 
 // limitWords says a limit in words.
-func limitWords(l limiter.Limit) string {
-	period := limiter.FormatPeriod(l.Period)
+func limitWords(l store.Limit) string {
+	period := store.FormatPeriod(l.Period)
 	text := fmt.Sprintf("at most %s in %s", output.Thousands(l.Count), period)
 	if unit, is := map[string]string{"1s": "a second", "1m": "a minute", "1h": "an hour", "1d": "a day"}[period]; is {
 		text = fmt.Sprintf("at most %s %s", output.Thousands(l.Count), unit)
 	}
 	switch l.Algorithm {
-	case limiter.TokenBucket:
+	case store.TokenBucket:
 		return fmt.Sprintf("%s, refilled steadily, %s at once", text, output.Thousands(l.Capacity()))
-	case limiter.LeakyBucket:
+	case store.LeakyBucket:
 		return fmt.Sprintf("%s, evenly spaced, %s waiting", text, output.Thousands(l.Capacity()))
-	case limiter.FixedWindow:
+	case store.FixedWindow:
 		return text + ", counted from 0 in each window"
-	case limiter.SlidingLog:
+	case store.SlidingLog:
 		return text + ", in any such time, exactly"
-	case limiter.SlidingCounter:
+	case store.SlidingCounter:
 		if l.Slices > 1 {
-			slice := limiter.FormatPeriod(l.Period / time.Duration(l.Slices))
+			slice := store.FormatPeriod(l.Period / time.Duration(l.Slices))
 			return fmt.Sprintf("%s, in any such time, give or take a slice of %s", text, slice)
 		}
 		return text + ", in any such time, approximately"

@@ -9,8 +9,8 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // driver is a terminal and a clock for a dashboard of a store in memory. Nothing in it
@@ -42,9 +42,9 @@ func (a *fakeActions) Reset(ctx context.Context, keys []ID) (Changed, error) {
 	if a.nothing {
 		return Changed{}, nil
 	}
-	var records []limiter.Record
+	var records []store.Record
 	for _, id := range keys {
-		records = append(records, limiter.Record{Key: id.Key})
+		records = append(records, store.Record{Key: id.Key})
 	}
 	n, _, err := a.store.Delete(ctx, records...)
 	return Changed{Keys: int64(n), Backup: "/backups/1.jsonl"}, err
@@ -57,24 +57,24 @@ func (a *fakeActions) Undo(ctx context.Context, reset Changed, replace bool) (Ch
 	return Changed{Keys: reset.Keys + a.inUse}, a.err
 }
 
-func (a *fakeActions) ParseOverride(form OverrideForm) (o limiter.Override, lasts time.Duration, err error) {
+func (a *fakeActions) ParseOverride(form OverrideForm) (o store.Override, lasts time.Duration, err error) {
 	o.Effect, o.Reason = form.Effect, form.Reason
-	if lasts, err = limiter.ParsePeriod(form.For); err != nil {
+	if lasts, err = store.ParsePeriod(form.For); err != nil {
 		return o, lasts, err
 	}
 	switch form.Effect {
-	case limiter.OverrideTimes:
+	case store.OverrideTimes:
 		n, err := strconv.Atoi(form.Value)
 		o.Thousandths = int64(n) * 1000
 		return o, lasts, err
-	case limiter.OverrideLimit:
-		o.Limit, err = limiter.ParseLimit(form.Value)
+	case store.OverrideLimit:
+		o.Limit, err = store.ParseLimit(form.Value)
 	default:
 	}
 	return o, lasts, err
 }
 
-func (a *fakeActions) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+func (a *fakeActions) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	if a.err != nil {
 		return o, a.err
 	}
@@ -93,12 +93,12 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 	d := &driver{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	d.store = memorystore.New(memorystore.WithClock(func() time.Time { return d.now }))
 	d.actions = &fakeActions{store: d.store}
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := Options{
-		Store: d.store, Denials: d.store, Overrides: d.store, Query: limiter.Query{Subjects: all},
+		Store: d.store, Denials: d.store, Overrides: d.store, Query: store.Query{Subjects: all},
 		Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
 		Refresh: time.Second, MaxKeys: 5000, Now: func() time.Time { return d.now },
 		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
@@ -152,23 +152,23 @@ func (d *driver) second() {
 	d.send(passDue{})
 }
 
-func (d *driver) take(key limiter.Key, limit string, cost int64) {
+func (d *driver) take(key store.Key, limit string, cost int64) {
 	d.t.Helper()
-	l, err := limiter.ParseLimit(limit)
+	l, err := store.ParseLimit(limit)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if _, err := limiter.New(d.store).Take(d.t.Context(), key, l, cost); err != nil {
+	if _, err := store.New(d.store).Take(d.t.Context(), key, l, cost); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
 // deny adds denials to the store's table, a moment from now: a minute of the table does not
 // have what was denied in the microsecond in which it begins.
-func (d *driver) deny(denials limiter.Denials) {
+func (d *driver) deny(denials store.Denials) {
 	d.t.Helper()
 	d.now = d.now.Add(time.Millisecond)
-	denials.Now = limiter.InstantOf(d.now)
+	denials.Now = store.InstantOf(d.now)
 	for i := range denials.Rows {
 		denials.Rows[i].LastAt = denials.Now
 	}
@@ -218,8 +218,8 @@ func (d *driver) subjects() string {
 
 // three are a key at its limit, one near it and one far from it, and one of a policy.
 func three(d *driver) {
-	d.take(limiter.Key{Subject: "full"}, "10/1m", 10)
-	d.take(limiter.Key{Subject: "near"}, "10/1m", 9)
-	d.take(limiter.Key{Subject: "calm"}, "fixed-window:100/1h", 5)
-	d.take(limiter.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, "100/1m", 50)
+	d.take(store.Key{Subject: "full"}, "10/1m", 10)
+	d.take(store.Key{Subject: "near"}, "10/1m", 9)
+	d.take(store.Key{Subject: "calm"}, "fixed-window:100/1h", 5)
+	d.take(store.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, "100/1m", 50)
 }

@@ -11,41 +11,41 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // awayStore is one that does not answer while it is away.
 type awayStore struct {
-	limiter.Keyspace
+	store.Keyspace
 	away bool
 }
 
-func (s *awayStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+func (s *awayStore) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
 	if s.away {
-		return func(yield func(limiter.Entry, error) bool) {
-			yield(limiter.Entry{}, fmt.Errorf("%w: 10.0.0.1 is silent", limiter.ErrUnavailable))
+		return func(yield func(store.Entry, error) bool) {
+			yield(store.Entry{}, fmt.Errorf("%w: 10.0.0.1 is silent", store.ErrUnavailable))
 		}
 	}
 	return s.Keyspace.Scan(ctx, q)
 }
 
 func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
-	store := &awayStore{}
+	backend := &awayStore{}
 	d := begin(t, three, func(o *Options) {
-		store.Keyspace = o.Store
-		o.Store, o.Color = store, true
+		backend.Keyspace = o.Store
+		o.Store, o.Color = backend, true
 	})
-	store.away = true
+	backend.away = true
 	for range 7 {
 		d.second()
 	}
 	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") || !strings.Contains(text, "\x1b[2mfull") {
 		t.Errorf("away:\n%s", text)
 	}
-	if r := d.feed.rows[own(limiter.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.inUse {
+	if r := d.feed.rows[own(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.inUse {
 		t.Error("a key is taken for unused")
 	}
-	store.away = false
+	backend.away = false
 	d.second()
 	if text := d.View(); strings.Contains(text, "no answer") || strings.Contains(text, "\x1b[2mfull") {
 		t.Errorf("back:\n%s", text)
@@ -53,7 +53,7 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 }
 
 func TestUnitsASecond(t *testing.T) {
-	key := limiter.Key{Subject: "a"}
+	key := store.Key{Subject: "a"}
 	for _, limit := range []string{"1000/1h", "leaky-bucket:1000/1h", "fixed-window:1000/1m", "sliding-log:1000/1m",
 		"sliding-counter:1000/1m", "sliding-log:30/1m"} {
 		d := begin(t, func(d *driver) { d.take(key, limit, 1) }, nil)
@@ -71,9 +71,9 @@ func TestUnitsASecond(t *testing.T) {
 func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 	d := begin(t, func(d *driver) {
 		for i := range 50 {
-			d.take(limiter.Key{Subject: fmt.Sprintf("user:%02d", i)}, "100/1h", 1+int64(i))
+			d.take(store.Key{Subject: fmt.Sprintf("user:%02d", i)}, "100/1h", 1+int64(i))
 		}
-		d.take(limiter.Key{Subject: "full"}, "10/1h", 10)
+		d.take(store.Key{Subject: "full"}, "10/1h", 10)
 	}, func(o *Options) { o.MaxKeys = 5 })
 	if want := "[full] user:49 user:48 user:47 user:46"; d.subjects() != want {
 		t.Errorf("it follows %s, want %s", d.subjects(), want)
@@ -82,7 +82,7 @@ func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 		!strings.Contains(text, "about 51 keys, about 1 at the limit") {
 		t.Errorf("it says:\n%s", text)
 	}
-	d.take(limiter.Key{Subject: "user:00"}, "100/1h", 99)
+	d.take(store.Key{Subject: "user:00"}, "100/1h", 99)
 	d.second()
 	if want := "[full] user:00 user:49 user:48 user:47"; d.subjects() != want {
 		t.Errorf("then it follows %s, want %s", d.subjects(), want)
@@ -90,7 +90,7 @@ func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 }
 
 func TestUnusedKeysAreForgotten(t *testing.T) {
-	d := begin(t, func(d *driver) { d.take(limiter.Key{Subject: "a"}, "10/1s", 1) }, nil)
+	d := begin(t, func(d *driver) { d.take(store.Key{Subject: "a"}, "10/1s", 1) }, nil)
 	d.second()
 	if d.subjects() != "[a]" || d.keys.rows[0].inUse {
 		t.Errorf("it shows %s", d.subjects())
@@ -120,9 +120,9 @@ func TestOnce(t *testing.T) {
 		slept != time.Second {
 		t.Errorf("it wrote:\n%s", text)
 	}
-	store := &awayStore{Keyspace: d.store, away: true}
-	o.Store = store
-	if err := Once(t.Context(), &out, o, 80, 24); !errors.Is(err, limiter.ErrUnavailable) {
+	backend := &awayStore{Keyspace: d.store, away: true}
+	o.Store = backend
+	if err := Once(t.Context(), &out, o, 80, 24); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("of a store that is away: %v", err)
 	}
 }
@@ -152,7 +152,7 @@ func TestAScanRunsBesideTheKeys(t *testing.T) {
 
 // nodesStore has a node that can hang.
 type nodesStore struct {
-	limiter.Keyspace
+	store.Keyspace
 	hangs atomic.Bool
 	hung  chan struct{} // closed to let go
 }
@@ -164,13 +164,13 @@ func nodeOf(_ context.Context, subject string) string {
 	return "10.0.0.1:6379"
 }
 
-func (s *nodesStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+func (s *nodesStore) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
 	if len(q.Keys) > 0 && strings.HasPrefix(q.Keys[0].Subject, "b") && s.hangs.Load() {
-		return func(yield func(limiter.Entry, error) bool) {
+		return func(yield func(store.Entry, error) bool) {
 			if s.hung != nil {
 				<-s.hung
 			}
-			yield(limiter.Entry{}, fmt.Errorf("%w: redis at 10.0.0.2:6379 cannot be reached: no answer in time", limiter.ErrUnavailable))
+			yield(store.Entry{}, fmt.Errorf("%w: redis at 10.0.0.2:6379 cannot be reached: no answer in time", store.ErrUnavailable))
 		}
 	}
 	return s.Keyspace.Scan(ctx, q)
@@ -179,20 +179,20 @@ func (s *nodesStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limite
 // While one node of several does not answer, the keys of the others stay up to date, and its
 // own are marked.
 func TestOneNodeIsAway(t *testing.T) {
-	store := &nodesStore{}
-	a, b := limiter.Key{Subject: "a", Name: "token-bucket/1h"}, limiter.Key{Subject: "b", Name: "token-bucket/1h"}
+	backend := &nodesStore{}
+	a, b := store.Key{Subject: "a", Name: "token-bucket/1h"}, store.Key{Subject: "b", Name: "token-bucket/1h"}
 	var recording bytes.Buffer
 	d := begin(t, func(d *driver) {
 		d.take(a, "10/1h", 5)
 		d.take(b, "10/1h", 6)
 	}, func(o *Options) {
-		store.Keyspace = o.Store
-		o.Store, o.NodeOf, o.Record, o.Color = store, nodeOf, &recording, false
+		backend.Keyspace = o.Store
+		o.Store, o.NodeOf, o.Record, o.Color = backend, nodeOf, &recording, false
 	})
 	d.second()
-	store.hangs.Store(true)
+	backend.hangs.Store(true)
 	d.second()
-	store.hung = make(chan struct{}) // from now on it takes as long as it likes
+	backend.hung = make(chan struct{}) // from now on it takes as long as it likes
 	for i := range 4 {
 		d.take(a, "10/1h", 1)
 		d.take(b, "10/1h", 1)
@@ -207,8 +207,8 @@ func TestOneNodeIsAway(t *testing.T) {
 		}
 	}
 	last := recording.String()
-	store.hangs.Store(false)
-	close(store.hung)
+	backend.hangs.Store(false)
+	close(backend.hung)
 	for d.feed.rows[own(b)].stale { // the answer that hung comes at some look, and a sound one at a later one
 		d.second()
 	}

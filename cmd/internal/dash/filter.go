@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // filter keeps the rows that pass all of its terms; the zero filter keeps all.
@@ -20,7 +20,7 @@ type term struct {
 	inverted bool
 	// glob is of the subject or the limit's name; if it is zero, literal is a part of
 	// one, unless sign says that share is compared.
-	glob    limiter.Pattern
+	glob    store.Pattern
 	literal string
 	sign    byte // '<' or '>'
 	share   float64
@@ -63,7 +63,7 @@ func parseTerm(word string) (t *term, err error) {
 			t.share /= 100
 		}
 	case strings.ContainsAny(rest, `*?[\`):
-		if t.glob, err = limiter.ParsePattern(rest); err != nil {
+		if t.glob, err = store.ParsePattern(rest); err != nil {
 			return nil, err
 		}
 	default:
@@ -102,5 +102,5 @@ func (r *row) anyName(is func(name string) bool) bool {
 	if is(r.Key.Subject) || is(r.Key.Name) {
 		return true
 	}
-	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, func(d limiter.Defect) bool { return is(string(d.Kind)) }))
+	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, func(d store.Defect) bool { return is(string(d.Kind)) }))
 }

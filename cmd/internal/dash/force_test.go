@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // setOverride sets an override of exactly one subject for an hour.
-func (d *driver) setOverride(subject string, o limiter.Override) {
+func (d *driver) setOverride(subject string, o store.Override) {
 	d.t.Helper()
 	var err error
-	if o.Subjects, err = limiter.ExactPattern(subject); err != nil {
+	if o.Subjects, err = store.ExactPattern(subject); err != nil {
 		d.t.Fatal(err)
 	}
 	if _, err := d.store.SetOverride(d.t.Context(), o, time.Hour); err != nil {
@@ -34,7 +34,7 @@ func (d *driver) row(subject string) *row {
 }
 
 // byOverrides is how the command has the limits in force of keys that are not of a policy.
-func byOverrides(e *limiter.Entry, o *limiter.Override) limiter.Limit {
+func byOverrides(e *store.Entry, o *store.Override) store.Limit {
 	if o == nil {
 		return e.Limit
 	}
@@ -46,16 +46,16 @@ func byOverrides(e *limiter.Entry, o *limiter.Override) limiter.Limit {
 func TestOverridesTellWhatIsLeft(t *testing.T) {
 	d := begin(t, func(d *driver) {
 		three(d)
-		d.setOverride("near", limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 500})
+		d.setOverride("near", store.Override{Effect: store.OverrideTimes, Thousandths: 500})
 	}, func(o *Options) {
-		o.InForce, o.Keep = byOverrides, func(e *limiter.Entry) bool { return e.AtLimit() }
+		o.InForce, o.Keep = byOverrides, func(e *store.Entry) bool { return e.AtLimit() }
 	})
 	if text := d.View(); d.subjects() != "[near] full" || !strings.Contains(text, "2 keys, 2 at the limit") || !strings.Contains(text, "9/5") {
 		t.Errorf("with an override that was there it shows %s:\n%s", d.subjects(), text)
 	}
 	d = begin(t, three, func(o *Options) { o.InForce = byOverrides })
-	d.setOverride("calm", limiter.Override{Effect: limiter.OverrideBlock})
-	d.setOverride("full", limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 3000})
+	d.setOverride("calm", store.Override{Effect: store.OverrideBlock})
+	d.setOverride("full", store.Override{Effect: store.OverrideTimes, Thousandths: 3000})
 	d.send(overridesDue{})
 	if calm, full := d.row("calm"), d.row("full"); calm.Remaining != 0 || calm.RetryAfter != time.Hour || full.Remaining != 20 {
 		t.Errorf("a blocked key has %d left, and next in %s; one with ×3 has %d left", calm.Remaining, calm.RetryAfter, full.Remaining)
@@ -67,8 +67,8 @@ func TestOverridesTellWhatIsLeft(t *testing.T) {
 	if used := d.row("calm").Used; used != 5 || !strings.Contains(d.View(), "denied: calm fixed-window/1h is blocked until 13:00") {
 		t.Errorf("taking of a blocked key uses %d, and says:\n%s", used, d.View())
 	}
-	d.setOverride("calm", limiter.Override{Effect: limiter.OverrideBlock})
-	if _, _, err := d.store.Delete(t.Context(), limiter.Record{Key: d.row("calm").Key}, limiter.Record{Key: d.row("full").Key}); err != nil {
+	d.setOverride("calm", store.Override{Effect: store.OverrideBlock})
+	if _, _, err := d.store.Delete(t.Context(), store.Record{Key: d.row("calm").Key}, store.Record{Key: d.row("full").Key}); err != nil {
 		t.Fatal(err)
 	}
 	d.second()
@@ -81,17 +81,17 @@ func TestOverridesTellWhatIsLeft(t *testing.T) {
 func TestAnotherLimitInForceIsNoUsage(t *testing.T) {
 	for _, limit := range []string{"60/1m,burst=1000", "sliding-counter:1000/1m", "sliding-log:1000/1m", "leaky-bucket:1/1s,burst=1000",
 		"fixed-window:1000/1m"} {
-		for name, inForce := range map[string]func(limiter.Limit) limiter.Limit{
-			"another count": func(l limiter.Limit) limiter.Limit {
-				return limiter.Limit{Algorithm: l.Algorithm, Count: 99, Period: l.Period}
+		for name, inForce := range map[string]func(store.Limit) store.Limit{
+			"another count": func(l store.Limit) store.Limit {
+				return store.Limit{Algorithm: l.Algorithm, Count: 99, Period: l.Period}
 			},
-			"another rule": func(limiter.Limit) limiter.Limit {
-				return limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 99, Period: time.Hour}
+			"another rule": func(store.Limit) store.Limit {
+				return store.Limit{Algorithm: store.SlidingCounter, Count: 99, Period: time.Hour}
 			},
 		} {
-			key := limiter.Key{Subject: "busy", Name: "x"}
+			key := store.Key{Subject: "busy", Name: "x"}
 			d := begin(t, func(d *driver) { d.take(key, limit, 3) }, func(o *Options) {
-				o.InForce = func(e *limiter.Entry, _ *limiter.Override) limiter.Limit { return inForce(e.Limit) }
+				o.InForce = func(e *store.Entry, _ *store.Override) store.Limit { return inForce(e.Limit) }
 			})
 			for range 75 { // then the log is too long for its state to be read
 				d.take(key, limit, 3)
@@ -109,9 +109,9 @@ func TestAnotherLimitInForceIsNoUsage(t *testing.T) {
 func TestBlockedKeysAreNoVictims(t *testing.T) {
 	var recorded strings.Builder
 	d := begin(t, three, func(o *Options) { o.MaxKeys, o.Record = 5, &recorded })
-	d.setOverride("ip:203.0.113.9", limiter.Override{Effect: limiter.OverrideBlock})
+	d.setOverride("ip:203.0.113.9", store.Override{Effect: store.OverrideBlock})
 	for range 12 {
-		d.deny(limiter.Denials{Rows: []limiter.Denied{denied("ip:203.0.113.9", 40), denied("full", 3), denied("near", 2)}})
+		d.deny(store.Denials{Rows: []store.Denied{denied("ip:203.0.113.9", 40), denied("full", 3), denied("near", 2)}})
 		d.second()
 	}
 	wanted := func(d *driver) {

@@ -13,12 +13,12 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // OverrideForm is an override as it is typed in.
 type OverrideForm struct {
-	Effect limiter.OverrideEffect
+	Effect store.OverrideEffect
 	// Value is the factor, the units or the limit, for effects that have one.
 	Value string
 	// For is how long it lasts.
@@ -38,7 +38,7 @@ type form struct {
 
 // choice is something that the form can do.
 type choice struct {
-	effect  limiter.OverrideEffect
+	effect  store.OverrideEffect
 	word    string
 	example string // of its value; empty if it has none
 	revokes bool   // it ends the override that is in force
@@ -68,11 +68,11 @@ func (m *model) askOverride() tea.Cmd {
 		return nil
 	}
 	f := &form{of: r, field: effectField, choices: []choice{
-		{effect: limiter.OverrideTimes, word: "multiply by", example: "3"},
-		{effect: limiter.OverrideAdd, word: "add", example: "100"},
-		{effect: limiter.OverrideLimit, word: "limit", example: "600/1m"},
-		{effect: limiter.OverrideBlock, word: "block"},
-		{effect: limiter.OverrideExempt, word: "exempt"},
+		{effect: store.OverrideTimes, word: "multiply by", example: "3"},
+		{effect: store.OverrideAdd, word: "add", example: "100"},
+		{effect: store.OverrideLimit, word: "limit", example: "600/1m"},
+		{effect: store.OverrideBlock, word: "block"},
+		{effect: store.OverrideExempt, word: "exempt"},
 	}}
 	if r.override != nil {
 		f.choices = append(f.choices, choice{word: "end " + overridetext.Effect(r.override), revokes: true})
@@ -170,10 +170,10 @@ func (m *model) submit() tea.Cmd {
 	wanted, lasts, err := m.Actions.ParseOverride(OverrideForm{Effect: c.effect, Value: strings.TrimSpace(f.inputs[valueField].Value()),
 		For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
 	if err == nil {
-		wanted.Subjects, err = limiter.ExactPattern(r.Key.Subject)
+		wanted.Subjects, err = store.ExactPattern(r.Key.Subject)
 	}
 	if err == nil && !f.all {
-		wanted.Names, err = limiter.ExactPattern(r.Key.Name)
+		wanted.Names, err = store.ExactPattern(r.Key.Name)
 	}
 	if err != nil {
 		f.problem = oneLine(err)
@@ -199,13 +199,13 @@ func (m *model) submit() tea.Cmd {
 
 // effectOn says what an override does to a row, and whether that loosens or tightens its
 // limit.
-func (m *model) effectOn(r *row, o *limiter.Override) string {
+func (m *model) effectOn(r *row, o *store.Override) string {
 	switch {
-	case o.Effect == limiter.OverrideBlock:
+	case o.Effect == store.OverrideBlock:
 		return "tightened: everything is denied, and nothing is charged"
-	case o.Effect == limiter.OverrideExempt:
+	case o.Effect == store.OverrideExempt:
 		return "loosened: nothing is denied, and all is counted"
-	case !r.LimitKnown() || r.override != nil && o.Effect != limiter.OverrideLimit:
+	case !r.LimitKnown() || r.override != nil && o.Effect != store.OverrideLimit:
 		return overridetext.Effect(o) + " of the limit that is configured"
 	}
 	before, after := r.Limit, o.Apply(r.Limit)
@@ -223,7 +223,7 @@ func (m *model) effectOn(r *row, o *limiter.Override) string {
 
 // overrideDone says that an override was set or ended.
 type overrideDone struct {
-	override limiter.Override
+	override store.Override
 	ended    bool
 	err      error
 }
@@ -266,7 +266,7 @@ func (f *form) box(height, columns int) []line {
 		case effectField:
 			name, value = "do", "‹ "+c.word+" ›"
 		case valueField:
-			name = map[limiter.OverrideEffect]string{limiter.OverrideTimes: "by", limiter.OverrideAdd: "units"}[c.effect]
+			name = map[store.OverrideEffect]string{store.OverrideTimes: "by", store.OverrideAdd: "units"}[c.effect]
 			name = cmp.Or(name, "to")
 		case aboutField:
 			name, value = "about", "‹ this limit ›"

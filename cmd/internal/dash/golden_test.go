@@ -14,7 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var update = flag.Bool("update", false, "write what the frames are now")
@@ -27,22 +27,22 @@ func traffic(d *driver) {
 		for i, tenant := range tenants {
 			for user := range 4 {
 				if second%(1+i+user) == 0 {
-					d.take(limiter.Key{Subject: fmt.Sprintf("tenant:%s:user:%d", tenant, user), Name: "api/user"}, "60/1m", int64(3-i))
+					d.take(store.Key{Subject: fmt.Sprintf("tenant:%s:user:%d", tenant, user), Name: "api/user"}, "60/1m", int64(3-i))
 				}
 			}
-			d.take(limiter.Key{Subject: "tenant:" + tenant, Name: "api/tenant"}, "10000/1m,burst=2000", int64(170*(3-i)))
+			d.take(store.Key{Subject: "tenant:" + tenant, Name: "api/tenant"}, "10000/1m,burst=2000", int64(170*(3-i)))
 		}
-		d.take(limiter.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, "10/1m", 1)
-		d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
+		d.take(store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, "10/1m", 1)
+		d.deny(store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
 		if second > 40 {
-			d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "tenant:initech:user:9", Name: "api/user"},
+			d.deny(store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: "tenant:initech:user:9", Name: "api/user"},
 				Count: 51}}, Others: 2})
 		}
 		if second%3 == 0 {
-			d.take(limiter.Key{Subject: "利用者:山田太郎"}, "sliding-log:30/1m", 1)
-			d.take(limiter.Key{Subject: "crème brûlée 🍮 " + strings.Repeat("very ", 20) + "long"}, "fixed-window:100/1h", 4)
-			d.take(limiter.Key{Subject: "mails"}, "leaky-bucket:5/1s,burst=40", 25)
-			d.take(limiter.Key{Subject: "ip:2001:db8::7"}, "sliding-counter:1000000000/1d", 12_345_678)
+			d.take(store.Key{Subject: "利用者:山田太郎"}, "sliding-log:30/1m", 1)
+			d.take(store.Key{Subject: "crème brûlée 🍮 " + strings.Repeat("very ", 20) + "long"}, "fixed-window:100/1h", 4)
+			d.take(store.Key{Subject: "mails"}, "leaky-bucket:5/1s,burst=40", 25)
+			d.take(store.Key{Subject: "ip:2001:db8::7"}, "sliding-counter:1000000000/1d", 12_345_678)
 		}
 		d.second()
 	}
@@ -55,14 +55,14 @@ func routes(d *driver) {
 	for i, route := range all {
 		for _, user := range []int{7, 17, 170} {
 			subject := fmt.Sprintf("tenant:acme:user:%d:route:%s", user, route)
-			d.take(limiter.Key{Subject: subject}, "100/1m", int64(95-user/2-i))
+			d.take(store.Key{Subject: subject}, "100/1m", int64(95-user/2-i))
 		}
 	}
 	for name, cost := range map[string]int64{"api/user-route-minute": 40, "api/user-route-hour": 30, "api/user-route-day": 20} {
-		d.take(limiter.Key{Subject: "tenant:acme:user:7:route:/v1/charges", Name: name}, "50/1h", cost)
+		d.take(store.Key{Subject: "tenant:acme:user:7:route:/v1/charges", Name: name}, "50/1h", cost)
 	}
 	for range 3 {
-		d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "tenant:acme:user:17:route:/v1/charges/refund",
+		d.deny(store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: "tenant:acme:user:17:route:/v1/charges/refund",
 			Name: "token-bucket/1m"}, Count: 37}}})
 		d.second()
 	}
@@ -102,7 +102,7 @@ func TestFrames(t *testing.T) {
 		{name: "lost", then: func(d *driver) {
 			d.now = d.now.Add(7 * time.Second)
 			d.send(clockTick{})
-			d.send(fetched{Snapshot: Snapshot{Time: d.now}, err: fmt.Errorf("%w: 10.0.0.1:6379 cannot be reached", limiter.ErrUnavailable)})
+			d.send(fetched{Snapshot: Snapshot{Time: d.now}, err: fmt.Errorf("%w: 10.0.0.1:6379 cannot be reached", store.ErrUnavailable)})
 		}},
 	} {
 		for _, size := range sizes {

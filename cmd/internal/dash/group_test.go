@@ -7,7 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // groupLine is the line of a group on the screen.
@@ -24,12 +24,12 @@ func (d *driver) groupLine(name string) string {
 func TestGroupsCountAllKeys(t *testing.T) {
 	fill := func(d *driver) {
 		for i := range 60 {
-			d.take(limiter.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i)}, "100/1h", int64(1+i))
+			d.take(store.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i)}, "100/1h", int64(1+i))
 		}
 		for i := range 30 {
-			d.take(limiter.Key{Subject: fmt.Sprintf("tenant:globex:user:%d", i), Name: "api/user"}, "10/1h", 10)
+			d.take(store.Key{Subject: fmt.Sprintf("tenant:globex:user:%d", i), Name: "api/user"}, "10/1h", 10)
 		}
-		d.take(limiter.Key{Subject: "someone"}, "100/1h", 1)
+		d.take(store.Key{Subject: "someone"}, "100/1h", 1)
 	}
 	for _, most := range []int{5000, 5} {
 		d := begin(t, fill, func(o *Options) { o.MaxKeys = most })
@@ -55,11 +55,11 @@ func TestGroupsCountAllKeys(t *testing.T) {
 func TestGroupsThatAreNotCountedAreMarked(t *testing.T) {
 	totals := newGroupTotals()
 	for i := range mostGroups + 10 {
-		e := limiter.Entry{Key: limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"}, UsedUnknown: i > 0}
+		e := store.Entry{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"}, UsedUnknown: i > 0}
 		e.Limit.Count = 1
 		totals.add(&Reading{Entry: e})
 	}
-	totals.add(&Reading{Entry: limiter.Entry{Key: limiter.Key{Subject: "user:0", Name: "other"}}})
+	totals.add(&Reading{Entry: store.Entry{Key: store.Key{Subject: "user:0", Name: "other"}}})
 	if len(totals.by[grouping{"user"}]) != mostGroups || !totals.more[grouping{"user"}] || totals.more[grouping{}] ||
 		totals.by[grouping{"user"}]["0"] != (groupTotal{2, 1}) {
 		t.Errorf("counted are %d, more: %v", len(totals.by[grouping{"user"}]), totals.more)
@@ -67,10 +67,10 @@ func TestGroupsThatAreNotCountedAreMarked(t *testing.T) {
 	d := begin(t, three, func(o *Options) { o.MaxKeys = 2 })
 	totals.more[grouping{"tenant"}] = true
 	d.feed.groups = totals
-	d.take(limiter.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, "100/1m", 50)
+	d.take(store.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, "100/1m", 50)
 	d.send(refreshDue{d.ticks})
 	d.send(denialsDue{})
-	d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, Count: 9}}})
+	d.deny(store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, Count: 9}}})
 	d.now = d.now.Add(2e9)
 	d.send(denialsDue{})
 	d.send(refreshDue{d.ticks})

@@ -18,7 +18,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ourStyles are the only sequences that a frame has.
@@ -40,9 +40,9 @@ func (d *driver) checkFrame(name string) {
 // hostile fills a store with the keys of strangers, as subjects, limits and attributes.
 func hostile(d *driver) {
 	for i, text := range hostiletext.Subjects() {
-		d.take(limiter.Key{Subject: text}, "10/1h", int64(1+i%10))
+		d.take(store.Key{Subject: text}, "10/1h", int64(1+i%10))
 		if i%4 == 0 {
-			d.take(limiter.Key{Subject: "user:" + text, Name: "api/user"}, "10/1h", int64(1+i%10))
+			d.take(store.Key{Subject: "user:" + text, Name: "api/user"}, "10/1h", int64(1+i%10))
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestResetOfHostileNames(t *testing.T) {
 	d := begin(t, hostile, nil)
 	d.send(tea.WindowSizeMsg{Width: 120, Height: 40})
 	for _, text := range hostiletext.Subjects() {
-		key := limiter.Key{Subject: text, Name: "token-bucket/1h"}
+		key := store.Key{Subject: text, Name: "token-bucket/1h"}
 		i := slices.IndexFunc(d.keys.rows, func(r *row) bool { return r.Key == key })
 		if i < 0 {
 			t.Fatalf("%q is not shown", text)

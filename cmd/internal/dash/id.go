@@ -4,19 +4,19 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ID names a row.
 type ID struct {
-	limiter.Key
+	store.Key
 	// StoreKey is the one that a limit of another limiter is called by: several of its limits can
 	// have the same Key. It is empty for limitctl's own limits.
 	StoreKey string
 }
 
 // idOf returns the ID of an entry.
-func idOf(e *limiter.Entry) ID {
+func idOf(e *store.Entry) ID {
 	if e.Layout == "" {
 		return ID{Key: e.Key}
 	}
@@ -24,7 +24,7 @@ func idOf(e *limiter.Entry) ID {
 }
 
 // own is the ID of a limit of limitctl's own.
-func own(key limiter.Key) ID { return ID{Key: key} }
+func own(key store.Key) ID { return ID{Key: key} }
 
 func compareIDs(a, b ID) int {
 	return cmp.Or(strings.Compare(a.Subject, b.Subject), strings.Compare(a.Name, b.Name), strings.Compare(a.StoreKey, b.StoreKey))
@@ -44,8 +44,8 @@ func (id ID) tag() string {
 
 // QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so
 // that layouts are asked for these keys as they are for all.
-func QueryOf(subjects limiter.Pattern, ids []ID) limiter.Query {
-	query := limiter.Query{Subjects: subjects, Keys: make([]limiter.Key, len(ids))}
+func QueryOf(subjects store.Pattern, ids []ID) store.Query {
+	query := store.Query{Subjects: subjects, Keys: make([]store.Key, len(ids))}
 	for i, id := range ids {
 		query.Keys[i] = id.Key
 		if id.StoreKey != "" {

@@ -9,7 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestKeysDo(t *testing.T) {
@@ -93,7 +93,7 @@ func TestLeaving(t *testing.T) {
 func TestAPauseHoldsWhatIsShown(t *testing.T) {
 	d := begin(t, three, nil)
 	d.press(" ")
-	d.take(limiter.Key{Subject: "calm"}, "fixed-window:100/1h", 95)
+	d.take(store.Key{Subject: "calm"}, "fixed-window:100/1h", 95)
 	d.second()
 	if d.subjects() != "[full] near tenant:acme:user:7 calm" {
 		t.Errorf("paused, it shows %s", d.subjects())
@@ -153,22 +153,22 @@ func TestFiltersThatAreNone(t *testing.T) {
 }
 
 func BenchmarkKeyPress(b *testing.B) {
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := newModel(b.Context(), Options{Query: limiter.Query{Subjects: all}, MaxKeys: 5000, Now: time.Now, Refresh: time.Second,
+	m := newModel(b.Context(), Options{Query: store.Query{Subjects: all}, MaxKeys: 5000, Now: time.Now, Refresh: time.Second,
 		Color: true})
 	m.width, m.height = 200, 50
-	limit, err := limiter.ParseLimit("100/1m")
+	limit, err := store.ParseLimit("100/1m")
 	if err != nil {
 		b.Fatal(err)
 	}
 	s := fetched{Snapshot: Snapshot{Time: time.Now()}}
 	for i := range 5000 {
-		s.Keys = append(s.Keys, Reading{Entry: limiter.Entry{
-			Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"}, Limit: limit,
-			Decision: limiter.Decision{Used: int64(i % 101), Remaining: int64(100 - i%101)}}})
+		s.Keys = append(s.Keys, Reading{Entry: store.Entry{
+			Key: store.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"}, Limit: limit,
+			Decision: store.Decision{Used: int64(i % 101), Remaining: int64(100 - i%101)}}})
 	}
 	m.absorbScan(scanned{readings: s.Keys, done: true})
 	for b.Loop() { // a refresh of all keys comes before each key that is pressed
@@ -182,13 +182,13 @@ func BenchmarkKeyPress(b *testing.B) {
 // What comes first in each order, and in its reverse.
 func TestOrders(t *testing.T) {
 	d := begin(t, func(d *driver) {
-		d.take(limiter.Key{Subject: "a", Name: "slow"}, "fixed-window:100/1h", 50) // 50%, resets in an hour
-		d.take(limiter.Key{Subject: "b", Name: "full"}, "10/1m", 10)               // 100%, in a minute
-		d.take(limiter.Key{Subject: "c", Name: "huge"}, "1000/1m", 100)            // 10%, in six seconds
+		d.take(store.Key{Subject: "a", Name: "slow"}, "fixed-window:100/1h", 50) // 50%, resets in an hour
+		d.take(store.Key{Subject: "b", Name: "full"}, "10/1m", 10)               // 100%, in a minute
+		d.take(store.Key{Subject: "c", Name: "huge"}, "1000/1m", 100)            // 10%, in six seconds
 	}, nil)
 	d.second()
-	d.take(limiter.Key{Subject: "c", Name: "huge"}, "1000/1m", 100)
-	d.take(limiter.Key{Subject: "a", Name: "slow"}, "fixed-window:100/1h", 10)
+	d.take(store.Key{Subject: "c", Name: "huge"}, "1000/1m", 100)
+	d.take(store.Key{Subject: "a", Name: "slow"}, "fixed-window:100/1h", 10)
 	d.second()
 	for o, want := range map[order]string{
 		byDenied: "b a c", byCloseness: "b a c", byRate: "c a b", byUsed: "c a b", byRemaining: "b a c", byReset: "a b c", bySubject: "a b c",

@@ -12,21 +12,21 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // othersStore is a keyspace of other limiters: what is under a store key is read by that alone.
 type othersStore struct {
-	limiter.Keyspace
-	entries []limiter.Entry
+	store.Keyspace
+	entries []store.Entry
 	unsure  []string
 }
 
-func (s *othersStore) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
+func (s *othersStore) Scan(_ context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		if q.StoreKeys == nil && q.Keys != nil {
-			yield(limiter.Entry{}, fmt.Errorf("%w: keys without store keys", limiter.ErrInvalid))
+			yield(store.Entry{}, fmt.Errorf("%w: keys without store keys", store.ErrInvalid))
 			return
 		}
 		for _, e := range s.entries {
@@ -38,7 +38,7 @@ func (s *othersStore) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter
 		}
 		if q.StoreKeys == nil {
 			for _, storeKey := range s.unsure {
-				if !yield(limiter.Entry{StoreKey: storeKey}, &foreign.UnsureError{StoreKey: storeKey, Layouts: []string{"counter"}}) {
+				if !yield(store.Entry{StoreKey: storeKey}, &foreign.UnsureError{StoreKey: storeKey, Layouts: []string{"counter"}}) {
 					return
 				}
 			}
@@ -48,39 +48,39 @@ func (s *othersStore) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter
 }
 
 // otherEntry is an entry of another limiter, a window of ten in a minute.
-func otherEntry(layout, subject, storeKey string, used int64, defects ...limiter.Defect) limiter.Entry {
-	e := limiter.Entry{Key: limiter.Key{Subject: subject, Name: layout + "/minute"}, Layout: layout, StoreKey: storeKey, TTL: time.Minute,
-		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}, Defects: defects,
-		Record: limiter.Record{Parts: []limiter.Part{{StoreKey: storeKey, Type: "string"}}}}
+func otherEntry(layout, subject, storeKey string, used int64, defects ...store.Defect) store.Entry {
+	e := store.Entry{Key: store.Key{Subject: subject, Name: layout + "/minute"}, Layout: layout, StoreKey: storeKey, TTL: time.Minute,
+		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}, Defects: defects,
+		Record: store.Record{Parts: []store.Part{{StoreKey: storeKey, Type: "string"}}}}
 	e.Used, e.Remaining, e.Allowed, e.ResetAfter = used, max(0, 10-used), used < 10, 30*time.Second
 	return e
 }
 
-func forEver() limiter.Defect {
-	return limiter.Defect{Kind: limiter.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)", Stuck: true}
+func forEver() store.Defect {
+	return store.Defect{Kind: store.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)", Stuck: true}
 }
 
 // some are limits of several layouts, of which one is stuck, one of an unknown limit, two have the
 // same names, and one is of a key that nobody can print.
 func some() *othersStore {
 	unknown := otherEntry("redis_rate", "user:1", "rate:user:1", 0)
-	unknown.Key.Name, unknown.Limit = "redis_rate", limiter.Limit{Algorithm: limiter.TokenBucket}
+	unknown.Key.Name, unknown.Limit = "redis_rate", store.Limit{Algorithm: store.TokenBucket}
 	unknown.UsedUnknown, unknown.ResetTold = true, true
 	early := otherEntry("traefik", "10.0.0.1", "rate:mw@file:10.0.0.1", 4,
-		limiter.Defect{Kind: limiter.ShortTTL, Text: "expires before its units have come back"})
+		store.Defect{Kind: store.ShortTTL, Text: "expires before its units have come back"})
 	timer := otherEntry("laravel", "a\nb", "app:a\nb", 3)
-	timer.Record.Parts = append(timer.Record.Parts, limiter.Part{StoreKey: "app:a\nb:timer", Type: "hash"})
+	timer.Record.Parts = append(timer.Record.Parts, store.Part{StoreKey: "app:a\nb:timer", Type: "hash"})
 	stuck := otherEntry("kong", "203.0.113.9", "ratelimit:203.0.113.9:1:minute", 12, forEver())
 	stuck.TTL = -1
-	return &othersStore{unsure: []string{"rate:x", "rate:y"}, entries: []limiter.Entry{unknown, early, timer, stuck,
+	return &othersStore{unsure: []string{"rate:x", "rate:y"}, entries: []store.Entry{unknown, early, timer, stuck,
 		otherEntry("kong", "203.0.113.1", "ratelimit:route-a:203.0.113.1:1:minute", 3),
 		otherEntry("kong", "203.0.113.1", "ratelimit:route-b:203.0.113.1:1:minute", 7)}}
 }
 
-func beginWithOthers(t *testing.T, store *othersStore, change func(*Options)) *driver {
+func beginWithOthers(t *testing.T, backend *othersStore, change func(*Options)) *driver {
 	t.Helper()
 	d := begin(t, nil, func(o *Options) {
-		o.Store, o.Layouts, o.Denials, o.Overrides = store, "auto", nil, nil
+		o.Store, o.Layouts, o.Denials, o.Overrides = backend, "auto", nil, nil
 		o.LookYourself = func(storeKey, valueType string) string { return "redis-cli " + valueType + " '" + storeKey + "'" }
 		o.Beyond = func(layout string) string {
 			return map[string]string{"kong": "Workers have counts of their own."}[layout]
@@ -123,7 +123,7 @@ func TestRowsOfTheSameNameAreTwo(t *testing.T) {
 	}
 	d.actions.nothing = true
 	d.press("/route-b<enter>ry")
-	want := ID{limiter.Key{Subject: "203.0.113.1", Name: "kong/minute"}, "ratelimit:route-b:203.0.113.1:1:minute"}
+	want := ID{store.Key{Subject: "203.0.113.1", Name: "kong/minute"}, "ratelimit:route-b:203.0.113.1:1:minute"}
 	if !slices.Equal(d.actions.reset, []ID{want}) {
 		t.Errorf("reset were %v", d.actions.reset)
 	}
@@ -131,8 +131,8 @@ func TestRowsOfTheSameNameAreTwo(t *testing.T) {
 
 // When a window's number changes in the key, the row goes on with its history, mark and page.
 func TestARowGoesOnInTheNextWindow(t *testing.T) {
-	store := &othersStore{entries: []limiter.Entry{otherEntry("kong", "a", "ratelimit:a:1", 5), otherEntry("kong", "b", "ratelimit:b:1", 4)}}
-	d := beginWithOthers(t, store, nil)
+	backend := &othersStore{entries: []store.Entry{otherEntry("kong", "a", "ratelimit:a:1", 5), otherEntry("kong", "b", "ratelimit:b:1", 4)}}
+	d := beginWithOthers(t, backend, nil)
 	for range 5 {
 		d.second()
 	}
@@ -140,10 +140,10 @@ func TestARowGoesOnInTheNextWindow(t *testing.T) {
 	if d.current().Key.Subject != "a" {
 		t.Fatalf("the page is of %v", d.current().Key)
 	}
-	store.entries[0] = otherEntry("kong", "a", "ratelimit:a:2", 1)
+	backend.entries[0] = otherEntry("kong", "a", "ratelimit:a:2", 1)
 	d.second()
 	d.second()
-	of := ID{limiter.Key{Subject: "a", Name: "kong/minute"}, "ratelimit:a:2"}
+	of := ID{store.Key{Subject: "a", Name: "kong/minute"}, "ratelimit:a:2"}
 	r := d.feed.rows[of]
 	if r == nil || len(d.feed.rows) != 2 || !d.keys.marked[of] || d.detail.key != of || d.keys.selected != of {
 		t.Fatalf("rows %v, marked %v, page of %v", d.feed.rows, d.keys.marked, d.detail.key)
@@ -152,10 +152,10 @@ func TestARowGoesOnInTheNextWindow(t *testing.T) {
 		t.Errorf("%d seconds are remembered", values)
 	}
 	// One that was there beside another all the time is not its next window.
-	store.entries = append(store.entries, otherEntry("kong", "b", "ratelimit:b:other", 2))
+	backend.entries = append(backend.entries, otherEntry("kong", "b", "ratelimit:b:other", 2))
 	d.second()
 	d.second()
-	store.entries = slices.DeleteFunc(store.entries, func(e limiter.Entry) bool { return e.StoreKey == "ratelimit:b:1" })
+	backend.entries = slices.DeleteFunc(backend.entries, func(e store.Entry) bool { return e.StoreKey == "ratelimit:b:1" })
 	d.second()
 	d.second()
 	if len(d.feed.rows) != 3 {
@@ -165,16 +165,16 @@ func TestARowGoesOnInTheNextWindow(t *testing.T) {
 
 // Units a second are told as far as each algorithm lets one tell.
 func TestUnitsThatWereTakenOfOthers(t *testing.T) {
-	at := limiter.Instant(1_800_000_000_000_000)
-	look := func(algorithm limiter.Algorithm, after time.Duration, used int64, resets time.Duration) *seen {
+	at := store.Instant(1_800_000_000_000_000)
+	look := func(algorithm store.Algorithm, after time.Duration, used int64, resets time.Duration) *seen {
 		e := otherEntry("x", "a", "k", used)
-		e.Limit.Algorithm, e.At, e.ResetAfter = algorithm, at+limiter.Instant(after/time.Microsecond), resets
+		e.Limit.Algorithm, e.At, e.ResetAfter = algorithm, at+store.Instant(after/time.Microsecond), resets
 		s := newSeen(&e)
 		return &s
 	}
 	forEver := func(after time.Duration, used int64) *seen {
 		e := otherEntry("x", "a", "k", used)
-		e.Limit.FromFirst, e.TTL, e.At, e.ResetAfter = true, -1, at+limiter.Instant(after/time.Microsecond), time.Hour
+		e.Limit.FromFirst, e.TTL, e.At, e.ResetAfter = true, -1, at+store.Instant(after/time.Microsecond), time.Hour
 		s := newSeen(&e)
 		return &s
 	}
@@ -183,14 +183,14 @@ func TestUnitsThatWereTakenOfOthers(t *testing.T) {
 		want        int64
 	}{
 		"a window for ever":   {forEver(0, 5), forEver(time.Minute, 7), 2},
-		"a window":            {look(limiter.FixedWindow, 0, 3, 30*time.Second), look(limiter.FixedWindow, time.Second, 8, 29*time.Second), 5},
-		"the next window":     {look(limiter.FixedWindow, 0, 3, time.Second), look(limiter.FixedWindow, 2*time.Second, 8, 59*time.Second), 8},
-		"a window of less":    {look(limiter.FixedWindow, 0, 9, 30*time.Second), look(limiter.FixedWindow, time.Second, 2, 29*time.Second), 2},
-		"a bucket":            {look(limiter.TokenBucket, 0, 5, 30*time.Second), look(limiter.TokenBucket, 6*time.Second, 7, 42*time.Second), 3},
-		"a bucket at rest":    {look(limiter.TokenBucket, 0, 5, 30*time.Second), look(limiter.TokenBucket, 6*time.Second, 4, 24*time.Second), 0},
-		"a bucket, full anew": {look(limiter.TokenBucket, 0, 1, 6*time.Second), look(limiter.TokenBucket, time.Minute, 2, 12*time.Second), 2},
-		"one that was unused": {&seen{}, look(limiter.TokenBucket, 0, 2, 12*time.Second), 2},
-		"a sliding window":    {look(limiter.SlidingCounter, 0, 6, time.Minute), look(limiter.SlidingCounter, 10*time.Second, 7, time.Minute), 2},
+		"a window":            {look(store.FixedWindow, 0, 3, 30*time.Second), look(store.FixedWindow, time.Second, 8, 29*time.Second), 5},
+		"the next window":     {look(store.FixedWindow, 0, 3, time.Second), look(store.FixedWindow, 2*time.Second, 8, 59*time.Second), 8},
+		"a window of less":    {look(store.FixedWindow, 0, 9, 30*time.Second), look(store.FixedWindow, time.Second, 2, 29*time.Second), 2},
+		"a bucket":            {look(store.TokenBucket, 0, 5, 30*time.Second), look(store.TokenBucket, 6*time.Second, 7, 42*time.Second), 3},
+		"a bucket at rest":    {look(store.TokenBucket, 0, 5, 30*time.Second), look(store.TokenBucket, 6*time.Second, 4, 24*time.Second), 0},
+		"a bucket, full anew": {look(store.TokenBucket, 0, 1, 6*time.Second), look(store.TokenBucket, time.Minute, 2, 12*time.Second), 2},
+		"one that was unused": {&seen{}, look(store.TokenBucket, 0, 2, 12*time.Second), 2},
+		"a sliding window":    {look(store.SlidingCounter, 0, 6, time.Minute), look(store.SlidingCounter, 10*time.Second, 7, time.Minute), 2},
 	} {
 		if got := test.before.taken(test.now); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
@@ -201,13 +201,13 @@ func TestUnitsThatWereTakenOfOthers(t *testing.T) {
 // A recording keeps the layouts, and what is known and wrong of the keys.
 func TestARecordingKeepsLayouts(t *testing.T) {
 	var recording bytes.Buffer
-	store := some()
-	store.entries[3].TTL, store.entries[3].ResetAfter = 1<<63-1, 1<<63-1
-	d := beginWithOthers(t, store, func(o *Options) { o.Record = &recording })
+	backend := some()
+	backend.entries[3].TTL, backend.entries[3].ResetAfter = 1<<63-1, 1<<63-1
+	d := beginWithOthers(t, backend, func(o *Options) { o.Record = &recording })
 	d.second()
 	played, _ := play(t, recording.String())
 	played.send(tea.WindowSizeMsg{Width: 160, Height: 40})
-	if played.failed != nil || len(played.feed.rows) != len(store.entries) {
+	if played.failed != nil || len(played.feed.rows) != len(backend.entries) {
 		t.Fatalf("%v, %d rows", played.failed, len(played.feed.rows))
 	}
 	text := played.View()
@@ -216,11 +216,11 @@ func TestARecordingKeepsLayouts(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, text)
 		}
 	}
-	r := played.feed.rows[idOf(&store.entries[0])]
-	if r == nil || !r.UsedUnknown || r.Limit.Algorithm != limiter.TokenBucket || !r.ResetKnown() {
+	r := played.feed.rows[idOf(&backend.entries[0])]
+	if r == nil || !r.UsedUnknown || r.Limit.Algorithm != store.TokenBucket || !r.ResetKnown() {
 		t.Errorf("the row of what is not known is %+v", r)
 	}
-	if r := played.feed.rows[idOf(&store.entries[3])]; r == nil || !r.IsStuck() || r.TTL < 100*365*24*time.Hour {
+	if r := played.feed.rows[idOf(&backend.entries[3])]; r == nil || !r.IsStuck() || r.TTL < 100*365*24*time.Hour {
 		t.Errorf("the stuck row is %+v", r)
 	}
 }

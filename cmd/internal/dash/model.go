@@ -8,7 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // model is the state of a dashboard. Only Update changes it, and only View draws it.
@@ -70,7 +70,7 @@ func newModel(ctx context.Context, o Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
 		feed: feed{rows: map[ID]*row{}, answered: o.Now(),
-			denials: denials{keys: map[limiter.Key]*denial{}}},
+			denials: denials{keys: map[store.Key]*denial{}}},
 		filter: filterLine{input: newInput()},
 		keys:   keyList{marked: map[ID]bool{}},
 	}
@@ -86,7 +86,7 @@ func newModel(ctx context.Context, o Options) *model {
 		m.feed.denials.reader = &denialReader{Options: &m.Options, table: m.Denials}
 	}
 	for _, key := range o.Query.Keys {
-		m.feed.rows[own(key)] = newRow(Reading{Entry: limiter.Entry{Key: key}}, m.now)
+		m.feed.rows[own(key)] = newRow(Reading{Entry: store.Entry{Key: key}}, m.now)
 	}
 	return m
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // node is a server that has some of the keys. Each is read by itself, so that one that does
@@ -156,7 +156,7 @@ func (s *Snapshot) unread() map[ID]string {
 	nodes := map[ID]string{}
 	for i := range s.Away {
 		for _, key := range s.Away[i].Keys {
-			nodes[ID{limiter.Key{Subject: key.Key, Name: key.Name}, key.StoreKey}] = s.Away[i].Node
+			nodes[ID{store.Key{Subject: key.Key, Name: key.Name}, key.StoreKey}] = s.Away[i].Node
 		}
 	}
 	return nodes

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // all returns the overrides of the store.
-func (d *driver) overrides() []limiter.Override {
+func (d *driver) overrides() []store.Override {
 	d.t.Helper()
 	all, _, err := d.store.Overrides(d.t.Context())
 	if err != nil {
@@ -45,7 +45,7 @@ func TestAnOverrideFromTheRow(t *testing.T) {
 	if len(all) != 1 || all[0].Thousandths != 3000 || all[0].Reason != "launch day" {
 		t.Fatalf("set were %+v", all)
 	}
-	for key, want := range map[limiter.Key]bool{{Subject: "near", Name: "token-bucket/1m"}: true, {Subject: "near", Name: "other"}: false,
+	for key, want := range map[store.Key]bool{{Subject: "near", Name: "token-bucket/1m"}: true, {Subject: "near", Name: "other"}: false,
 		{Subject: "full", Name: "token-bucket/1m"}: false} {
 		if all[0].Matches(key) != want {
 			t.Errorf("it is about %s: %t", key, !want)
@@ -63,7 +63,7 @@ func TestAnOverrideFromTheRow(t *testing.T) {
 		}
 	}
 	d.press("<esc>")
-	d.take(limiter.Key{Subject: "calm"}, "fixed-window:100/1h", 1)
+	d.take(store.Key{Subject: "calm"}, "fixed-window:100/1h", 1)
 	d.now = d.now.Add(2 * time.Hour)
 	d.second()
 	if text := d.View(); strings.Contains(text, "±") || strings.Contains(text, "OVERRIDE") {
@@ -88,8 +88,8 @@ func TestTheFormOfAnOverride(t *testing.T) {
 		got := ""
 		for _, o := range d.overrides() {
 			got = o.Effect.String()
-			if o.Effect == limiter.OverrideLimit {
-				got += " " + fmt.Sprintf("%d/%s", o.Limit.Count, limiter.FormatPeriod(o.Limit.Period))
+			if o.Effect == store.OverrideLimit {
+				got += " " + fmt.Sprintf("%d/%s", o.Limit.Count, store.FormatPeriod(o.Limit.Period))
 			}
 			if o.Names.IsZero() {
 				got += " all"

@@ -11,15 +11,15 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // overrides are the overrides that are in force.
 type overrides struct {
 	reader   *overrideReader // nil if the store keeps none
 	fetching bool
-	looked   bool                  // the first look is over
-	list     *limiter.OverrideList // nil if there are none, or they are not known
+	looked   bool                // the first look is over
+	list     *store.OverrideList // nil if there are none, or they are not known
 	problem  error
 }
 
@@ -28,13 +28,13 @@ type overrideReader struct {
 	*Options
 	read    bool // they were, and this is what was found:
 	version string
-	list    *limiter.OverrideList
+	list    *store.OverrideList
 	ends    time.Time // when the first of them ends; zero if there are none
 }
 
 // overridesLook is what a look at the overrides brought.
 type overridesLook struct {
-	list *limiter.OverrideList
+	list *store.OverrideList
 	took time.Duration
 	err  error
 }
@@ -86,7 +86,7 @@ func (r *overrideReader) look(ctx context.Context) (l overridesLook) {
 	begun := r.Now()
 	if r.Timeout > 0 {
 		var done context.CancelFunc
-		ctx, done = limiter.BudgetContext(ctx, r.Timeout)
+		ctx, done = store.BudgetContext(ctx, r.Timeout)
 		defer done()
 	}
 	l.err = r.refresh(ctx, begun)
@@ -104,7 +104,7 @@ func (r *overrideReader) refresh(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	all, version, err := r.Overrides.Overrides(ctx)
-	if err != nil && !errors.Is(err, limiter.ErrForeign) { // those that can be read are there all the same
+	if err != nil && !errors.Is(err, store.ErrForeign) { // those that can be read are there all the same
 		return err
 	}
 	r.read, r.version, r.list, r.ends = true, version, nil, time.Time{}
@@ -114,7 +114,7 @@ func (r *overrideReader) refresh(ctx context.Context, now time.Time) error {
 		}
 	}
 	if len(all) > 0 {
-		r.list = limiter.NewOverrideList(all)
+		r.list = store.NewOverrideList(all)
 	}
 	return nil
 }
@@ -122,13 +122,13 @@ func (r *overrideReader) refresh(ctx context.Context, now time.Time) error {
 // force is what counts for keys besides their records.
 type force struct {
 	*Options
-	overrides *limiter.OverrideList // nil if there are none
+	overrides *store.OverrideList // nil if there are none
 }
 
 func (m *model) force() force { return force{&m.Options, m.feed.overrides.list} }
 
 // override returns the override that applies to a key, nil if there is none.
-func (f force) override(key limiter.Key) *limiter.Override {
+func (f force) override(key store.Key) *store.Override {
 	if f.overrides == nil {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (f force) override(key limiter.Key) *limiter.Override {
 }
 
 // limit returns the limit that counts for the key of an entry, which has the recorded one.
-func (f force) limit(e *limiter.Entry) limiter.Limit {
+func (f force) limit(e *store.Entry) store.Limit {
 	if f.InForce == nil || e.Layout != "" {
 		return e.Limit
 	}
@@ -151,20 +151,20 @@ func (f force) limit(e *limiter.Entry) limiter.Limit {
 }
 
 // block makes an entry one with nothing left, if its key is blocked.
-func (f force) block(e *limiter.Entry) {
+func (f force) block(e *store.Entry) {
 	if o := f.override(e.Key); o != nil {
 		allowance.Block(e, o, o.ExpiresAt.Sub(f.Now()))
 	}
 }
 
 // scan yields what a query finds, as the limits and the overrides in force leave it.
-func (f force) scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+func (f force) scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
 	q.InForce = f.limit
 	find := f.Store.Scan
 	if f.Find != nil && q.Keys == nil {
 		find = f.Find
 	}
-	return func(yield func(limiter.Entry, error) bool) {
+	return func(yield func(store.Entry, error) bool) {
 		for entry, err := range find(ctx, q) {
 			if err == nil {
 				f.block(&entry)
@@ -177,17 +177,17 @@ func (f force) scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entr
 }
 
 // isBlock reports whether an override is a block. It may be nil.
-func isBlock(o *limiter.Override) bool { return o != nil && o.Effect == limiter.OverrideBlock }
+func isBlock(o *store.Override) bool { return o != nil && o.Effect == store.OverrideBlock }
 
 // blockSign marks what is under a block.
 const blockSign = "⊘"
 
 // overrideSign marks rows under an override.
-func overrideSign(o *limiter.Override) string {
+func overrideSign(o *store.Override) string {
 	switch {
 	case isBlock(o):
 		return blockSign
-	case o.Effect == limiter.OverrideExempt:
+	case o.Effect == store.OverrideExempt:
 		return "∞"
 	}
 	return "±"
@@ -214,12 +214,12 @@ func overrideCell(m *model, r *row, width int) line {
 }
 
 // overrideTexts say what an override does, and until when.
-func overrideTexts(o *limiter.Override, now time.Time) (effect, end string) {
+func overrideTexts(o *store.Override, now time.Time) (effect, end string) {
 	return overridetext.Effect(o), " until " + until(o.ExpiresAt, now)
 }
 
 // overrideText is everything about an override, in lines.
-func overrideText(o *limiter.Override, now time.Time) []string {
+func overrideText(o *store.Override, now time.Time) []string {
 	words := overridetext.Effect(o) + " until " + until(o.ExpiresAt, now) + ", in " +
 		output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
 	about := "for " + output.Printable(o.Subjects.String())

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // readingDocument is a Reading as JSON, with the names that inspect has.
@@ -66,7 +66,7 @@ func (r Reading) MarshalJSON() ([]byte, error) {
 		}
 		d.Count, d.Burst, d.PeriodMS = bounded(r.Limit.Count), bounded(r.Limit.Burst), bounded(output.Milliseconds(r.Limit.Period))
 	}
-	if r.Recorded != (limiter.Limit{}) {
+	if r.Recorded != (store.Limit{}) {
 		d.RecordedLimit = r.Recorded.String()
 	}
 	for _, defect := range r.Defects {
@@ -85,9 +85,9 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return err
 	}
-	var recorded limiter.Limit
+	var recorded store.Limit
 	if d.RecordedLimit != "" {
-		if recorded, err = limiter.ParseLimit(d.RecordedLimit); err != nil {
+		if recorded, err = store.ParseLimit(d.RecordedLimit); err != nil {
 			return err
 		}
 	}
@@ -103,15 +103,15 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 			return fmt.Errorf("the key %q has a count or a time out of range", output.Shorten(d.Key, 100))
 		}
 	}
-	*r = Reading{Taken: d.Taken, Entry: limiter.Entry{
-		Key: limiter.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, Recorded: recorded, Layout: d.Layout,
+	*r = Reading{Taken: d.Taken, Entry: store.Entry{
+		Key: store.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, Recorded: recorded, Layout: d.Layout,
 		TTL: milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
-		Decision: limiter.Decision{
+		Decision: store.Decision{
 			Used: used, Remaining: remaining, RetryAfter: milliseconds(retryAfter), ResetAfter: milliseconds(resetAfter),
 		},
 	}}
 	for _, defect := range d.Defects {
-		r.Defects = append(r.Defects, limiter.Defect{Kind: limiter.DefectKind(defect.Kind), Text: defect.Text, Stuck: defect.Stuck})
+		r.Defects = append(r.Defects, store.Defect{Kind: store.DefectKind(defect.Kind), Text: defect.Text, Stuck: defect.Stuck})
 	}
 	if r.Layout != "" { // whose keys hold anything
 		r.RetryTold, r.ResetTold = d.RetryAfterMS != nil, d.ResetAfterMS != nil
@@ -121,12 +121,12 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 }
 
 // limit is what the document says of the limit.
-func (d *readingDocument) limit() (limit limiter.Limit, err error) {
+func (d *readingDocument) limit() (limit store.Limit, err error) {
 	if d.Limit != "" {
-		return limiter.ParseLimit(d.Limit)
+		return store.ParseLimit(d.Limit)
 	}
 	if d.Algorithm != "" {
-		if limit.Algorithm, err = limiter.ParseAlgorithm(d.Algorithm); err != nil {
+		if limit.Algorithm, err = store.ParseAlgorithm(d.Algorithm); err != nil {
 			return limit, err
 		}
 	}

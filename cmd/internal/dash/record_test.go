@@ -11,7 +11,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What was recorded is shown again as it was.
@@ -19,7 +19,7 @@ func TestRecordingIsPlayed(t *testing.T) {
 	var recording bytes.Buffer
 	d := begin(t, three, func(o *Options) { o.Record = &recording })
 	d.second()
-	d.take(limiter.Key{Subject: "calm"}, "fixed-window:100/1h", 95)
+	d.take(store.Key{Subject: "calm"}, "fixed-window:100/1h", 95)
 	d.second()
 	want := d.View()
 	var slept []time.Duration

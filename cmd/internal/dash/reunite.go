@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // reunite makes one row of two that are of the same limit of another limiter: one whose store
@@ -20,7 +20,7 @@ func (m *model) reunite() {
 	if len(gone) == 0 {
 		return
 	}
-	heirs := map[limiter.Key][]*row{}
+	heirs := map[store.Key][]*row{}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" && r.inUse {
 			heirs[id.Key] = append(heirs[id.Key], r)

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // row is a key that is followed.
@@ -26,8 +26,8 @@ type row struct {
 	// subjectWidth and limitWidth are the columns that its names take.
 	subjectWidth, limitWidth int
 
-	denial   *denial           // how it is being denied; nil if it is not
-	override *limiter.Override // the one that it is under; nil if it is under none
+	denial   *denial         // how it is being denied; nil if it is not
+	override *store.Override // the one that it is under; nil if it is under none
 
 	fullAt    time.Time // when nothing was left, at a look
 	sinceFull int       // how many looks ago that was
@@ -58,7 +58,7 @@ const layoutAttribute = "layout"
 // attributesOf returns the attributes that a key was made of: by a policy, or by somebody who
 // writes subjects like tenant:acme:user:42. For a key of another limiter the first one is its
 // layout.
-func attributesOf(e *limiter.Entry) (attributes []policy.Attribute) {
+func attributesOf(e *store.Entry) (attributes []policy.Attribute) {
 	if e.Layout != "" {
 		attributes = append(attributes, policy.Attribute{Name: layoutAttribute, Value: e.Layout})
 	} else if parts, is := policy.ParseKey(e.Key); is {
@@ -91,7 +91,7 @@ func (r *row) empty(now time.Time, f force) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
 	r.inUse, r.updated, r.fullAt, r.Defects = false, now, time.Time{}, nil
 	if r.UsedUnknown = false; r.CapacityKnown() {
-		r.Limit, r.Recorded = recordedLimit(&r.Entry), limiter.Limit{}
+		r.Limit, r.Recorded = recordedLimit(&r.Entry), store.Limit{}
 		r.Limit = f.limit(&r.Entry) // there is no record any more, so no other limit is told
 		r.Remaining = r.Limit.Capacity()
 		f.block(&r.Entry)
@@ -101,8 +101,8 @@ func (r *row) empty(now time.Time, f force) {
 }
 
 // recordedLimit is the limit that a key was last charged under.
-func recordedLimit(e *limiter.Entry) limiter.Limit {
-	if e.Recorded != (limiter.Limit{}) {
+func recordedLimit(e *store.Entry) store.Limit {
+	if e.Recorded != (store.Limit{}) {
 		return e.Recorded
 	}
 	return e.Limit

@@ -12,8 +12,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // politeRate is how many keys a second are read in all, of those followed and of those
@@ -120,7 +120,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 	}
 	query := p.Query
 	query.KeysPerSecond = p.rate
-	query.Match = func(key limiter.Key) bool { // of another limiter's key it does not say which one it is
+	query.Match = func(key store.Key) bool { // of another limiter's key it does not say which one it is
 		return !p.followed[own(key)] && (p.Query.Match == nil || p.Query.Match(key))
 	}
 	query.Progress = func(looked, total int64) {
@@ -164,7 +164,7 @@ func closestFirst(a, b Reading) int {
 }
 
 // isOfOneKey reports whether an error is of one key alone, so that the others can be read.
-func isOfOneKey(err error) bool { return errors.Is(err, limiter.ErrForeign) || unsureOf(err) != nil }
+func isOfOneKey(err error) bool { return errors.Is(err, store.ErrForeign) || unsureOf(err) != nil }
 
 // unsureOf returns the error that says that a key may be of a limiter, or nil.
 func unsureOf(err error) *foreign.UnsureError {

@@ -3,7 +3,7 @@ package dash
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Snapshot is what one look at the store brought: the data of one frame.
@@ -64,7 +64,7 @@ type Coverage struct {
 
 // Reading is the state of one key.
 type Reading struct {
-	limiter.Entry
+	store.Entry
 	// Taken is the units charged since the reading before.
 	Taken int64
 }

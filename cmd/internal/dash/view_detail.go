@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // text is everything about the key.
@@ -55,7 +55,7 @@ func (v *detailView) text(m *model) []line {
 	} else {
 		say("", r.LimitText()+": its keys do not tell the rest of it", output.Plain)
 	}
-	if r.Recorded != (limiter.Limit{}) {
+	if r.Recorded != (store.Limit{}) {
 		say("", "last charged under "+r.Recorded.String(), output.Faint)
 	}
 	if r.Layout != "" {
@@ -141,7 +141,7 @@ func (m *model) looks(r *row, d *detail) (commands []string) {
 	if m.LookYourself == nil {
 		return nil
 	}
-	parts := []limiter.Part{{StoreKey: r.StoreKey}}
+	parts := []store.Part{{StoreKey: r.StoreKey}}
 	if d != nil && len(d.parts) > 0 {
 		parts = d.parts
 	} else if r.Layout != "" { // the type is not known yet

@@ -9,7 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // markWidth is the column of the cursor and of marks.
@@ -94,11 +94,11 @@ func tell(rows []*row, shown []column) (n names) {
 		widths[shown[i].name] = shown[i].width
 	}
 	limitsWhole := true
-	bySubject, byBoth, byKey := map[string]int{}, map[limiter.Key]int{}, map[limiter.Key]int{}
+	bySubject, byBoth, byKey := map[string]int{}, map[store.Key]int{}, map[store.Key]int{}
 	for _, r := range rows {
 		limitsWhole = limitsWhole && r.limitWidth <= widths[limitColumn]
 		bySubject[r.Key.Subject]++
-		byBoth[limiter.Key{Subject: r.Key.Subject, Name: r.limitName()}]++
+		byBoth[store.Key{Subject: r.Key.Subject, Name: r.limitName()}]++
 		byKey[r.Key]++
 	}
 	subjects, limits := make([]string, len(rows)), make([]string, len(rows))
@@ -108,7 +108,7 @@ func tell(rows []*row, shown []column) (n names) {
 		switch n.joined[i] = true; {
 		case byKey[r.Key] > 1: // then they are of another limiter
 			subjects[i] = output.Printable(r.StoreKey)
-		case byBoth[limiter.Key{Subject: r.Key.Subject, Name: r.limitName()}] > 1:
+		case byBoth[store.Key{Subject: r.Key.Subject, Name: r.limitName()}] > 1:
 			subjects[i] += " " + output.Printable(r.Key.Name)
 		case bySubject[r.Key.Subject] > 1 && !limitsWhole:
 			subjects[i] += " " + limits[i]

@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // seenAt is what a frame of the list of keys shows at a width.
@@ -31,7 +31,7 @@ func (d *driver) seen(width, height int) seenAt {
 	}
 	rows := d.keys.rows[d.keys.top:min(d.keys.top+d.listHeight(), len(d.keys.rows))]
 	names := tell(rows, fitted)
-	looks := map[string]limiter.Key{}
+	looks := map[string]store.Key{}
 	for i, r := range rows {
 		look := names.subjects[i]
 		if len(names.limits) > 0 {
@@ -67,21 +67,21 @@ func TestAWiderTerminalShowsNoLess(t *testing.T) {
 		"one subject": func(d *driver) {
 			for i := range 12 {
 				name := fmt.Sprintf("api/a-rather-long-name-of-a-limit-%d-of-many", i)
-				d.take(limiter.Key{Subject: "tenant:acme", Name: name}, "10/1h", int64(i%10+1))
+				d.take(store.Key{Subject: "tenant:acme", Name: name}, "10/1h", int64(i%10+1))
 			}
 		},
 		"long": func(d *driver) {
 			for i := range 30 {
 				subject := fmt.Sprintf("%s:%02d:%s", strings.Repeat("a", 90), i, strings.Repeat("b", 90))
-				d.take(limiter.Key{Subject: subject}, "10/1h", int64(i%10+1))
+				d.take(store.Key{Subject: subject}, "10/1h", int64(i%10+1))
 			}
 		},
 		"texts": func(d *driver) {
 			for i, text := range hostiletext.Subjects() {
-				d.take(limiter.Key{Subject: "tenant:acme:" + text}, "10/1h", int64(i%10+1))
+				d.take(store.Key{Subject: "tenant:acme:" + text}, "10/1h", int64(i%10+1))
 				row := denied("tenant:acme:"+text, int64(i+1))
 				row.Shorten()
-				d.deny(limiter.Denials{Rows: []limiter.Denied{row}})
+				d.deny(store.Denials{Rows: []store.Denied{row}})
 			}
 		},
 	} {
@@ -123,11 +123,11 @@ func TestAWiderTerminalShowsNoLess(t *testing.T) {
 // fleet is many keys with short subjects, and two with long ones, one of which is under an override.
 func fleet(d *driver) {
 	for i := range 400 {
-		d.take(limiter.Key{Subject: fmt.Sprintf("tenant:t%04d:user:%03d", i, i), Name: "api/user"}, "60/1m", int64(20+i%30))
+		d.take(store.Key{Subject: fmt.Sprintf("tenant:t%04d:user:%03d", i, i), Name: "api/user"}, "60/1m", int64(20+i%30))
 	}
-	d.take(limiter.Key{Subject: hottest, Name: "api/user-route"}, "60/1h", 60)
-	d.take(limiter.Key{Subject: calmest, Name: "api/user-route"}, "60/1h", 59)
-	d.setOverride(hottest, limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 3000})
+	d.take(store.Key{Subject: hottest, Name: "api/user-route"}, "60/1h", 60)
+	d.take(store.Key{Subject: calmest, Name: "api/user-route"}, "60/1h", 59)
+	d.setOverride(hottest, store.Override{Effect: store.OverrideTimes, Thousandths: 3000})
 }
 
 const (
@@ -139,7 +139,7 @@ const (
 func TestTheSubjectOfADeniedKeyIsWhole(t *testing.T) {
 	d := begin(t, fleet, nil)
 	for range 3 {
-		d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: hottest, Name: "api/user-route"}, Count: 17}}})
+		d.deny(store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: hottest, Name: "api/user-route"}, Count: 17}}})
 		d.second()
 	}
 	for _, size := range []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 100, Height: 30}, {Width: 160, Height: 50}} {
@@ -161,9 +161,9 @@ func TestColumnsDoNotJump(t *testing.T) {
 	d.send(tea.WindowSizeMsg{Width: 100, Height: 24})
 	subject := func() int { return d.fit()[0].width }
 	wide := subject()
-	comes := []limiter.Record{}
-	for _, key := range []limiter.Key{{Subject: hottest, Name: "api/user-route"}, {Subject: calmest, Name: "api/user-route"}} {
-		comes = append(comes, limiter.Record{Key: key})
+	comes := []store.Record{}
+	for _, key := range []store.Key{{Subject: hottest, Name: "api/user-route"}, {Subject: calmest, Name: "api/user-route"}} {
+		comes = append(comes, store.Record{Key: key})
 	}
 	if _, _, err := d.store.Delete(t.Context(), comes...); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestColumnsDoNotJump(t *testing.T) {
 	if narrow >= wide {
 		t.Errorf("long after a row went, its column has %d", narrow)
 	}
-	d.take(limiter.Key{Subject: hottest, Name: "api/user-route"}, "60/1h", 60)
+	d.take(store.Key{Subject: hottest, Name: "api/user-route"}, "60/1h", 60)
 	if d.second(); subject() != wide {
 		t.Errorf("with the row its column has %d and not %d", subject(), wide)
 	}

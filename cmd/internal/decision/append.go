@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // AppendJSON appends [Answer.Document] as [output.JSON] writes it. It makes no document, since a
@@ -36,7 +36,7 @@ func (a *Answer) appendFields(b []byte) []byte {
 
 // appendDocument appends a document up to its limits.
 func (a *Answer) appendDocument(b []byte) []byte {
-	sum := limiter.Summarize(a.Decisions)
+	sum := store.Summarize(a.Decisions)
 	b = appendNumber(b, `{"schema_version":`, output.SchemaVersion)
 	if a.Policy != nil {
 		b = appendOptional(b, `,"policy":`, a.Policy.Name)
@@ -52,10 +52,10 @@ func (a *Answer) appendDocument(b []byte) []byte {
 	b = appendFlag(b, `,"repeated":true`, sum.Repeated)
 	b = appendFlag(b, `,"unguarded":true`, sum.Unguarded)
 	b = appendText(b, `,"decided_by":`, sum.DecidedBy.String())
-	if sum.DecidedBy == limiter.DecidedByLocal {
+	if sum.DecidedBy == store.DecidedByLocal {
 		b = appendText(b, `,"local_share":`, a.localShare().String())
 	}
-	if slices.ContainsFunc(a.Decisions, func(d limiter.Decision) bool { return d.Override != nil }) {
+	if slices.ContainsFunc(a.Decisions, func(d store.Decision) bool { return d.Override != nil }) {
 		b = a.Applied().append(b)
 	}
 	for n, i := range sum.DeniedBy {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // FuzzAppendJSON compares what is written by hand with encoding/json's text of the document.
@@ -41,30 +41,30 @@ func randomAnswer(r *rand.Rand, text, other string) *Answer {
 	often := func() bool { return r.IntN(3) > 0 }
 	seldom := func() bool { return r.IntN(3) == 0 }
 	a := &Answer{Key: text, Charges: often()}
-	share := limiter.Share(r.IntN(100_000) + 1)
+	share := store.Share(r.IntN(100_000) + 1)
 	n := r.IntN(4) + 1
 	if seldom() {
 		a.Policy = &policy.Policy{Name: other}
 	}
 	for range n {
-		limit := limiter.Limit{Algorithm: limiter.Algorithms()[r.IntN(len(limiter.Algorithms()))], Count: r.Int64N(1e9) + 1,
+		limit := store.Limit{Algorithm: store.Algorithms()[r.IntN(len(store.Algorithms()))], Count: r.Int64N(1e9) + 1,
 			Period: time.Duration(r.Int64N(1e15) + 1), Burst: r.Int64N(100)}
 		if seldom() {
 			limit.Slices = r.Int64N(3600)
 		}
-		a.Requests = append(a.Requests, limiter.Request{Key: limiter.Key{Subject: text, Name: other}, Limit: limit, Cost: r.Int64N(9) - 1})
+		a.Requests = append(a.Requests, store.Request{Key: store.Key{Subject: text, Name: other}, Limit: limit, Cost: r.Int64N(9) - 1})
 		a.Overrides = append(a.Overrides, r.IntN(3)-1)
 		if a.Policy != nil {
 			a.Policy.Limits = append(a.Policy.Limits, policy.Limit{Name: text + other})
 		}
-		d := limiter.Decision{Allowed: often(), Shadow: seldom(), Used: r.Int64N(1e9), Remaining: r.Int64N(1e9), Granted: r.Int64N(9),
+		d := store.Decision{Allowed: often(), Shadow: seldom(), Used: r.Int64N(1e9), Remaining: r.Int64N(1e9), Granted: r.Int64N(9),
 			Refunded: r.Int64N(9), Repeated: seldom(), RetryAfter: time.Duration(r.Int64N(1e12)), ResetAfter: time.Duration(r.Int64N(1e18)),
-			Delay: time.Duration(r.Int64N(1e10)), Unguarded: seldom(), DecidedBy: limiter.Decider(r.IntN(6))}
+			Delay: time.Duration(r.Int64N(1e10)), Unguarded: seldom(), DecidedBy: store.Decider(r.IntN(6))}
 		if seldom() {
-			d.Override = &limiter.Override{ID: other, Effect: limiter.OverrideTimes, Thousandths: 2000, ExpiresAt: time.UnixMicro(r.Int64N(4e15)),
+			d.Override = &store.Override{ID: other, Effect: store.OverrideTimes, Thousandths: 2000, ExpiresAt: time.UnixMicro(r.Int64N(4e15)),
 				Reason: text, By: other}
 		}
-		if d.DecidedBy == limiter.DecidedByLocal {
+		if d.DecidedBy == store.DecidedByLocal {
 			d.LocalShare = share
 		}
 		a.Decisions = append(a.Decisions, d)

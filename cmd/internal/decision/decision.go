@@ -3,8 +3,8 @@
 package decision
 
 import (
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Answer is what was asked of a store and what was decided of it.
@@ -14,9 +14,9 @@ type Answer struct {
 	// Policy is the policy that the requests are of, or nil. Overrides are the indices of the
 	// policy's overrides that the limits come from, or -1.
 	Policy    *policy.Policy
-	Requests  []limiter.Request
+	Requests  []store.Request
 	Overrides []int
-	Decisions []limiter.Decision
+	Decisions []store.Decision
 	// Charges: the answer tells what was granted.
 	Charges bool
 }
@@ -31,7 +31,7 @@ func (a *Answer) LimitName(i int) string {
 
 // Effective is the limit that the i-th decision was made by: the one that was asked, as an
 // operator's override may have changed it.
-func (a *Answer) Effective(i int) limiter.Limit {
+func (a *Answer) Effective(i int) store.Limit {
 	limit := a.Requests[i].Limit
 	if o := a.Decisions[i].Override; o != nil {
 		limit = o.Apply(limit)
@@ -50,7 +50,7 @@ func (a *Answer) Capacity(i int) int64 {
 
 // localShare is what a local shadow had of each limit, zero if none decided. One call has one
 // share for all of its limits.
-func (a *Answer) localShare() limiter.Share {
+func (a *Answer) localShare() store.Share {
 	for i := range a.Decisions {
 		if share := a.Decisions[i].LocalShare; share != 0 {
 			return share
@@ -62,7 +62,7 @@ func (a *Answer) localShare() limiter.Share {
 // DeniedBy names the limits that denied.
 func (a *Answer) DeniedBy() []string {
 	var names []string
-	for _, i := range limiter.Summarize(a.Decisions).DeniedBy {
+	for _, i := range store.Summarize(a.Decisions).DeniedBy {
 		names = append(names, a.LimitName(i))
 	}
 	return names
@@ -72,7 +72,7 @@ func (a *Answer) DeniedBy() []string {
 // else of the first limit that has one; nil if there is none.
 func (a *Answer) Applied() *AppliedOverride {
 	first := -1
-	for _, i := range limiter.Summarize(a.Decisions).DeniedBy {
+	for _, i := range store.Summarize(a.Decisions).DeniedBy {
 		if a.Decisions[i].Override != nil {
 			first = i
 			break

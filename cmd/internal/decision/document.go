@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Limit is the state of one limit, in all JSON.
@@ -24,7 +24,7 @@ type Limit struct {
 }
 
 // NewLimit describes a limit of that name as d leaves it.
-func NewLimit(name string, limit limiter.Limit, d limiter.Decision) Limit {
+func NewLimit(name string, limit store.Limit, d store.Decision) Limit {
 	return Limit{
 		Name:         name,
 		Algorithm:    limit.Algorithm.String(),
@@ -76,8 +76,8 @@ func (a *Answer) Decided(i int) Decided {
 
 // decidedBy names who made a decision. A limit that was not asked, because another one had
 // denied already, was decided by nobody.
-func decidedBy(d *limiter.Decision) string {
-	if d.Unguarded && d.DecidedBy == limiter.DecidedByStore {
+func decidedBy(d *store.Decision) string {
+	if d.Unguarded && d.DecidedBy == store.DecidedByStore {
 		return ""
 	}
 	return d.DecidedBy.String()
@@ -112,7 +112,7 @@ type Document struct {
 
 // Document returns the answer as JSON.
 func (a *Answer) Document() Document {
-	sum := limiter.Summarize(a.Decisions)
+	sum := store.Summarize(a.Decisions)
 	document := Document{
 		SchemaVersion: output.SchemaVersion,
 		Allowed:       sum.Allowed,
@@ -135,7 +135,7 @@ func (a *Answer) Document() Document {
 	if a.Policy != nil {
 		document.Policy = a.Policy.Name
 	}
-	if sum.DecidedBy == limiter.DecidedByLocal {
+	if sum.DecidedBy == store.DecidedByLocal {
 		document.LocalShare = a.localShare().String()
 	}
 	for i := range a.Decisions {
@@ -180,7 +180,7 @@ type AppliedOverride struct {
 
 // NewAppliedOverride returns nil for no override. asked is the limit without it, or zero if
 // that is not known.
-func NewAppliedOverride(o *limiter.Override, asked limiter.Limit) *AppliedOverride {
+func NewAppliedOverride(o *store.Override, asked store.Limit) *AppliedOverride {
 	if o == nil {
 		return nil
 	}

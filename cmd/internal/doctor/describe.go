@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // mostDescribed is how many members of a value are read to tell what it looks like.
@@ -61,5 +61,5 @@ func described(ctx context.Context, client redis.Cmdable, storeKey string) strin
 		return ""
 	}
 	value.TTL = max(ttl, -1*time.Nanosecond)
-	return foreign.Describe(&value, limiter.InstantOf(now)).Text
+	return foreign.Describe(&value, store.InstantOf(now)).Text
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Status is how bad a finding is.
@@ -45,7 +45,7 @@ type Options struct {
 	KeysPerSecond int
 	Now           func() time.Time
 	// Store is the store itself, for what it keeps apart from its limits.
-	Store limiter.Store
+	Store store.Store
 	// Transport is how what is said to a Redis travels.
 	Transport Transport
 	// Layouts say whether and how the keys of other limiters are looked at.

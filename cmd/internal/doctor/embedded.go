@@ -6,29 +6,29 @@ import (
 	"fmt"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Embedded examines a store that has no server. It returns nil for any other.
-func Embedded(ctx context.Context, store limiter.Store) (*Report, error) {
-	report, err := embedded(ctx, store)
+func Embedded(ctx context.Context, backend store.Store) (*Report, error) {
+	report, err := embedded(ctx, backend)
 	if report == nil || err != nil || !report.Reached {
 		return report, err
 	}
-	found, err := examineTables(ctx, store)
+	found, err := examineTables(ctx, backend)
 	report.Add(found...)
 	return report, err
 }
 
-func embedded(ctx context.Context, store limiter.Store) (*Report, error) {
-	switch store := store.(type) {
+func embedded(ctx context.Context, backend store.Store) (*Report, error) {
+	switch backend := backend.(type) {
 	case *memorystore.Store:
 		return &Report{Reached: true, Findings: []Finding{{Check: "reachable", Status: OK,
 			Summary: "in the memory of this process: it starts empty and ends with the process"}}}, nil
 	case *filestore.Store:
-		health, err := store.Health(ctx)
+		health, err := backend.Health(ctx)
 		report := &Report{Reached: err == nil, Findings: judgeFile(health, err)}
 		return report, err
 	}
@@ -49,7 +49,7 @@ func judgeFile(h filestore.Health, err error) []Finding {
 		reach.Status, reach.Summary = Fail, oneLine(err)
 		reach.Advice = "check the file's path and rights; a file that is damaged or not limitctl's can be moved away, which forgets the " +
 			"usage in it"
-		if errors.Is(err, limiter.ErrUnavailable) {
+		if errors.Is(err, store.ErrUnavailable) {
 			reach.Advice = busyAdvice
 		}
 		return []Finding{reach}
@@ -68,7 +68,7 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	case h.NotWritable != nil:
 		file.Status, file.Summary = Fail, "cannot be written: "+oneLine(h.NotWritable)
 		file.Advice = "give the user the right to write the file and its directory"
-		if errors.Is(h.NotWritable, limiter.ErrUnavailable) {
+		if errors.Is(h.NotWritable, store.ErrUnavailable) {
 			file.Advice = busyAdvice
 		}
 	case h.JournalMode != "wal":

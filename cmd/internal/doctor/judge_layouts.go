@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // judge turns what was found into findings: the layouts, then what is wrong with their keys.
@@ -112,13 +112,13 @@ func judgeDefect(d layoutDefect, count *defectCount, resetStuck func(layout stri
 }
 
 // passingAdvice is what helps against a defect that deleting keys does not put right.
-func passingAdvice(kind limiter.DefectKind) string {
+func passingAdvice(kind store.DefectKind) string {
 	switch kind {
-	case limiter.ShortTTL:
+	case store.ShortTTL:
 		return "deleting keys does not help; look for a version of the limiter that keeps them longer, or set a smaller burst"
-	case limiter.NeverExpires, limiter.AbsurdTTL:
+	case store.NeverExpires, store.AbsurdTTL:
 		return "the keys take memory until somebody deletes them; those in use are left alone, and count as they should"
-	case limiter.Grows:
+	case store.Grows:
 		return "watch the memory that it takes; the limiter itself would have to remove what is over"
 	}
 	return "look for a version of the limiter that does not have it"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/limitctl/limitctl/internal/clusternodes"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -378,11 +378,11 @@ func TestFile(t *testing.T) {
 		{"a little", change(func(h *filestore.Health) { h.Bytes, h.Free = 20<<20, 12<<20 }), OK, "sound", ""},
 		{"it shrinks", change(func(h *filestore.Health) { h.Bytes, h.Free, h.Shrinks = 100<<20, 60<<20, true }), OK, "sound", ""},
 		{"missing", judgeFile(filestore.Health{Path: "f"}, nil)[0], OK, "does not exist yet", ""},
-		{"unreadable", judgeFile(fine, fmt.Errorf("%w: no", limiter.ErrRefused))[0], Fail, "no", "path and rights"},
-		{"busy", judgeFile(fine, fmt.Errorf("%w: no", limiter.ErrUnavailable))[0], Fail, "no", "who holds the file"},
+		{"unreadable", judgeFile(fine, fmt.Errorf("%w: no", store.ErrRefused))[0], Fail, "no", "path and rights"},
+		{"busy", judgeFile(fine, fmt.Errorf("%w: no", store.ErrUnavailable))[0], Fail, "no", "who holds the file"},
 		{"damaged", change(func(h *filestore.Health) { h.Damage = "row 1 missing" }), Fail, "row 1 missing", "move the file away"},
-		{"not writable", change(func(h *filestore.Health) { h.NotWritable = limiter.ErrRefused }), Fail, "cannot be written", "right to write"},
-		{"locked", change(func(h *filestore.Health) { h.NotWritable = limiter.ErrUnavailable }), Fail, "cannot be written", "who holds"},
+		{"not writable", change(func(h *filestore.Health) { h.NotWritable = store.ErrRefused }), Fail, "cannot be written", "right to write"},
+		{"locked", change(func(h *filestore.Health) { h.NotWritable = store.ErrUnavailable }), Fail, "cannot be written", "who holds"},
 		{"journal", change(func(h *filestore.Health) { h.JournalMode = "delete" }), Warn, "delete", "journal_mode = wal"},
 	})
 }
@@ -431,23 +431,23 @@ func TestKeys(t *testing.T) {
 		{"biggest", seven["biggest"], OK, "k 2 kB", ""},
 		{"frequent", frequent["hottest"], OK, "k (frequency 9 of 255)", ""},
 	})
-	if _, is := facts(func(f *keyFacts) { f.noSize = limiter.ErrRefused })["size"]; is {
+	if _, is := facts(func(f *keyFacts) { f.noSize = store.ErrRefused })["size"]; is {
 		t.Error("sizes that could not be had are judged")
 	}
 }
 
 func TestClassify(t *testing.T) {
-	now := limiter.InstantOf(time.Now())
-	var state limiter.State
-	limit, err := limiter.Limit{Count: 10, Period: time.Minute}.Normalize()
+	now := store.InstantOf(time.Now())
+	var state store.State
+	limit, err := store.Limit{Count: 10, Period: time.Minute}.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
 	state.Charge(limit, 5, now)
 	record := state.AppendRecord(nil)
-	f := keyFacts{prefix: "rl", layout: limiter.OwnLayout("rl"), perPolicy: map[string]int64{}}
-	held := func(storeKey string, text []byte) *limiter.Held {
-		return &limiter.Held{StoreKey: storeKey, Text: text, Length: int64(len(text)), TTL: time.Minute}
+	f := keyFacts{prefix: "rl", layout: store.OwnLayout("rl"), perPolicy: map[string]int64{}}
+	held := func(storeKey string, text []byte) *store.Held {
+		return &store.Held{StoreKey: storeKey, Text: text, Length: int64(len(text)), TTL: time.Minute}
 	}
 	for storeKey, want := range map[string]bool{
 		"rl:{ip:1}:login/ip": true, "rl:{user:1}:token-bucket/1m": true, "rl:{user:1}:own": true, "rl:x": false, "rl:{x}": false,

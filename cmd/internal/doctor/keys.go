@@ -10,12 +10,12 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // keys looks at the keys of every master, one after the other, up to the limit.
 func (e *examination) keys(ctx context.Context, servers []*server) error {
-	facts := keyFacts{prefix: e.Prefix, layout: limiter.OwnLayout(e.Prefix), complete: true, counted: true, perPolicy: map[string]int64{},
+	facts := keyFacts{prefix: e.Prefix, layout: store.OwnLayout(e.Prefix), complete: true, counted: true, perPolicy: map[string]int64{},
 		byFrequency: strings.HasSuffix(servers[0].before["maxmemory_policy"], "-lfu")}
 	pace := redisserver.NewPacer(e.KeysPerSecond)
 	for i, s := range servers {
@@ -50,7 +50,7 @@ func (e *examination) keys(ctx context.Context, servers []*server) error {
 // scan looks at the keys of a server, at most limit of them; 0 is all.
 func (e *examination) scan(ctx context.Context, s *server, pace *redisserver.Pacer, facts *keyFacts, limit int) error {
 	keys := redisserver.Scan[string]{
-		Servers: s.alone, Match: limiter.EscapeGlob(e.Prefix) + ":*", Pace: pace,
+		Servers: s.alone, Match: store.EscapeGlob(e.Prefix) + ":*", Pace: pace,
 		Select: func(storeKey string) (string, bool) { return storeKey, true },
 		Read: func(ctx context.Context, page redisserver.Page[string]) error {
 			for batch := range slices.Chunk(page.Keys, redisserver.KeysPerRead) {
@@ -110,11 +110,11 @@ func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []s
 			continue // its slot has moved away
 		}
 		value, _ := values[i].Bytes()
-		held := limiter.Held{StoreKey: storeKey, Text: value, Length: int64(len(value)), TTL: ttls[i].Val()}
+		held := store.Held{StoreKey: storeKey, Text: value, Length: int64(len(value)), TTL: ttls[i].Val()}
 		if len(value) == lua.HeadSize {
-			held.Length = int64(limiter.MaxRecordSize) // at most
+			held.Length = int64(store.MaxRecordSize) // at most
 		}
-		share, ours := f.classify(&held, values[i].Err(), limiter.InstantOf(now.Val()))
+		share, ours := f.classify(&held, values[i].Err(), store.InstantOf(now.Val()))
 		if size, err := sizes[i].Result(); err == nil {
 			f.biggest.add(ranked{storeKey: storeKey, value: size})
 			if ours {

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Layouts say how the keys of other limiters are looked at.
 type Layouts struct {
 	// Keys are those of other limiters; nil if they are not to be looked at.
-	Keys limiter.Keyspace
+	Keys store.Keyspace
 	// Subjects selects among them.
-	Subjects limiter.Pattern
+	Subjects store.Pattern
 	// ResetStuck is the command that shows what a reset of the stuck keys of a layout would
 	// delete.
 	ResetStuck func(layout string) string
@@ -42,7 +42,7 @@ type layoutCount struct {
 // layoutDefect is a defect that keys of a layout have.
 type layoutDefect struct {
 	layout string
-	limiter.Defect
+	store.Defect
 }
 
 // defectCount is the keys that have a defect, and how many of them are at their limit.
@@ -58,7 +58,7 @@ func (e *examination) layouts(ctx context.Context, _ []*server) error {
 	}
 	facts, err := e.lookByLayouts(ctx)
 	switch {
-	case limiter.IsAway(err) || ctx.Err() != nil:
+	case store.IsAway(err) || ctx.Err() != nil:
 		return errors.Join(err, ctx.Err())
 	case err != nil:
 		e.report.add(Finding{Check: "layouts", Status: Warn, Summary: "the keys of other limiters cannot be looked at: " + oneLine(err),
@@ -74,7 +74,7 @@ func (e *examination) lookByLayouts(ctx context.Context) (*layoutFacts, error) {
 	facts := &layoutFacts{complete: true, layouts: map[string]*layoutCount{}, defects: map[layoutDefect]*defectCount{}}
 	scanning, stop := context.WithCancel(ctx)
 	defer stop()
-	query := limiter.Query{Subjects: e.Layouts.Subjects, KeysPerSecond: e.KeysPerSecond, Progress: func(looked, total int64) {
+	query := store.Query{Subjects: e.Layouts.Subjects, KeysPerSecond: e.KeysPerSecond, Progress: func(looked, total int64) {
 		facts.looked, facts.total = looked, total
 		if e.ScanLimit > 0 && looked >= int64(e.ScanLimit) && looked < total {
 			facts.complete = false
@@ -85,7 +85,7 @@ func (e *examination) lookByLayouts(ctx context.Context) (*layoutFacts, error) {
 		switch unsure := (*foreign.UnsureError)(nil); {
 		case errors.As(err, &unsure):
 			facts.addUnsure(unsure)
-		case errors.Is(err, limiter.ErrForeign):
+		case errors.Is(err, store.ErrForeign):
 			facts.unreadable.add(oneLine(err))
 		case err != nil && !facts.complete && ctx.Err() == nil:
 			return facts, nil // it was stopped here
@@ -101,7 +101,7 @@ func (e *examination) lookByLayouts(ctx context.Context) (*layoutFacts, error) {
 	return facts, nil
 }
 
-func (f *layoutFacts) add(e *limiter.Entry) {
+func (f *layoutFacts) add(e *store.Entry) {
 	count := f.layouts[e.Layout]
 	if count == nil {
 		count = &layoutCount{}

@@ -9,30 +9,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // foreignKeyspace scans what it is given, a page of ten at a time.
 type foreignKeyspace struct {
-	limiter.Keyspace
-	entries []limiter.Entry
+	store.Keyspace
+	entries []store.Entry
 	errs    []error
-	asked   *limiter.Query
+	asked   *store.Query
 }
 
-func (f *foreignKeyspace) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+func (f *foreignKeyspace) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
 	f.asked = &q
-	return func(yield func(limiter.Entry, error) bool) {
+	return func(yield func(store.Entry, error) bool) {
 		for _, err := range f.errs {
-			if !yield(limiter.Entry{}, err) {
+			if !yield(store.Entry{}, err) {
 				return
 			}
 		}
 		looked := int64(0)
 		for page := range slices.Chunk(f.entries, 10) {
 			if ctx.Err() != nil {
-				yield(limiter.Entry{}, ctx.Err())
+				yield(store.Entry{}, ctx.Err())
 				return
 			}
 			for _, e := range page {
@@ -54,25 +54,25 @@ func lookAt(t *testing.T, keys *foreignKeyspace, scanLimit int) ([]Finding, erro
 	return e.report.Findings, err
 }
 
-func foreignEntry(layout string, n int, used int64, defects ...limiter.Defect) limiter.Entry {
-	e := limiter.Entry{Key: limiter.Key{Subject: fmt.Sprint(n), Name: layout + "/minute"}, Layout: layout, TTL: time.Minute,
+func foreignEntry(layout string, n int, used int64, defects ...store.Defect) store.Entry {
+	e := store.Entry{Key: store.Key{Subject: fmt.Sprint(n), Name: layout + "/minute"}, Layout: layout, TTL: time.Minute,
 		StoreKey: fmt.Sprintf("%s:%d", layout, n), Defects: defects,
-		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}}
+		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}}
 	e.Used, e.Remaining, e.Allowed = used, max(0, 10-used), used < 10
 	return e
 }
 
 func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
-	forEver := limiter.Defect{Kind: limiter.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)", Stuck: true}
-	oneDay := limiter.Defect{Kind: limiter.NeverExpires, Text: "no expiry, so it will", Stuck: true}
-	early := limiter.Defect{Kind: limiter.ShortTTL, Text: "expires before its units have come back"}
+	forEver := store.Defect{Kind: store.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)", Stuck: true}
+	oneDay := store.Defect{Kind: store.NeverExpires, Text: "no expiry, so it will", Stuck: true}
+	early := store.Defect{Kind: store.ShortTTL, Text: "expires before its units have come back"}
 	unknown := foreignEntry("ulule", 1, 3)
-	unknown.Limit = limiter.Limit{}
+	unknown.Limit = store.Limit{}
 	keys := &foreignKeyspace{
-		entries: []limiter.Entry{foreignEntry("kong", 1, 3), foreignEntry("kong", 2, 10, forEver), foreignEntry("kong", 3, 11, forEver),
+		entries: []store.Entry{foreignEntry("kong", 1, 3), foreignEntry("kong", 2, 10, forEver), foreignEntry("kong", 3, 11, forEver),
 			foreignEntry("kong", 4, 1, oneDay), unknown, foreignEntry("traefik", 5, 4, early)},
 		errs: []error{&foreign.UnsureError{StoreKey: "rate:x", Layouts: []string{"traefik", "redis_rate"}},
-			&limiter.ForeignError{StoreKey: "rate:y", Holds: "a list"}},
+			&store.ForeignError{StoreKey: "rate:y", Holds: "a list"}},
 	}
 	findings, err := lookAt(t, keys, 0)
 	if err != nil {
@@ -119,7 +119,7 @@ func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
 }
 
 func TestLayoutsWithoutDefects(t *testing.T) {
-	findings, err := lookAt(t, &foreignKeyspace{entries: []limiter.Entry{foreignEntry("kong", 1, 3)}}, 0)
+	findings, err := lookAt(t, &foreignKeyspace{entries: []store.Entry{foreignEntry("kong", 1, 3)}}, 0)
 	if err != nil || len(findings) != 2 || findings[1].Summary != "nothing is wrong with the keys of other limiters" {
 		t.Errorf("%+v, %v", findings, err)
 	}
@@ -147,12 +147,12 @@ func TestLayoutsUpToTheScanLimit(t *testing.T) {
 
 // What keeps one from looking is told. Only a store that has stopped answering ends the examination.
 func TestLayoutsThatCannotBeLookedAt(t *testing.T) {
-	refused := fmt.Errorf("%w: no rights", limiter.ErrRefused)
+	refused := fmt.Errorf("%w: no rights", store.ErrRefused)
 	findings, err := lookAt(t, &foreignKeyspace{errs: []error{refused}}, 0)
 	if err != nil || len(findings) != 1 || findings[0].Status != Warn || !strings.Contains(findings[0].Summary, "no rights") {
 		t.Errorf("%+v, %v", findings, err)
 	}
-	if findings, err = lookAt(t, &foreignKeyspace{errs: []error{limiter.ErrUnavailable}}, 0); err == nil || len(findings) > 0 {
+	if findings, err = lookAt(t, &foreignKeyspace{errs: []error{store.ErrUnavailable}}, 0); err == nil || len(findings) > 0 {
 		t.Errorf("%+v, %v", findings, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // server is one master, or the one server there is.
@@ -35,7 +35,7 @@ type examination struct {
 // Redis examines the servers of client. It changes nothing in them. After an error
 // the report has what was found before.
 func Redis(ctx context.Context, client redis.UniversalClient, options Options) (*Report, error) {
-	if err := limiter.ValidatePrefix(options.Prefix); err != nil {
+	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return &Report{}, err
 	}
 	e := &examination{Options: options, client: client, servers: redisserver.New(client, options.Prefix), holdsLimits: true}
@@ -113,7 +113,7 @@ func (e *examination) add(s *server, findings ...Finding) {
 func (e *examination) unreachable(s *server, err error) error {
 	err = s.alone.Explain(err)
 	advice := "check that it runs, and that its address, firewall and TLS let you through"
-	if errors.Is(err, limiter.ErrRefused) {
+	if errors.Is(err, store.ErrRefused) {
 		advice = "check the user name and password, or ask the server's operator for the rights (docs/operations.md)"
 	}
 	e.report.add(Finding{Check: "reachable", Status: Fail, Server: s.name, Summary: oneLine(err), Advice: advice})

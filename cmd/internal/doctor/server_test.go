@@ -12,8 +12,8 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var ctx = context.Background()
@@ -34,13 +34,13 @@ func asIs(*Options) {}
 // fill takes of so many keys.
 func fill(t *testing.T, server *redistest.Server, n int) {
 	t.Helper()
-	store, err := redisstore.Own(server.Client())
+	backend, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
-		key, limit := limiter.Key{Subject: fmt.Sprint("user:", i)}, limiter.Limit{Count: 100, Period: time.Hour}
-		if _, err := limiter.New(store).Take(ctx, key, limit, 1); err != nil {
+		key, limit := store.Key{Subject: fmt.Sprint("user:", i)}, store.Limit{Count: 100, Period: time.Hour}
+		if _, err := store.New(backend).Take(ctx, key, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,7 +188,7 @@ func TestAServerThatStopsInTheMiddle(t *testing.T) {
 			return time.Now()
 		}
 	})
-	if !limiter.IsAway(err) || !report.Reached || report.finding(t, "version").Status != OK ||
+	if !store.IsAway(err) || !report.Reached || report.finding(t, "version").Status != OK ||
 		strings.Contains(fmt.Sprint(report.Findings), "clock") {
 		t.Errorf("%v, %+v", err, report)
 	}
@@ -283,7 +283,7 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 			dead = f
 		}
 	}
-	if !limiter.IsAway(err) || !report.Reached || dead.Server != servers[1].Addr || !strings.Contains(dead.Summary, servers[1].Addr) {
+	if !store.IsAway(err) || !report.Reached || dead.Server != servers[1].Addr || !strings.Contains(dead.Summary, servers[1].Addr) {
 		t.Errorf("with one master dead: %v, %+v", err, report.Findings)
 	}
 }

@@ -8,22 +8,22 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // examineTables looks at what a store keeps apart from its limits: denials and overrides. An
 // error is that the store stopped answering; a right that is lacking is a finding.
-func examineTables(ctx context.Context, store limiter.Store) (found []Finding, err error) {
-	if table, has := limiter.DenialTableOf(store); has {
-		denials, err := table.Denials(ctx, limiter.DenialHistory)
-		if limiter.IsAway(err) {
+func examineTables(ctx context.Context, backend store.Store) (found []Finding, err error) {
+	if table, has := store.DenialTableOf(backend); has {
+		denials, err := table.Denials(ctx, store.DenialHistory)
+		if store.IsAway(err) {
 			return found, err
 		}
 		found = append(found, judgeDenials(&denials, err))
 	}
-	if table, has := limiter.OverrideTableOf(store); has {
+	if table, has := store.OverrideTableOf(backend); has {
 		overrides, _, err := table.Overrides(ctx)
-		if limiter.IsAway(err) {
+		if store.IsAway(err) {
 			return found, err
 		}
 		found = append(found, judgeOverrides(overrides, err))
@@ -35,14 +35,14 @@ func examineTables(ctx context.Context, store limiter.Store) (found []Finding, e
 // lacking says the finding of the rights.
 func unread(check string, err error) Finding {
 	f := Finding{Check: check, Status: Warn, Summary: "cannot be read: " + oneLine(err), Advice: "look at the rights above"}
-	if errors.Is(err, limiter.ErrForeign) {
+	if errors.Is(err, store.ErrForeign) {
 		f.Advice = "delete the key that limitctl did not write"
 	}
 	return f
 }
 
 // judgeDenials judges the denials of the last hour. err is why they could not be read.
-func judgeDenials(d *limiter.Denials, err error) Finding {
+func judgeDenials(d *store.Denials, err error) Finding {
 	if err != nil {
 		return unread("denials", err)
 	}
@@ -68,7 +68,7 @@ func judgeDenials(d *limiter.Denials, err error) Finding {
 }
 
 // judgeOverrides judges the overrides in force. err is why they could not be read.
-func judgeOverrides(overrides []limiter.Override, err error) Finding {
+func judgeOverrides(overrides []store.Override, err error) Finding {
 	if err != nil {
 		return unread("overrides", err)
 	}
@@ -84,7 +84,7 @@ func judgeOverrides(overrides []limiter.Override, err error) Finding {
 		if o.ExpiresAt.Before(first.ExpiresAt) {
 			first = *o
 		}
-		if (o.Effect == limiter.OverrideBlock || o.Effect == limiter.OverrideExempt) && isEverybody(o) {
+		if (o.Effect == store.OverrideBlock || o.Effect == store.OverrideExempt) && isEverybody(o) {
 			sweeping = append(sweeping, o.ID)
 		}
 	}
@@ -101,7 +101,7 @@ func judgeOverrides(overrides []limiter.Override, err error) Finding {
 }
 
 // isEverybody reports whether an override is about all subjects and all their limits.
-func isEverybody(o *limiter.Override) bool {
-	every := func(p limiter.Pattern) bool { text := p.String(); return text == "" || text == "*" }
+func isEverybody(o *store.Override) bool {
+	every := func(p store.Pattern) bool { text := p.String(); return text == "" || text == "*" }
 	return every(o.Subjects) && every(o.Names) && len(o.Attributes) == 0
 }

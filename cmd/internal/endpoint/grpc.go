@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -33,7 +33,7 @@ var (
 )
 
 // notGRPC is the error of an answer that cannot be understood.
-func notGRPC(err error) error { return &sendError{err.Error(), limiter.ErrOutcomeUnknown, err} }
+func notGRPC(err error) error { return &sendError{err.Error(), store.ErrOutcomeUnknown, err} }
 
 // call makes a gRPC call, for a message with room for its head. It fills in when, the status and,
 // if the call failed, the outcome and why. Else it returns the answer's message.

@@ -9,13 +9,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // TestHostFlag is the flag that permits a host beyond loopback.
 const TestHostFlag = "i-may-test-this-host"
 
-// CheckHost reports, as a [limiter.ErrInvalid], that the host of a URL is neither loopback nor
+// CheckHost reports, as a [store.ErrInvalid], that the host of a URL is neither loopback nor
 // among those that may be tested.
 //
 // Loopback is localhost and the addresses that mean this machine, as they are usually written.
@@ -25,12 +25,12 @@ const TestHostFlag = "i-may-test-this-host"
 func CheckHost(target *url.URL, permitted []string) error {
 	host := target.Hostname()
 	if strings.ContainsFunc(host, func(r rune) bool { return !isHostCharacter(r) }) {
-		return limiter.Invalidf("the host %q has a character that no host has; write it in its ASCII form", host)
+		return store.Invalidf("the host %q has a character that no host has; write it in its ASCII form", host)
 	}
 	if isLoopback(host) || isPermitted(host, permitted) {
 		return nil
 	}
-	return limiter.Invalidf("%s is not on this machine; if you may send it such requests, add --%s %s", host, TestHostFlag, host)
+	return store.Invalidf("%s is not on this machine; if you may send it such requests, add --%s %s", host, TestHostFlag, host)
 }
 
 // isHostCharacter reports whether a character can be in a name or an address. What follows from
@@ -73,7 +73,7 @@ func dialer(host string) *net.Dialer {
 			}
 			to, err := netip.ParseAddrPort(address)
 			if err != nil || !to.Addr().WithZone("").Unmap().IsLoopback() {
-				return limiter.Invalidf("%s leads to %s, which is not on this machine", host, address)
+				return store.Invalidf("%s leads to %s, which is not on this machine", host, address)
 			}
 			return nil
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestHosts(t *testing.T) {
@@ -32,7 +32,7 @@ func TestHosts(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "--i-may-test-this-host") {
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "--i-may-test-this-host") {
 			t.Errorf("%s: error %v", target, err)
 		}
 		// What the complaint says to add permits it.
@@ -57,7 +57,7 @@ func TestHostsThatAreNone(t *testing.T) {
 		if client, err := NewHTTP(HTTPOptions{URL: target}); err == nil {
 			client.Close()
 			t.Errorf("%q is taken", target)
-		} else if !errors.Is(err, limiter.ErrInvalid) {
+		} else if !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%q: %v", target, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // HTTPOptions say which requests an HTTP endpoint gets, and how.
@@ -71,7 +71,7 @@ type headerTemplate struct {
 }
 
 // NewHTTP returns the client of an HTTP endpoint. What is wrong with the options is a
-// [limiter.ErrInvalid].
+// [store.ErrInvalid].
 func NewHTTP(options HTTPOptions) (Client, error) {
 	t := &httpTarget{HTTPOptions: options}
 	var err error
@@ -118,14 +118,14 @@ func (t *httpTarget) isTLS() bool { return t.url.Scheme == "https" }
 func (t *httpTarget) checkWays() error {
 	switch {
 	case t.HTTP2 && t.NoKeepAlive:
-		return limiter.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
+		return store.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
 	case !t.isTLS() && (t.Insecure || t.Roots != nil || t.ServerName != ""):
-		return limiter.Invalidf("certificates are for https, and the URL is http; " +
+		return store.Invalidf("certificates are for https, and the URL is http; " +
 			"write https://, or leave out --insecure, --cacert and --server-name")
 	}
 	for _, status := range t.DeniedStatuses {
 		if status < 200 || status > 599 {
-			return limiter.Invalidf("the status %d is no answer's; it must be from 200 to 599", status)
+			return store.Invalidf("the status %d is no answer's; it must be from 200 to 599", status)
 		}
 	}
 	return nil
@@ -142,11 +142,11 @@ func (t *httpTarget) prepare() error {
 	}
 	switch {
 	case !isToken(t.Method):
-		return limiter.Invalidf("the method %q is not one; write a word such as GET or POST", t.Method)
+		return store.Invalidf("the method %q is not one; write a word such as GET or POST", t.Method)
 	case t.Method == http.MethodConnect:
-		return limiter.Invalidf("the method CONNECT opens a tunnel; use another one")
+		return store.Invalidf("the method CONNECT opens a tunnel; use another one")
 	case len(t.Body) > maxTemplate:
-		return limiter.Invalidf("the body has %d bytes, and at most %d are allowed", len(t.Body), maxTemplate)
+		return store.Invalidf("the body has %d bytes, and at most %d are allowed", len(t.Body), maxTemplate)
 	}
 	t.host = t.url.Host
 	given := map[string]bool{}
@@ -157,11 +157,11 @@ func (t *httpTarget) prepare() error {
 			return err
 		}
 		if size += len(text); size > maxTemplate {
-			return limiter.Invalidf("the headers have more than %d bytes", maxTemplate)
+			return store.Invalidf("the headers have more than %d bytes", maxTemplate)
 		}
 		if given[h.name] = true; h.name == "Host" {
 			if t.host = strings.TrimSpace(text[len("Host:"):]); strings.ContainsAny(t.host, "{}") {
-				return limiter.Invalidf("--header Host cannot be different for each request; put %s elsewhere", SubjectPlace)
+				return store.Invalidf("--header Host cannot be different for each request; put %s elsewhere", SubjectPlace)
 			}
 			continue
 		}
@@ -179,7 +179,7 @@ func (t *httpTarget) addDefaults(given map[string]bool) error {
 	}
 	if login := t.url.User; login != nil {
 		if given["Authorization"] {
-			return limiter.Invalidf("the login in the URL and --header Authorization both say who asks; give one of them")
+			return store.Invalidf("the login in the URL and --header Authorization both say who asks; give one of them")
 		}
 		password, _ := login.Password()
 		add("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(login.Username()+":"+password)))
@@ -203,7 +203,7 @@ func (t *httpTarget) addDefaults(given map[string]bool) error {
 	case isJSON(contentType):
 		t.body = newTemplate(t.Body, inJSON)
 		if !json.Valid(t.body.append(nil, `a"\b`, 1)) {
-			return limiter.Invalidf("the --body is not JSON; %s belongs inside of quotes, "+
+			return store.Invalidf("the --body is not JSON; %s belongs inside of quotes, "+
 				"or say what it is with --header 'Content-Type: text/plain'", SubjectPlace)
 		}
 	case isForm(contentType):
@@ -223,14 +223,14 @@ func parseHeader(text string) (headerTemplate, error) {
 	}
 	switch {
 	case !found || !isToken(name):
-		return headerTemplate{}, limiter.Invalidf("--header %q is not a header; write 'Name: value'", shown)
+		return headerTemplate{}, store.Invalidf("--header %q is not a header; write 'Name: value'", shown)
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-		return headerTemplate{}, limiter.Invalidf("--header %s has a line end or a control character in its value; leave it out", name)
+		return headerTemplate{}, store.Invalidf("--header %s has a line end or a control character in its value; leave it out", name)
 	}
 	name = http.CanonicalHeaderKey(name)
 	switch name {
 	case "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Expect", "Trailer", "Te":
-		return headerTemplate{}, limiter.Invalidf("--header %s is about how requests are sent, which limitctl says itself; leave it out", name)
+		return headerTemplate{}, store.Invalidf("--header %s is about how requests are sent, which limitctl says itself; leave it out", name)
 	}
 	return headerTemplate{name, newTemplate(strings.TrimSpace(value), inHeader)}, nil
 }

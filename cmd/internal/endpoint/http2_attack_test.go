@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // The types of HTTP/2 frames that the tests send.
@@ -109,7 +109,7 @@ func TestHostileHTTP2ServersEndInErrorsThatCanBeCounted(t *testing.T) {
 			if err == nil {
 				t.Fatalf("an answer of status %d", answer.Status)
 			}
-			if !wanted(err) || !errors.Is(err, limiter.ErrOutcomeUnknown) {
+			if !wanted(err) || !errors.Is(err, store.ErrOutcomeUnknown) {
 				t.Errorf("error %q (%#v), want %q", err, errors.Unwrap(err), test.want)
 			}
 		})

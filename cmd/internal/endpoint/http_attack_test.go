@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // listen serves each connection by a function until the test ends.
@@ -91,7 +91,7 @@ func newClient(t *testing.T, options HTTPOptions) Client {
 func patiently(t *testing.T, timeout time.Duration, wanted func(error) bool, ask func(context.Context) error) (err error) {
 	t.Helper()
 	for ; ; timeout *= 4 {
-		ctx, cancel := limiter.BudgetContext(t.Context(), timeout)
+		ctx, cancel := store.BudgetContext(t.Context(), timeout)
 		err = ask(ctx)
 		cancel()
 		if err == nil || wanted(err) || timeout >= 10*time.Second || !strings.Contains(err.Error(), "in time") {
@@ -186,7 +186,7 @@ func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 				t.Fatalf("an answer of status %d", answer.Status)
 			case !strings.HasPrefix(err.Error(), test.want):
 				t.Errorf("error %q, want %q", err, test.want)
-			case !errors.Is(err, limiter.ErrOutcomeUnknown):
+			case !errors.Is(err, store.ErrOutcomeUnknown):
 				t.Errorf("%q does not say that the request may have been counted", err)
 			}
 		})
@@ -228,7 +228,7 @@ func TestServersThatCannotBeReached(t *testing.T) {
 				if err == nil || !wanted(err) {
 					t.Fatalf("%s %s (HTTP/2: %v): error %v, want %q", name, test.url, http2, err, test.want)
 				}
-				if errors.Is(err, limiter.ErrOutcomeUnknown) || !limiter.IsAway(err) {
+				if errors.Is(err, store.ErrOutcomeUnknown) || !store.IsAway(err) {
 					t.Errorf("%s %s: %v says that something was sent", name, test.url, err)
 				}
 			}
@@ -336,7 +336,7 @@ func TestAnAnswerBeforeALongRequestIsRead(t *testing.T) {
 		hang(conn)
 	})})
 	var answer Answer
-	ctx, cancel := limiter.BudgetContext(t.Context(), time.Minute)
+	ctx, cancel := store.BudgetContext(t.Context(), time.Minute)
 	defer cancel()
 	if err := client.Send(ctx, "", 1, &answer); err != nil || answer.Status != 429 {
 		t.Errorf("%v, status %d", err, answer.Status)

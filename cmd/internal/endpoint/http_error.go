@@ -12,14 +12,14 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // sendError says why there was no answer. Its text has nothing in it that differs from request
 // to request, such as a port, so that equal errors can be counted.
 type sendError struct {
 	text  string
-	kind  error // limiter.ErrUnavailable, or limiter.ErrOutcomeUnknown if something was sent
+	kind  error // store.ErrUnavailable, or store.ErrOutcomeUnknown if something was sent
 	cause error
 }
 
@@ -42,16 +42,16 @@ type stage struct {
 }
 
 var (
-	connecting = stage{limiter.ErrUnavailable, "no connection in time", "the connection was closed at once"}
-	encrypting = stage{limiter.ErrUnavailable,
+	connecting = stage{store.ErrUnavailable, "no connection in time", "the connection was closed at once"}
+	encrypting = stage{store.ErrUnavailable,
 		"the TLS handshake did not end in time", "the server closed the connection in the TLS handshake"}
-	writing = stage{limiter.ErrOutcomeUnknown,
+	writing = stage{store.ErrOutcomeUnknown,
 		"the server did not take the request in time", "the server closed the connection without an answer"}
-	awaiting = stage{limiter.ErrOutcomeUnknown,
+	awaiting = stage{store.ErrOutcomeUnknown,
 		"no answer in time", "the server closed the connection without an answer"}
-	inHead = stage{limiter.ErrOutcomeUnknown,
+	inHead = stage{store.ErrOutcomeUnknown,
 		"the answer's headers did not end in time", "the connection ended in the middle of the answer's headers"}
-	inBody = stage{limiter.ErrOutcomeUnknown,
+	inBody = stage{store.ErrOutcomeUnknown,
 		"the answer's body did not end in time", "the connection ended in the middle of the answer's body"}
 )
 
@@ -72,10 +72,10 @@ var (
 
 // failed returns the error of a request that ended at a stage.
 func failed(ctx context.Context, at stage, err error) error {
-	if gaveUp := limiter.GaveUp(ctx); ctx.Err() != nil && gaveUp != nil {
+	if gaveUp := store.GaveUp(ctx); ctx.Err() != nil && gaveUp != nil {
 		return gaveUp
 	}
-	if errors.Is(err, limiter.ErrInvalid) {
+	if errors.Is(err, store.ErrInvalid) {
 		return err
 	}
 	if ctx.Err() != nil { // a Transport says why it ended, and not that it did
@@ -167,5 +167,5 @@ func NotAnswered(answer *Answer) error {
 	if text == "" {
 		text = StatusText(answer.Status)
 	}
-	return &sendError{text, limiter.ErrOutcomeUnknown, nil}
+	return &sendError{text, store.ErrOutcomeUnknown, nil}
 }

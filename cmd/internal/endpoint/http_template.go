@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What stands in a request where who asks, and for how much, belongs.
@@ -177,15 +177,15 @@ func parseTarget(text string) (*url.URL, template, error) {
 	u, err := url.Parse(plain)
 	switch {
 	case err != nil && strings.Contains(text, "@"): // what is a password cannot be told
-		return nil, template{}, limiter.Invalidf("the URL of the endpoint cannot be read; write http://HOST/PATH, and %%40 for an @")
+		return nil, template{}, store.Invalidf("the URL of the endpoint cannot be read; write http://HOST/PATH, and %%40 for an @")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "":
-		return nil, template{}, limiter.Invalidf("%q is not the URL of an HTTP endpoint; write http://HOST/PATH", RedactURL(text))
+		return nil, template{}, store.Invalidf("%q is not the URL of an HTTP endpoint; write http://HOST/PATH", RedactURL(text))
 	}
 	if err := checkURLHost(u, subject, cost); err != nil {
 		return nil, template{}, err
 	}
 	if strings.ContainsAny(u.Path, "{}") || strings.ContainsAny(u.RawQuery, "{}") {
-		return nil, template{}, limiter.Invalidf("%q has braces that are not a place; the places are %s and %s, and %%7B is a brace",
+		return nil, template{}, store.Invalidf("%q has braces that are not a place; the places are %s and %s, and %%7B is a brace",
 			RedactURL(text), SubjectPlace, CostPlace)
 	}
 	u.Fragment, u.RawFragment = "", "" // is never sent
@@ -197,16 +197,16 @@ func checkURLHost(u *url.URL, subject, cost string) error {
 	host := u.Hostname()
 	switch user := u.User.String(); {
 	case host == "":
-		return limiter.Invalidf("the URL names no host; write http://HOST/PATH")
+		return store.Invalidf("the URL names no host; write http://HOST/PATH")
 	case strings.Contains(host, subject) || strings.Contains(host, cost):
-		return limiter.Invalidf("the host of the URL cannot be different for each request; put %s into the path, the query, "+
+		return store.Invalidf("the host of the URL cannot be different for each request; put %s into the path, the query, "+
 			"a --header or the --body", SubjectPlace)
 	case strings.Contains(user, subject) || strings.Contains(user, cost):
-		return limiter.Invalidf("the login in the URL cannot be different for each request; use a --header")
+		return store.Invalidf("the login in the URL cannot be different for each request; use a --header")
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return limiter.Invalidf("the port %s of the URL is out of range; it must be from 1 to 65535", port)
+			return store.Invalidf("the port %s of the URL is out of range; it must be from 1 to 65535", port)
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // seen is what a server has seen of a request.
@@ -192,7 +192,7 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		if err == nil {
 			client.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, limiter.ErrInvalid) || strings.Contains(err.Error(),
+		if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, store.ErrInvalid) || strings.Contains(err.Error(),
 			"secret") {
 			t.Errorf("%+v: error %v, want %q", test.options, err, test.want)
 		}
@@ -229,7 +229,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("%s with %v: outcome %d, error %v", test.path, test.denied, answer.Outcome, err)
 		}
 	}
-	if err := NotAnswered(&Answer{Status: 503}); err.Error() != "503 Service Unavailable" || !errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if err := NotAnswered(&Answer{Status: 503}); err.Error() != "503 Service Unavailable" || !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("error %v", err)
 	}
 }

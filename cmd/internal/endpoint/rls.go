@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/rls"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // RLSOptions say what an Envoy rate limit service is asked.
@@ -52,22 +52,22 @@ func IsRLS(target string) bool {
 }
 
 // NewRLS returns the client of an Envoy rate limit service. What is wrong with the options is a
-// [limiter.ErrInvalid].
+// [store.ErrInvalid].
 func NewRLS(options RLSOptions) (Client, error) {
 	target, err := url.Parse(options.URL)
 	if err != nil || !IsRLS(options.URL) || target.Hostname() == "" || target.User != nil ||
 		target.Path != "" && target.Path != "/" || target.RawQuery != "" {
-		return nil, limiter.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// for TLS",
+		return nil, store.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// for TLS",
 			RedactURL(options.URL))
 	}
 	if target.Port() == "" {
-		return nil, limiter.Invalidf("%s has no port; rate limit services often have 8081, as in grpc://%s:8081", options.URL, target.Hostname())
+		return nil, store.Invalidf("%s has no port; rate limit services often have 8081, as in grpc://%s:8081", options.URL, target.Hostname())
 	}
 	if err := CheckHost(target, options.Permitted); err != nil {
 		return nil, err
 	}
 	if options.Domain == "" || len(options.Descriptors) == 0 {
-		return nil, limiter.Invalidf("a rate limit service needs a domain and a descriptor; " +
+		return nil, store.Invalidf("a rate limit service needs a domain and a descriptor; " +
 			"add --domain NAME --descriptor 'KEY={subject}'")
 	}
 	way := &httpTarget{url: target, address: target.Host, HTTPOptions: HTTPOptions{
@@ -75,7 +75,7 @@ func NewRLS(options RLSOptions) (Client, error) {
 	}}
 	target.Scheme = strings.Replace(strings.ToLower(target.Scheme), "grpc", "http", 1)
 	if !way.isTLS() && (options.Insecure || options.Roots != nil || options.ServerName != "") {
-		return nil, limiter.Invalidf("certificates are for grpcs, and the URL is grpc; " +
+		return nil, store.Invalidf("certificates are for grpcs, and the URL is grpc; " +
 			"write grpcs://, or leave out --insecure, --cacert and --server-name")
 	}
 	way.prepareTLS()
@@ -89,25 +89,25 @@ func NewRLS(options RLSOptions) (Client, error) {
 		c.descriptors = append(c.descriptors, descriptor)
 	}
 	if len(c.descriptors) > rls.MaxDescriptors {
-		return nil, limiter.Invalidf("there are %d descriptors; there may be %d", len(c.descriptors), rls.MaxDescriptors)
+		return nil, store.Invalidf("there are %d descriptors; there may be %d", len(c.descriptors), rls.MaxDescriptors)
 	}
 	return c, nil
 }
 
 // ParseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value may hold [SubjectPlace], and a
-// backslash before a comma or a backslash. What is wrong is a [limiter.ErrInvalid].
+// backslash before a comma or a backslash. What is wrong is a [store.ErrInvalid].
 func ParseDescriptor(text string) (rls.Descriptor, error) {
 	var d rls.Descriptor
 	for _, entry := range splitEntries(text) {
 		key, value, found := strings.Cut(entry, "=")
 		if !found || key == "" {
-			return d, limiter.Invalidf("--descriptor %q: %q is not KEY=VALUE; write for example remote_address={subject},path=/login",
+			return d, store.Invalidf("--descriptor %q: %q is not KEY=VALUE; write for example remote_address={subject},path=/login",
 				text, entry)
 		}
 		d.Entries = append(d.Entries, rls.Entry{Key: key, Value: value})
 	}
 	if len(d.Entries) > rls.MaxEntries {
-		return d, limiter.Invalidf("--descriptor has %d entries; there may be %d", len(d.Entries), rls.MaxEntries)
+		return d, store.Invalidf("--descriptor has %d entries; there may be %d", len(d.Entries), rls.MaxEntries)
 	}
 	return d, nil
 }
@@ -157,9 +157,9 @@ func (c *rlsClient) Connect(ctx context.Context) error {
 		return err
 	}
 	if answer.Outcome == Failed {
-		kind := limiter.ErrRefused
+		kind := store.ErrRefused
 		if answer.Status == statusUnavailable || answer.Status == statusDeadlineExceeded {
-			kind = limiter.ErrUnavailable
+			kind = store.ErrUnavailable
 		}
 		return &sendError{c.name + " " + answer.Reason, kind, errFailedCall}
 	}
@@ -174,7 +174,7 @@ func (c *rlsClient) Peek(ctx context.Context, subject string, answer *Answer) er
 // Send implements [Client]. The cost is the hits of the request.
 func (c *rlsClient) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
 	if cost < 1 || cost > math.MaxUint32 {
-		return limiter.Invalidf("the cost %d cannot be asked for; a rate limit service takes 1 to %d hits", cost, uint32(math.MaxUint32))
+		return store.Invalidf("the cost %d cannot be asked for; a rate limit service takes 1 to %d hits", cost, uint32(math.MaxUint32))
 	}
 	return c.ask(ctx, subject, uint32(cost), answer)
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/rls"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // rlsServer is a rate limit service that answers each request as answer says, until the test ends.
@@ -201,7 +201,7 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 	redistest.Patiently(t, 30*time.Millisecond, func(timeout time.Duration) (missing error) {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		if err := client.Send(ctx, "s", 1, new(Answer)); !errors.Is(err, limiter.ErrOutcomeUnknown) && !errors.Is(err, limiter.ErrGaveUp) {
+		if err := client.Send(ctx, "s", 1, new(Answer)); !errors.Is(err, store.ErrOutcomeUnknown) && !errors.Is(err, store.ErrGaveUp) {
 			t.Errorf("after the deadline: %v", err)
 		}
 		select {
@@ -221,7 +221,7 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 			t.Errorf("%s is told as %s", left, got)
 		}
 	}
-	if err := client.Send(t.Context(), "s", 1<<32, new(Answer)); !errors.Is(err, limiter.ErrInvalid) {
+	if err := client.Send(t.Context(), "s", 1<<32, new(Answer)); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a cost that does not fit: %v", err)
 	}
 }
@@ -245,7 +245,7 @@ func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{strings.Repeat("k=v,", 64) + "k=v"}}, "65 entries"},
 		{RLSOptions{URL: good, Domain: "d", Descriptors: strings.Split(strings.Repeat("k=v ", 65), " ")[:65]}, "65 descriptors"},
 	} {
-		if _, err := NewRLS(c.options); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), c.want) ||
+		if _, err := NewRLS(c.options); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v: %v, want %q", c.options, err, c.want)
 		}

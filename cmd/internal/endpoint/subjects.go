@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Subjects says what subjects are called in requests.
@@ -29,15 +29,15 @@ type Subjects struct {
 // DefaultSubjects is the format of names that were never used before.
 const DefaultSubjects = "{run}-{subject}"
 
-// Check reports, as a [limiter.ErrInvalid], a format that cannot tell subjects apart.
+// Check reports, as a [store.ErrInvalid], a format that cannot tell subjects apart.
 func (s *Subjects) Check() error {
 	rest := strings.NewReplacer("{run}", "", "{subject}", "", "{n}", "", "{ip}", "").Replace(s.format())
 	switch {
 	case strings.ContainsAny(rest, "{}"):
-		return limiter.Invalidf("the format of subjects %q has braces that are not a place; "+
+		return store.Invalidf("the format of subjects %q has braces that are not a place; "+
 			"the places are {run}, {subject}, {n} and {ip}", s.Format)
 	case rest == s.format(), strings.ReplaceAll(s.format(), "{run}", "") == rest:
-		return limiter.Invalidf("the format of subjects %q is the same for all of them; put {n}, {subject} or {ip} into it", s.Format)
+		return store.Invalidf("the format of subjects %q is the same for all of them; put {n}, {subject} or {ip} into it", s.Format)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (s *Subjects) Pattern() string {
 
 // Rename returns a client that calls subjects by these names, in the order in which they first
 // ask. Where names are a list and all of it is in use, another subject is a
-// [limiter.ErrInvalid].
+// [store.ErrInvalid].
 func (s *Subjects) Rename(client Client) Client {
 	r := &renamed{Client: client, names: s.Fresh(), known: map[string]string{}}
 	if peeker, is := client.(Peeker); is {
@@ -123,7 +123,7 @@ func (r *renamed) name(subject string) (string, error) {
 		return name, nil
 	}
 	if n := len(r.names.List); n > 0 && len(r.known) == n {
-		return "", limiter.Invalidf("there are %d names of subjects, and one more is needed", n)
+		return "", store.Invalidf("there are %d names of subjects, and one more is needed", n)
 	}
 	name := r.names.Name(uint32(len(r.known)), subject)
 	r.known[subject] = name

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestNamesOfSubjects(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRenamedSubjects(t *testing.T) {
 	if got := strings.Join(c.asked, ""); got != "aba" {
 		t.Errorf("asked as %s", got)
 	}
-	if err := client.Send(t.Context(), "z", 1, new(Answer)); !errors.Is(err, limiter.ErrInvalid) {
+	if err := client.Send(t.Context(), "z", 1, new(Answer)); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a third of two subjects: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // The exit codes, which scripts rely on.
@@ -62,7 +62,7 @@ func Of(err error, own func(error) (Kind, bool)) Kind {
 		return Interrupted
 	case errors.Is(err, outcome.ErrPartly):
 		return Kind{"partly", ExitPartly, http.StatusInternalServerError}
-	case errors.Is(err, limiter.ErrUnknownToken):
+	case errors.Is(err, store.ErrUnknownToken):
 		return Kind{"unknown_token", ExitNo, http.StatusConflict}
 	}
 	if own != nil {
@@ -71,15 +71,15 @@ func Of(err error, own func(error) (Kind, bool)) Kind {
 		}
 	}
 	switch {
-	case errors.Is(err, limiter.ErrInvalid):
+	case errors.Is(err, store.ErrInvalid):
 		return Usage
-	case limiter.IsAway(err) && errors.Is(err, limiter.ErrOutcomeUnknown):
+	case store.IsAway(err) && errors.Is(err, store.ErrOutcomeUnknown):
 		return OutcomeUnknown
-	case limiter.IsAway(err):
+	case store.IsAway(err):
 		return StoreAway
-	case errors.Is(err, limiter.ErrForeign):
+	case errors.Is(err, store.ErrForeign):
 		return Kind{"foreign", ExitRefused, http.StatusBadGateway}
-	case errors.Is(err, limiter.ErrRefused):
+	case errors.Is(err, store.ErrRefused):
 		return Kind{"refused", ExitRefused, http.StatusBadGateway}
 	}
 	// What is left is about the machine that limitctl runs on.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var errOwn = errors.New("own")
@@ -22,19 +22,19 @@ func TestEachErrorHasOneMeaning(t *testing.T) {
 		{nil, Kind{"", 0, 200}},
 		{panics.Call(func() error { panic("bug") }), Kind{"bug", 4, 500}},
 		{context.Canceled, Kind{"interrupted", 130, 503}},
-		{outcome.Partly(limiter.ErrRefused), Kind{"partly", 5, 500}},
-		{outcome.Partly(limiter.ErrUnavailable), Kind{"partly", 5, 500}},
-		{outcome.Partly(limiter.ErrOutcomeUnknown), Kind{"partly", 5, 500}},
+		{outcome.Partly(store.ErrRefused), Kind{"partly", 5, 500}},
+		{outcome.Partly(store.ErrUnavailable), Kind{"partly", 5, 500}},
+		{outcome.Partly(store.ErrOutcomeUnknown), Kind{"partly", 5, 500}},
 		{outcome.Partly(errOwn), Kind{"partly", 5, 500}},
-		{fmt.Errorf("token: %w", limiter.ErrUnknownToken), Kind{"unknown_token", 1, 409}},
-		{errors.Join(limiter.ErrUnavailable, errOwn), Kind{"own", 1, 418}},
+		{fmt.Errorf("token: %w", store.ErrUnknownToken), Kind{"unknown_token", 1, 409}},
+		{errors.Join(store.ErrUnavailable, errOwn), Kind{"own", 1, 418}},
 		{errors.Join(context.Canceled, errOwn), Kind{"interrupted", 130, 503}},
-		{limiter.Invalidf("cost"), Kind{"usage", 2, 400}},
-		{limiter.ErrUnavailable, Kind{"store_away", 3, 503}},
-		{limiter.ErrOutcomeUnknown, Kind{"outcome_unknown", 3, 503}},
-		{fmt.Errorf("%w: %w", limiter.ErrGaveUp, context.DeadlineExceeded), Kind{"machine", 2, 500}},
-		{&limiter.ForeignError{StoreKey: "k", Holds: "a list"}, Kind{"foreign", 4, 502}},
-		{limiter.ErrRefused, Kind{"refused", 4, 502}},
+		{store.Invalidf("cost"), Kind{"usage", 2, 400}},
+		{store.ErrUnavailable, Kind{"store_away", 3, 503}},
+		{store.ErrOutcomeUnknown, Kind{"outcome_unknown", 3, 503}},
+		{fmt.Errorf("%w: %w", store.ErrGaveUp, context.DeadlineExceeded), Kind{"machine", 2, 500}},
+		{&store.ForeignError{StoreKey: "k", Holds: "a list"}, Kind{"foreign", 4, 502}},
+		{store.ErrRefused, Kind{"refused", 4, 502}},
 		{errors.New("disk full"), Kind{"machine", 2, 500}},
 	} {
 		if got := Of(test.err, own); got != test.want {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/internal/goroutines"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Ask finds out which store is at url, with connections of its own. What cannot be found
@@ -13,19 +13,19 @@ import (
 // nothing but the address is known.
 func Ask(ctx context.Context, url string, options connect.Options) (Store, error) {
 	known := Store{Prefix: options.Prefix}
-	store, client, _, err := connect.OpenWithClient(url, options)
+	backend, client, _, err := connect.OpenWithClient(url, options)
 	if err != nil {
 		return known, err
 	}
-	defer store.Close()
+	defer backend.Close()
 	if known.Address, err = connect.Address(url); err != nil {
 		return known, err
 	}
-	ctx, cancel := limiter.BudgetContext(ctx, options.Timeout)
+	ctx, cancel := store.BudgetContext(ctx, options.Timeout)
 	defer cancel()
 	var asking goroutines.Group
 	var refused error
-	asking.Go(func() { known.ID, refused = ID(ctx, store) })
+	asking.Go(func() { known.ID, refused = ID(ctx, backend) })
 	asking.Go(func() { known.Servers = connect.Runs(ctx, client) })
 	err = asking.Wait()
 	if err == nil && known.ID == "" && known.Servers == nil {
@@ -35,8 +35,8 @@ func Ask(ctx context.Context, url string, options connect.Options) (Store, error
 }
 
 // ID returns the id of an open store: empty if it has none.
-func ID(ctx context.Context, store limiter.Store) (string, error) {
-	of, has := limiter.IdentityOf(store)
+func ID(ctx context.Context, backend store.Store) (string, error) {
+	of, has := store.IdentityOf(backend)
 	if !has {
 		return "", nil
 	}

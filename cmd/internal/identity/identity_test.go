@@ -10,8 +10,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // names resolves some names and no others.
@@ -105,11 +105,11 @@ func TestCompare(t *testing.T) {
 // A server is known again by any way that leads to it, and a copy of its data is not it.
 func TestAskServers(t *testing.T) {
 	server, other := redistest.Start(t), redistest.Start(t)
-	store, err := redisstore.Own(server.Client())
+	backend, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := store.EnsureStoreID(t.Context())
+	id, err := backend.EnsureStoreID(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestAskServers(t *testing.T) {
 	// Somebody who may do neither is not told, and no error of the store.
 	server.Do("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+ping")
 	if known, err := Ask(t.Context(), "redis://poor:pw@"+server.Addr, connect.Options{Prefix: "rl", Timeout: time.Minute}); !errors.Is(err,
-		limiter.ErrRefused) || known.ID != "" || known.Servers != nil || known.Address != there.Address {
+		store.ErrRefused) || known.ID != "" || known.Servers != nil || known.Address != there.Address {
 		t.Errorf("without rights: %+v, %v", known, err)
 	}
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store is a [limiter.Store] that lets too much through when callers are concurrent.
+// Store is a [store.Store] that lets too much through when callers are concurrent.
 // Except for the decisions it is the real store, which finds and deletes its keys.
 type Store struct {
 	*redisstore.Store
@@ -32,10 +32,10 @@ type Store struct {
 }
 
 // New returns a Store on client, which Close closes, and which is guarded already. New does not
-// connect yet. A prefix that cannot be used is a [limiter.ErrInvalid].
+// connect yet. A prefix that cannot be used is a [store.ErrInvalid].
 func New(client redis.UniversalClient, prefix string) (*Store, error) {
-	store, err := redisstore.New(client, redisstore.WithPrefix(prefix))
-	return &Store{Store: store, client: client, servers: redisserver.New(client, prefix), prefix: prefix}, err
+	backend, err := redisstore.New(client, redisstore.WithPrefix(prefix))
+	return &Store{Store: backend, client: client, servers: redisserver.New(client, prefix), prefix: prefix}, err
 }
 
 // Close closes the client, too.
@@ -47,12 +47,12 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Decide implements [limiter.Store], except that it decides neither at one instant nor
+// Decide implements [store.Store], except that it decides neither at one instant nor
 // all or nothing: TIME, a GET of each key, the decision here, and a SET of each key if it
 // changed something. An error of a later key leaves the earlier ones charged, and is a
-// [limiter.ErrOutcomeUnknown] then.
-func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	reqs, err := limiter.NormalizeAll(nil, op, reqs)
+// [store.ErrOutcomeUnknown] then.
+func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	reqs, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
 	}
@@ -60,15 +60,15 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if err != nil {
 		return err
 	}
-	states, wasUsed := make([]*limiter.State, len(reqs)), make([]bool, len(reqs))
+	states, wasUsed := make([]*store.State, len(reqs)), make([]bool, len(reqs))
 	for i := range reqs {
-		states[i] = new(limiter.State)
+		states[i] = new(store.State)
 		if err := s.read(ctx, reqs[i].Key, states[i]); err != nil {
 			return err
 		}
 		wasUsed[i] = !states[i].IsZero()
 	}
-	if !limiter.Decide(op, reqs, states, decisions, now) {
+	if !store.Decide(op, reqs, states, decisions, now) {
 		return nil
 	}
 	written := 0
@@ -78,7 +78,7 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 		}
 		if err := s.write(ctx, op, reqs[i].Key, state, now); err != nil {
 			if written > 0 {
-				return fmt.Errorf("%w: the %s was written to %d of %d keys, then: %v", limiter.ErrOutcomeUnknown, op, written, len(reqs), err)
+				return fmt.Errorf("%w: the %s was written to %d of %d keys, then: %v", store.ErrOutcomeUnknown, op, written, len(reqs), err)
 			}
 			return err
 		}
@@ -88,10 +88,10 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 }
 
 // now asks the server for its time; in a Cluster, the master that has key.
-func (s *Store) now(ctx context.Context, key limiter.Key) (limiter.Instant, error) {
+func (s *Store) now(ctx context.Context, key store.Key) (store.Instant, error) {
 	var server redis.Cmdable = s.client
 	if cluster, is := s.client.(*redis.ClusterClient); is {
-		master, err := cluster.MasterForKey(ctx, limiter.OwnLayout(s.prefix).StoreKey(key))
+		master, err := cluster.MasterForKey(ctx, store.OwnLayout(s.prefix).StoreKey(key))
 		if err != nil {
 			return 0, s.servers.Explain(err)
 		}
@@ -101,33 +101,33 @@ func (s *Store) now(ctx context.Context, key limiter.Key) (limiter.Instant, erro
 	if err != nil {
 		return 0, s.servers.Explain(err)
 	}
-	return limiter.InstantOf(now), nil
+	return store.InstantOf(now), nil
 }
 
-func (s *Store) read(ctx context.Context, key limiter.Key, state *limiter.State) error {
-	storeKey := limiter.OwnLayout(s.prefix).StoreKey(key)
+func (s *Store) read(ctx context.Context, key store.Key, state *store.State) error {
+	storeKey := store.OwnLayout(s.prefix).StoreKey(key)
 	record, err := s.client.Get(ctx, storeKey).Bytes()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return nil
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return &limiter.ForeignError{StoreKey: storeKey, Holds: "a value that is not a string, and so not a limit record"}
+		return &store.ForeignError{StoreKey: storeKey, Holds: "a value that is not a string, and so not a limit record"}
 	case err != nil:
 		return s.servers.Explain(err)
 	}
 	if err := state.DecodeRecord(record); err != nil {
-		return &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}
+		return &store.ForeignError{StoreKey: storeKey, Holds: err.Error()}
 	}
 	return nil
 }
 
 // write leaves the key to expire when it equals an unused one, as every record does.
-func (s *Store) write(ctx context.Context, op limiter.Op, key limiter.Key, state *limiter.State, now limiter.Instant) error {
-	storeKey := limiter.OwnLayout(s.prefix).StoreKey(key)
+func (s *Store) write(ctx context.Context, op store.Op, key store.Key, state *store.State, now store.Instant) error {
+	storeKey := store.OwnLayout(s.prefix).StoreKey(key)
 	if state.IsZero() {
 		return s.Send(ctx, op.String(), "del", storeKey)
 	}
-	const perMillisecond = limiter.Instant(time.Millisecond / time.Microsecond)
+	const perMillisecond = store.Instant(time.Millisecond / time.Microsecond)
 	lasts := (state.UnusedAt(now) - now + perMillisecond - 1) / perMillisecond
 	return s.Send(ctx, op.String(), "set", storeKey, state.AppendRecord(nil), "px", int64(max(1, lasts)))
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var ctx = context.Background()
@@ -47,21 +47,21 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 
 func newStore(t *testing.T, client redis.UniversalClient) *naive.Store {
 	t.Helper()
-	store, err := naive.New(client, limiter.DefaultPrefix)
+	backend, err := naive.New(client, store.DefaultPrefix)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store
+	return backend
 }
 
 // admitted has all callers take one unit at once and returns how many may.
-func admitted(t *testing.T, store limiter.Store, callers int, req limiter.Request) int {
+func admitted(t *testing.T, backend store.Store, callers int, req store.Request) int {
 	t.Helper()
-	decisions := make([][1]limiter.Decision, callers)
+	decisions := make([][1]store.Decision, callers)
 	var all sync.WaitGroup
 	for n := range callers {
 		all.Go(func() {
-			if err := store.Decide(ctx, limiter.Take, []limiter.Request{req}, decisions[n][:]); err != nil {
+			if err := backend.Decide(ctx, store.Take, []store.Request{req}, decisions[n][:]); err != nil {
 				t.Error(err)
 			}
 		})
@@ -81,7 +81,7 @@ func admitted(t *testing.T, store limiter.Store, callers int, req limiter.Reques
 func TestTheRace(t *testing.T) {
 	const callers = 64
 	server := redistest.Start(t)
-	for _, algorithm := range limiter.Algorithms() {
+	for _, algorithm := range store.Algorithms() {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			client := server.Client()
 			var reading sync.WaitGroup
@@ -98,8 +98,8 @@ func TestTheRace(t *testing.T) {
 					}
 				},
 			})
-			req := limiter.Request{Key: limiter.Key{Subject: "naive"},
-				Limit: limiter.Limit{Algorithm: algorithm, Count: 1, Period: limiter.MaxPeriod}, Cost: 1}
+			req := store.Request{Key: store.Key{Subject: "naive"},
+				Limit: store.Limit{Algorithm: algorithm, Count: 1, Period: store.MaxPeriod}, Cost: 1}
 			if got := admitted(t, newStore(t, client), callers, req); got != callers {
 				t.Errorf("%d of %d callers who read before anybody wrote were let through", got, callers)
 			}
@@ -137,7 +137,7 @@ func TestSequentialCallsAreRight(t *testing.T) {
 			}
 		},
 	})
-	store := newStore(t, client)
+	backend := newStore(t, client)
 	scripts, err := redisstore.Own(server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	if err != nil {
 		t.Fatal(err)
@@ -145,28 +145,28 @@ func TestSequentialCallsAreRight(t *testing.T) {
 	cases := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		cases++
-		reqs := make([]limiter.Request, rapid.IntRange(1, 3).Draw(rt, "limits"))
-		states, want, got := make([]*limiter.State, len(reqs)), make([]limiter.Decision, len(reqs)), make([]limiter.Decision, len(reqs))
+		reqs := make([]store.Request, rapid.IntRange(1, 3).Draw(rt, "limits"))
+		states, want, got := make([]*store.State, len(reqs)), make([]store.Decision, len(reqs)), make([]store.Decision, len(reqs))
 		for i := range reqs {
-			key := limiter.Key{Subject: fmt.Sprint("case:", cases), Name: fmt.Sprint("limit-", i)}
-			reqs[i] = limiter.Request{Key: key, Limit: drawLimit(rt)}
-			states[i] = new(limiter.State)
+			key := store.Key{Subject: fmt.Sprint("case:", cases), Name: fmt.Sprint("limit-", i)}
+			reqs[i] = store.Request{Key: key, Limit: drawLimit(rt)}
+			states[i] = new(store.State)
 		}
 		for range rapid.IntRange(1, 12).Draw(rt, "calls") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, 4_000_000).Draw(rt, "pause")) * time.Microsecond)
-			ops := []limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund, limiter.Adjust}
+			ops := []store.Op{store.Take, store.Take, store.Take, store.Peek, store.Refund, store.Adjust}
 			op := rapid.SampledFrom(ops).Draw(rt, "op")
 			for i := range reqs {
 				reqs[i].Cost = rapid.Int64Range(1, reqs[i].Limit.Count).Draw(rt, "cost")
 				reqs[i].Shadow = i > 0 && rapid.Bool().Draw(rt, "shadow")
 			}
-			normalized, err := limiter.NormalizeAll(nil, op, reqs)
+			normalized, err := store.NormalizeAll(nil, op, reqs)
 			if err != nil {
 				rt.Fatal(err)
 			}
 			clear(lasts)
-			changed := limiter.Decide(op, normalized, states, want, limiter.InstantOf(now))
-			decider, isNaive := limiter.Store(store), rapid.Bool().Draw(rt, "naive")
+			changed := store.Decide(op, normalized, states, want, store.InstantOf(now))
+			decider, isNaive := store.Store(backend), rapid.Bool().Draw(rt, "naive")
 			if !isNaive {
 				decider = scripts
 			}
@@ -181,7 +181,7 @@ func TestSequentialCallsAreRight(t *testing.T) {
 			}
 			for i := range reqs {
 				ms := max(1, (got[i].ResetAfter + time.Millisecond - 1).Milliseconds())
-				if kept, written := lasts[limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(reqs[i].Key)]; written && kept != ms {
+				if kept, written := lasts[store.OwnLayout(store.DefaultPrefix).StoreKey(reqs[i].Key)]; written && kept != ms {
 					rt.Fatalf("a key that is unused after %s is kept for %d ms", got[i].ResetAfter, kept)
 				}
 			}
@@ -189,9 +189,9 @@ func TestSequentialCallsAreRight(t *testing.T) {
 	})
 }
 
-func drawLimit(t *rapid.T) limiter.Limit {
-	kind := rapid.SampledFrom(limiter.Kinds()).Draw(t, "kind")
-	limit := limiter.Limit{
+func drawLimit(t *rapid.T) store.Limit {
+	kind := rapid.SampledFrom(store.Kinds()).Draw(t, "kind")
+	limit := store.Limit{
 		Algorithm: kind.Algorithm(),
 		Count:     rapid.Int64Range(1, 20).Draw(t, "count"),
 		Period:    time.Duration(rapid.Int64Range(1_000, 10_000_000).Draw(t, "period")) * time.Microsecond,
@@ -204,27 +204,27 @@ func drawLimit(t *rapid.T) limiter.Limit {
 }
 
 var (
-	user    = limiter.Key{Subject: "user:42", Name: "limit"}
-	hundred = limiter.Limit{Count: 100, Period: time.Hour}
+	user    = store.Key{Subject: "user:42", Name: "limit"}
+	hundred = store.Limit{Count: 100, Period: time.Hour}
 )
 
 // What is decided is written as the real store writes it, so that it is found and
 // deleted like it.
 func TestKeyspace(t *testing.T) {
-	store := newStore(t, redistest.Start(t).Client())
-	l := limiter.New(store)
+	backend := newStore(t, redistest.Start(t).Client())
+	l := store.New(backend)
 	taken, err := l.Take(ctx, user, hundred, 3)
 	if err != nil || !taken.Allowed {
 		t.Fatalf("%+v, %v", taken, err)
 	}
 	found := 0
-	for entry, err := range store.Scan(ctx, limiter.Query{Keys: []limiter.Key{user}}) {
+	for entry, err := range backend.Scan(ctx, store.Query{Keys: []store.Key{user}}) {
 		found++
 		if err != nil || entry.Key != user || entry.Decision.Used != 3 || entry.TTL <= 0 || entry.TTL > taken.ResetAfter+time.Millisecond {
 			t.Errorf("found %+v, %v after %+v", entry, err, taken)
 		}
 	}
-	if deleted, _, err := store.Delete(ctx, limiter.Records(user)...); found != 1 || deleted != 1 || err != nil {
+	if deleted, _, err := backend.Delete(ctx, store.Records(user)...); found != 1 || deleted != 1 || err != nil {
 		t.Errorf("%d found and %d deleted, %v", found, deleted, err)
 	}
 	// Nothing is left of what is given back whole.
@@ -234,7 +234,7 @@ func TestKeyspace(t *testing.T) {
 	if _, err := l.Refund(ctx, user, hundred, 3); err != nil {
 		t.Fatal(err)
 	}
-	for entry := range store.Scan(ctx, limiter.Query{Keys: []limiter.Key{user}}) {
+	for entry := range backend.Scan(ctx, store.Query{Keys: []store.Key{user}}) {
 		t.Errorf("still there: %+v", entry)
 	}
 }
@@ -244,18 +244,18 @@ func TestOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	defer client.Close()
-	store := newStore(t, client)
-	reqs := make([]limiter.Request, 12)
+	backend := newStore(t, client)
+	reqs := make([]store.Request, 12)
 	for i := range reqs {
-		reqs[i] = limiter.Request{Key: limiter.Key{Subject: fmt.Sprint("user:", i)}, Limit: hundred, Cost: int64(i + 1)}
+		reqs[i] = store.Request{Key: store.Key{Subject: fmt.Sprint("user:", i)}, Limit: hundred, Cost: int64(i + 1)}
 	}
 	for range 2 {
-		if err := store.Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, len(reqs))); err != nil {
+		if err := backend.Decide(ctx, store.Take, reqs, make([]store.Decision, len(reqs))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	decisions := make([]limiter.Decision, len(reqs))
-	if err := store.Store.Decide(ctx, limiter.Peek, reqs, decisions); err != nil {
+	decisions := make([]store.Decision, len(reqs))
+	if err := backend.Store.Decide(ctx, store.Peek, reqs, decisions); err != nil {
 		t.Fatal(err)
 	}
 	for i, d := range decisions {
@@ -267,30 +267,30 @@ func TestOnACluster(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	server := redistest.Start(t)
-	take := func(client *redis.Client, reqs ...limiter.Request) error {
-		return newStore(t, client).Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, len(reqs)))
+	take := func(client *redis.Client, reqs ...store.Request) error {
+		return newStore(t, client).Decide(ctx, store.Take, reqs, make([]store.Decision, len(reqs)))
 	}
-	req := limiter.Request{Key: user, Limit: hundred, Cost: 1}
+	req := store.Request{Key: user, Limit: hundred, Cost: 1}
 	for name, plant := range map[string][]any{"list": {"RPUSH"}, "text": {"SET"}} {
 		storeKey := "rl:{" + name + "}:limit"
 		server.Do(append(plant, storeKey, "hello")...)
-		foreign := limiter.Request{Key: limiter.Key{Subject: name, Name: "limit"}, Limit: hundred, Cost: 1}
+		foreign := store.Request{Key: store.Key{Subject: name, Name: "limit"}, Limit: hundred, Cost: 1}
 		err := take(server.Client(), req, foreign)
-		if named := new(limiter.ForeignError); !errors.As(err, &named) || named.StoreKey != storeKey {
+		if named := new(store.ForeignError); !errors.As(err, &named) || named.StoreKey != storeKey {
 			t.Errorf("a %s: got %v, want a ForeignError of %s", name, err, storeKey)
 		}
 	}
 	if server.CommandCalls("set") != 1 { // the one above
 		t.Error("what comes with a foreign value was charged")
 	}
-	if err := take(server.Client(), limiter.Request{Key: user, Limit: hundred, Cost: 101}); !errors.Is(err, limiter.ErrNeverFits) {
+	if err := take(server.Client(), store.Request{Key: user, Limit: hundred, Cost: 101}); !errors.Is(err, store.ErrNeverFits) {
 		t.Errorf("got %v, want an ErrNeverFits", err)
 	}
 
 	server.Do("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+get", "+time")
 	reader := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "reader", Password: "secret", DisableIdentity: true})
 	defer reader.Close()
-	if err := take(reader, req); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "set") {
+	if err := take(reader, req); !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "set") {
 		t.Errorf("without the right to write: %v, want an ErrRefused that names it", err)
 	}
 
@@ -311,13 +311,13 @@ func TestErrors(t *testing.T) {
 	}
 	redistest.Patiently(t, 300*time.Millisecond, func(timeout time.Duration) (missing error) {
 		defer server.Resume()
-		if err := stop(timeout, before("set", server.Pause)); !errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if err := stop(timeout, before("set", server.Pause)); !errors.Is(err, store.ErrOutcomeUnknown) {
 			return fmt.Errorf("no answer to the SET: %w, want an ErrOutcomeUnknown", err)
 		}
 		return nil
 	})
 	err := stop(redistest.Patience, before("time", server.Kill))
-	if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("no server: %v, want an ErrUnavailable", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Remaining says how many units a reset leaves of each limit, instead of deleting its key.
@@ -19,9 +19,9 @@ type Remaining struct {
 	AtLeast bool
 	// Configured, if set, returns the limit that the configuration has for a key. Where it
 	// has none, the limit counts by which the key was charged last.
-	Configured func(limiter.Key) (limiter.Limit, bool)
+	Configured func(store.Key) (store.Limit, bool)
 	// overrides are those in force when the reset began; nil for none.
-	overrides *limiter.OverrideList
+	overrides *store.OverrideList
 }
 
 // Effect is what an adjustment does to keys, each of which it gives units, takes units from,
@@ -75,13 +75,13 @@ func (e *Effect) text(gain, lose, stay words) string {
 }
 
 // adjustment is what is to be done to a key whose record has a limit.
-func (r *Remaining) adjustment(key limiter.Key, recorded limiter.Limit) limiter.Adjustment {
+func (r *Remaining) adjustment(key store.Key, recorded store.Limit) store.Adjustment {
 	limit := r.limitOf(key, recorded)
-	return limiter.Adjustment{Key: key, Limit: limit, Used: limit.Capacity() - r.Units, OnlyLess: r.AtLeast}
+	return store.Adjustment{Key: key, Limit: limit, Used: limit.Capacity() - r.Units, OnlyLess: r.AtLeast}
 }
 
 // limitOf is the limit that applies now to a key whose record has another one, perhaps.
-func (r *Remaining) limitOf(key limiter.Key, recorded limiter.Limit) limiter.Limit {
+func (r *Remaining) limitOf(key store.Key, recorded store.Limit) store.Limit {
 	limit, known := recorded, false
 	if r.Configured != nil {
 		if configured, has := r.Configured(key); has {
@@ -92,7 +92,7 @@ func (r *Remaining) limitOf(key limiter.Key, recorded limiter.Limit) limiter.Lim
 		return limit
 	}
 	o := r.overrides.For(key)
-	if o == nil || !known && o.Effect != limiter.OverrideLimit { // the record may have what the override made of the limit already
+	if o == nil || !known && o.Effect != store.OverrideLimit { // the record may have what the override made of the limit already
 		return limit
 	}
 	applied, err := o.Apply(limit).Normalize()
@@ -115,13 +115,13 @@ func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Rema
 
 // overridesInForce returns the overrides that are in force; nil for none. That they may not be
 // read is a warning.
-func (r *Runner) overridesInForce(ctx context.Context) (*limiter.OverrideList, error) {
-	if _, has := limiter.OverrideTableOf(r.Store); !has {
+func (r *Runner) overridesInForce(ctx context.Context) (*store.OverrideList, error) {
+	if _, has := store.OverrideTableOf(r.Store); !has {
 		return nil, nil
 	}
 	overrides, err := r.Overrides(ctx)
 	switch {
-	case errors.Is(err, limiter.ErrRefused): // for want of a right to read them; decisions go on without them, too
+	case errors.Is(err, store.ErrRefused): // for want of a right to read them; decisions go on without them, too
 		if r.Warn != nil {
 			r.Warn(fmt.Errorf("overrides cannot be read, so the limits are taken to be without them: %w", err))
 		}
@@ -129,54 +129,54 @@ func (r *Runner) overridesInForce(ctx context.Context) (*limiter.OverrideList, e
 	case err != nil:
 		return nil, err
 	}
-	return limiter.NewOverrideList(overrides), nil
+	return store.NewOverrideList(overrides), nil
 }
 
 // check returns why the units cannot be left of the limit of an entry.
-func (r *Remaining) check(e *limiter.Entry) error {
+func (r *Remaining) check(e *store.Entry) error {
 	if e.Layout != "" {
 		return r.checkForeign(e)
 	}
 	limit := r.limitOf(e.Key, e.Limit)
 	switch capacity := limit.Capacity(); {
 	case limit.Algorithm == 0 || limit.Count <= 0 || limit.Period <= 0:
-		return limiter.Invalidf("%d remaining cannot be set for key %q, whose limit is not known (%s); select fewer keys, or "+
+		return store.Invalidf("%d remaining cannot be set for key %q, whose limit is not known (%s); select fewer keys, or "+
 			"reset it whole", r.Units, e.StoreKey, e.LimitText())
 	case r.Units > capacity:
-		return limiter.Invalidf("%d remaining is more than limit %s of key %q holds; give at most %d, or select fewer keys",
+		return store.Invalidf("%d remaining is more than limit %s of key %q holds; give at most %d, or select fewer keys",
 			r.Units, limit, e.StoreKey, capacity)
 	}
 	return nil
 }
 
 // checkForeign is check for the limit of another limiter.
-func (r *Remaining) checkForeign(e *limiter.Entry) error {
+func (r *Remaining) checkForeign(e *store.Entry) error {
 	layout, err := foreign.Named(e.Layout)
 	if err != nil {
 		return err
 	}
 	storeKey := output.Printable(e.StoreKey)
 	if _, can := layout.(foreign.Setter); !can {
-		return limiter.Invalidf("the units that remain cannot be set for key %s: %s does not keep them in a form that allows it; "+
+		return store.Invalidf("the units that remain cannot be set for key %s: %s does not keep them in a form that allows it; "+
 			"reset it whole, or select keys of other layouts", storeKey, e.Layout)
 	}
 	switch {
 	case !e.RemainingKnown():
-		return limiter.Invalidf("%d remaining cannot be set for key %s, whose limit is not known%s; say it with --limit, or reset it whole",
+		return store.Invalidf("%d remaining cannot be set for key %s, whose limit is not known%s; say it with --limit, or reset it whole",
 			r.Units, storeKey, inBrackets(e))
 	case e.Limit.Algorithm != 0 && !backup.TakesLimit(e.Limit):
-		return limiter.Invalidf("%d remaining cannot be set for key %s, whose limit %s is beyond what limitctl computes with; "+
+		return store.Invalidf("%d remaining cannot be set for key %s, whose limit %s is beyond what limitctl computes with; "+
 			"reset it whole, or select fewer keys", r.Units, storeKey, e.LimitText())
 	case r.Units > e.Limit.Capacity():
-		return limiter.Invalidf("%d remaining is more than limit %s of key %s holds; give at most %d, or select fewer keys",
+		return store.Invalidf("%d remaining is more than limit %s of key %s holds; give at most %d, or select fewer keys",
 			r.Units, e.LimitText(), storeKey, e.Limit.Capacity())
 	}
 	return nil
 }
 
 // inBrackets is what is known of the limit of an entry, if that is anything.
-func inBrackets(e *limiter.Entry) string {
-	if e.Limit == (limiter.Limit{}) {
+func inBrackets(e *store.Entry) string {
+	if e.Limit == (store.Limit{}) {
 		return ""
 	}
 	return " (" + e.LimitText() + ")"
@@ -198,7 +198,7 @@ func (r *Remaining) question(keys int, effect *Effect) string {
 // adjustBatch adjusts the keys of a batch, and notes what becomes of them. It tries again those of
 // which the store does not say what became of them.
 func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
-	adjustments := make([]limiter.Adjustment, len(batch.Records))
+	adjustments := make([]store.Adjustment, len(batch.Records))
 	for i := range batch.Records {
 		adjustments[i] = t.remaining.adjustment(batch.Records[i].Key, batch.Limits[i])
 		if t.backup != nil {
@@ -210,9 +210,9 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
 		done.foreign, done.unknown = foreign, unknown
 		results, err := r.Store.Adjust(ctx, adjustments...)
-		results = append(results, make([]limiter.Adjusted, max(0, len(adjustments)-len(results)))...) // none after some errors
-		var late, same, left []limiter.Record
-		var again []limiter.Adjustment
+		results = append(results, make([]store.Adjusted, max(0, len(adjustments)-len(results)))...) // none after some errors
+		var late, same, left []store.Record
+		var again []store.Adjustment
 		for i := range results {
 			a := &results[i]
 			if !a.Done {
@@ -244,10 +244,10 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 }
 
 // usedBefore is how much was in use of a key when its record was kept, else so much as is said.
-func (r *Runner) usedBefore(record *limiter.Record, otherwise int64) int64 {
-	var state limiter.State
+func (r *Runner) usedBefore(record *store.Record, otherwise int64) int64 {
+	var state store.State
 	if len(record.Value) == 0 || len(record.Parts) > 0 || state.DecodeRecord(record.Value) != nil {
 		return otherwise
 	}
-	return state.Used(limiter.InstantOf(r.Now()))
+	return state.Used(store.InstantOf(r.Now()))
 }

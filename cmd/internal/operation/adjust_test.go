@@ -8,7 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // An adjustment says before and after who gains and who loses, goes by the configured limit,
@@ -26,13 +26,13 @@ func TestAdjust(t *testing.T) {
 			Effect{1, 1, 1}, used{6, 6, 6}, 2},
 		"at least": {Remaining{Units: 4, AtLeast: true}, "Leave at least 4 remaining of 3 keys (1 gains units, 2 stay as they are)",
 			Effect{1, 0, 2}, used{6, 1, 6}, 1},
-		"of a higher limit in the configuration": {Remaining{Units: 15, Configured: func(k limiter.Key) (limiter.Limit, bool) {
+		"of a higher limit in the configuration": {Remaining{Units: 15, Configured: func(k store.Key) (store.Limit, bool) {
 			limit := tenAnHour
 			limit.Count = 20
 			limit, _ = limit.Normalize()
 			return limit, k == key("a")
 		}}, "", Effect{}, used{9, 1, 6}, 0},
-		"of the limits in the configuration": {Remaining{Units: 14, Configured: func(limiter.Key) (limiter.Limit, bool) {
+		"of the limits in the configuration": {Remaining{Units: 14, Configured: func(store.Key) (store.Limit, bool) {
 			limit := tenAnHour
 			limit.Count = 20
 			limit, _ = limit.Normalize()
@@ -55,7 +55,7 @@ func TestAdjust(t *testing.T) {
 					t.Errorf("used are %+v, want %+v", left, test.left)
 				}
 				if test.question == "" {
-					if !errors.Is(err, limiter.ErrInvalid) ||
+					if !errors.Is(err, store.ErrInvalid) ||
 						!strings.Contains(err.Error(), "15 remaining is more than limit token-bucket:10/1h of key ") {
 						t.Errorf("it ended with %v", err)
 					}
@@ -122,8 +122,8 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 		s := newSite(t)
 		s.takeMany(t)
 		ctx, interrupt := context.WithCancel(t.Context())
-		var asked []limiter.Key // by the batch that was begun
-		s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []limiter.Adjustment) ([]limiter.Adjusted, error) {
+		var asked []store.Key // by the batch that was begun
+		s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []store.Adjustment) ([]store.Adjusted, error) {
 			for i := range adjustments {
 				asked = append(asked, adjustments[i].Key)
 			}
@@ -133,10 +133,10 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 			}
 			if again := len(asked) > keysPerBatch; again {
 				asked = asked[:keysPerBatch]
-				return nil, limiter.ErrUnavailable
+				return nil, store.ErrUnavailable
 			}
 			results, err := do(adjustments[:100]...)
-			return append(results, make([]limiter.Adjusted, len(adjustments)-100)...), errors.Join(err, limiter.ErrOutcomeUnknown)
+			return append(results, make([]store.Adjusted, len(adjustments)-100)...), errors.Join(err, store.ErrOutcomeUnknown)
 		}}
 		plan := s.planToReset(t)
 		plan.Remaining = &Remaining{Units: 9}

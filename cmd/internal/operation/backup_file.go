@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // BackupPlan says where a backup is written to.
@@ -104,7 +104,7 @@ func (b *backupFile) setStoreID(id string) error {
 }
 
 // add writes the record of a key that is to be changed.
-func (b *backupFile) add(e *limiter.Entry) error {
+func (b *backupFile) add(e *store.Entry) error {
 	if err := b.writer.WriteEntry(e); err != nil {
 		return b.failed(err)
 	}
@@ -113,7 +113,7 @@ func (b *backupFile) add(e *limiter.Entry) error {
 
 // amend writes records that replace those of the same keys. They are in the file when it
 // returns.
-func (b *backupFile) amend(records []limiter.Record) error {
+func (b *backupFile) amend(records []store.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (b *backupFile) amend(records []limiter.Record) error {
 }
 
 // addUnused writes that nothing of keys that are to be changed was in use.
-func (b *backupFile) addUnused(amends bool, keys ...limiter.Key) error {
+func (b *backupFile) addUnused(amends bool, keys ...store.Key) error {
 	if err := b.writer.WriteUnused(amends, keys...); err != nil {
 		return b.failed(err)
 	}
@@ -141,7 +141,7 @@ func (b *backupFile) sync() error {
 
 // exclude says that keys were left as they are, so that a restore leaves them, too. It is in the
 // file when it returns.
-func (b *backupFile) exclude(records []limiter.Record) error {
+func (b *backupFile) exclude(records []store.Record) error {
 	if len(records) == 0 {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // change is one run that changes keys others use.
@@ -59,11 +59,11 @@ func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made
 // ensureStoreID gives the store an id if it has none, and returns it. It is empty if the user
 // may not do that, or the store is away, which the change itself will say.
 func (r *Runner) ensureStoreID(ctx context.Context) string {
-	of, has := limiter.IdentityOf(r.Store)
+	of, has := store.IdentityOf(r.Store)
 	if !has {
 		return ""
 	}
-	ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
+	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
 	defer cancel()
 	id, err := of.EnsureStoreID(ctx)
 	if err != nil {
@@ -124,20 +124,20 @@ func (t *trails) end(ctx context.Context, entry *trail.Entry, err error) error {
 // operation is interrupted meanwhile. That it cannot is no reason to stop: somebody at night
 // who lacks a right has to be able to go on. It is said once.
 func (t *trails) tell(ctx context.Context, entry *trail.Entry) {
-	journal, has := limiter.JournalOf(t.Store)
+	journal, has := store.JournalOf(t.Store)
 	if !has || t.refused {
 		return
 	}
-	text, err := entry.Text(limiter.MaxJournalText)
+	text, err := entry.Text(store.MaxJournalText)
 	if err == nil {
-		ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), t.Timeout)
+		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), t.Timeout)
 		defer cancel()
 		err = journal.AppendJournal(ctx, text)
 	}
 	if err == nil {
 		return
 	}
-	t.refused = !limiter.IsAway(err) // one that was away may be back for the outcome
+	t.refused = !store.IsAway(err) // one that was away may be back for the outcome
 	if t.Warn != nil && !t.warned {
 		t.warned = true
 		t.Warn(fmt.Errorf("the audit in the store cannot be written, so only this machine has it: %w", err))

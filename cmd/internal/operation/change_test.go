@@ -9,7 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // journalStore is a store whose journal fails as it is told.
@@ -29,14 +29,14 @@ func (j *journalStore) AppendJournal(_ context.Context, text string) error {
 	return nil
 }
 
-func (j *journalStore) ReadJournal(context.Context, int) ([]limiter.JournalEntry, int, error) {
+func (j *journalStore) ReadJournal(context.Context, int) ([]store.JournalEntry, int, error) {
 	return nil, 0, nil
 }
 
 // Without the audit in the store the work goes on, with one warning. A store that refused is
 // not asked again, and one that was away is.
 func TestAJournalThatCannotBeWritten(t *testing.T) {
-	away, refused := limiter.ErrUnavailable, limiter.ErrRefused
+	away, refused := store.ErrUnavailable, store.ErrRefused
 	for _, test := range []struct {
 		name            string
 		errs            []error
@@ -104,13 +104,13 @@ func TestLargeRequests(t *testing.T) {
 		limit.Count = test.capacity
 		w := &watcher{}
 		taken := false
-		plan := &ConsumePlan{Requests: []limiter.Request{{Key: key("a"), Limit: limit, Cost: test.cost}}, Text: "a",
-			Consent: Consent{Reason: "why"}, Take: func(context.Context) ([]limiter.Decision, error) {
+		plan := &ConsumePlan{Requests: []store.Request{{Key: key("a"), Limit: limit, Cost: test.cost}}, Text: "a",
+			Consent: Consent{Reason: "why"}, Take: func(context.Context) ([]store.Decision, error) {
 				taken = true
-				return nil, limiter.ErrOutcomeUnknown
+				return nil, store.ErrOutcomeUnknown
 			}}
 		_, err := s.Consume(t.Context(), plan, w)
-		if !errors.Is(err, limiter.ErrOutcomeUnknown) || !taken || (len(w.questions) == 1) != test.asked ||
+		if !errors.Is(err, store.ErrOutcomeUnknown) || !taken || (len(w.questions) == 1) != test.asked ||
 			(len(s.trail.entries) == 1) != test.asked {
 			t.Errorf("%+v: %v, asked %+v, written %+v", test, err, w.questions, s.trail.entries)
 		}

@@ -6,23 +6,23 @@ import (
 	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ConsumePlan says what is taken, and how.
 type ConsumePlan struct {
-	Requests []limiter.Request
+	Requests []store.Request
 	// Text is the request in the words of a command line, for the trail.
 	Text    string
 	Consent Consent
 	// Take takes the units, if they fit.
-	Take func(ctx context.Context) ([]limiter.Decision, error)
+	Take func(ctx context.Context) ([]store.Decision, error)
 }
 
 // Consume takes units. A large request in a protected place is asked about before, and
 // written down in the trail, as it leaves the others little or nothing.
-func (r *Runner) Consume(ctx context.Context, plan *ConsumePlan, observer Observer) (decisions []limiter.Decision, err error) {
-	take := func(ctx context.Context) ([]limiter.Decision, error) {
+func (r *Runner) Consume(ctx context.Context, plan *ConsumePlan, observer Observer) (decisions []store.Decision, err error) {
+	take := func(ctx context.Context) ([]store.Decision, error) {
 		decisions, err = plan.Take(ctx)
 		return decisions, err
 	}
@@ -37,8 +37,8 @@ func (r *Runner) Consume(ctx context.Context, plan *ConsumePlan, observer Observ
 // IsLarge reports whether requests take so much that others feel it: more than one unit, and at
 // least half of what one of their limits holds. A single unit never is: one deploy of two a
 // day is what the limit is for.
-func IsLarge(reqs []limiter.Request) bool {
-	return slices.ContainsFunc(reqs, func(r limiter.Request) bool { return r.Cost > 1 && r.Cost >= (r.Limit.Capacity()+1)/2 })
+func IsLarge(reqs []store.Request) bool {
+	return slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Cost > 1 && r.Cost >= (r.Limit.Capacity()+1)/2 })
 }
 
 // charge is a refund or a large consume.
@@ -46,8 +46,8 @@ type charge struct {
 	command, verb string // such as "refund", and "Refund" in the question
 	text          string
 	consent       Consent
-	requests      []limiter.Request
-	decide        func(ctx context.Context) ([]limiter.Decision, error)
+	requests      []store.Request
+	decide        func(ctx context.Context) ([]store.Decision, error)
 }
 
 // charge decides. In a protected place it is a change like a reset: it asks, and is written
@@ -66,7 +66,7 @@ func (r *Runner) charge(ctx context.Context, observer Observer, c *charge) error
 	_, err := r.change(ctx, observer, &change{entry: entry, consent: c.consent, question: question, make: func() error {
 		decisions, err := c.decide(ctx)
 		switch {
-		case errors.Is(err, limiter.ErrOutcomeUnknown):
+		case errors.Is(err, store.ErrOutcomeUnknown):
 			entry.Unknown = entry.Matched
 		case err == nil:
 			for i := range decisions {
@@ -81,7 +81,7 @@ func (r *Runner) charge(ctx context.Context, observer Observer, c *charge) error
 }
 
 // unitsOf says how many units of what requests are about.
-func unitsOf(reqs []limiter.Request) string {
+func unitsOf(reqs []store.Request) string {
 	text := output.Plural(int(reqs[0].Cost), "unit") + " of " + reqs[0].Key.Subject
 	if more := len(reqs) - 1; more > 0 {
 		text += " and of " + output.Plural(more, "other limit")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Consent is what somebody has agreed to before being asked, and why.
@@ -39,7 +39,7 @@ func (c Consent) Check(a Access, what string) error {
 }
 
 // WrongContextError says that a consent is for another context than the one in use. It is
-// a [limiter.ErrInvalid].
+// a [store.ErrInvalid].
 type WrongContextError struct {
 	Agreed string // the context of the consent
 	InUse  string // empty if none is in use
@@ -53,8 +53,8 @@ func (e *WrongContextError) Error() string {
 	return fmt.Sprintf("the consent is for context %s, and the context in use is %s", e.Agreed, e.InUse)
 }
 
-// Is makes every WrongContextError a [limiter.ErrInvalid].
-func (e *WrongContextError) Is(target error) bool { return target == limiter.ErrInvalid }
+// Is makes every WrongContextError a [store.ErrInvalid].
+func (e *WrongContextError) Is(target error) bool { return target == store.ErrInvalid }
 
 // Question is asked before something is changed.
 type Question struct {

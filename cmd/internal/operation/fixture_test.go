@@ -12,11 +12,11 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var tenAnHour = limiter.Limit{Count: 10, Period: time.Hour}
+var tenAnHour = store.Limit{Count: 10, Period: time.Hour}
 
 // errNo is the answer of a watcher that says no.
 var errNo = errors.New("no")
@@ -124,12 +124,12 @@ func newSite(t *testing.T) *site {
 }
 
 // key is the key of a subject.
-func key(subject any) limiter.Key { return limiter.Key{Subject: fmt.Sprint(subject), Name: "n"} }
+func key(subject any) store.Key { return store.Key{Subject: fmt.Sprint(subject), Name: "n"} }
 
 // take takes units of a subject's key.
 func (s *site) take(t *testing.T, subject any, cost int64) {
 	t.Helper()
-	if d, err := limiter.New(s.memory).Take(t.Context(), key(subject), tenAnHour, cost); err != nil || !d.Allowed {
+	if d, err := store.New(s.memory).Take(t.Context(), key(subject), tenAnHour, cost); err != nil || !d.Allowed {
 		t.Fatalf("%v takes %d: %+v, %v", subject, cost, d, err)
 	}
 }
@@ -137,7 +137,7 @@ func (s *site) take(t *testing.T, subject any, cost int64) {
 // used returns how many units of a subject's key are in use.
 func (s *site) used(t *testing.T, subject any) int64 {
 	t.Helper()
-	d, err := limiter.New(s.memory).Peek(t.Context(), key(subject), tenAnHour, 1)
+	d, err := store.New(s.memory).Peek(t.Context(), key(subject), tenAnHour, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,11 +159,11 @@ func (s *site) inUse(t *testing.T) (n int64) {
 // everything selects all keys.
 func everything(t *testing.T) Selection {
 	t.Helper()
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Selection{Query: limiter.Query{Subjects: all}, Text: "'*'"}
+	return Selection{Query: store.Query{Subjects: all}, Text: "'*'"}
 }
 
 // planToReset resets all keys after a question, with a backup in the site's directory.
@@ -204,20 +204,20 @@ type brokenStore struct {
 	connect.Store
 	// These, if set, are called first. Those of keys are given the store's own method to call;
 	// an error of decide is that of the store.
-	decide    func(reqs []limiter.Request) error
-	delete    func(do deleting, records []limiter.Record) (int, []limiter.Record, error)
-	adjust    func(do adjusting, adjustments []limiter.Adjustment) ([]limiter.Adjusted, error)
-	importing func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error)
+	decide    func(reqs []store.Request) error
+	delete    func(do deleting, records []store.Record) (int, []store.Record, error)
+	adjust    func(do adjusting, adjustments []store.Adjustment) ([]store.Adjusted, error)
+	importing func(do importing, records []store.Record) ([]store.ImportOutcome, error)
 }
 
 type (
-	deleting  func(...limiter.Record) (int, []limiter.Record, error)
-	adjusting func(...limiter.Adjustment) ([]limiter.Adjusted, error)
-	importing func(...limiter.Record) ([]limiter.ImportOutcome, error)
+	deleting  func(...store.Record) (int, []store.Record, error)
+	adjusting func(...store.Adjustment) ([]store.Adjusted, error)
+	importing func(...store.Record) ([]store.ImportOutcome, error)
 )
 
-func (b *brokenStore) Delete(ctx context.Context, records ...limiter.Record) (int, []limiter.Record, error) {
-	do := func(records ...limiter.Record) (int, []limiter.Record, error) {
+func (b *brokenStore) Delete(ctx context.Context, records ...store.Record) (int, []store.Record, error) {
+	do := func(records ...store.Record) (int, []store.Record, error) {
 		if ctx.Err() != nil { // as a store does that needs time
 			return 0, nil, ctx.Err()
 		}
@@ -229,8 +229,8 @@ func (b *brokenStore) Delete(ctx context.Context, records ...limiter.Record) (in
 	return b.delete(do, records)
 }
 
-func (b *brokenStore) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
-	do := func(records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+func (b *brokenStore) Import(ctx context.Context, replace bool, records ...store.Record) ([]store.ImportOutcome, error) {
+	do := func(records ...store.Record) ([]store.ImportOutcome, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -242,8 +242,8 @@ func (b *brokenStore) Import(ctx context.Context, replace bool, records ...limit
 	return b.importing(do, records)
 }
 
-func (b *brokenStore) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
-	do := func(adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+func (b *brokenStore) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]store.Adjusted, error) {
+	do := func(adjustments ...store.Adjustment) ([]store.Adjusted, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -255,7 +255,7 @@ func (b *brokenStore) Adjust(ctx context.Context, adjustments ...limiter.Adjustm
 	return b.adjust(do, adjustments)
 }
 
-func (b *brokenStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (b *brokenStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if b.decide != nil {
 		if err := b.decide(reqs); err != nil {
 			return err
@@ -267,7 +267,7 @@ func (b *brokenStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.
 // brokenOverrides is a store that sets no override, and does not revoke one of them.
 type brokenOverrides struct {
 	connect.Store
-	table limiter.OverrideTable
+	table store.OverrideTable
 	fails string // the ID of that one
 }
 
@@ -275,17 +275,17 @@ func (b *brokenOverrides) OverrideVersion(ctx context.Context) (string, error) {
 	return b.table.OverrideVersion(ctx)
 }
 
-func (b *brokenOverrides) Overrides(ctx context.Context) ([]limiter.Override, string, error) {
+func (b *brokenOverrides) Overrides(ctx context.Context) ([]store.Override, string, error) {
 	return b.table.Overrides(ctx)
 }
 
-func (b *brokenOverrides) SetOverride(context.Context, limiter.Override, time.Duration) (limiter.Override, error) {
-	return limiter.Override{}, limiter.ErrUnavailable
+func (b *brokenOverrides) SetOverride(context.Context, store.Override, time.Duration) (store.Override, error) {
+	return store.Override{}, store.ErrUnavailable
 }
 
-func (b *brokenOverrides) RevokeOverride(ctx context.Context, id string) (limiter.Override, bool, error) {
+func (b *brokenOverrides) RevokeOverride(ctx context.Context, id string) (store.Override, bool, error) {
 	if id == b.fails {
-		return limiter.Override{}, false, limiter.ErrUnavailable
+		return store.Override{}, false, store.ErrUnavailable
 	}
 	return b.table.RevokeOverride(ctx, id)
 }

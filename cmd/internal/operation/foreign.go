@@ -9,7 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Foreign is the values that an operation met and limitctl did not write.
@@ -37,7 +37,7 @@ func (f *Foreign) add(err error) {
 
 // take adds the foreign values among joined errors, and returns the other errors.
 func (f *Foreign) take(err error) error {
-	if !errors.Is(err, limiter.ErrForeign) {
+	if !errors.Is(err, store.ErrForeign) {
 		return err // as it is: it may be several errors without having been joined
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
@@ -109,8 +109,8 @@ func (f *Foreign) joined() error {
 }
 
 // foreignErrorOf is an error of one key, or nil.
-func foreignErrorOf(err error) *limiter.ForeignError {
-	var key *limiter.ForeignError
+func foreignErrorOf(err error) *store.ForeignError {
+	var key *store.ForeignError
 	errors.As(err, &key)
 	return key
 }
@@ -123,7 +123,7 @@ func isDamaged(err error) bool {
 
 // foreignKeys is the error of several keys that hold the same.
 type foreignKeys struct {
-	first     *limiter.ForeignError
+	first     *store.ForeignError
 	storeKeys []string // quoted, that of first among them
 	more      int      // keys that are not named
 }

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Foreign values that only the change met are counted, all of them; one that the scan
 // met, too, is told once.
 func TestForeignKeysAreCountedOnce(t *testing.T) {
 	foreign := func(i int) error {
-		return &limiter.ForeignError{StoreKey: fmt.Sprintf("rl:{u}:%d", i), Holds: "a list"}
+		return &store.ForeignError{StoreKey: fmt.Sprintf("rl:{u}:%d", i), Holds: "a list"}
 	}
 	var scanned, changed Foreign
 	scanned.add(foreign(0))

@@ -6,18 +6,18 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // MigratePlan says which usage of another limiter is carried over, and into which limits.
 type MigratePlan struct {
 	// From has the limits of the other limiter, the old ones. It is only read.
-	From limiter.Keyspace
+	From store.Keyspace
 	// Selection is which of them.
 	Selection Selection
 	// Into returns the requests whose limits are to have the usage of an old one: one, or those
-	// of a policy. A [limiter.ErrInvalid] says why there are none.
-	Into func(*limiter.Entry) ([]limiter.Request, error)
+	// of a policy. A [store.ErrInvalid] says why there are none.
+	Into func(*store.Entry) ([]store.Request, error)
 	// Text is what is carried over, in words, for the trail and the backup.
 	Text string
 	// KeepGoing carries over what was found if not all old keys could be looked at, also where
@@ -85,7 +85,7 @@ func (r *Runner) Migrate(ctx context.Context, plan *MigratePlan, observer Observ
 }
 
 // migrate asks and carries over. result is what was found out before.
-func (r *Runner) migrate(ctx context.Context, plan *MigratePlan, observer Observer, overrides *limiter.OverrideList,
+func (r *Runner) migrate(ctx context.Context, plan *MigratePlan, observer Observer, overrides *store.OverrideList,
 	result *MigrateResult) (*MigrateResult, error) {
 	entry := r.newEntry("migrate", plan.Text)
 	entry.Matched = result.Matched
@@ -164,8 +164,8 @@ type Migrated struct {
 
 // Carried is the usage of a limit of another limiter on its way into one of ours.
 type Carried struct {
-	Old limiter.Entry
-	Key limiter.Key
+	Old store.Entry
+	Key store.Key
 	// Before and After are the units in use of Key.
 	Before, After int64
 }
@@ -196,7 +196,7 @@ func (r *MigrateResult) withProgress(err error, planned int64) error {
 		return nil
 	}
 	done := "carried over"
-	if errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if errors.Is(err, store.ErrOutcomeUnknown) {
 		done = "known to be carried over"
 	}
 	return outcome.WithProgress(err, "%d of %s %s", r.Carried(), output.Plural(int(max(planned, r.Matched)), "old limit"), done)

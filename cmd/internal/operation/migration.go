@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // migration goes once through the old limits, a batch at a time. Unless writes is set it only
@@ -18,7 +18,7 @@ type migration struct {
 	Migrated
 	runner    *Runner
 	plan      *MigratePlan
-	overrides *limiter.OverrideList // those in force; nil for none
+	overrides *store.OverrideList // those in force; nil for none
 	writes    bool
 	backup    *backupFile
 	// unknown is of how many old limits the store has not said what became of them.
@@ -46,13 +46,13 @@ const (
 type migrationBatch struct {
 	old []oldLimit
 	// adjustments are of different keys. index finds them.
-	adjustments []limiter.Adjustment
-	index       map[limiter.Key]int
+	adjustments []store.Adjustment
+	index       map[store.Key]int
 }
 
 // oldLimit is an old limit on its way.
 type oldLimit struct {
-	entry   limiter.Entry
+	entry   store.Entry
 	targets []int   // the adjustments
 	wanted  []int64 // what has to be in use of each
 	filled  bool
@@ -62,7 +62,7 @@ type oldLimit struct {
 func (m *migration) run(ctx context.Context, observer Observer) (Found, error) {
 	m.seed, m.seen = maphash.MakeSeed(), map[uint64]inBackup{}
 	selection := m.plan.Selection
-	found, err := Scan(ctx, m.plan.From, &selection, observer, func(e *limiter.Entry, _ error) error {
+	found, err := Scan(ctx, m.plan.From, &selection, observer, func(e *store.Entry, _ error) error {
 		if err := m.add(e); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (m *migration) run(ctx context.Context, observer Observer) (Found, error) {
 }
 
 // add puts an old limit into the batch, or counts why it cannot be carried over.
-func (m *migration) add(e *limiter.Entry) error {
+func (m *migration) add(e *store.Entry) error {
 	m.Matched++
 	if e.IsStuck() && !(e.UsedKnown() && e.Used == 0) { // nothing used needs nothing back
 		m.Stuck++
@@ -89,10 +89,10 @@ func (m *migration) add(e *limiter.Entry) error {
 	}
 	reqs, err := m.plan.Into(e)
 	for i := 0; i < len(reqs) && err == nil; i++ {
-		err = reqs[i].Normalize(limiter.Charge)
+		err = reqs[i].Normalize(store.Charge)
 	}
 	switch {
-	case errors.Is(err, limiter.ErrInvalid):
+	case errors.Is(err, store.ErrInvalid):
 		if m.Unfit++; len(m.FirstUnfit) < keptForeign {
 			m.FirstUnfit = append(m.FirstUnfit, err)
 		}
@@ -102,7 +102,7 @@ func (m *migration) add(e *limiter.Entry) error {
 		return err
 	}
 	old, shared := oldLimit{entry: *e}, false
-	old.entry.Record = limiter.Record{} // which may be large
+	old.entry.Record = store.Record{} // which may be large
 	for i := range reqs {
 		hash := m.hash(reqs[i].Key)
 		if _, has := m.seen[hash]; has {
@@ -125,7 +125,7 @@ func (m *migration) add(e *limiter.Entry) error {
 }
 
 // limitOf is the limit that applies to a request, with the override in force.
-func (m *migration) limitOf(req *limiter.Request) limiter.Limit {
+func (m *migration) limitOf(req *store.Request) store.Limit {
 	if m.overrides == nil {
 		return req.Limit
 	}
@@ -140,16 +140,16 @@ func (m *migration) limitOf(req *limiter.Request) limiter.Limit {
 }
 
 // adjustmentOf returns the index of the adjustment of a key.
-func (b *migrationBatch) adjustmentOf(key limiter.Key, limit limiter.Limit) int {
+func (b *migrationBatch) adjustmentOf(key store.Key, limit store.Limit) int {
 	if n, has := b.index[key]; has {
 		return n
 	}
 	if b.index == nil {
-		b.index = map[limiter.Key]int{}
+		b.index = map[store.Key]int{}
 	}
 	n := len(b.adjustments)
 	b.index[key] = n
-	b.adjustments = append(b.adjustments, limiter.Adjustment{Key: key, Limit: limit, OnlyMore: true})
+	b.adjustments = append(b.adjustments, store.Adjustment{Key: key, Limit: limit, OnlyMore: true})
 	return n
 }
 
@@ -161,38 +161,38 @@ func (m *migration) flush(ctx context.Context) error {
 	if len(batch.old) == 0 {
 		return nil
 	}
-	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), m.runner.Timeout)
+	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), m.runner.Timeout)
 	defer cancel()
 	held, occupied, err := m.held(ctx, &batch)
 	if err != nil {
 		m.failed = true
 		return err
 	}
-	results := make([]limiter.Adjusted, len(batch.adjustments))
+	results := make([]store.Adjusted, len(batch.adjustments))
 	if !m.writes {
 		for i := range results {
 			a := &batch.adjustments[i]
 			before := held[a.Key].Used
-			results[i] = limiter.Adjusted{Done: !occupied[a.Key], Before: before, After: a.Wanted(before)}
+			results[i] = store.Adjusted{Done: !occupied[a.Key], Before: before, After: a.Wanted(before)}
 		}
 	} else if results, err = m.charge(ctx, &batch, held, occupied); err != nil {
 		m.failed = true
 	}
-	m.count(&batch, results, errors.Is(err, limiter.ErrOutcomeUnknown))
+	m.count(&batch, results, errors.Is(err, store.ErrOutcomeUnknown))
 	return err
 }
 
 // held returns what our keys hold, and which of them hold what limitctl did not write.
-func (m *migration) held(ctx context.Context, batch *migrationBatch) (held map[limiter.Key]limiter.Entry, occupied map[limiter.Key]bool,
+func (m *migration) held(ctx context.Context, batch *migrationBatch) (held map[store.Key]store.Entry, occupied map[store.Key]bool,
 	err error) {
-	query := limiter.Query{Records: m.backup != nil}
+	query := store.Query{Records: m.backup != nil}
 	for i := range batch.adjustments {
 		query.Keys = append(query.Keys, batch.adjustments[i].Key)
 	}
-	held, occupied = map[limiter.Key]limiter.Entry{}, map[limiter.Key]bool{}
+	held, occupied = map[store.Key]store.Entry{}, map[store.Key]bool{}
 	for e, err := range m.runner.Store.Scan(ctx, query) {
 		switch {
-		case errors.Is(err, limiter.ErrForeign):
+		case errors.Is(err, store.ErrForeign):
 			occupied[e.Key] = true
 		case err != nil:
 			return nil, nil, err
@@ -205,15 +205,15 @@ func (m *migration) held(ctx context.Context, batch *migrationBatch) (held map[l
 
 // charge keeps what our keys hold, and charges what is missing. What the store has said is among
 // the results, also with an error.
-func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[limiter.Key]limiter.Entry, occupied map[limiter.Key]bool) (
-	[]limiter.Adjusted, error) {
-	results := make([]limiter.Adjusted, len(batch.adjustments))
-	var changes []limiter.Adjustment
+func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[store.Key]store.Entry, occupied map[store.Key]bool) (
+	[]store.Adjusted, error) {
+	results := make([]store.Adjusted, len(batch.adjustments))
+	var changes []store.Adjustment
 	var index []int
 	for i := range batch.adjustments {
 		a := batch.adjustments[i]
 		if occupied[a.Key] || a.Used == 0 {
-			results[i] = limiter.Adjusted{Done: !occupied[a.Key], Before: held[a.Key].Used, After: held[a.Key].Used}
+			results[i] = store.Adjusted{Done: !occupied[a.Key], Before: held[a.Key].Used, After: held[a.Key].Used}
 			continue
 		}
 		if m.backup != nil && m.seen[m.hash(a.Key)] != bringsBack {
@@ -225,15 +225,15 @@ func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[
 		return results, err
 	}
 	adjusted, err := m.runner.Store.Adjust(ctx, changes...)
-	var late []limiter.Record
-	var same []limiter.Record
+	var late []store.Record
+	var same []store.Record
 	for n := range adjusted {
 		key := changes[n].Key
 		results[index[n]] = adjusted[n]
 		switch a := &adjusted[n]; {
 		case changes[n].Kept == nil || !a.Done:
 		case a.Before == a.After:
-			same = append(same, limiter.Record{Key: key})
+			same = append(same, store.Record{Key: key})
 			m.seen[m.hash(key)] = leftOut
 		case a.Record.Value != nil && a.Record.Check() == nil:
 			late = append(late, a.Record)
@@ -249,7 +249,7 @@ func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[
 }
 
 // keep writes what our keys hold to the backup, each once.
-func (m *migration) keep(changes []limiter.Adjustment, held map[limiter.Key]limiter.Entry) error {
+func (m *migration) keep(changes []store.Adjustment, held map[store.Key]store.Entry) error {
 	if m.backup == nil || len(changes) == 0 {
 		return nil
 	}
@@ -266,7 +266,7 @@ func (m *migration) keep(changes []limiter.Adjustment, held map[limiter.Key]limi
 		case len(a.Kept) == 0:
 			err = m.backup.addUnused(again, a.Key)
 		case again:
-			err = m.backup.amend([]limiter.Record{held[a.Key].Record})
+			err = m.backup.amend([]store.Record{held[a.Key].Record})
 		default:
 			entry := held[a.Key]
 			err = m.backup.add(&entry)
@@ -278,11 +278,11 @@ func (m *migration) keep(changes []limiter.Adjustment, held map[limiter.Key]limi
 	return m.backup.sync()
 }
 
-func (m *migration) hash(key limiter.Key) uint64 { return maphash.Comparable(m.seed, key) }
+func (m *migration) hash(key store.Key) uint64 { return maphash.Comparable(m.seed, key) }
 
 // count counts what became of the old limits of a batch. unknown: what the store has not told
 // may have happened all the same.
-func (m *migration) count(batch *migrationBatch, results []limiter.Adjusted, unknown bool) {
+func (m *migration) count(batch *migrationBatch, results []store.Adjusted, unknown bool) {
 	for i := range batch.old {
 		old := &batch.old[i]
 		done, raised := true, false
@@ -341,9 +341,9 @@ func (e *NotCarriedError) Error() string {
 // Is makes it the error of a request that cannot be, or of foreign data.
 func (e *NotCarriedError) Is(target error) bool {
 	if e.UsageUnknown+e.Unfit > 0 {
-		return target == limiter.ErrInvalid
+		return target == store.ErrInvalid
 	}
-	return target == limiter.ErrForeign
+	return target == store.ErrForeign
 }
 
 // Names returns the names of the old limits that m is about, as far as its sample shows.

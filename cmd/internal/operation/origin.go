@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // identify returns which store it is, as far as that is known.
@@ -60,7 +60,7 @@ func (r *Runner) originOf(h *backup.Header) identity.Store {
 // originOf is the store that a backup is of.
 func originOf(h *backup.Header) identity.Store {
 	origin := identity.Store{Address: h.Address, Prefix: h.Prefix, ID: h.StoreID, Servers: h.Servers}
-	if !limiter.IsStoreID(origin.ID) {
+	if !store.IsStoreID(origin.ID) {
 		origin.ID = ""
 	}
 	if origin.Address != "" {
@@ -95,7 +95,7 @@ func (e *OriginUnknownError) Error() string {
 func (e *OriginUnknownError) Unwrap() error { return e.Err }
 
 // OtherStoreError says that a backup is of another store than the one to restore it into, or
-// that nobody can tell. It is a [limiter.ErrInvalid].
+// that nobody can tell. It is a [store.ErrInvalid].
 type OtherStoreError struct {
 	Path             string // of the backup
 	Backup, Here     string // what people call the two stores
@@ -119,5 +119,5 @@ func (e *OtherStoreError) Error() string {
 	return fmt.Sprintf("%s is a backup of another store, %s, and this is %s", e.Path, from, here)
 }
 
-// Is makes every OtherStoreError a [limiter.ErrInvalid].
-func (e *OtherStoreError) Is(target error) bool { return target == limiter.ErrInvalid }
+// Is makes every OtherStoreError a [store.ErrInvalid].
+func (e *OtherStoreError) Is(target error) bool { return target == store.ErrInvalid }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A backup goes back into the store that it came from, and into no other unless that is
@@ -32,7 +32,7 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	path := s.reset(t)
 	id, _ := s.memory.StoreID(t.Context())
 	b := s.opened(t, path)
-	if !limiter.IsStoreID(id) || b.StoreID != id || b.Address != address || b.Records != 1 {
+	if !store.IsStoreID(id) || b.StoreID != id || b.Address != address || b.Records != 1 {
 		t.Fatalf("the store has the id %q, and the backup is %+v", id, b.Header)
 	}
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
@@ -42,10 +42,10 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	address = "redis b:1 db 0"
 	var other *OtherStoreError
 	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
-	if !errors.As(err, &other) || !other.MaybeCopy || !errors.Is(err, limiter.ErrInvalid) || len(s.trail.entries) > 2 {
+	if !errors.As(err, &other) || !other.MaybeCopy || !errors.Is(err, store.ErrInvalid) || len(s.trail.entries) > 2 {
 		t.Errorf("at another address with the same id: %v", err)
 	}
-	away = limiter.ErrUnavailable
+	away = store.ErrUnavailable
 	if _, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{}); !errors.Is(err, away) || errors.As(err, new(*OtherStoreError)) {
 		t.Errorf("into a store that is away: %v", err)
 	}
@@ -71,16 +71,16 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 
 // What an earlier limitctl wrote has only the name of the store.
 func TestOriginOfAnEarlierBackup(t *testing.T) {
-	for store, want := range map[string]string{
+	for backend, want := range map[string]string{
 		"redis://night@db.example:6379": "redis db.example:6379 db 0",
 		"redis+cluster://a:1,b:2":       "redis+cluster a:1,b:2 db 0",
 		"/var/limits.db":                "file /var/limits.db",
 		"memory":                        "memory",
 		"\x1b://":                       "\x1b",
 	} {
-		got := originOf(&backup.Header{Store: store, Prefix: "rl", StoreID: "forged"})
+		got := originOf(&backup.Header{Store: backend, Prefix: "rl", StoreID: "forged"})
 		if got.Address != want || got.ID != "" || got.Prefix != "rl" {
-			t.Errorf("%q is %+v, want %q", store, got, want)
+			t.Errorf("%q is %+v, want %q", backend, got, want)
 		}
 	}
 }

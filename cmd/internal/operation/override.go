@@ -10,15 +10,15 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // OverridePlan says which override to set, and for how long.
 type OverridePlan struct {
 	// Override is whom it is about, what it does and why. The runner says who sets it, and
 	// the store the rest.
-	Override limiter.Override
-	// Lasts is for how long, at most [limiter.MaxOverrideTime].
+	Override store.Override
+	// Lasts is for how long, at most [store.MaxOverrideTime].
 	Lasts time.Duration
 	// Text is the override in the words of a command line, for the trail.
 	Text    string
@@ -27,7 +27,7 @@ type OverridePlan struct {
 
 // SetOverride asks and sets an override. Without a result nothing was changed, or it is not
 // known (then the error says so).
-func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer Observer) (*limiter.Override, error) {
+func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer Observer) (*store.Override, error) {
 	table, err := r.overrideTable()
 	if err != nil {
 		return nil, err
@@ -36,11 +36,11 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 	wanted.By = r.User
 	entry := r.newEntry("override set", plan.Text)
 	entry.Matched, entry.Reason = 1, wanted.Reason
-	var set *limiter.Override
+	var set *store.Override
 	question := fmt.Sprintf("Set this override for %s", output.Duration(plan.Lasts))
 	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
 		// A change that has begun is finished, so that it is known what became of it.
-		ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
+		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
 		defer cancel()
 		done, err := table.SetOverride(ctx, wanted, plan.Lasts)
 		if err != nil {
@@ -65,7 +65,7 @@ type RevokePlan struct {
 
 // RevokeOverrides asks and ends overrides, and returns those that it has ended. If one of
 // them is not in force, none is ended.
-func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer Observer) (revoked []limiter.Override, err error) {
+func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer Observer) (revoked []store.Override, err error) {
 	table, err := r.overrideTable()
 	if err != nil {
 		return nil, err
@@ -98,8 +98,8 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 }
 
 // revoke ends one override, also if the operation is interrupted meanwhile.
-func (r *Runner) revoke(ctx context.Context, table limiter.OverrideTable, id string) (limiter.Override, bool, error) {
-	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
+func (r *Runner) revoke(ctx context.Context, table store.OverrideTable, id string) (store.Override, bool, error) {
+	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
 	defer cancel()
 	return table.RevokeOverride(ctx, id)
 }
@@ -108,34 +108,34 @@ func (r *Runner) revoke(ctx context.Context, table limiter.OverrideTable, id str
 // force has.
 func (r *Runner) checkInForce(ctx context.Context, ids []string) error {
 	overrides, err := r.Overrides(ctx)
-	if err != nil && !errors.Is(err, limiter.ErrForeign) {
+	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return err
 	}
 	for _, id := range ids {
-		if !slices.ContainsFunc(overrides, func(o limiter.Override) bool { return o.ID == id }) {
+		if !slices.ContainsFunc(overrides, func(o store.Override) bool { return o.ID == id }) {
 			return noOverride(id)
 		}
 	}
 	return nil
 }
 
-// Overrides returns the overrides that are in force. With a [limiter.ErrForeign], which names
+// Overrides returns the overrides that are in force. With a [store.ErrForeign], which names
 // one that cannot be read, it returns the others.
-func (r *Runner) Overrides(ctx context.Context) ([]limiter.Override, error) {
+func (r *Runner) Overrides(ctx context.Context) ([]store.Override, error) {
 	table, err := r.overrideTable()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
+	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
 	defer cancel()
 	overrides, _, err := table.Overrides(ctx)
 	return overrides, err
 }
 
-func (r *Runner) overrideTable() (limiter.OverrideTable, error) {
-	table, has := limiter.OverrideTableOf(r.Store)
+func (r *Runner) overrideTable() (store.OverrideTable, error) {
+	table, has := store.OverrideTableOf(r.Store)
 	if !has {
-		return nil, limiter.Invalidf("this store keeps no overrides")
+		return nil, store.Invalidf("this store keeps no overrides")
 	}
 	return table, nil
 }

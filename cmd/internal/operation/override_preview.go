@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Change is how an override changes what a key is allowed.
@@ -53,36 +53,36 @@ const DeniedLately = 10 * time.Minute
 
 // ChangedKey is a key with what applies to it now, and what would then.
 type ChangedKey struct {
-	Key       limiter.Key
+	Key       store.Key
 	StoreKey  string
 	Now, Then Rule
 	Change    Change
 	// Written is its limit without overrides, zero if it is not known.
-	Written limiter.Limit
+	Written store.Limit
 }
 
 // Rule is what a key is decided by: a limit, or an override that blocks or exempts it.
 type Rule struct {
 	// Limit is zero if it is not known.
-	Limit limiter.Limit
+	Limit store.Limit
 	// Override is the one that applies, nil if none does.
-	Override *limiter.Override
+	Override *store.Override
 }
 
 // WinningOverride is an override that applies in place of another one.
 type WinningOverride struct {
-	Override *limiter.Override
+	Override *store.Override
 	Keys     int64
 }
 
 // PreviewPlan says what to find out of an override that is not set yet.
 type PreviewPlan struct {
-	Override limiter.Override
+	Override store.Override
 	// Selection finds the keys in use that it may be about.
 	Selection Selection
 	// Configured, if set, returns the limit that the configuration has for a key. Where it
 	// has none, the limit of the key's last charge counts.
-	Configured func(limiter.Key) (limiter.Limit, bool)
+	Configured func(store.Key) (store.Limit, bool)
 	// Most, if above 0, is how long the keys are looked at.
 	Most time.Duration
 }
@@ -90,7 +90,7 @@ type PreviewPlan struct {
 // PreviewOverride finds out what an override would change. It changes nothing.
 func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observer Observer) (*Concerned, error) {
 	inForce, err := r.Overrides(ctx)
-	if err != nil && !errors.Is(err, limiter.ErrForeign) {
+	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return nil, err
 	}
 	candidate := plan.Override
@@ -98,8 +98,8 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 	p := &preview{
 		candidate:  &candidate,
 		configured: plan.Configured,
-		now:        limiter.NewOverrideList(inForce),
-		then:       limiter.NewOverrideList(append(slices.Clone(inForce), candidate)),
+		now:        store.NewOverrideList(inForce),
+		then:       store.NewOverrideList(append(slices.Clone(inForce), candidate)),
 		winning:    map[string]*WinningOverride{},
 	}
 	looking := ctx
@@ -123,8 +123,8 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 }
 
 // denied counts the keys that were denied lately. A store that cannot say so has none.
-func (p *preview) denied(ctx context.Context, store limiter.Store) {
-	table, has := limiter.DenialTableOf(store)
+func (p *preview) denied(ctx context.Context, backend store.Store) {
+	table, has := store.DenialTableOf(backend)
 	if !has {
 		return
 	}
@@ -140,15 +140,15 @@ func (p *preview) denied(ctx context.Context, store limiter.Store) {
 // preview counts the keys that a scan finds.
 type preview struct {
 	Concerned
-	candidate  *limiter.Override
-	configured func(limiter.Key) (limiter.Limit, bool)
-	now, then  *limiter.OverrideList
+	candidate  *store.Override
+	configured func(store.Key) (store.Limit, bool)
+	now, then  *store.OverrideList
 	winning    map[string]*WinningOverride
 	unchanged  []ChangedKey // examples of last resort
 }
 
 // add adds a key.
-func (p *preview) add(e *limiter.Entry, _ error) error {
+func (p *preview) add(e *store.Entry, _ error) error {
 	if !p.candidate.Matches(e.Key) {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (p *preview) add(e *limiter.Entry, _ error) error {
 
 // written returns the limit of a key without overrides: the configured one, else the one
 // that the key was charged by last, if no override made it.
-func (p *preview) written(e *limiter.Entry, was *limiter.Override) (limit limiter.Limit, known bool) {
+func (p *preview) written(e *store.Entry, was *store.Override) (limit store.Limit, known bool) {
 	if p.configured != nil {
 		if limit, known = p.configured(e.Key); known {
 			return limit, true
@@ -196,14 +196,14 @@ func (p *preview) written(e *limiter.Entry, was *limiter.Override) (limit limite
 	}
 	limit = e.Limit
 	switch was.Effect {
-	case limiter.OverrideLimit:
+	case store.OverrideLimit:
 		// Charged by the override's limit, or by one that is written the same.
 		return limit, limit != was.Apply(limit)
-	case limiter.OverrideTimes:
+	case store.OverrideTimes:
 		limit.Count, limit.Burst = scaled(limit.Count, was.Thousandths), scaled(limit.Burst, was.Thousandths)
-	case limiter.OverrideAdd:
+	case store.OverrideAdd:
 		limit.Count, limit.Burst = limit.Count-was.Units, limit.Burst-was.Units
-	case limiter.OverrideBlock, limiter.OverrideExempt:
+	case store.OverrideBlock, store.OverrideExempt:
 		return limit, true
 	}
 	if limit, err := limit.Normalize(); err == nil && was.Apply(limit) == e.Limit {
@@ -216,10 +216,10 @@ func (p *preview) written(e *limiter.Entry, was *limiter.Override) (limit limite
 func scaled(n, thousandths int64) int64 { return (n*1000 + thousandths/2) / max(1, thousandths) }
 
 // ruleOf is what applies to a key of a limit under an override, which may be nil.
-func ruleOf(o *limiter.Override, limit limiter.Limit, known bool) Rule {
+func ruleOf(o *store.Override, limit store.Limit, known bool) Rule {
 	rule := Rule{Override: o}
 	switch {
-	case o != nil && (known || o.Effect == limiter.OverrideLimit):
+	case o != nil && (known || o.Effect == store.OverrideLimit):
 		rule.Limit = o.Apply(limit)
 	case known:
 		rule.Limit = limit
@@ -230,9 +230,9 @@ func ruleOf(o *limiter.Override, limit limiter.Limit, known bool) Rule {
 // rank puts a block below all limits and an exemption above.
 func (r *Rule) rank() int {
 	switch {
-	case r.Override != nil && r.Override.Effect == limiter.OverrideBlock:
+	case r.Override != nil && r.Override.Effect == store.OverrideBlock:
 		return 0
-	case r.Override != nil && r.Override.Effect == limiter.OverrideExempt:
+	case r.Override != nil && r.Override.Effect == store.OverrideExempt:
 		return 2
 	}
 	return 1

@@ -14,13 +14,13 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // pattern reads a pattern that is right.
-func pattern(t *testing.T, text string) limiter.Pattern {
+func pattern(t *testing.T, text string) store.Pattern {
 	t.Helper()
-	p, err := limiter.ParsePattern(text)
+	p, err := store.ParsePattern(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func pattern(t *testing.T, text string) limiter.Pattern {
 func planToTriple(t *testing.T, subjects string) *OverridePlan {
 	t.Helper()
 	return &OverridePlan{Text: subjects + " --times 3", Lasts: time.Hour,
-		Override: limiter.Override{Subjects: pattern(t, subjects), Effect: limiter.OverrideTimes, Thousandths: 3000, Reason: "why"}}
+		Override: store.Override{Subjects: pattern(t, subjects), Effect: store.OverrideTimes, Thousandths: 3000, Reason: "why"}}
 }
 
 // ended are the entries of runs that have ended.
@@ -127,13 +127,13 @@ func TestAnOverrideThatFails(t *testing.T) {
 	broken := &brokenOverrides{Store: s.memory, table: s.memory, fails: second.ID}
 	s.Store = broken
 	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{first.ID, second.ID}}, &watcher{})
-	if len(revoked) != 1 || !errors.Is(err, outcome.ErrPartly) || !errors.Is(err, limiter.ErrUnavailable) {
+	if len(revoked) != 1 || !errors.Is(err, outcome.ErrPartly) || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("revoked were %+v, %v", revoked, err)
 	}
 	if e := s.ended()[2]; e.Outcome != trail.Partly || e.Matched != 2 || e.Changed != 1 {
 		t.Errorf("the trail says %+v", e)
 	}
-	if _, err := s.SetOverride(t.Context(), planToTriple(t, "c"), &watcher{}); !errors.Is(err, limiter.ErrUnavailable) {
+	if _, err := s.SetOverride(t.Context(), planToTriple(t, "c"), &watcher{}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("it says %v", err)
 	}
 	if e := s.ended()[3]; e.Outcome != trail.Failed || e.Changed != 0 || e.Error == "" {
@@ -148,12 +148,12 @@ func TestWhatAnOverrideWouldChange(t *testing.T) {
 		s.take(t, subject, 1)
 	}
 	block := planToTriple(t, "a:2")
-	block.Override.Effect = limiter.OverrideBlock
+	block.Override.Effect = store.OverrideBlock
 	blocked, err := s.SetOverride(t.Context(), block, &watcher{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	preview := func(o limiter.Override) *Concerned {
+	preview := func(o store.Override) *Concerned {
 		t.Helper()
 		c, err := s.PreviewOverride(t.Context(), &PreviewPlan{Override: o, Selection: everything(t)}, &watcher{})
 		if err != nil {
@@ -161,12 +161,12 @@ func TestWhatAnOverrideWouldChange(t *testing.T) {
 		}
 		return c
 	}
-	limit := func(count int64, period time.Duration) limiter.Override {
-		return limiter.Override{Subjects: pattern(t, "a:*"), Effect: limiter.OverrideLimit,
-			Limit: limiter.Limit{Algorithm: limiter.TokenBucket, Count: count, Burst: count, Period: period}}
+	limit := func(count int64, period time.Duration) store.Override {
+		return store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideLimit,
+			Limit: store.Limit{Algorithm: store.TokenBucket, Count: count, Burst: count, Period: period}}
 	}
 	for name, test := range map[string]struct {
-		override limiter.Override
+		override store.Override
 		want     Change
 	}{
 		"more":           {planToTriple(t, "a:*").Override, Loosened},
@@ -174,9 +174,9 @@ func TestWhatAnOverrideWouldChange(t *testing.T) {
 		"the same":       {limit(10, time.Hour), Unchanged},
 		"the same rate":  {limit(20, 2*time.Hour), Loosened},
 		"mixed":          {limit(20, 20*time.Hour), Mixed},
-		"exempt":         {limiter.Override{Subjects: pattern(t, "a:*"), Effect: limiter.OverrideExempt}, Loosened},
-		"fewer units":    {limiter.Override{Subjects: pattern(t, "a:*"), Effect: limiter.OverrideAdd, Units: -3}, Tightened},
-		"another's name": {limiter.Override{Subjects: pattern(t, "a:*"), Effect: limiter.OverrideBlock, Names: pattern(t, "x")}, changes},
+		"exempt":         {store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideExempt}, Loosened},
+		"fewer units":    {store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideAdd, Units: -3}, Tightened},
+		"another's name": {store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideBlock, Names: pattern(t, "x")}, changes},
 	} {
 		c := preview(test.override)
 		if test.want == changes {
@@ -194,7 +194,7 @@ func TestWhatAnOverrideWouldChange(t *testing.T) {
 			t.Errorf("%s: it concerns %+v", name, c)
 		}
 	}
-	if c := preview(limiter.Override{Subjects: pattern(t, "*"), Effect: limiter.OverrideBlock}); c.Counts[Tightened] != 3 || c.Keys != 4 {
+	if c := preview(store.Override{Subjects: pattern(t, "*"), Effect: store.OverrideBlock}); c.Counts[Tightened] != 3 || c.Keys != 4 {
 		t.Errorf("a block of all concerns %+v", c)
 	}
 	if len(s.ended()) != 1 {
@@ -211,7 +211,7 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 	s.take(t, "a:before", 1) // as by a service that does not know of it yet
 	tripled := tenAnHour
 	tripled.Count = 30
-	if _, err := limiter.New(s.memory).Take(t.Context(), key("a:after"), tripled, 1); err != nil {
+	if _, err := store.New(s.memory).Take(t.Context(), key("a:after"), tripled, 1); err != nil {
 		t.Fatal(err)
 	}
 	double := planToTriple(t, "a:*").Override
@@ -225,8 +225,8 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 			t.Errorf("%s goes from %v to %v", e.Key.Subject, e.Now.Limit, e.Then.Limit)
 		}
 	}
-	configured := func(limiter.Key) (limiter.Limit, bool) {
-		return limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Burst: 100, Period: time.Hour}, true
+	configured := func(store.Key) (store.Limit, bool) {
+		return store.Limit{Algorithm: store.TokenBucket, Count: 100, Burst: 100, Period: time.Hour}, true
 	}
 	c, err = s.PreviewOverride(t.Context(), &PreviewPlan{Override: double, Selection: everything(t), Configured: configured}, &watcher{})
 	if err != nil || c.Examples[0].Now.Limit.Count != 300 || c.Examples[0].Then.Limit.Count != 200 {
@@ -237,18 +237,18 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 // crowded is a store with more keys than can be looked at in time.
 type crowded struct{ connect.Store }
 
-func (c crowded) Unwrap() limiter.Store { return c.Store }
+func (c crowded) Unwrap() store.Store { return c.Store }
 
-func (crowded) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
+func (crowded) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		for i := range 3 {
-			if !yield(limiter.Entry{Key: key(fmt.Sprintf("a:%d", i))}, nil) {
+			if !yield(store.Entry{Key: key(fmt.Sprintf("a:%d", i))}, nil) {
 				return
 			}
 		}
 		q.Progress(81_000, 2_750_000)
 		<-ctx.Done()
-		yield(limiter.Entry{}, ctx.Err())
+		yield(store.Entry{}, ctx.Err())
 	}
 }
 
@@ -258,9 +258,9 @@ func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.Store = crowded{s.Store}
-		table, _ := limiter.DenialTableOf(s.Store)
-		denied := []limiter.Denied{{Key: key("a:7"), Count: 1}, {Key: key("b:7"), Count: 9}}
-		if err := table.AddDenials(t.Context(), limiter.Denials{Rows: denied}); err != nil {
+		table, _ := store.DenialTableOf(s.Store)
+		denied := []store.Denied{{Key: key("a:7"), Count: 1}, {Key: key("b:7"), Count: 9}}
+		if err := table.AddDenials(t.Context(), store.Denials{Rows: denied}); err != nil {
 			t.Fatal(err)
 		}
 		plan := &PreviewPlan{Override: planToTriple(t, "a:*").Override, Selection: everything(t), Most: 2 * time.Second}

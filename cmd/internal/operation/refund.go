@@ -3,13 +3,13 @@ package operation
 import (
 	"context"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // RefundPlan says what to give back: the cost of each request, the newest units first and
 // never more than are in use.
 type RefundPlan struct {
-	Requests []limiter.Request
+	Requests []store.Request
 	// Text is the refund in the words of a command line, for the trail.
 	Text    string
 	Consent Consent
@@ -17,7 +17,7 @@ type RefundPlan struct {
 
 // RefundResult is what is used and what remains after a refund.
 type RefundResult struct {
-	Decisions []limiter.Decision // one of each request
+	Decisions []store.Decision // one of each request
 	// WithoutOverrides is why the overrides in force could not be read, so that none was
 	// applied; nil if they were.
 	WithoutOverrides error
@@ -26,7 +26,7 @@ type RefundResult struct {
 // Refund gives units back, all at one instant. In a protected place it asks before.
 func (r *Runner) Refund(ctx context.Context, plan *RefundPlan, observer Observer) (result *RefundResult, err error) {
 	err = r.charge(ctx, observer, &charge{command: "refund", text: plan.Text, consent: plan.Consent, requests: plan.Requests,
-		verb: "Refund", decide: func(ctx context.Context) (decisions []limiter.Decision, err error) {
+		verb: "Refund", decide: func(ctx context.Context) (decisions []store.Decision, err error) {
 			if result, err = r.refund(ctx, plan); err != nil {
 				return nil, err
 			}
@@ -36,15 +36,15 @@ func (r *Runner) Refund(ctx context.Context, plan *RefundPlan, observer Observer
 }
 
 func (r *Runner) refund(ctx context.Context, plan *RefundPlan) (*RefundResult, error) {
-	ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
+	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
 	defer cancel()
-	watch := limiter.WatchOverrides(r.Store, limiter.Overrides{})
+	watch := store.WatchOverrides(r.Store, store.Overrides{})
 	defer watch.Close()
-	loading, loaded := limiter.BudgetContext(ctx, r.Timeout/OverrideShare)
+	loading, loaded := store.BudgetContext(ctx, r.Timeout/OverrideShare)
 	defer loaded()
-	result := &RefundResult{Decisions: make([]limiter.Decision, len(plan.Requests)), WithoutOverrides: watch.Load(loading)}
-	store := limiter.Stack(r.Store, limiter.Layers{Overrides: watch.Wrap})
-	if err := store.Decide(ctx, limiter.Refund, plan.Requests, result.Decisions); err != nil {
+	result := &RefundResult{Decisions: make([]store.Decision, len(plan.Requests)), WithoutOverrides: watch.Load(loading)}
+	backend := store.Stack(r.Store, store.Layers{Overrides: watch.Wrap})
+	if err := backend.Decide(ctx, store.Refund, plan.Requests, result.Decisions); err != nil {
 		return nil, err
 	}
 	return result, nil

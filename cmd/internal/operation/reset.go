@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ResetPlan says what to reset and how.
@@ -69,7 +69,7 @@ func missingParts(err error) (parts []string) {
 	for _, err := range inner {
 		parts = append(parts, missingParts(err)...)
 	}
-	if of := (*limiter.IncompleteError)(nil); len(parts) == 0 && errors.As(err, &of) {
+	if of := (*store.IncompleteError)(nil); len(parts) == 0 && errors.As(err, &of) {
 		return []string{of.Part}
 	}
 	slices.Sort(parts)
@@ -190,7 +190,7 @@ type resetDone struct {
 // any reports whether something may be changed after the change ended with err. Nothing
 // is if the store was never asked or could not be reached, or has said so.
 func (d *resetDone) any(err error) bool {
-	neverReached := limiter.IsAway(err) && !errors.Is(err, limiter.ErrOutcomeUnknown)
+	neverReached := store.IsAway(err) && !errors.Is(err, store.ErrOutcomeUnknown)
 	return d.keys > 0 || err != nil && d.asked && !neverReached
 }
 
@@ -199,7 +199,7 @@ func (d *resetDone) any(err error) bool {
 func (d *resetDone) failed(err error, untold int, unsure bool) error {
 	known := d.foreign.Count()
 	err = d.foreign.take(err)
-	if errors.Is(err, limiter.ErrOutcomeUnknown) || unsure && err != nil {
+	if errors.Is(err, store.ErrOutcomeUnknown) || unsure && err != nil {
 		d.unknown += int64(untold - (d.foreign.Count() - known))
 	}
 	return err
@@ -211,7 +211,7 @@ func (d *resetDone) withProgress(err error, count int) error {
 		return nil
 	}
 	done := "done"
-	if errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if errors.Is(err, store.ErrOutcomeUnknown) {
 		done = "known to be done"
 	}
 	told := d.keys + d.effect.Stay
@@ -273,7 +273,7 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 			// backup it would be one more damaged line. The backup keeps what it was before. It
 			// also does if the key may have been deleted and used again since: the little that
 			// was used in between must not take the place of all that was used before.
-			late = slices.DeleteFunc(late, func(r limiter.Record) bool { return r.Check() != nil })
+			late = slices.DeleteFunc(late, func(r store.Record) bool { return r.Check() != nil })
 			if err := t.backup.amend(late); err != nil {
 				return err
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestReset(t *testing.T) {
@@ -74,17 +74,17 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 		"a read-only context": {func(s *site, _ *watcher, plan *ResetPlan) {
 			s.Place.Access = Access{Context: "prod", ReadOnly: true}
 			plan.Consent = Consent{Yes: true, Context: "prod"}
-		}, func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
+		}, func(err error) bool { return errors.Is(err, store.ErrInvalid) },
 			`context "prod" is read-only; a reset writes, so it was not done`},
 		"a consent for another context": {func(s *site, _ *watcher, plan *ResetPlan) {
 			s.Place.Access = Access{Context: "prod", Protected: true}
 			plan.Consent = Consent{Yes: true, Context: "dev"}
-		}, func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
+		}, func(err error) bool { return errors.Is(err, store.ErrInvalid) },
 			"the consent is for context dev, and the context in use is prod"},
 		"a trail that cannot be opened": {func(s *site, _ *watcher, _ *ResetPlan) { s.trail.openErr = os.ErrPermission },
 			func(err error) bool { return errors.Is(err, os.ErrPermission) }, ""},
 		"more remaining than fits": {func(_ *site, _ *watcher, plan *ResetPlan) { plan.Remaining = &Remaining{Units: 11} },
-			func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
+			func(err error) bool { return errors.Is(err, store.ErrInvalid) },
 			"11 remaining is more than limit token-bucket:10/1h of key "},
 		"no directory for the backup": {func(s *site, _ *watcher, plan *ResetPlan) { plan.Backup.Path = filepath.Join(s.dir, "none", "b") },
 			func(err error) bool { return errors.As(err, new(*NoBackupError)) }, "the backup cannot be written: "},
@@ -110,13 +110,13 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 func TestOneLimitIsTooSmall(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
-	large := limiter.Key{Subject: "large", Name: "n"}
-	if _, err := limiter.New(s.memory).Take(t.Context(), large, limiter.Limit{Count: 100, Period: tenAnHour.Period}, 1); err != nil {
+	large := store.Key{Subject: "large", Name: "n"}
+	if _, err := store.New(s.memory).Take(t.Context(), large, store.Limit{Count: 100, Period: tenAnHour.Period}, 1); err != nil {
 		t.Fatal(err)
 	}
 	plan := s.planToReset(t)
-	plan.Remaining, plan.Selection.Query = &Remaining{Units: 50}, limiter.Query{Keys: []limiter.Key{large, key("a")}}
-	if result, err := s.Reset(t.Context(), plan, &watcher{}); result != nil || !errors.Is(err, limiter.ErrInvalid) {
+	plan.Remaining, plan.Selection.Query = &Remaining{Units: 50}, store.Query{Keys: []store.Key{large, key("a")}}
+	if result, err := s.Reset(t.Context(), plan, &watcher{}); result != nil || !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 	s.checkUntouched(t, 2)
@@ -175,9 +175,9 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	s, w := newSite(t), &watcher{}
 	s.takeMany(t)
 	batches := 0
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
 		if batches++; batches > 1 {
-			return 0, nil, fmt.Errorf("gone: %w", limiter.ErrUnavailable)
+			return 0, nil, fmt.Errorf("gone: %w", store.ErrUnavailable)
 		}
 		return do(records...)
 	}}
@@ -185,7 +185,7 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	if result == nil || result.Matched != many || result.Changed != keysPerBatch || result.Undo == nil {
 		t.Fatalf("it came to %+v", result)
 	}
-	if !errors.Is(err, outcome.ErrPartly) || !limiter.IsAway(err) || !strings.HasSuffix(err.Error(), "(500 of 600 keys done"+goesOn) {
+	if !errors.Is(err, outcome.ErrPartly) || !store.IsAway(err) || !strings.HasSuffix(err.Error(), "(500 of 600 keys done"+goesOn) {
 		t.Errorf("the error is %v", err)
 	}
 	entry := s.trail.entries[0]
@@ -206,13 +206,13 @@ func TestABackupIsKeptIfSomethingMayBeChanged(t *testing.T) {
 		kept bool
 		says string
 	}{
-		"not reached": {limiter.ErrUnavailable, false, "(0 of 1 key done)"},
-		"no answer":   {limiter.ErrOutcomeUnknown, true, "(0 of 1 key known to be done" + goesOn},
-		"a refusal":   {limiter.ErrRefused, true, "(0 of 1 key done)"},
+		"not reached": {store.ErrUnavailable, false, "(0 of 1 key done)"},
+		"no answer":   {store.ErrOutcomeUnknown, true, "(0 of 1 key known to be done" + goesOn},
+		"a refusal":   {store.ErrRefused, true, "(0 of 1 key done)"},
 	} {
 		s, w := newSite(t), &watcher{}
 		s.take(t, "a", 3)
-		s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []limiter.Record) (int, []limiter.Record, error) {
+		s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []store.Record) (int, []store.Record, error) {
 			return 0, nil, test.err
 		}}
 		result, err := s.Reset(t.Context(), s.planToReset(t), w)
@@ -235,7 +235,7 @@ func TestAnInterruptedReset(t *testing.T) {
 	s := newSite(t)
 	s.takeMany(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
 		interrupt()
 		return do(records...)
 	}}
@@ -281,13 +281,13 @@ func TestTheBackupKeepsWhatWasDamagedSince(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
 	s.take(t, "b", 4)
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
 		deleted, _, err := do(records...)
-		damaged := limiter.Record{Key: key("a"), Value: []byte("\x02damaged")}
+		damaged := store.Record{Key: key("a"), Value: []byte("\x02damaged")}
 		if damaged.Check() == nil {
 			t.Error("the record is not damaged")
 		}
-		return deleted, []limiter.Record{damaged}, err
+		return deleted, []store.Record{damaged}, err
 	}}
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if err != nil || result.Changed != 2 {
@@ -310,9 +310,9 @@ type failingScan struct {
 	foreign bool
 }
 
-func (f *failingScan) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
-		if f.foreign && !yield(limiter.Entry{Key: key("f")}, &limiter.ForeignError{StoreKey: "rl:{f}:n", Holds: "a list"}) {
+func (f *failingScan) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		if f.foreign && !yield(store.Entry{Key: key("f")}, &store.ForeignError{StoreKey: "rl:{f}:n", Holds: "a list"}) {
 			return
 		}
 		n := 0
@@ -322,9 +322,9 @@ func (f *failingScan) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limit
 			}
 			if n == f.after {
 				q.Report(int64(n), 3)
-				yield(limiter.Entry{}, fmt.Errorf("the scan: %w", errors.Join(
-					&limiter.IncompleteError{Part: "10.0.0.2:7", Err: limiter.ErrUnavailable},
-					&limiter.IncompleteError{Part: "10.0.0.1:7", Err: limiter.ErrUnavailable})))
+				yield(store.Entry{}, fmt.Errorf("the scan: %w", errors.Join(
+					&store.IncompleteError{Part: "10.0.0.2:7", Err: store.ErrUnavailable},
+					&store.IncompleteError{Part: "10.0.0.1:7", Err: store.ErrUnavailable})))
 				return
 			}
 		}
@@ -353,7 +353,7 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 			plan := s.planToReset(t)
 			plan.Consent.Yes, plan.KeepGoing = test.consent, test.keepGoing
 			result, err := s.Reset(t.Context(), plan, w)
-			if result == nil || result.Matched != 2 || result.Changed != test.changed || !limiter.IsAway(result.Incomplete) ||
+			if result == nil || result.Matched != 2 || result.Changed != test.changed || !store.IsAway(result.Incomplete) ||
 				strings.Join(result.Missing(), " ") != "10.0.0.1:7 10.0.0.2:7" || w.selected.Incomplete == nil {
 				t.Fatalf("it came to %+v, %v, and showed %+v", result, err, w.selected)
 			}
@@ -368,7 +368,7 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 				return
 			}
 			if incomplete := (*BrokenScanError)(nil); !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) ||
-				!limiter.IsAway(err) || !strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, nothing was changed)") {
+				!store.IsAway(err) || !strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, nothing was changed)") {
 				t.Errorf("it ended with %v", err)
 			}
 			s.checkUntouched(t, 3)
@@ -381,9 +381,9 @@ func TestAScanThatFindsNothingAndFails(t *testing.T) {
 	s.take(t, "a", 3)
 	s.Store = &failingScan{Store: s.memory, after: 1}
 	plan := s.planToReset(t)
-	plan.Selection.Keep = func(*limiter.Entry) bool { return false }
+	plan.Selection.Keep = func(*store.Entry) bool { return false }
 	result, err := s.Reset(t.Context(), plan, &watcher{})
-	if result == nil || result.Matched != 0 || !limiter.IsAway(result.Incomplete) || !limiter.IsAway(err) ||
+	if result == nil || result.Matched != 0 || !store.IsAway(result.Incomplete) || !store.IsAway(err) ||
 		!strings.HasSuffix(err.Error(), "(1 of about 3 keys looked at, nothing was changed)") {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
@@ -397,7 +397,7 @@ func TestAResetBesideAForeignValue(t *testing.T) {
 	s.Store = &failingScan{Store: s.memory, foreign: true}
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if result == nil || result.Matched != 1 || result.Changed != 1 || !errors.Is(err, outcome.ErrPartly) ||
-		!errors.Is(err, limiter.ErrForeign) {
+		!errors.Is(err, store.ErrForeign) {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 }
@@ -407,13 +407,13 @@ func TestAValueThatBecomesForeign(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
 	s.take(t, "b", 3)
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
 		n, late, err := do(records[1:]...)
-		return n, late, errors.Join(err, &limiter.ForeignError{StoreKey: "rl:{x}:n", Holds: "a list"})
+		return n, late, errors.Join(err, &store.ForeignError{StoreKey: "rl:{x}:n", Holds: "a list"})
 	}}
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if result == nil || result.Matched != 2 || result.Changed != 1 || !errors.Is(err, outcome.ErrPartly) ||
-		!errors.Is(err, limiter.ErrForeign) {
+		!errors.Is(err, store.ErrForeign) {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 }
@@ -432,12 +432,12 @@ func TestATrailThatCannotBeWritten(t *testing.T) {
 func TestRefund(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 7)
-	result, err := s.Refund(t.Context(), &RefundPlan{Requests: []limiter.Request{{Key: key("a"), Limit: tenAnHour, Cost: 3}}}, &watcher{})
+	result, err := s.Refund(t.Context(), &RefundPlan{Requests: []store.Request{{Key: key("a"), Limit: tenAnHour, Cost: 3}}}, &watcher{})
 	if err != nil || result.Decisions[0].Used != 4 || s.used(t, "a") != 4 {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
-	s.Store = &brokenStore{Store: s.memory, decide: func([]limiter.Request) error { return limiter.ErrUnavailable }}
-	if result, err := s.Refund(t.Context(), &RefundPlan{}, &watcher{}); result != nil || !limiter.IsAway(err) {
+	s.Store = &brokenStore{Store: s.memory, decide: func([]store.Request) error { return store.ErrUnavailable }}
+	if result, err := s.Refund(t.Context(), &RefundPlan{}, &watcher{}); result != nil || !store.IsAway(err) {
 		t.Errorf("without a store it came to %+v, %v", result, err)
 	}
 }
@@ -445,8 +445,8 @@ func TestRefund(t *testing.T) {
 // farFuture is a store where one key expires later than a backup can say.
 type farFuture struct{ connect.Store }
 
-func (f *farFuture) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
+func (f *farFuture) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		for entry, err := range f.Store.Scan(ctx, q) {
 			if entry.Key == key("far") {
 				entry.Record.Expires = time.UnixMilli(1 << 60)

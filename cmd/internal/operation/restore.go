@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Backup is a backup that was opened and read through, and can be restored.
@@ -105,9 +105,9 @@ type RestorePlan struct {
 	// IntoOther restores into this store even if the backup is of another one.
 	IntoOther bool
 	// Only, if set, says which keys are brought back.
-	Only func(limiter.Key) bool
+	Only func(store.Key) bool
 	// InUse, if set, is told of each key that was left because it has been used since.
-	InUse   func(limiter.Key)
+	InUse   func(store.Key)
 	Consent Consent
 	// Command is what the trail calls it; "restore" unless said.
 	Command string
@@ -154,7 +154,7 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
 		err := r.restoreRecords(ctx, plan, observer, result)
 		entry.Changed = result.Restored
-		if errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if errors.Is(err, store.ErrOutcomeUnknown) {
 			entry.Unknown = result.Unknown
 		}
 		if err = result.err(plan.Backup.Records, err); err == nil {
@@ -182,16 +182,16 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		}
 		records := batch.Records
 		if plan.Only != nil {
-			records = slices.DeleteFunc(records, func(r limiter.Record) bool { return !plan.Only(r.Key) })
+			records = slices.DeleteFunc(records, func(r store.Record) bool { return !plan.Only(r.Key) })
 		}
 		if len(records) == 0 {
 			return nil
 		}
-		unused := slices.DeleteFunc(slices.Clone(records), func(r limiter.Record) bool { return !backup.IsUnused(&r) })
+		unused := slices.DeleteFunc(slices.Clone(records), func(r store.Record) bool { return !backup.IsUnused(&r) })
 		if err := r.restoreUnused(ctx, plan, unused, result); err != nil {
 			return err
 		}
-		records = slices.DeleteFunc(records, func(r limiter.Record) bool { return backup.IsUnused(&r) })
+		records = slices.DeleteFunc(records, func(r store.Record) bool { return backup.IsUnused(&r) })
 		if err := r.restoreBatch(ctx, plan, records, result); err != nil {
 			return err
 		}
@@ -202,19 +202,19 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 
 // restoreBatch brings back some records that hold usage. It tries again those of which the store does
 // not say what became of them.
-func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []limiter.Record, result *RestoreResult) error {
+func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []store.Record, result *RestoreResult) error {
 	unknown := result.Unknown
 	return r.retry(ctx, new(result.told() > 0), func(ctx context.Context, _ bool) error {
 		result.Unknown = unknown
 		outcomes, err := r.Store.Import(ctx, plan.Replace, records...)
-		var left []limiter.Record
+		var left []store.Record
 		for i := range records {
-			if i >= len(outcomes) || outcomes[i] == limiter.NotKnown {
+			if i >= len(outcomes) || outcomes[i] == store.NotKnown {
 				left = append(left, records[i])
 				continue
 			}
 			result.count(outcomes[i])
-			if outcomes[i] == limiter.InUse && plan.InUse != nil {
+			if outcomes[i] == store.InUse && plan.InUse != nil {
 				plan.InUse(records[i].Key)
 			}
 		}
@@ -228,12 +228,12 @@ func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []
 
 // restoreUnused makes keys unused again that were so when the backup was made. Without replace
 // those that are in use are left.
-func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records []limiter.Record, result *RestoreResult) error {
+func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records []store.Record, result *RestoreResult) error {
 	if len(records) == 0 {
 		return nil
 	}
 	before, deleted := *result, 0
-	keys := make([]limiter.Key, len(records))
+	keys := make([]store.Key, len(records))
 	for i := range records {
 		keys[i] = records[i].Key
 	}
@@ -256,10 +256,10 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 			return nil
 		}
 		result.Already += int64(len(keys))
-		for e, err := range r.Store.Scan(ctx, limiter.Query{Keys: keys}) {
-			reached = reached || !limiter.IsAway(err)
+		for e, err := range r.Store.Scan(ctx, store.Query{Keys: keys}) {
+			reached = reached || !store.IsAway(err)
 			switch {
-			case errors.Is(err, limiter.ErrForeign):
+			case errors.Is(err, store.ErrForeign):
 				result.Foreign++
 			case err != nil:
 				return err
@@ -275,19 +275,19 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 	})
 }
 
-func (r *RestoreResult) count(outcome limiter.ImportOutcome) {
+func (r *RestoreResult) count(outcome store.ImportOutcome) {
 	switch outcome {
-	case limiter.Imported:
+	case store.Imported:
 		r.Restored++
-	case limiter.AlreadyThere:
+	case store.AlreadyThere:
 		r.Already++
-	case limiter.Lapsed:
+	case store.Lapsed:
 		r.Lapsed++
-	case limiter.InUse:
+	case store.InUse:
 		r.InUse++
-	case limiter.Foreign:
+	case store.Foreign:
 		r.Foreign++
-	case limiter.Unfit:
+	case store.Unfit:
 		r.Unfit++
 	}
 }
@@ -295,12 +295,12 @@ func (r *RestoreResult) count(outcome limiter.ImportOutcome) {
 // takeUnfit keeps the first errors of records that cannot be restored, and returns the other errors.
 func (r *RestoreResult) takeUnfit(err error) error {
 	joined, several := err.(interface{ Unwrap() []error })
-	if unfit := (*limiter.UnfitError)(nil); !several || !errors.As(err, &unfit) {
+	if unfit := (*store.UnfitError)(nil); !several || !errors.As(err, &unfit) {
 		return err
 	}
 	var unfit, others []error
 	for _, err := range joined.Unwrap() {
-		if of := (*limiter.UnfitError)(nil); errors.As(err, &of) {
+		if of := (*store.UnfitError)(nil); errors.As(err, &of) {
 			unfit = append(unfit, fmt.Errorf("%w; it was left out", err))
 		} else {
 			others = append(others, err)
@@ -324,7 +324,7 @@ func (r *RestoreResult) err(records int, err error) error {
 	switch {
 	case err != nil:
 		done := "restored"
-		if errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if errors.Is(err, store.ErrOutcomeUnknown) {
 			done = "known to be restored"
 		}
 		err = outcome.WithProgress(err, "%d of %s %s%s", r.Restored+r.Already, output.Plural(records, "record"), done, goOn(err, r.told()))

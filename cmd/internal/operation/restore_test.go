@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // opened opens a backup.
@@ -95,8 +95,8 @@ func TestRestoreLeavesWhatWasUsedSince(t *testing.T) {
 	s.take(t, "busy", 4)
 	path := s.reset(t)
 	s.take(t, "busy", 1)
-	left := map[limiter.Key]bool{}
-	plan := &RestorePlan{Backup: s.opened(t, path), InUse: func(k limiter.Key) { left[k] = true }}
+	left := map[store.Key]bool{}
+	plan := &RestorePlan{Backup: s.opened(t, path), InUse: func(k store.Key) { left[k] = true }}
 	result, err := s.Restore(t.Context(), plan, &watcher{})
 	used := (*UsedSinceError)(nil)
 	if !errors.As(err, &used) || used.Keys != 1 || !errors.Is(err, outcome.ErrPartly) || *result != (RestoreResult{Restored: 1, InUse: 1}) {
@@ -107,7 +107,7 @@ func TestRestoreLeavesWhatWasUsedSince(t *testing.T) {
 	}
 	s.take(t, "calm", 2)
 	w := &watcher{}
-	plan = &RestorePlan{Backup: s.opened(t, path), Replace: true, Only: func(k limiter.Key) bool { return left[k] }}
+	plan = &RestorePlan{Backup: s.opened(t, path), Replace: true, Only: func(k store.Key) bool { return left[k] }}
 	result, err = s.Restore(t.Context(), plan, w)
 	if err != nil || *result != (RestoreResult{Restored: 1}) || s.used(t, "busy") != 4 || s.used(t, "calm") != 5 {
 		t.Errorf("it came to %+v, %v; used are %d and %d", result, err, s.used(t, "busy"), s.used(t, "calm"))
@@ -151,7 +151,7 @@ func TestAnInterruptedRestore(t *testing.T) {
 	s.takeMany(t)
 	path := s.reset(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error) {
+	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []store.Record) ([]store.ImportOutcome, error) {
 		interrupt()
 		return do(records...)
 	}}
@@ -172,12 +172,12 @@ func TestARestoreThatLosesItsStore(t *testing.T) {
 	s.take(t, "a", 1)
 	s.take(t, "b", 1)
 	path := s.reset(t)
-	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error) {
+	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []store.Record) ([]store.ImportOutcome, error) {
 		if len(records) < 2 {
-			return nil, limiter.ErrOutcomeUnknown
+			return nil, store.ErrOutcomeUnknown
 		}
 		outcomes, _ := do(records[:1]...)
-		return append(outcomes, limiter.NotKnown), limiter.ErrOutcomeUnknown
+		return append(outcomes, store.NotKnown), store.ErrOutcomeUnknown
 	}}
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
 	if result == nil || *result != (RestoreResult{Restored: 1, Unknown: 1}) || !errors.Is(err, outcome.ErrPartly) ||

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A batch that the store does not answer is tried again for retryTime: longer than a failover, or a
@@ -20,7 +20,7 @@ const (
 
 // retry calls try until the store answers, for up to retryTime. try gets whether the store may have
 // carried out an earlier try whose answer did not come. It is for work that can be repeated: what a
-// second try costs is what was used in between. The error is an [limiter.ErrOutcomeUnknown] if that of any
+// second try costs is what was used in between. The error is an [store.ErrOutcomeUnknown] if that of any
 // try is, and no later one was answered. A store that has never been reached is not
 // waited for: its address may be wrong.
 func (r *Runner) retry(ctx context.Context, reached *bool, try func(ctx context.Context, unsure bool) error) error {
@@ -28,11 +28,11 @@ func (r *Runner) retry(ctx context.Context, reached *bool, try func(ctx context.
 	var giveUp time.Time
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := r.within(ctx, func(ctx context.Context) error { return try(ctx, unanswered != nil) })
-		again := limiter.IsAway(err) && (*reached || errors.Is(err, limiter.ErrOutcomeUnknown))
+		again := store.IsAway(err) && (*reached || errors.Is(err, store.ErrOutcomeUnknown))
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, limiter.ErrOutcomeUnknown):
+		case errors.Is(err, store.ErrOutcomeUnknown):
 			unanswered = err
 		case unanswered != nil:
 			err = errors.Join(unanswered, err)
@@ -55,14 +55,14 @@ func (r *Runner) retry(ctx context.Context, reached *bool, try func(ctx context.
 // within calls try with the time that one exchange with the store may take, also if the operation is
 // interrupted meanwhile: a batch that has begun is finished, so that the count is right.
 func (r *Runner) within(ctx context.Context, try func(context.Context) error) error {
-	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
+	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
 	defer cancel()
 	return try(ctx)
 }
 
 // goOn says what to do next after so much was done of a change, if the store did not answer then.
 func goOn(err error, done int64) string {
-	if !limiter.IsAway(err) || done == 0 && !errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if !store.IsAway(err) || done == 0 && !errors.Is(err, store.ErrOutcomeUnknown) {
 		return ""
 	}
 	return "; run it again, it goes on where it ended; --timeout 30s if the server is slow"

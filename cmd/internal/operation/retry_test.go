@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -31,16 +31,16 @@ func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 		carriedOut int // of the first batch, before the answer is lost
 		err        error
 	}{
-		"all":         {keysPerBatch, limiter.ErrOutcomeUnknown},
-		"some":        {100, limiter.ErrOutcomeUnknown},
-		"none":        {0, limiter.ErrOutcomeUnknown},
-		"not reached": {0, limiter.ErrUnavailable},
+		"all":         {keysPerBatch, store.ErrOutcomeUnknown},
+		"some":        {100, store.ErrOutcomeUnknown},
+		"none":        {0, store.ErrOutcomeUnknown},
+		"not reached": {0, store.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			s.takeMany(t)
 			warnings, tries := s.warned(), 0
-			s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+			s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
 				if tries++; tries > 1 {
 					return do(records...)
 				}
@@ -80,10 +80,10 @@ func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 func TestADeletionThatIsLateAtItsSecondTry(t *testing.T) {
 	s, tries := newSite(t), 0
 	s.take(t, "a", 3)
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
 		if tries++; tries == 1 {
 			s.take(t, "a", 2)
-			return 0, nil, limiter.ErrUnavailable
+			return 0, nil, store.ErrUnavailable
 		}
 		return do(records...)
 	}}
@@ -100,16 +100,16 @@ func TestADeletionThatIsLateAtItsSecondTry(t *testing.T) {
 func TestAStoreThatDoesNotComeBack(t *testing.T) {
 	s, tries := newSite(t), 0
 	s.takeMany(t)
-	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []limiter.Record) (int, []limiter.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []store.Record) (int, []store.Record, error) {
 		if tries++; tries == 1 {
-			return 0, nil, limiter.ErrOutcomeUnknown
+			return 0, nil, store.ErrOutcomeUnknown
 		}
-		return 0, nil, limiter.ErrUnavailable
+		return 0, nil, store.ErrUnavailable
 	}}
 	began := s.now
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if result == nil || result.Changed != 0 || result.Unknown != keysPerBatch || result.Undo == nil ||
-		!errors.Is(err, limiter.ErrOutcomeUnknown) || !strings.HasSuffix(err.Error(), "(0 of 600 keys known to be done"+goesOn) {
+		!errors.Is(err, store.ErrOutcomeUnknown) || !strings.HasSuffix(err.Error(), "(0 of 600 keys known to be done"+goesOn) {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 	if took := s.now.Sub(began); took < retryTime || took >= retryTime+longestPause || tries < 15 || tries > 20 {
@@ -121,12 +121,12 @@ func TestAStoreThatDoesNotComeBack(t *testing.T) {
 func TestARefusalAfterALostAnswer(t *testing.T) {
 	s, tries := newSite(t), 0
 	s.take(t, "a", 3)
-	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []limiter.Record) (int, []limiter.Record, error) {
-		return 0, nil, []error{limiter.ErrOutcomeUnknown, limiter.ErrRefused}[min(tries, 1)]
+	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []store.Record) (int, []store.Record, error) {
+		return 0, nil, []error{store.ErrOutcomeUnknown, store.ErrRefused}[min(tries, 1)]
 	}}
 	s.Sleep = func(context.Context, time.Duration) error { tries++; return nil }
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if result == nil || result.Unknown != 1 || result.Undo == nil || tries != 1 || !errors.Is(err, limiter.ErrRefused) {
+	if result == nil || result.Unknown != 1 || result.Undo == nil || tries != 1 || !errors.Is(err, store.ErrRefused) {
 		t.Errorf("after %d tries it came to %+v, %v", tries, result, err)
 	}
 }
@@ -136,13 +136,13 @@ func TestAnInterruptedWaitForTheStore(t *testing.T) {
 	s, tries := newSite(t), 0
 	s.take(t, "a", 3)
 	ctx, interrupt := context.WithCancel(t.Context())
-	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []limiter.Record) (int, []limiter.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []store.Record) (int, []store.Record, error) {
 		tries++
-		return 0, nil, limiter.ErrOutcomeUnknown
+		return 0, nil, store.ErrOutcomeUnknown
 	}}
 	s.Sleep = func(ctx context.Context, _ time.Duration) error { interrupt(); return ctx.Err() }
 	result, err := s.Reset(ctx, s.planToReset(t), &watcher{})
-	if result == nil || tries != 1 || result.Unknown != 1 || !errors.Is(err, limiter.ErrOutcomeUnknown) ||
+	if result == nil || tries != 1 || result.Unknown != 1 || !errors.Is(err, store.ErrOutcomeUnknown) ||
 		s.trail.entries[0].Outcome != "interrupted" {
 		t.Errorf("after %d tries it came to %+v, %v; the trail has %+v", tries, result, err, s.trail.entries)
 	}
@@ -164,12 +164,12 @@ func TestAnAdjustmentWhoseAnswerIsLost(t *testing.T) {
 			s.takeMany(t)
 			s.take(t, "same", 1)
 			var tried []int
-			s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []limiter.Adjustment) ([]limiter.Adjusted, error) {
+			s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []store.Adjustment) ([]store.Adjusted, error) {
 				if tried = append(tried, len(adjustments)); len(tried) > 1 {
 					return do(adjustments...)
 				}
 				results, err := do(adjustments[:test.carriedOut]...)
-				return results[:test.told], errors.Join(err, limiter.ErrOutcomeUnknown)
+				return results[:test.told], errors.Join(err, store.ErrOutcomeUnknown)
 			}}
 			plan := s.planToReset(t)
 			plan.Remaining = &Remaining{Units: 9}
@@ -197,12 +197,12 @@ func TestARestoreWhoseAnswerIsLost(t *testing.T) {
 		s.take(t, "b", 2)
 		path := s.reset(t)
 		tries := 0
-		s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error) {
+		s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []store.Record) ([]store.ImportOutcome, error) {
 			if tries++; tries > 1 {
 				return do(records...)
 			}
 			outcomes, err := do(records[0])
-			return append(outcomes, limiter.NotKnown), errors.Join(err, limiter.ErrOutcomeUnknown)
+			return append(outcomes, store.NotKnown), errors.Join(err, store.ErrOutcomeUnknown)
 		}}
 		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}}, &watcher{})
 		if err != nil || *result != (RestoreResult{Restored: 2}) || s.used(t, "a") != 1 || s.used(t, "b") != 2 || tries != 2 {
@@ -243,19 +243,19 @@ type lossyStore struct {
 	loses func() bool
 }
 
-func (l *lossyStore) Delete(ctx context.Context, records ...limiter.Record) (int, []limiter.Record, error) {
+func (l *lossyStore) Delete(ctx context.Context, records ...store.Record) (int, []store.Record, error) {
 	if l.loses() {
 		_, _, err := l.Store.Delete(ctx, records[0])
-		return 0, nil, errors.Join(err, limiter.ErrOutcomeUnknown)
+		return 0, nil, errors.Join(err, store.ErrOutcomeUnknown)
 	}
 	return l.Store.Delete(ctx, records...)
 }
 
-func (l *lossyStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+func (l *lossyStore) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
 	loses := l.loses()
-	return func(yield func(limiter.Entry, error) bool) {
+	return func(yield func(store.Entry, error) bool) {
 		for e, err := range l.Store.Scan(ctx, q) {
-			if !yield(e, err) || loses && !yield(limiter.Entry{}, limiter.ErrUnavailable) || loses {
+			if !yield(e, err) || loses && !yield(store.Entry{}, store.ErrUnavailable) || loses {
 				return
 			}
 		}
@@ -268,8 +268,8 @@ func TestARestoreThatReachesNobody(t *testing.T) {
 	s.take(t, "a", 1)
 	path := s.reset(t)
 	began, warnings := s.now, s.warned()
-	s.Store = &brokenStore{Store: s.memory, importing: func(importing, []limiter.Record) ([]limiter.ImportOutcome, error) {
-		return nil, limiter.ErrUnavailable
+	s.Store = &brokenStore{Store: s.memory, importing: func(importing, []store.Record) ([]store.ImportOutcome, error) {
+		return nil, store.ErrUnavailable
 	}}
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
 	if result == nil || *result != (RestoreResult{Unknown: 1}) || !strings.HasSuffix(err.Error(), "(0 of 1 record restored)") ||

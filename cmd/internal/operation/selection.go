@@ -7,18 +7,18 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Selection is which keys an operation is about.
 type Selection struct {
-	Query limiter.Query
+	Query store.Query
 	// Keep, if set, says which of the states that the query finds are selected.
-	Keep func(*limiter.Entry) bool
+	Keep func(*store.Entry) bool
 	// Likely, if set, are keys that the query selects and that are likely to be all of them. In
 	// a store of more than ScannedWhole keys, if any of these is found, no others are looked for.
-	Likely []limiter.Key
+	Likely []store.Key
 	// LikelyStoreKeys are the store keys of Likely, in the same order, where they are of other
 	// limiters.
 	LikelyStoreKeys []string
@@ -54,8 +54,8 @@ const manyKeys = 1_000_000
 
 // Scan calls do with each selected key; a foreign value comes with its error. An error of
 // do ends the scan.
-func Scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Observer,
-	do func(e *limiter.Entry, foreign error) error) (found Found, err error) {
+func Scan(ctx context.Context, backend store.Keyspace, s *Selection, observer Observer,
+	do func(e *store.Entry, foreign error) error) (found Found, err error) {
 	progress := observer.Begin(Scanning)
 	defer progress.Close()
 	query := s.Query
@@ -63,7 +63,7 @@ func Scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Ob
 		found.Looked, found.Total = looked, total
 		progress.Set(looked, total, found.Matched)
 	}
-	for entry, err := range s.Entries(ctx, store, query, &found.Incomplete) {
+	for entry, err := range s.Entries(ctx, backend, query, &found.Incomplete) {
 		var unsure *foreign.UnsureError
 		switch {
 		case errors.As(err, &unsure):
@@ -72,7 +72,7 @@ func Scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Ob
 		case s.Damaged && isDamaged(err) && (s.Keep == nil || s.Keep(&entry)):
 			found.Matched++
 			err = do(&entry, err)
-		case errors.Is(err, limiter.ErrForeign):
+		case errors.Is(err, store.ErrForeign):
 			found.Foreign.add(err)
 			if s.Foreign {
 				err = do(&entry, err)
@@ -96,9 +96,9 @@ func Scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Ob
 
 // Entries yields what a scan of a query finds, which is that of the selection but for what it asks for. In a
 // store of many keys it looks at the likely ones only, and if any of these is found sets incomplete.
-func (s *Selection) Entries(ctx context.Context, store limiter.Keyspace, query limiter.Query,
-	incomplete *bool) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
+func (s *Selection) Entries(ctx context.Context, backend store.Keyspace, query store.Query,
+	incomplete *bool) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		whole := true
 		counting, enough := context.WithCancel(ctx)
 		defer enough()
@@ -109,7 +109,7 @@ func (s *Selection) Entries(ctx context.Context, store limiter.Keyspace, query l
 				enough()
 			}
 		}
-		for entry, err := range store.Scan(counting, counted) {
+		for entry, err := range backend.Scan(counting, counted) {
 			if !whole && ctx.Err() == nil {
 				break
 			}
@@ -122,7 +122,7 @@ func (s *Selection) Entries(ctx context.Context, store limiter.Keyspace, query l
 		}
 		likely := query
 		likely.Keys, likely.StoreKeys = s.Likely, s.LikelyStoreKeys
-		for entry, err := range store.Scan(ctx, likely) {
+		for entry, err := range backend.Scan(ctx, likely) {
 			var unsure *foreign.UnsureError
 			if *incomplete = *incomplete || !errors.As(err, &unsure) && (err != nil || s.Keep == nil || s.Keep(&entry)); !yield(entry, err) {
 				return
@@ -131,7 +131,7 @@ func (s *Selection) Entries(ctx context.Context, store limiter.Keyspace, query l
 		if *incomplete {
 			return
 		}
-		for entry, err := range store.Scan(ctx, query) {
+		for entry, err := range backend.Scan(ctx, query) {
 			if !yield(entry, err) {
 				return
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/spelling"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Bounds of a search for what somebody may have meant: it must not take longer than the search
@@ -25,17 +25,17 @@ const (
 // whose subject has what was asked for in it, however it is written. filtered says that the
 // subjects are there, and something else of the selection leaves them out. It looks at a part
 // of the keys only, and an error is like finding nothing.
-func Similar(ctx context.Context, store limiter.Keyspace, s *Selection) (patterns []string, filtered bool) {
+func Similar(ctx context.Context, backend store.Keyspace, s *Selection) (patterns []string, filtered bool) {
 	words := slices.DeleteFunc(slices.Clone(s.Words), func(w string) bool { return len(w) < 2 })
 	if len(words) == 0 {
 		return nil, false
 	}
-	everybody, err := limiter.ParsePattern("*")
+	everybody, err := store.ParsePattern("*")
 	if err != nil {
 		return nil, false
 	}
 	found := map[string]int{}
-	filtered = lookAround(ctx, store, s, everybody, func(subject string) bool {
+	filtered = lookAround(ctx, backend, s, everybody, func(subject string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return indexFold(subject, word) >= 0 })
 	}, func(subject string) {
 		for _, word := range words {
@@ -55,12 +55,12 @@ func Similar(ctx context.Context, store limiter.Keyspace, s *Selection) (pattern
 
 // NearestSubject is [Similar] for what deletes. It finds the one subject that is written most like the
 // subject asked for, or ends in it, and never a pattern, which could select more than was meant.
-func NearestSubject(ctx context.Context, store limiter.Keyspace, s *Selection) (subjects []string, filtered bool) {
+func NearestSubject(ctx context.Context, backend store.Keyspace, s *Selection) (subjects []string, filtered bool) {
 	asked, exact := s.Query.Subjects.Exact()
 	if !exact || s.Query.Keys != nil {
 		return nil, false
 	}
-	everybody, err := limiter.ParsePattern("*")
+	everybody, err := store.ParsePattern("*")
 	if err != nil {
 		return nil, false
 	}
@@ -69,7 +69,7 @@ func NearestSubject(ctx context.Context, store limiter.Keyspace, s *Selection) (
 		most = 2
 	}
 	nearest := map[string]bool{}
-	filtered = lookAround(ctx, store, s, everybody, func(subject string) bool {
+	filtered = lookAround(ctx, backend, s, everybody, func(subject string) bool {
 		begin := len(subject) - len(asked)
 		return spelling.Nearest(asked, []string{subject}, most) != "" || begin >= 0 && strings.EqualFold(asked, subject[begin:]) &&
 			(begin == 0 || subject[begin-1] == ':')
@@ -78,25 +78,25 @@ func NearestSubject(ctx context.Context, store limiter.Keyspace, s *Selection) (
 		return nil, filtered
 	}
 	all := slices.Sorted(maps.Keys(nearest))
-	return []string{limiter.EscapeGlob(cmp.Or(spelling.Nearest(asked, all, most), all[0]))}, false
+	return []string{store.EscapeGlob(cmp.Or(spelling.Nearest(asked, all, most), all[0]))}, false
 }
 
 // lookAround calls do with the subjects of keys in use that may be meant, for as long as is bearable. It
 // stops and reports true at a subject that was asked for, so that something else of the selection
 // leaves its keys out.
-func lookAround(ctx context.Context, store limiter.Keyspace, s *Selection, subjects limiter.Pattern, may func(subject string) bool,
+func lookAround(ctx context.Context, backend store.Keyspace, s *Selection, subjects store.Pattern, may func(subject string) bool,
 	do func(subject string)) (filtered bool) {
 	ctx, cancel := context.WithTimeout(ctx, similarTime)
 	defer cancel()
-	query := limiter.Query{Subjects: subjects, KeysPerSecond: s.Query.KeysPerSecond,
-		Match: func(key limiter.Key) bool { return may(key.Subject) },
+	query := store.Query{Subjects: subjects, KeysPerSecond: s.Query.KeysPerSecond,
+		Match: func(key store.Key) bool { return may(key.Subject) },
 		Progress: func(looked, _ int64) {
 			if looked > similarLooked {
 				cancel()
 			}
 		}}
 	keys := 0
-	for entry, err := range store.Scan(ctx, query) {
+	for entry, err := range backend.Scan(ctx, query) {
 		if err != nil {
 			continue // a foreign value, or the end
 		}
@@ -117,11 +117,11 @@ func similarPattern(subject string, from, to int) string {
 	whole := from == 0 || subject[from-1] == ':'
 	switch {
 	case whole && to == len(subject):
-		return limiter.EscapeGlob(subject)
+		return store.EscapeGlob(subject)
 	case whole && subject[to] == ':':
-		return limiter.EscapeGlob(subject[:to]) + ":*"
+		return store.EscapeGlob(subject[:to]) + ":*"
 	}
-	return "*" + limiter.EscapeGlob(subject[from:to]) + "*"
+	return "*" + store.EscapeGlob(subject[from:to]) + "*"
 }
 
 // indexFold returns where text has word in it, in capitals or not, or -1.

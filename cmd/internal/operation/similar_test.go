@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestSimilar(t *testing.T) {
@@ -25,18 +25,18 @@ func TestSimilar(t *testing.T) {
 		"a":           ``, // one letter is in too many
 		"":            ``,
 	} {
-		selection := &Selection{Words: strings.Split(words, " "), Query: limiter.Query{Keys: []limiter.Key{key("none")}}}
+		selection := &Selection{Words: strings.Split(words, " "), Query: store.Query{Keys: []store.Key{key("none")}}}
 		got, filtered := Similar(t.Context(), s.memory, selection)
 		if strings.Join(got, " ") != want || filtered {
 			t.Errorf("for %q: %q, want %q; filtered: %v", words, got, want, filtered)
 		}
 		for _, pattern := range got {
-			parsed, err := limiter.ParsePattern(pattern)
+			parsed, err := store.ParsePattern(pattern)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if found, err := Scan(t.Context(), s.memory, &Selection{Query: limiter.Query{Subjects: parsed}}, &watcher{},
-				func(*limiter.Entry, error) error { return nil }); found.Matched == 0 || err != nil {
+			if found, err := Scan(t.Context(), s.memory, &Selection{Query: store.Query{Subjects: parsed}}, &watcher{},
+				func(*store.Entry, error) error { return nil }); found.Matched == 0 || err != nil {
 				t.Errorf("%q, suggested for %q, matches nothing: %v", pattern, words, err)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Selected is what a reset or a migration is about to change.
@@ -16,7 +16,7 @@ type Selected struct {
 	// Count is how many keys.
 	Count int
 	// Sample is the first few of them.
-	Sample []limiter.Entry
+	Sample []store.Entry
 	// Limits is how they divide into limits, those with most keys first, so that one
 	// sees at once if a selection goes too far.
 	Limits []LimitCount
@@ -49,10 +49,10 @@ type targets struct {
 	backup    *backupFile  // holds them, so that there may be any number
 	held      backup.Batch // holds them if there is no backup, and those that no backup can keep
 	damaged   int64        // how many are damaged records of limitctl's own, which no backup keeps
-	sample    []limiter.Entry
+	sample    []store.Entry
 	limits    map[string]int // how many keys each limit has
 	layouts   []string       // of other limiters, sorted
-	last      []limiter.Part // those of the entry before, if another limiter wrote it
+	last      []store.Part   // those of the entry before, if another limiter wrote it
 	kinds     kinds
 	effect    Effect // of an adjustment, by what the scan found
 	// failed: what is asked for is impossible, or the backup cannot be written.
@@ -60,7 +60,7 @@ type targets struct {
 }
 
 // add adds a key that a scan found. With an error it is a damaged record of limitctl's own.
-func (t *targets) add(e *limiter.Entry, damaged error) error {
+func (t *targets) add(e *store.Entry, damaged error) error {
 	if t.remaining != nil {
 		if err := t.remaining.check(e); err != nil {
 			t.failed = true
@@ -76,7 +76,7 @@ func (t *targets) add(e *limiter.Entry, damaged error) error {
 		return nil
 	case t.dryRun:
 	case damaged != nil:
-		t.held.Add(limiter.Record{Key: e.Key}, limiter.Limit{})
+		t.held.Add(store.Record{Key: e.Key}, store.Limit{})
 	case t.backup != nil:
 		if err := t.backup.add(e); err != nil {
 			t.failed = true
@@ -114,13 +114,13 @@ func (t *targets) add(e *limiter.Entry, damaged error) error {
 
 // isLast reports whether an entry is of the same store keys as the one before, and so is deleted
 // with it: other limiters can have several limits in one value, which come one after the other.
-func (t *targets) isLast(e *limiter.Entry) bool {
+func (t *targets) isLast(e *store.Entry) bool {
 	if len(e.Record.Parts) == 0 || t.remaining != nil {
 		return false
 	}
 	last := t.last
 	t.last = e.Record.Parts
-	return slices.EqualFunc(last, e.Record.Parts, func(a, b limiter.Part) bool {
+	return slices.EqualFunc(last, e.Record.Parts, func(a, b store.Part) bool {
 		return a.StoreKey == b.StoreKey && a.Field == b.Field
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -16,7 +16,7 @@ func TestNothingIsLeftRemainingOfAnUnknownLimit(t *testing.T) {
 		if known := e.Key.Subject == "whole"; known != (err == nil) || known == wanted.failed {
 			t.Errorf("%s: %v, failed %v", e.Key.Subject, err, wanted.failed)
 		}
-		if err != nil && !errors.Is(err, limiter.ErrInvalid) {
+		if err != nil && !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: %v; want an ErrInvalid", e.Key.Subject, err)
 		}
 		reset := &targets{dryRun: true}
@@ -28,12 +28,12 @@ func TestNothingIsLeftRemainingOfAnUnknownLimit(t *testing.T) {
 
 // Several limits of one value of another limiter are one key to delete, and several to set.
 func TestLimitsOfOneValue(t *testing.T) {
-	of := func(name, storeKey, field string) *limiter.Entry {
-		e := &limiter.Entry{Key: limiter.Key{Subject: "a", Name: name}, Layout: "bucket4j", Limit: tenAnHour}
-		e.Record.Parts = []limiter.Part{{StoreKey: storeKey, Field: field, Type: "hash", Dump: []byte("x")}}
+	of := func(name, storeKey, field string) *store.Entry {
+		e := &store.Entry{Key: store.Key{Subject: "a", Name: name}, Layout: "bucket4j", Limit: tenAnHour}
+		e.Record.Parts = []store.Part{{StoreKey: storeKey, Field: field, Type: "hash", Dump: []byte("x")}}
 		return e
 	}
-	entries := []*limiter.Entry{of("bucket4j/a", "k", ""), of("bucket4j/b", "k", ""), of("bucket4j/a", "l", "f"), of("bucket4j/a", "l", "g")}
+	entries := []*store.Entry{of("bucket4j/a", "k", ""), of("bucket4j/b", "k", ""), of("bucket4j/a", "l", "f"), of("bucket4j/a", "l", "g")}
 	for _, remaining := range []*Remaining{nil, {Units: 5}} {
 		targets := &targets{remaining: remaining}
 		for _, e := range entries {

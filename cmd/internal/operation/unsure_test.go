@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Keys that may deny for ever are named, however many others were met before them.
@@ -29,7 +29,7 @@ func TestForeignKeysThatHoldTheSameAreTogether(t *testing.T) {
 	of := func(holds ...string) error {
 		var f Foreign
 		for i, what := range holds {
-			f.add(&limiter.ForeignError{StoreKey: fmt.Sprint(i), Holds: what})
+			f.add(&store.ForeignError{StoreKey: fmt.Sprint(i), Holds: what})
 		}
 		return f.Err(false)
 	}
@@ -46,7 +46,7 @@ func TestForeignKeysThatHoldTheSameAreTogether(t *testing.T) {
 			"and 2 more foreign values"},
 	} {
 		err := of(test.holds...)
-		if key := (*limiter.ForeignError)(nil); err.Error() != test.want || !errors.Is(err, limiter.ErrForeign) || !errors.As(err, &key) {
+		if key := (*store.ForeignError)(nil); err.Error() != test.want || !errors.Is(err, store.ErrForeign) || !errors.As(err, &key) {
 			t.Errorf("%q: got %q, want %q", test.holds, err, test.want)
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // kinds are parts of records of other limiters, one of each kind that needs other commands to be
 // brought back.
-type kinds map[kind]limiter.Part
+type kinds map[kind]store.Part
 
 type kind struct {
 	valueType        string
@@ -20,7 +20,7 @@ type kind struct {
 // maxKinds is more than there are types of values. A server can name any.
 const maxKinds = 16
 
-func (k *kinds) add(r *limiter.Record) {
+func (k *kinds) add(r *store.Record) {
 	for i := range r.Parts {
 		part := &r.Parts[i]
 		is := kind{part.Type, part.Field != "", !part.Expires.IsZero()}
@@ -30,24 +30,24 @@ func (k *kinds) add(r *limiter.Record) {
 		if *k == nil {
 			*k = kinds{}
 		}
-		(*k)[is] = limiter.Part{StoreKey: part.StoreKey, Field: part.Field, Type: part.Type, Expires: part.Expires}
+		(*k)[is] = store.Part{StoreKey: part.StoreKey, Field: part.Field, Type: part.Type, Expires: part.Expires}
 	}
 }
 
 // checkWayBack warns if the user may delete keys and may not bring them back. That does not stop
 // the reset: somebody at night has to be able to go on, and another user can restore the backup.
 func (r *Runner) checkWayBack(ctx context.Context, k kinds) {
-	check, has := limiter.ImportCheckOf(r.Store)
+	check, has := store.ImportCheckOf(r.Store)
 	if !has || r.Warn == nil || len(k) == 0 {
 		return
 	}
-	record := limiter.Record{}
+	record := store.Record{}
 	for _, part := range k {
 		record.Parts = append(record.Parts, part)
 	}
-	ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
+	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
 	defer cancel()
-	if err := check.CheckImport(ctx, record); errors.Is(err, limiter.ErrRefused) {
+	if err := check.CheckImport(ctx, record); errors.Is(err, store.ErrRefused) {
 		r.Warn(fmt.Errorf("this user cannot undo the reset: %w", err))
 	}
 }

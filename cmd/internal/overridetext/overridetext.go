@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Effect is what an override does, in a word or two: "600/1m", "×3", "+500", "block".
-func Effect(o *limiter.Override) string {
+func Effect(o *store.Override) string {
 	switch o.Effect {
-	case limiter.OverrideLimit:
+	case store.OverrideLimit:
 		return o.Limit.String()
-	case limiter.OverrideTimes:
+	case store.OverrideTimes:
 		return "×" + Factor(o.Thousandths)
-	case limiter.OverrideAdd:
+	case store.OverrideAdd:
 		return fmt.Sprintf("%+d", o.Units)
 	default:
 		return o.Effect.String()

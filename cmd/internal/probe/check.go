@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // The names of the checks, in the order in which they are told.
@@ -89,7 +89,7 @@ type proof struct {
 	exact bool
 	model standard
 	// alternatives are limits that answer alike.
-	alternatives []limiter.Limit
+	alternatives []store.Limit
 	keys         []key
 	// judged is what came of the keys, in the same order; none without a limit.
 	judged []*judgement
@@ -221,7 +221,7 @@ func span(d time.Duration) string {
 		d = d.Round(time.Millisecond)
 	}
 	if d >= time.Minute && d%time.Second == 0 {
-		return limiter.FormatPeriod(d)
+		return store.FormatPeriod(d)
 	}
 	if d >= time.Minute {
 		return d.String()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
@@ -42,7 +42,7 @@ func (e *proof) others(phaseKnown bool) string {
 		return ""
 	}
 	var names []string
-	add := func(other limiter.Limit) {
+	add := func(other store.Limit) {
 		limit, err := other.Normalize()
 		if err != nil || limit == e.model.limit {
 			return
@@ -53,10 +53,10 @@ func (e *proof) others(phaseKnown bool) string {
 			names = append(names, limit.String())
 		}
 	}
-	for _, algorithm := range limiter.Algorithms() {
-		add(limiter.Limit{Algorithm: algorithm, Count: e.model.limit.Count, Period: e.model.limit.Period})
+	for _, algorithm := range store.Algorithms() {
+		add(store.Limit{Algorithm: algorithm, Count: e.model.limit.Count, Period: e.model.limit.Period})
 	}
-	add(limiter.Limit{Algorithm: limiter.FixedWindow, Count: e.model.limit.Count, Period: e.model.limit.Period, FromFirst: true})
+	add(store.Limit{Algorithm: store.FixedWindow, Count: e.model.limit.Count, Period: e.model.limit.Period, FromFirst: true})
 	return strings.Join(names, ", or of ")
 }
 
@@ -139,7 +139,7 @@ func (e *proof) proven() *audit.Finding {
 		for i := range j.views {
 			if event := j.views[i].Event; event.Cost > 0 {
 				auditor.Observe(interval.Observation{
-					Key: uint32(key), Sent: limiter.InstantOf(event.Sent), Answered: limiter.InstantOf(event.Answered), Cost: event.Cost,
+					Key: uint32(key), Sent: store.InstantOf(event.Sent), Answered: store.InstantOf(event.Answered), Cost: event.Cost,
 					Answer: answers[event.Outcome],
 				})
 			}
@@ -154,12 +154,12 @@ func (e *proof) proven() *audit.Finding {
 var answers = [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}
 
 // allowance says in words what a limit allows.
-func allowance(l *limiter.Limit) string {
-	period := limiter.FormatPeriod(l.Period)
+func allowance(l *store.Limit) string {
+	period := store.FormatPeriod(l.Period)
 	if l.Algorithm.HasBurst() {
 		return fmt.Sprintf("%d at once, and %d in %s from then on", l.Capacity(), l.Count, period)
 	}
-	if l.Algorithm == limiter.FixedWindow {
+	if l.Algorithm == store.FixedWindow {
 		return fmt.Sprintf("%d in a window of %s", l.Count, period)
 	}
 	return fmt.Sprintf("%d in any %s", l.Count, period)
@@ -175,7 +175,7 @@ func (e *proof) denialsCost() Check {
 		c.Verdict, c.Seen = Pass, "denied requests cost nothing"
 	case e.wrongIfCharged == 0 && e.wrong > 0:
 		c.Verdict, c.Seen = Pass, "denied requests count as well: who goes on asking waits longer"
-	case e.model.limit.Algorithm == limiter.FixedWindow && !e.model.limit.FromFirst && e.least() == 0:
+	case e.model.limit.Algorithm == store.FixedWindow && !e.model.limit.FromFirst && e.least() == 0:
 		c.Seen = "it makes no difference: the window ends when it ends"
 	case e.least() == 0:
 		c.Seen = "what was seen is the same either way"
@@ -332,15 +332,15 @@ func tooLate(j *judgement, n int, denied *view) string {
 }
 
 // comesBack says in words when what was used comes back.
-func comesBack(l *limiter.Limit) string {
-	period := limiter.FormatPeriod(l.Period)
+func comesBack(l *store.Limit) string {
+	period := store.FormatPeriod(l.Period)
 	switch {
 	case l.Algorithm.HasBurst():
 		return fmt.Sprintf("%d come back in %s, up to %d", l.Count, period, l.Capacity())
-	case l.Algorithm == limiter.FixedWindow:
+	case l.Algorithm == store.FixedWindow:
 		return fmt.Sprintf("%d are back when the window of %s ends, and no more", l.Count, period)
-	case l.Algorithm == limiter.SlidingCounter:
-		return fmt.Sprintf("all %d are back after %s at the latest, and no more", l.Count, limiter.FormatPeriod(2*l.Period))
+	case l.Algorithm == store.SlidingCounter:
+		return fmt.Sprintf("all %d are back after %s at the latest, and no more", l.Count, store.FormatPeriod(2*l.Period))
 	default:
 		return fmt.Sprintf("each comes back %s after it was used, and no more", period)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -114,8 +114,8 @@ func Plan(config *Config) (steps []string) {
 }
 
 // drain is how long a full key takes until it is unused, at most.
-func drain(l *limiter.Limit) time.Duration {
-	var full limiter.State
+func drain(l *store.Limit) time.Duration {
+	var full store.State
 	full.Charge(*l, l.Capacity(), 0)
 	return time.Duration(full.UnusedAt(0)) * time.Microsecond
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // resolution is how exactly the clocks of limiters are read: seldom finer than a millisecond.
@@ -13,7 +13,7 @@ const resolution = time.Millisecond
 
 // standard is what an endpoint is held to: it says how a limit counts.
 type standard struct {
-	limit limiter.Limit // normalized
+	limit store.Limit // normalized
 	// phase is by how much windows begin later than whole periods since the epoch.
 	phase time.Duration
 	// charges: a denied request counts, too.
@@ -62,14 +62,14 @@ type judgement struct {
 // So a key is followed on two tracks: on one each request was counted as early as it can have
 // been, on the other as late. What is in use lies between what is in use on the two.
 type track struct {
-	state limiter.State
+	state store.State
 	// pending are charges that may be later than the next request, and so are not part of the
 	// state yet.
 	pending []charge
 }
 
 type charge struct {
-	at   limiter.Instant
+	at   store.Instant
 	cost int64
 	anew bool // it makes a window begin anew
 }
@@ -83,12 +83,12 @@ func (m standard) judge(events []*Event, fresh bool) *judgement {
 	}
 	j := &judgement{standard: m, views: make([]view, 0, len(events))}
 	var early, late track
-	var all limiter.State // with everything charged, as late as it can be
-	known, floor := limiter.Instant(0), limiter.Instant(0)
+	var all store.State // with everything charged, as late as it can be
+	known, floor := store.Instant(0), store.Instant(0)
 	if !fresh && len(events) > 0 {
-		var full limiter.State
+		var full store.State
 		full.Charge(m.limit, m.limit.Capacity(), m.instant(events[0].Sent))
-		known = full.UnusedAt(m.instant(events[0].Sent)) + limiter.Instant(m.limit.Period/time.Microsecond)
+		known = full.UnusedAt(m.instant(events[0].Sent)) + store.Instant(m.limit.Period/time.Microsecond)
 	}
 	for i, e := range events {
 		v := view{Event: e, judged: fresh || m.instant(e.Sent) > known}
@@ -99,7 +99,7 @@ func (m standard) judge(events []*Event, fresh bool) *judgement {
 		}
 		if e.Outcome == endpoint.Allowed {
 			now := last
-			if m.limit.Algorithm == limiter.FixedWindow { // the window that began is the one to fill
+			if m.limit.Algorithm == store.FixedWindow { // the window that began is the one to fill
 				now = first
 			}
 			all.Charge(m.limit, e.Cost, now)
@@ -119,28 +119,28 @@ func (m standard) judge(events []*Event, fresh bool) *judgement {
 }
 
 // instant is a time as the limiter's windows count it.
-func (m standard) instant(t time.Time) limiter.Instant { return limiter.InstantOf(t.Add(-m.phase)) }
+func (m standard) instant(t time.Time) store.Instant { return store.InstantOf(t.Add(-m.phase)) }
 
 // back is the time of an instant.
-func (m standard) back(i limiter.Instant) time.Time { return i.Time().Add(m.phase) }
+func (m standard) back(i store.Instant) time.Time { return i.Time().Add(m.phase) }
 
 // settle makes the charges before an instant part of the state.
-func (m standard) settle(t *track, before limiter.Instant) {
+func (m standard) settle(t *track, before store.Instant) {
 	for len(t.pending) > 0 && t.pending[0].at <= before {
 		m.apply(&t.state, t.pending[0])
 		t.pending = t.pending[1:]
 	}
 }
 
-func (m standard) apply(s *limiter.State, c charge) {
+func (m standard) apply(s *store.State, c charge) {
 	if c.anew {
-		*s = limiter.State{}
+		*s = store.State{}
 	}
 	s.Charge(m.limit, c.cost, c.at)
 }
 
 // used is what is in use at an instant, with all that may have been charged before.
-func (t *track) used(now limiter.Instant) int64 {
+func (t *track) used(now store.Instant) int64 {
 	used := t.state.Used(now)
 	for i := range t.pending {
 		used += t.pending[i].cost
@@ -149,7 +149,7 @@ func (t *track) used(now limiter.Instant) int64 {
 }
 
 // end is the state with everything charged.
-func (m standard) end(t *track) *limiter.State {
+func (m standard) end(t *track) *store.State {
 	if len(t.pending) == 0 {
 		return &t.state
 	}
@@ -162,7 +162,7 @@ func (m standard) end(t *track) *limiter.State {
 
 // decide says whether the answer can have been given, and goes on with it. It returns when it was decided at the
 // earliest.
-func (m standard) decide(early, late *track, v *view, first, last limiter.Instant) (earliest limiter.Instant) {
+func (m standard) decide(early, late *track, v *view, first, last store.Instant) (earliest store.Instant) {
 	earliest = first
 	capacity := m.limit.Capacity()
 	m.settle(late, first)
@@ -178,7 +178,7 @@ func (m standard) decide(early, late *track, v *view, first, last limiter.Instan
 			break // what was wrong is not charged, so that it is told once
 		}
 		most, charged = min(most, capacity-v.Cost), v.Cost
-		if m.limit.Algorithm == limiter.FixedWindow && atEnd.Used(last)+v.Cost > capacity {
+		if m.limit.Algorithm == store.FixedWindow && atEnd.Used(last)+v.Cost > capacity {
 			*late = track{state: *early.state.Clone()} // its window had ended before
 		}
 		earliest = min(max(first, fits), last)
@@ -200,7 +200,7 @@ func (m standard) decide(early, late *track, v *view, first, last limiter.Instan
 }
 
 // denied is how a denied request counts, if it does: it delays when there is room again.
-func (m standard) denied(cost int64, now limiter.Instant) charge {
+func (m standard) denied(cost int64, now store.Instant) charge {
 	if m.limit.FromFirst { // the window begins anew, as if EXPIRE came with each request
 		return charge{at: now, cost: m.limit.Capacity(), anew: true}
 	}
@@ -208,9 +208,9 @@ func (m standard) denied(cost int64, now limiter.Instant) charge {
 }
 
 // look notes what is true after an answer.
-func (m standard) look(early, late *track, v *view, first, last limiter.Instant) {
-	for _, s := range []*limiter.State{&early.state, m.end(late)} {
-		for _, now := range []limiter.Instant{first, last} {
+func (m standard) look(early, late *track, v *view, first, last store.Instant) {
+	for _, s := range []*store.State{&early.state, m.end(late)} {
+		for _, now := range []store.Instant{first, last} {
 			fits := m.back(now + m.after(s, v.Cost, now))
 			v.fits[0], v.fits[1] = earlier(v.fits[0], fits), latest(v.fits[1], fits)
 			unused := m.back(max(now, s.UnusedAt(now)))
@@ -225,12 +225,12 @@ func (m standard) look(early, late *track, v *view, first, last limiter.Instant)
 }
 
 // after is how long it takes from now until a cost fits, if nobody else asks.
-func (m standard) after(s *limiter.State, cost int64, now limiter.Instant) limiter.Instant {
+func (m standard) after(s *store.State, cost int64, now store.Instant) store.Instant {
 	if s.Used(now)+cost <= m.limit.Capacity() {
 		return 0
 	}
-	answer := s.Answer(&limiter.Request{Limit: m.limit, Cost: cost}, now, false)
-	return limiter.Instant(answer.RetryAfter / time.Microsecond)
+	answer := s.Answer(&store.Request{Limit: m.limit, Cost: cost}, now, false)
+	return store.Instant(answer.RetryAfter / time.Microsecond)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -319,7 +319,7 @@ func fit(m standard, keys []key, phaseKnown bool) (best standard, judgements []*
 		return best, judgements
 	}
 	phases := []time.Duration{m.phase}
-	if m.limit.Algorithm == limiter.FixedWindow && !m.limit.FromFirst {
+	if m.limit.Algorithm == store.FixedWindow && !m.limit.FromFirst {
 		phases = append(phases, phasesOf(keys, m.limit.Period, phaseKnown)...)
 	}
 	for _, charges := range []bool{false, true} {

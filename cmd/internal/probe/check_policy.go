@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // policyTrue finds a count and a window that are not those of the limit.
@@ -19,7 +19,7 @@ func (e *proof) policyTrue(answers []toldAnswer, found *findings) {
 		}
 		seen := fmt.Sprint(l.count)
 		if l.window != notTold {
-			seen += " in " + limiter.FormatPeriod(l.window)
+			seen += " in " + store.FormatPeriod(l.window)
 		}
 		found.add("policy "+l.countField, "%s tells %s, and the limit is %s", l.countField, seen, e.model.limit)
 	}
@@ -40,7 +40,7 @@ func (e *proof) isLimit(l *toldLimit) bool {
 }
 
 // tells reports whether a policy that is told is of a limit.
-func tells(told *toldLimit, limit *limiter.Limit) bool {
+func tells(told *toldLimit, limit *store.Limit) bool {
 	if told.window == notTold {
 		return told.count == limit.Count || told.count == limit.Capacity()
 	}

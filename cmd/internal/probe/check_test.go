@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var testLimits = []string{
@@ -49,15 +49,15 @@ func TestHonestServicesFailNoCheck(t *testing.T) {
 
 // Each lie is caught by the check that it is the business of, in words that name it.
 func TestLiesAreCaught(t *testing.T) {
-	set := func(name string, value func(d *limiter.Decision, now time.Time) int64) func(http.Header, int, *limiter.Decision, time.Time) {
-		return func(h http.Header, _ int, d *limiter.Decision, now time.Time) {
+	set := func(name string, value func(d *store.Decision, now time.Time) int64) func(http.Header, int, *store.Decision, time.Time) {
+		return func(h http.Header, _ int, d *store.Decision, now time.Time) {
 			if h.Get(name) != "" {
 				h.Set(name, strconv.FormatInt(value(d, now), 10))
 			}
 		}
 	}
-	retry := func(value func(d *limiter.Decision) int64) func(http.Header, int, *limiter.Decision, time.Time) {
-		return set("Retry-After", func(d *limiter.Decision, _ time.Time) int64 { return value(d) })
+	retry := func(value func(d *store.Decision) int64) func(http.Header, int, *store.Decision, time.Time) {
+		return set("Retry-After", func(d *store.Decision, _ time.Time) int64 { return value(d) })
 	}
 	for _, test := range []struct {
 		what, limit, dialect string
@@ -66,53 +66,53 @@ func TestLiesAreCaught(t *testing.T) {
 		check, words         string
 	}{
 		{"429 without Retry-After", "fixed-window:10/10s", dialectDraft8, func(s *served) {
-			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) { h.Del("Retry-After") }
+			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) { h.Del("Retry-After") }
 		}, "", checkRetryAfter, "missing on"},
 		{"Retry-After one second early", "token-bucket:1/5s", dialectDraft8, func(s *served) {
-			s.lie = retry(func(d *limiter.Decision) int64 { return ceil(d.RetryAfter) - 1 })
+			s.lie = retry(func(d *store.Decision) int64 { return ceil(d.RetryAfter) - 1 })
 		}, "", checkRetryAfter, "later was denied"},
 		{"Retry-After two seconds late", "fixed-window:10/10s", dialectDraft8, func(s *served) {
-			s.lie = retry(func(d *limiter.Decision) int64 { return ceil(d.RetryAfter) + 2 })
+			s.lie = retry(func(d *store.Decision) int64 { return ceil(d.RetryAfter) + 2 })
 		}, "", checkRetryAfter, "was admitted already"},
 		{"Retry-After in milliseconds", "fixed-window:10/10s", dialectX, func(s *served) {
-			s.lie = retry(func(d *limiter.Decision) int64 { return d.RetryAfter.Milliseconds() })
+			s.lie = retry(func(d *store.Decision) int64 { return d.RetryAfter.Milliseconds() })
 		}, "", checkRetryAfter, "looks like milliseconds"},
 		{"Retry-After as unix time", "fixed-window:10/10s", dialectX, func(s *served) {
-			s.lie = set("Retry-After", func(d *limiter.Decision, now time.Time) int64 { return now.Add(d.RetryAfter).Unix() + 1 })
+			s.lie = set("Retry-After", func(d *store.Decision, now time.Time) int64 { return now.Add(d.RetryAfter).Unix() + 1 })
 		}, "", checkRetryAfter, "looks like a unix time"},
 		{"Retry-After with a fraction", "fixed-window:10/10s", dialectX, func(s *served) {
-			s.lie = func(h http.Header, _ int, d *limiter.Decision, _ time.Time) {
+			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
 				if !d.Allowed {
 					h.Set("Retry-After", "1.5")
 				}
 			}
 		}, "", checkRetryAfter, `"1.5" is neither a whole number of seconds nor a date`},
 		{"unix time sold as seconds", "fixed-window:10/10s", dialectDraft6, func(s *served) {
-			s.lie = set("RateLimit-Reset", func(d *limiter.Decision, now time.Time) int64 { return now.Add(d.ResetAfter).Unix() })
+			s.lie = set("RateLimit-Reset", func(d *store.Decision, now time.Time) int64 { return now.Add(d.ResetAfter).Unix() })
 		}, "", checkHeaders, "is a unix time; this dialect has seconds"},
 		{"remaining never falls", "fixed-window:10/10s", dialectX, func(s *served) {
-			s.lie = set("X-RateLimit-Remaining", func(d *limiter.Decision, _ time.Time) int64 { return 10 })
+			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return 10 })
 		}, "", checkHeaders, "X-RateLimit-Remaining never falls"},
 		{"remaining is one too many", "sliding-log:10/10s", dialectX, func(s *served) {
-			s.lie = set("X-RateLimit-Remaining", func(d *limiter.Decision, _ time.Time) int64 { return d.Remaining + 1 })
+			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return d.Remaining + 1 })
 		}, "", checkHeaders, "1 too many"},
 		{"remaining is negative", "fixed-window:10/10s", dialectX, func(s *served) {
-			s.lie = func(h http.Header, _ int, d *limiter.Decision, _ time.Time) {
+			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
 				if !d.Allowed {
 					h.Set("X-RateLimit-Remaining", "-1")
 				}
 			}
 		}, "", checkHeaders, "X-RateLimit-Remaining: -1 is below 0"},
 		{"reset grows", "fixed-window:10/10s", dialectX, func(s *served) {
-			s.lie = set("X-RateLimit-Reset", func(*limiter.Decision, time.Time) int64 { return 10 })
+			s.lie = set("X-RateLimit-Reset", func(*store.Decision, time.Time) int64 { return 10 })
 		}, "", checkHeaders, "X-RateLimit-Reset grows while nothing is admitted"},
 		{"a wrong limit in the header", "fixed-window:10/10s", dialectDraft8, func(s *served) {
-			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) {
+			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=10`)
 			}
 		}, "", checkHeaders, "tells 20 in 10s, and the limit is fixed-window:10/10s"},
 		{"a wrong window in the header", "fixed-window:10/10s", dialectDraft8, func(s *served) {
-			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) {
+			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=10;w=60`)
 			}
 		}, "", checkHeaders, "tells 10 in 1m"},
@@ -131,27 +131,27 @@ func TestLiesAreCaught(t *testing.T) {
 			"never admitted again"},
 		{"it recovers too much", "token-bucket:10/10s", "none", func(s *served) { s.extraAfter = 5 }, "", checkRecovery, "too much"},
 		{"the name is not in the policy", "fixed-window:10/10s", dialectDraft8, func(s *served) {
-			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) {
+			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit", strings.Replace(h.Get("RateLimit"), "default", "other", 1))
 			}
 		}, "", checkHeaders, `RateLimit "other": there is no such policy in RateLimit-Policy`},
 		{"two dialects contradict", "fixed-window:10/10s", "limitctl", func(s *served) {
-			s.lie = set("X-RateLimit-Remaining", func(d *limiter.Decision, _ time.Time) int64 { return max(0, d.Remaining-1) })
+			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return max(0, d.Remaining-1) })
 		}, "", checkHeaders, "contradict each other"},
 		{"t is later than Retry-After", "fixed-window:10/10s", dialectDraft8, func(s *served) {
-			s.lie = func(h http.Header, _ int, d *limiter.Decision, _ time.Time) {
+			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
 				if !d.Allowed {
 					h.Set("RateLimit", `"default";r=0;t=`+strconv.FormatInt(ceil(d.RetryAfter)+1, 10))
 				}
 			}
 		}, "", checkHeaders, "is later than Retry-After"},
 		{"the reset is the period, always", "fixed-window:10/1m", dialectDraft7, func(s *served) {
-			s.lie = func(h http.Header, _ int, d *limiter.Decision, _ time.Time) {
+			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
 				h.Set("RateLimit", "limit=10, remaining="+strconv.FormatInt(d.Remaining, 10)+", reset=60")
 			}
 		}, "", checkHeaders, "RateLimit reset"},
 		{"a policy of one draft and a state of another", "fixed-window:10/10s", dialectDraft8, func(s *served) {
-			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) { h.Set("RateLimit-Policy", "10;w=10") }
+			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) { h.Set("RateLimit-Policy", "10;w=10") }
 		}, "", checkHeaders, "RateLimit-Policy is of draft-7, and RateLimit of draft-8"},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestHeadersAreNotBelieved(t *testing.T) {
 	for _, lie := range []bool{false, true} {
 		s := newServed("fixed-window:10/10s,from=first", dialectDraft8, 9)
 		if lie {
-			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) {
+			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=60`)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // mostCompared is how many models are compared at once.
@@ -30,7 +30,7 @@ func (x *explorer) rest(models []model) (longest time.Duration) {
 	}
 	for i := range models {
 		span := models[i].fullSpan()
-		if models[i].limit.Algorithm == limiter.SlidingCounter {
+		if models[i].limit.Algorithm == store.SlidingCounter {
 			span *= 2
 		}
 		longest = max(longest, span)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
@@ -45,7 +45,7 @@ func (x *explorer) conclude(spent error) {
 	others := slices.ContainsFunc(x.explanations, func(e explanation) bool { return e.models[0].limit != limit })
 	x.d.Exact = best.wrong == 0 && best.round && !others && !together && !x.provenWrong(m)
 	if !best.round {
-		x.note("the period can be from %s to %s", limiter.FormatPeriod(best.low), limiter.FormatPeriod(best.high))
+		x.note("the period can be from %s to %s", store.FormatPeriod(best.low), store.FormatPeriod(best.high))
 	}
 	if m.isAligned() && m.Tick == 0 {
 		x.findPhase(m, best.wrong)
@@ -61,9 +61,9 @@ func (x *explorer) conclude(spent error) {
 	if others {
 		x.note("%s", x.undecided())
 	}
-	if limit.Algorithm == limiter.TokenBucket {
+	if limit.Algorithm == store.TokenBucket {
 		leaky := limit
-		leaky.Algorithm = limiter.LeakyBucket
+		leaky.Algorithm = store.LeakyBucket
 		x.d.Alternatives = append(x.d.Alternatives, leaky)
 		x.note("a token bucket, GCRA, and a leaky bucket that turns away what does not fit answer alike")
 	}
@@ -80,7 +80,7 @@ func (x *explorer) noteHint() {
 	for k := range r.families {
 		if l := r.families[k].tightest(); l != nil && l.count > 0 && l.window > 0 {
 			x.note("its headers tell of %d in %s, which was not seen; hold it to that by --limit %d/%s", l.count,
-				limiter.FormatPeriod(l.window), l.count, limiter.FormatPeriod(l.window))
+				store.FormatPeriod(l.window), l.count, store.FormatPeriod(l.window))
 			break
 		}
 	}
@@ -234,10 +234,10 @@ func (m *model) peculiarities() (all []string) {
 		{m.Thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
 		{m.RoundsDown, "it rounds down what is left of the window before"},
 		{m.RoundsNearest, "it rounds what is left of the window before to the nearest whole number, so it can let one too many through"},
-		{m.Tick > 0, "its clock counts in steps of " + limiter.FormatPeriod(m.Tick)},
+		{m.Tick > 0, "its clock counts in steps of " + store.FormatPeriod(m.Tick)},
 		{m.phase != 0, "its windows begin " + m.phase.Round(time.Millisecond).String() +
 			" later than whole periods since the epoch, by this machine's clock"},
-		{m.Ban > 0, "who was denied stays out for " + limiter.FormatPeriod(m.Ban)},
+		{m.Ban > 0, "who was denied stays out for " + store.FormatPeriod(m.Ban)},
 	} {
 		if p.is {
 			all = append(all, p.text)
@@ -250,13 +250,13 @@ func (m *model) peculiarities() (all []string) {
 func plainness(m *model) int {
 	order := 0
 	switch {
-	case m.limit.Algorithm == limiter.TokenBucket:
+	case m.limit.Algorithm == store.TokenBucket:
 		order = 0
 	case m.limit.FromFirst:
 		order = 20
-	case m.limit.Algorithm == limiter.FixedWindow:
+	case m.limit.Algorithm == store.FixedWindow:
 		order = 10
-	case m.limit.Algorithm == limiter.SlidingLog:
+	case m.limit.Algorithm == store.SlidingLog:
 		order = 30
 	default:
 		order = 40 + int(min(m.limit.Slices, 50))

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var thorough = flag.Bool("thorough", false, "try every simulated server, not only one or two of each kind")
@@ -33,16 +33,16 @@ func simulated(d decider) *server {
 }
 
 // sameLimit reports whether two limits decide alike.
-func sameLimit(a, b limiter.Limit) bool {
+func sameLimit(a, b store.Limit) bool {
 	if a.Algorithm.HasBurst() && a.Algorithm == b.Algorithm && a.Capacity() == b.Capacity() {
 		return a.Count*b.Period.Microseconds() == b.Count*a.Period.Microseconds()
 	}
 	return a == b
 }
 
-func anyOf(t *testing.T, wanted []string, l limiter.Limit) bool {
+func anyOf(t *testing.T, wanted []string, l store.Limit) bool {
 	for _, text := range wanted {
-		limit, err := limiter.ParseLimit(text)
+		limit, err := store.ParseLimit(text)
 		if err != nil {
 			t.Fatal(err)
 		}

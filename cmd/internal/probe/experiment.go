@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // step is requests of an experiment: so many, one right after the other, at a time after its
@@ -53,12 +53,12 @@ func (p pace) of(n int64) time.Duration {
 
 // predict returns what a model would admit if the steps after the first came later by some
 // time than planned.
-func (x *experiment) predict(m *model, begin limiter.Instant, late time.Duration, p pace) (o outcome) {
+func (x *experiment) predict(m *model, begin store.Instant, late time.Duration, p pace) (o outcome) {
 	var u usage
 	for i, s := range x.steps {
-		now := begin + limiter.Instant(s.at.Microseconds())
+		now := begin + store.Instant(s.at.Microseconds())
 		if i > 0 {
-			now += limiter.Instant(late.Microseconds())
+			now += store.Instant(late.Microseconds())
 		}
 		now = max(now, u.last)
 		// One half of the requests comes at the begin, the other at the end.
@@ -73,7 +73,7 @@ func (x *experiment) predict(m *model, begin limiter.Instant, late time.Duration
 		if rest == 0 || s.untilDenied && room < half {
 			continue
 		}
-		now += limiter.Instant(p.of(int64(s.n)).Microseconds())
+		now += store.Instant(p.of(int64(s.n)).Microseconds())
 		room = min(m.room(&u, now), rest)
 		if s.untilDenied {
 			rest = min(rest, room+1)
@@ -140,13 +140,13 @@ func (x *experiment) gain(models []model, now time.Time, p pace, unsure time.Dur
 	if begin.IsZero() {
 		begin = now
 	}
-	at := limiter.InstantOf(begin)
+	at := store.InstantOf(begin)
 	outcomes, stable := make([]outcome, len(models)), make([]bool, len(models))
 	for i := range models {
 		m := &models[i]
 		outcomes[i] = x.predict(m, at, 0, p)
 		stable[i] = outcomes[i] == x.predict(m, at, unsure, p) && outcomes[i] == x.predict(m, at, -unsure, p) &&
-			outcomes[i] == x.predict(m, at+limiter.Instant(unsure.Microseconds()), 0, pace{})
+			outcomes[i] == x.predict(m, at+store.Instant(unsure.Microseconds()), 0, pace{})
 	}
 	for i := range models {
 		for j := range models[:i] {

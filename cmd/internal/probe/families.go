@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // numbers are those of a limit whose kind is given. A count of 0 stands for what the
@@ -67,13 +67,13 @@ func (v *evidence) hypotheses() []hypothesis {
 	after, by := e.after.Sub(v.first.Answered)-2*time.Millisecond, e.by.Sub(v.first.Sent)+2*time.Millisecond
 	all = append(all, v.buckets()...)
 	add(after, by, func(p time.Duration) []model {
-		return v.windows(model{limit: limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true}}, p)
+		return v.windows(model{limit: store.Limit{Algorithm: store.FixedWindow, FromFirst: true}}, p)
 	})
 	add(after, by, func(p time.Duration) []model {
-		return v.windows(model{limit: limiter.Limit{Algorithm: limiter.SlidingLog}}, p)
+		return v.windows(model{limit: store.Limit{Algorithm: store.SlidingLog}}, p)
 	})
 	add(after, by, func(p time.Duration) []model {
-		return v.windows(model{limit: limiter.Limit{Algorithm: limiter.FixedWindow}, Manner: Manner{Anchored: true}}, p)
+		return v.windows(model{limit: store.Limit{Algorithm: store.FixedWindow}, Manner: Manner{Anchored: true}}, p)
 	})
 	alignedLow, alignedHigh := v.alignedPeriod()
 	add(alignedLow, alignedHigh, v.alignedWindows)
@@ -85,7 +85,7 @@ func (v *evidence) hypotheses() []hypothesis {
 			// All of the first burst counts in full for at most one period, and one of it
 			// leaves after another nth.
 			add(max(spanLow/2, after*4/9), max(spanHigh*2, by), func(p time.Duration) []model {
-				return v.counters(model{limit: limiter.Limit{Algorithm: limiter.SlidingCounter}, Manner: manner}, p)
+				return v.counters(model{limit: store.Limit{Algorithm: store.SlidingCounter}, Manner: manner}, p)
 			})
 			all[len(all)-1].aligned = !manner.Anchored
 		}
@@ -95,7 +95,7 @@ func (v *evidence) hypotheses() []hypothesis {
 			}
 			add(after*9/10-2*time.Millisecond, by+by/time.Duration(slices)*2, func(p time.Duration) []model {
 				p -= p % (time.Duration(slices) * time.Microsecond)
-				return v.counters(model{limit: limiter.Limit{Algorithm: limiter.SlidingCounter, Slices: slices}}, p)
+				return v.counters(model{limit: store.Limit{Algorithm: store.SlidingCounter, Slices: slices}}, p)
 			})
 		}
 	}
@@ -109,9 +109,9 @@ func (v *evidence) banning() (all []hypothesis) {
 	denied := slices.IndexFunc(v.h[0], func(o observation) bool { return o.outcome == endpoint.Denied })
 	first, e := &v.h[0][denied], v.edges[0]
 	low, high := e.after.Sub(first.answered.Time())-2*time.Millisecond, e.by.Sub(first.sent.Time())+2*time.Millisecond
-	for _, limit := range []limiter.Limit{
-		{Algorithm: limiter.FixedWindow, FromFirst: true}, {Algorithm: limiter.SlidingLog}, {Algorithm: limiter.TokenBucket},
-		{Algorithm: limiter.FixedWindow},
+	for _, limit := range []store.Limit{
+		{Algorithm: store.FixedWindow, FromFirst: true}, {Algorithm: store.SlidingLog}, {Algorithm: store.TokenBucket},
+		{Algorithm: store.FixedWindow},
 	} {
 		build := func(n numbers) (models []model) {
 			for _, period := range simplePeriods(max(v.last.Answered.Sub(v.first.Sent), n.span/1000), n.span, mostBanned) {
@@ -133,18 +133,18 @@ func (v *evidence) punishing() []hypothesis {
 	by := e.by.Sub(v.first.Sent) + 2*time.Millisecond
 	hypothesisOf := func(low, high time.Duration, m model) hypothesis {
 		build := func(n numbers) []model {
-			if m.limit.Algorithm == limiter.SlidingCounter {
+			if m.limit.Algorithm == store.SlidingCounter {
 				return v.counters(m, n.span)
 			}
 			return v.windows(m, n.span)
 		}
 		return hypothesis{0, max(time.Millisecond, low), min(high, v.longest), m.isAligned(), spans, build}
 	}
-	fromFirst := limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true}
-	counter := limiter.Limit{Algorithm: limiter.SlidingCounter}
+	fromFirst := store.Limit{Algorithm: store.FixedWindow, FromFirst: true}
+	counter := store.Limit{Algorithm: store.SlidingCounter}
 	return []hypothesis{
 		hypothesisOf(by/50, by, model{limit: fromFirst, Manner: Manner{Refreshed: true}}),
-		hypothesisOf(by/50, by, model{limit: limiter.Limit{Algorithm: limiter.SlidingLog}, Manner: Manner{ChargesDenied: true}}),
+		hypothesisOf(by/50, by, model{limit: store.Limit{Algorithm: store.SlidingLog}, Manner: Manner{ChargesDenied: true}}),
 		hypothesisOf(by/50, by, model{limit: counter, Manner: Manner{ChargesDenied: true}}),
 		hypothesisOf(by/50, by, model{limit: counter, Manner: Manner{ChargesDenied: true, RoundsDown: true}}),
 		hypothesisOf(by/50, by, model{limit: counter, Manner: Manner{ChargesDenied: true, RoundsDown: true, Anchored: true}}),
@@ -178,7 +178,7 @@ func (v *evidence) alignedPeriod() (low, high time.Duration) {
 // them where the sharpest edges say so.
 func (v *evidence) alignedWindows(period time.Duration) (models []model) {
 	for _, phase := range v.phases(period) {
-		models = append(models, v.windows(model{limit: limiter.Limit{Algorithm: limiter.FixedWindow}, phase: phase}, period)...)
+		models = append(models, v.windows(model{limit: store.Limit{Algorithm: store.FixedWindow}, phase: phase}, period)...)
 	}
 	return models
 }
@@ -331,7 +331,7 @@ func (v *evidence) bucketsOf(n numbers, tick time.Duration) (models []model) {
 		if back(tick) >= burst && tick > 0 {
 			continue // a fixed window
 		}
-		limit, err := limiter.Limit{Algorithm: limiter.TokenBucket, Count: n.count, Period: n.period, Burst: burst}.Normalize()
+		limit, err := store.Limit{Algorithm: store.TokenBucket, Count: n.count, Period: n.period, Burst: burst}.Normalize()
 		if err == nil {
 			models = append(models, model{limit: limit, Manner: Manner{Tick: tick}})
 		}

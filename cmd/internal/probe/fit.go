@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // observation is an event as models are held against it.
 type observation struct {
-	sent, answered limiter.Instant
+	sent, answered store.Instant
 	cost           int64
 	outcome        endpoint.Outcome
 	n              int64 // requests of this cost that were under way together and answered alike
@@ -22,7 +22,7 @@ type history [][]observation
 
 // slack is how far an instant may lie outside the time between sent and answered: clocks here
 // and there count whole milliseconds.
-const slack = limiter.Instant(1100)
+const slack = store.Instant(1100)
 
 // historyOf sorts events for models.
 func historyOf(events []Event, shared bool) history {
@@ -43,7 +43,7 @@ func historyOf(events []Event, shared bool) history {
 			index[subject] = at
 			h = append(h, nil)
 		}
-		h[at] = append(h[at], observation{limiter.InstantOf(e.Sent), limiter.InstantOf(e.Answered), e.Cost, e.Outcome, 1})
+		h[at] = append(h[at], observation{store.InstantOf(e.Sent), store.InstantOf(e.Answered), e.Cost, e.Outcome, 1})
 	}
 	for i, one := range h {
 		slices.SortStableFunc(one, func(a, b observation) int { return int(a.sent - b.sent) })
@@ -90,8 +90,8 @@ var readings = [...]reading{{2, 0}, {0, 0}, {4, ^uint64(0)}, {2, ^uint64(0)}, {2
 // plainReadings is how many readings there are where nothing failed.
 const plainReadings = 3
 
-func (r *reading) instant(o *observation) limiter.Instant {
-	return o.sent + (o.answered-o.sent)*limiter.Instant(r.place)/4
+func (r *reading) instant(o *observation) store.Instant {
+	return o.sent + (o.answered-o.sent)*store.Instant(r.place)/4
 }
 
 // supposed is a reading of one subject's observations, as far as it was needed.

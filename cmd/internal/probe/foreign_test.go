@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Simulated limiters of others, by what is known of their arithmetic.
@@ -16,7 +16,7 @@ type nginxLimit struct {
 	excess      map[string][2]int64 // excess, milliseconds
 }
 
-func (n *nginxLimit) decide(subject string, now limiter.Instant) bool {
+func (n *nginxLimit) decide(subject string, now store.Instant) bool {
 	ms := int64(now) / 1000
 	if n.excess == nil {
 		n.excess = make(map[string][2]int64)
@@ -44,7 +44,7 @@ type haproxyRate struct {
 
 type haproxyCounter struct{ begin, current, previous int64 }
 
-func (h *haproxyRate) decide(subject string, now limiter.Instant) bool {
+func (h *haproxyRate) decide(subject string, now store.Instant) bool {
 	ms := int64(now) / 1000
 	if h.tables == nil {
 		h.tables = make(map[string]*haproxyCounter)
@@ -69,16 +69,16 @@ func (h *haproxyRate) decide(subject string, now limiter.Instant) bool {
 // as Go's httprate.
 type roundedCounter struct {
 	most   int64
-	period limiter.Instant
-	counts map[string]map[limiter.Instant]int64
+	period store.Instant
+	counts map[string]map[store.Instant]int64
 }
 
-func (r *roundedCounter) decide(subject string, now limiter.Instant) bool {
+func (r *roundedCounter) decide(subject string, now store.Instant) bool {
 	if r.counts == nil {
-		r.counts = make(map[string]map[limiter.Instant]int64)
+		r.counts = make(map[string]map[store.Instant]int64)
 	}
 	if r.counts[subject] == nil {
-		r.counts[subject] = make(map[limiter.Instant]int64)
+		r.counts[subject] = make(map[store.Instant]int64)
 	}
 	windows, begin := r.counts[subject], now-now%r.period
 	share := float64(r.period-(now-begin)) / float64(r.period)
@@ -92,16 +92,16 @@ func (r *roundedCounter) decide(subject string, now limiter.Instant) bool {
 // refreshedCounter is INCR followed by EXPIRE each time, so that who goes on asking stays out.
 type refreshedCounter struct {
 	most   int64
-	period limiter.Instant
+	period store.Instant
 	counts map[string]*[2]int64
 }
 
-func (r *refreshedCounter) decide(subject string, now limiter.Instant) bool {
+func (r *refreshedCounter) decide(subject string, now store.Instant) bool {
 	if r.counts == nil {
 		r.counts = make(map[string]*[2]int64)
 	}
 	c := r.counts[subject]
-	if c == nil || now >= limiter.Instant(c[1]) {
+	if c == nil || now >= store.Instant(c[1]) {
 		c = new([2]int64)
 		r.counts[subject] = c
 	}
@@ -113,13 +113,13 @@ func (r *refreshedCounter) decide(subject string, now limiter.Instant) bool {
 // countedLog is a log that denied requests are written into, too.
 type countedLog struct {
 	most   int
-	period limiter.Instant
-	logs   map[string][]limiter.Instant
+	period store.Instant
+	logs   map[string][]store.Instant
 }
 
-func (l *countedLog) decide(subject string, now limiter.Instant) bool {
+func (l *countedLog) decide(subject string, now store.Instant) bool {
 	if l.logs == nil {
-		l.logs = make(map[string][]limiter.Instant)
+		l.logs = make(map[string][]store.Instant)
 	}
 	log := l.logs[subject]
 	for len(log) > 0 && log[0] <= now-l.period {
@@ -132,11 +132,11 @@ func (l *countedLog) decide(subject string, now limiter.Instant) bool {
 // intervals is a bucket that is filled up at whole periods since its subject's first request.
 type intervals struct {
 	most    int64
-	period  limiter.Instant
+	period  store.Instant
 	windows map[string]*[3]int64
 }
 
-func (w *intervals) decide(subject string, now limiter.Instant) bool {
+func (w *intervals) decide(subject string, now store.Instant) bool {
 	if w.windows == nil {
 		w.windows = make(map[string]*[3]int64)
 	}
@@ -156,19 +156,19 @@ func (w *intervals) decide(subject string, now limiter.Instant) bool {
 type banning struct {
 	decider
 	ban    time.Duration
-	banned map[string]limiter.Instant
+	banned map[string]store.Instant
 }
 
-func (b *banning) decide(subject string, now limiter.Instant) bool {
+func (b *banning) decide(subject string, now store.Instant) bool {
 	if b.banned == nil {
-		b.banned = make(map[string]limiter.Instant)
+		b.banned = make(map[string]store.Instant)
 	}
 	if now < b.banned[subject] {
 		return false
 	}
 	allowed := b.decider.decide(subject, now)
 	if !allowed {
-		b.banned[subject] = now + limiter.Instant(b.ban.Microseconds())
+		b.banned[subject] = now + store.Instant(b.ban.Microseconds())
 	}
 	return allowed
 }
@@ -176,4 +176,4 @@ func (b *banning) decide(subject string, now limiter.Instant) bool {
 // open has no limit.
 type open struct{}
 
-func (open) decide(string, limiter.Instant) bool { return true }
+func (open) decide(string, store.Instant) bool { return true }

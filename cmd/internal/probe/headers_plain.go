@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // readPlain reads the dialects with one number a field.
@@ -143,7 +143,7 @@ func (r *fieldReading) numberIn(field, text string) int64 {
 		r.problem("%s: %d is below 0", field, n)
 	case err != nil || !isDigits(text):
 		r.problem("%s: %s is not a whole number", field, quote(text))
-	case n > limiter.MaxCount*1000:
+	case n > store.MaxCount*1000:
 		r.problem("%s: %s is too great a number", field, shown(text))
 	default:
 		return n

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Manner is how an endpoint counts where that is not said by its limit. The zero Manner is how
@@ -30,13 +30,13 @@ type Manner struct {
 
 // mannersOf returns the manners in which others keep a limit of an algorithm: what they let
 // through is not more than the limit, but for what rounding makes of it.
-func mannersOf(limit *limiter.Limit) []Manner {
+func mannersOf(limit *store.Limit) []Manner {
 	switch {
-	case limit.Algorithm == limiter.FixedWindow && limit.FromFirst:
+	case limit.Algorithm == store.FixedWindow && limit.FromFirst:
 		return []Manner{{Refreshed: true}}
-	case limit.Algorithm == limiter.FixedWindow:
+	case limit.Algorithm == store.FixedWindow:
 		return []Manner{{Anchored: true}}
-	case limit.Algorithm == limiter.SlidingCounter && limit.Slices == 0:
+	case limit.Algorithm == store.SlidingCounter && limit.Slices == 0:
 		return []Manner{
 			{RoundsDown: true}, {RoundsDown: true, Anchored: true},
 			{RoundsDown: true, ChargesDenied: true}, {RoundsDown: true, Anchored: true, ChargesDenied: true},
@@ -85,7 +85,7 @@ func (m *model) read(standard standard, events []*Event, r *reading) *judgement 
 	var u usage
 	failures, capacity := 0, m.limit.Capacity()
 	for i, e := range events {
-		o := observation{limiter.InstantOf(e.Sent), limiter.InstantOf(e.Answered), e.Cost, e.Outcome, 1}
+		o := observation{store.InstantOf(e.Sent), store.InstantOf(e.Answered), e.Cost, e.Outcome, 1}
 		v := view{Event: e, judged: true}
 		v.overlaps = i > 0 && e.Sent.Before(events[i-1].Answered) || i+1 < len(events) && events[i+1].Sent.Before(e.Answered)
 		wrong := e.Outcome != endpoint.Failed && !m.explains(&u, &o)
@@ -121,12 +121,12 @@ func (m *model) read(standard standard, events []*Event, r *reading) *judgement 
 
 // when returns the first instant from now on at which so many units fit, if nobody asks until
 // then.
-func (m *model) when(u *usage, units int64, now limiter.Instant) limiter.Instant {
+func (m *model) when(u *usage, units int64, now store.Instant) store.Instant {
 	if m.room(u, now) >= units {
 		return now
 	}
 	longest := m.Ban + 2*(m.Tick+m.limit.Period+m.fullSpan())
-	low, high := now, now+limiter.Instant(longest.Microseconds())
+	low, high := now, now+store.Instant(longest.Microseconds())
 	for high-low > 1 {
 		if middle := low + (high-low)/2; m.room(u, middle) >= units {
 			high = middle

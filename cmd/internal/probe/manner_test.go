@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // run probes a server in virtual time.
@@ -60,7 +60,7 @@ func TestPeculiarServersFailNoCheckOfTheirLimit(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			config := Config{Budget: 3000, MaxTime: 20 * time.Minute, Workers: 16}
 			if test.given != "" {
-				limit, err := limiter.ParseLimit(test.given)
+				limit, err := store.ParseLimit(test.given)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -83,7 +83,7 @@ func TestPeculiarServersFailNoCheckOfTheirLimit(t *testing.T) {
 	}
 }
 
-func canonical(t *testing.T, l *limiter.Limit) string {
+func canonical(t *testing.T, l *store.Limit) string {
 	normal, err := l.Normalize()
 	if err != nil {
 		t.Fatal(err)

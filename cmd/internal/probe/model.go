@@ -3,13 +3,13 @@ package probe
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // model is what an endpoint may do: a limit, and what limiters of others do differently. Models
 // are compared, so two that are equal predict alike.
 type model struct {
-	limit limiter.Limit // normalized
+	limit store.Limit // normalized
 	// phase is by how much windows begin later than whole periods since the epoch.
 	phase time.Duration
 	Manner
@@ -22,9 +22,9 @@ func (m *model) floored() bool { return m.RoundsDown || m.RoundsNearest }
 // isAligned reports whether when a subject's windows begin does not depend on its requests.
 func (m *model) isAligned() bool {
 	switch m.limit.Algorithm {
-	case limiter.FixedWindow:
+	case store.FixedWindow:
 		return !m.limit.FromFirst && !m.Anchored
-	case limiter.SlidingCounter:
+	case store.SlidingCounter:
 		return !m.Anchored
 	default:
 		return m.Tick > 0
@@ -33,22 +33,22 @@ func (m *model) isAligned() bool {
 
 // usage is what one subject has used under a model.
 type usage struct {
-	state       limiter.State
+	state       store.State
 	begun       bool
 	charged     bool
-	first, last limiter.Instant // request
-	bannedUntil limiter.Instant
+	first, last store.Instant // request
+	bannedUntil store.Instant
 	units       int64 // of a refreshed window, or thousandths above what a bucket had at first
 
 	// Of a floored counter.
-	begin             limiter.Instant
+	begin             store.Instant
 	current, previous int64
 }
 
 // turn moves a floored counter's windows to where they are at an instant.
-func (m *model) turn(u *usage, now limiter.Instant) {
-	period := limiter.Instant(m.limit.Period.Microseconds())
-	phase := limiter.Instant(m.phase.Microseconds())
+func (m *model) turn(u *usage, now store.Instant) {
+	period := store.Instant(m.limit.Period.Microseconds())
+	phase := store.Instant(m.phase.Microseconds())
 	switch elapsed := now - u.begin; {
 	case elapsed >= 2*period && m.Anchored:
 		u.begin, u.current, u.previous = now, 0, 0
@@ -60,7 +60,7 @@ func (m *model) turn(u *usage, now limiter.Instant) {
 }
 
 // flooredUse returns what a floored counter has in use.
-func (m *model) flooredUse(u *usage, now limiter.Instant) int64 {
+func (m *model) flooredUse(u *usage, now store.Instant) int64 {
 	then := *u
 	m.turn(&then, now)
 	period := m.limit.Period.Microseconds()
@@ -72,13 +72,13 @@ func (m *model) flooredUse(u *usage, now limiter.Instant) int64 {
 }
 
 // at returns an instant as the model's clock and windows count it.
-func (m *model) at(u *usage, now limiter.Instant) limiter.Instant {
+func (m *model) at(u *usage, now store.Instant) store.Instant {
 	if m.Tick > 0 {
-		now -= now % limiter.Instant(m.Tick.Microseconds())
+		now -= now % store.Instant(m.Tick.Microseconds())
 	}
-	now -= limiter.Instant(m.phase.Microseconds())
+	now -= store.Instant(m.phase.Microseconds())
 	if m.Anchored {
-		period := limiter.Instant(m.limit.Period.Microseconds())
+		period := store.Instant(m.limit.Period.Microseconds())
 		if !u.begun {
 			return 1000 * period
 		}
@@ -88,7 +88,7 @@ func (m *model) at(u *usage, now limiter.Instant) limiter.Instant {
 }
 
 // room returns how many units fit at an instant.
-func (m *model) room(u *usage, now limiter.Instant) int64 {
+func (m *model) room(u *usage, now store.Instant) int64 {
 	if now < u.bannedUntil {
 		return 0
 	}
@@ -98,7 +98,7 @@ func (m *model) room(u *usage, now limiter.Instant) int64 {
 	} else if m.floored() {
 		used = m.flooredUse(u, now)
 	} else if m.Refreshed {
-		if now < u.last+limiter.Instant(m.limit.Period.Microseconds()) {
+		if now < u.last+store.Instant(m.limit.Period.Microseconds()) {
 			used = u.units
 		}
 	} else {
@@ -108,7 +108,7 @@ func (m *model) room(u *usage, now limiter.Instant) int64 {
 }
 
 // excess returns what a request would leave in a bucket of thousandths, beyond the first request.
-func (m *model) excess(u *usage, now limiter.Instant) int64 {
+func (m *model) excess(u *usage, now store.Instant) int64 {
 	if !u.charged {
 		return 0
 	}
@@ -116,7 +116,7 @@ func (m *model) excess(u *usage, now limiter.Instant) int64 {
 	return max(0, u.units-rate*int64(now/1000-u.last/1000)/1000+1000)
 }
 
-func (m *model) roomOfThousandths(u *usage, now limiter.Instant) int64 {
+func (m *model) roomOfThousandths(u *usage, now store.Instant) int64 {
 	left := (m.limit.Burst-1)*1000 - m.excess(u, now)
 	if left < 0 {
 		return 0
@@ -125,11 +125,11 @@ func (m *model) roomOfThousandths(u *usage, now limiter.Instant) int64 {
 }
 
 // take tells a model that n units were asked for one by one and so many of them admitted.
-func (m *model) take(u *usage, n, admitted int64, now limiter.Instant) {
+func (m *model) take(u *usage, n, admitted int64, now store.Instant) {
 	if !u.begun {
 		u.first, u.begun = now, true
 		if m.Tick > 0 && m.Anchored {
-			u.first -= now % limiter.Instant(m.Tick.Microseconds())
+			u.first -= now % store.Instant(m.Tick.Microseconds())
 		}
 	}
 	charged := admitted
@@ -145,7 +145,7 @@ func (m *model) take(u *usage, n, admitted int64, now limiter.Instant) {
 		m.turn(u, now)
 		u.current += charged
 	case m.Refreshed:
-		if now >= u.last+limiter.Instant(m.limit.Period.Microseconds()) {
+		if now >= u.last+store.Instant(m.limit.Period.Microseconds()) {
 			u.units = 0
 		}
 		u.units += admitted
@@ -154,6 +154,6 @@ func (m *model) take(u *usage, n, admitted int64, now limiter.Instant) {
 	}
 	u.last = now
 	if m.Ban > 0 && n > admitted && now >= u.bannedUntil {
-		u.bannedUntil = now + limiter.Instant(m.Ban.Microseconds())
+		u.bannedUntil = now + store.Instant(m.Ban.Microseconds())
 	}
 }

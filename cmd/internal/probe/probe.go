@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Config says what is probed.
 type Config struct {
 	Client endpoint.Client
 	// Limit is what the endpoint is held to. Without one it is found out.
-	Limit *limiter.Limit
+	Limit *store.Limit
 	// Budget is the most requests that may be sent.
 	Budget int
 	// MaxTime is the longest that the probe may take; 0 means as long as it needs.
@@ -60,7 +60,7 @@ type Event struct {
 // Discovery is what was found out about a limit.
 type Discovery struct {
 	// Limit is the limit in canonical form; nil if none was found.
-	Limit *limiter.Limit
+	Limit *store.Limit
 	// Exact says that the count, the period and the burst are known exactly.
 	Exact bool
 	// Phase is by how much its windows begin later than whole periods since the epoch, if
@@ -72,7 +72,7 @@ type Discovery struct {
 	// Manner is how it counts where that is not said by the limit.
 	Manner Manner
 	// Alternatives are limits that would have answered alike.
-	Alternatives []limiter.Limit
+	Alternatives []store.Limit
 	// Notes are what could not be told apart, and why, in words.
 	Notes []string
 	// Events are all requests that were sent, in order.

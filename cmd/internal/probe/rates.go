@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // simpleRates returns usual ways to write a rate at which what the first burst admitted takes
@@ -30,7 +30,7 @@ func (v *evidence) simpleRates(low, high time.Duration, most int) (found []numbe
 	for _, unit := range usualPeriods[0].periods {
 		fewest := int64(math.Ceil(admitted * float64(unit) / float64(high)))
 		greatest := int64(admitted * float64(unit) / float64(low))
-		for i, count := range simpleCounts(fewest, min(greatest, limiter.MaxCount), most) {
+		for i, count := range simpleCounts(fewest, min(greatest, store.MaxCount), most) {
 			span := time.Duration(float64(unit) * admitted / float64(count))
 			if !slices.Contains(bursts, count) {
 				all = append(all, ranked{numbers{span, count, unit}, 1.5 + float64(i)*0.3 + float64(len(trimZeros(count)))*0.2})

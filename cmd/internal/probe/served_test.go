@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // testClock is a clock that only waits when it is asked to.
@@ -25,10 +25,10 @@ func (c *testClock) Sleep(ctx context.Context, d time.Duration) error {
 // served is an HTTP service in virtual time that keeps a limit and tells of it, or lies.
 type served struct {
 	clock   *testClock
-	limit   limiter.Limit
+	limit   store.Limit
 	dialect string
 	random  *rand.Rand
-	states  map[string]*limiter.State
+	states  map[string]*store.State
 
 	// What it can do wrong.
 	status        int           // of a denial
@@ -39,14 +39,14 @@ type served struct {
 	extraAfter    int64 // units too many once the limit was reached
 	denials       int
 	// lie changes what is told of an answer. n is its number from 1.
-	lie func(h http.Header, n int, d *limiter.Decision, now time.Time)
+	lie func(h http.Header, n int, d *store.Decision, now time.Time)
 	// places is whether who asks stands in the request.
 	single bool
 	n      int
 }
 
 func newServed(limit, dialect string, seed uint64) *served {
-	l, err := limiter.ParseLimit(limit)
+	l, err := store.ParseLimit(limit)
 	if err == nil {
 		l, err = l.Normalize()
 	}
@@ -54,7 +54,7 @@ func newServed(limit, dialect string, seed uint64) *served {
 		panic(err)
 	}
 	return &served{clock: &testClock{now: time.Unix(1_700_000_000, int64(seed*137_123_457)%1e9)}, limit: l, dialect: dialect, status: 429,
-		random: rand.New(rand.NewPCG(seed, 7)), states: make(map[string]*limiter.State)}
+		random: rand.New(rand.NewPCG(seed, 7)), states: make(map[string]*store.State)}
 }
 
 func (s *served) Connect(context.Context) error { return nil }
@@ -64,7 +64,7 @@ func (s *served) Places() (subject, cost bool)  { return !s.single, false }
 func (s *served) travel() {
 	s.clock.now = s.clock.now.Add(time.Duration(s.random.IntN(900)+50) * time.Microsecond)
 }
-func (s *served) instant(t time.Time) limiter.Instant { return limiter.InstantOf(t.Add(-s.phase)) }
+func (s *served) instant(t time.Time) store.Instant { return store.InstantOf(t.Add(-s.phase)) }
 
 func (s *served) Send(ctx context.Context, subject string, cost int64, answer *endpoint.Answer) error {
 	if err := ctx.Err(); err != nil {
@@ -77,7 +77,7 @@ func (s *served) Send(ctx context.Context, subject string, cost int64, answer *e
 	}
 	state := s.states[subject]
 	if state == nil {
-		state = new(limiter.State)
+		state = new(store.State)
 		s.states[subject] = state
 	}
 	now, limit := s.instant(s.clock.now), s.limit
@@ -85,8 +85,8 @@ func (s *served) Send(ctx context.Context, subject string, cost int64, answer *e
 		limit.Count += s.extraAfter
 		limit.Burst += s.extraAfter
 	}
-	req, d := limiter.Request{Limit: limit, Cost: cost}, limiter.Decision{}
-	limiter.DecideOne(limiter.Take, &req, state, &d, now)
+	req, d := store.Request{Limit: limit, Cost: cost}, store.Decision{}
+	store.DecideOne(store.Take, &req, state, &d, now)
 	if s.neverRecovers && s.denials > 0 && d.Allowed {
 		d.Allowed, d.RetryAfter = false, time.Second
 	}
@@ -113,7 +113,7 @@ func (s *served) Send(ctx context.Context, subject string, cost int64, answer *e
 }
 
 // tell writes what an honest service tells, in a dialect.
-func tell(h http.Header, dialect string, limit *limiter.Limit, d *limiter.Decision, now time.Time) {
+func tell(h http.Header, dialect string, limit *store.Limit, d *store.Decision, now time.Time) {
 	if !d.Allowed && dialect != "none" {
 		h.Set("Retry-After", strconv.FormatInt(ceil(d.RetryAfter), 10))
 	}
@@ -183,7 +183,7 @@ func ceil(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Sec
 
 // hold runs a probe that holds a service to a limit.
 func hold(s *served, limit string) (*Result, error) {
-	l, err := limiter.ParseLimit(limit)
+	l, err := store.ParseLimit(limit)
 	if err != nil {
 		panic(err)
 	}

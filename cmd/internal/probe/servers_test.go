@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // decider is a simulated limiter: it answers a request of a subject at an instant.
 type decider interface {
-	decide(subject string, now limiter.Instant) bool
+	decide(subject string, now store.Instant) bool
 }
 
 // server is a simulated endpoint, in virtual time.
@@ -55,7 +55,7 @@ func (s *server) Send(_ context.Context, subject string, _ int64, answer *endpoi
 	allowed := true
 	if !failed || counted {
 		s.mutex.Lock()
-		allowed = s.decide(subject, limiter.InstantOf(time.Now().Add(s.skew)))
+		allowed = s.decide(subject, store.InstantOf(time.Now().Add(s.skew)))
 		s.inside++
 		allowed = allowed && (s.concurrent == 0 || s.inside <= s.concurrent)
 		s.mutex.Unlock()
@@ -89,14 +89,14 @@ func (s *server) Send(_ context.Context, subject string, _ int64, answer *endpoi
 
 // ours decides as limitctl does.
 type ours struct {
-	limit  limiter.Limit
-	states map[string]*limiter.State
+	limit  store.Limit
+	states map[string]*store.State
 	shared bool
-	tick   limiter.Instant
+	tick   store.Instant
 }
 
 func newOurs(t testing.TB, text string) *ours {
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +104,10 @@ func newOurs(t testing.TB, text string) *ours {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &ours{limit: limit, states: make(map[string]*limiter.State)}
+	return &ours{limit: limit, states: make(map[string]*store.State)}
 }
 
-func (o *ours) decide(subject string, now limiter.Instant) bool {
+func (o *ours) decide(subject string, now store.Instant) bool {
 	if o.shared {
 		subject = ""
 	}
@@ -116,11 +116,11 @@ func (o *ours) decide(subject string, now limiter.Instant) bool {
 	}
 	state := o.states[subject]
 	if state == nil {
-		state = new(limiter.State)
+		state = new(store.State)
 		o.states[subject] = state
 	}
-	request, decision := limiter.Request{Limit: o.limit, Cost: 1}, limiter.Decision{}
-	limiter.DecideOne(limiter.Take, &request, state, &decision, now)
+	request, decision := store.Request{Limit: o.limit, Cost: 1}, store.Decision{}
+	store.DecideOne(store.Take, &request, state, &decision, now)
 	return decision.Allowed
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/goroutines"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // errSpent is the error of an experiment that would exceed the budget. It says which one.
@@ -124,7 +124,7 @@ func (s *session) sendOne(subject string) (Event, error) {
 	ctx := s.ctx
 	if s.config.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = limiter.BudgetContext(ctx, s.config.Timeout)
+		ctx, cancel = store.BudgetContext(ctx, s.config.Timeout)
 		defer cancel()
 	}
 	event.Err = s.config.Client.Send(ctx, subject, event.Cost, &event.Answer)

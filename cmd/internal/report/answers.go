@@ -8,7 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Answers is the requests that one decider answered.
@@ -26,7 +26,7 @@ type Answers struct {
 const mostDeciders = 16
 
 // by returns what one decider answered, nil if that is nothing.
-func (f *Figures) by(decider limiter.Decider) *Answers {
+func (f *Figures) by(decider store.Decider) *Answers {
 	i := slices.IndexFunc(f.ByDecider, func(a Answers) bool { return a.DecidedBy == decider.String() })
 	if i < 0 {
 		return nil
@@ -35,7 +35,7 @@ func (f *Figures) by(decider limiter.Decider) *Answers {
 }
 
 // latencyBy is the latency of what one decider answered, nil if that is nothing.
-func (f *Figures) latencyBy(decider limiter.Decider) *Quantiles {
+func (f *Figures) latencyBy(decider store.Decider) *Quantiles {
 	if a := f.by(decider); a != nil {
 		return a.Latency
 	}
@@ -44,7 +44,7 @@ func (f *Figures) latencyBy(decider limiter.Decider) *Quantiles {
 
 // isMixed reports whether the requests were not all decided by the store.
 func (f *Figures) isMixed() bool {
-	return f.Errors > 0 || slices.ContainsFunc(f.ByDecider, func(a Answers) bool { return a.DecidedBy != limiter.DecidedByStore.String() })
+	return f.Errors > 0 || slices.ContainsFunc(f.ByDecider, func(a Answers) bool { return a.DecidedBy != store.DecidedByStore.String() })
 }
 
 // answersInWords says what became of the requests.
@@ -87,7 +87,7 @@ func deciderTable(f *Figures) ([]output.Column, [][]output.Cell) {
 	}
 	for _, a := range f.ByDecider {
 		style := output.Plain
-		if a.DecidedBy == limiter.DecidedByLocal.String() || a.DecidedBy == limiter.DecidedByFailurePolicy.String() {
+		if a.DecidedBy == store.DecidedByLocal.String() || a.DecidedBy == store.DecidedByFailurePolicy.String() {
 			style = output.Near
 		}
 		add(output.Printable(a.DecidedBy), a.Allowed+a.Denied, output.Thousands(a.Allowed), output.Thousands(a.Denied), a.Latency, style)

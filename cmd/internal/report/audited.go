@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // inWords tells of the lie with its first evidence.
@@ -95,7 +95,7 @@ func percentUp(f float64) string {
 // allows at once, and for what becomes free meanwhile.
 func (r *Run) rateToReach(l *Limit) int64 {
 	seconds := float64(r.countedMS()) / 1000
-	limit, err := limiter.ParseLimit(l.Limit)
+	limit, err := store.ParseLimit(l.Limit)
 	if err == nil {
 		limit, err = limit.Normalize()
 	}

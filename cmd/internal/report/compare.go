@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Comparison is how a new report differs from those to compare it with.
@@ -77,7 +77,7 @@ func ComparedMetrics() []string {
 }
 
 // Compare compares runs of the same limit in a report with those in one or more base
-// reports. It is a [limiter.ErrInvalid] if there are none.
+// reports. It is a [store.ErrInvalid] if there are none.
 //
 // A difference is noise if it is within the margin, too small for any clock, or no more
 // than the runs differ in themselves and from one another; see [comparedFigure.certain].
@@ -100,7 +100,7 @@ func Compare(bases []Named, latest Named, o CompareOptions) (*Comparison, error)
 		for i := range bases {
 			names[i] = bases[i].Name
 		}
-		return nil, limiter.Invalidf("no run of %s is of the same limit as one of %s; compare reports of the same test",
+		return nil, store.Invalidf("no run of %s is of the same limit as one of %s; compare reports of the same test",
 			latest.Name, strings.Join(names, " and "))
 	}
 	if c.Regressions > 0 {

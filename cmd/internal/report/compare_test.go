@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // compared returns the verdicts by metric on a run and what change makes of it.
@@ -134,7 +134,7 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 	}
 	latest.Runs = latest.Runs[1:2]
 	_, err = Compare([]Named{{"base.json", base}}, Named{"new.json", latest}, CompareOptions{Margins: DefaultMargins()})
-	if !errors.Is(err, limiter.ErrInvalid) ||
+	if !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(err.Error(), "no run of new.json is of the same limit as one of base.json") {
 		t.Errorf("%v", err)
 	}

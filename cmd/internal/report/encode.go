@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Document implements [output.Answer]. It has neither histograms nor answers, which only saved
@@ -110,12 +110,12 @@ func (r *Run) record() []string {
 		row = append(row, figure)
 	}
 	row = append(row, whole(r.Local), whole(r.Unguarded))
-	for _, q := range []*Quantiles{r.ErrorLatency, r.latencyBy(limiter.DecidedByLocal), r.latencyBy(limiter.DecidedByFailurePolicy)} {
+	for _, q := range []*Quantiles{r.ErrorLatency, r.latencyBy(store.DecidedByLocal), r.latencyBy(store.DecidedByFailurePolicy)} {
 		row = append(row, q.record()...)
 	}
 	row = append(row, whole(a.LeastOverAdmitted), whole(a.LeastUnderAdmitted), lies, reached, r.Server, seed)
 	for _, q := range []*Quantiles{
-		r.Latency, r.Service, r.Lag, r.ErrorLatency, r.latencyBy(limiter.DecidedByLocal), r.latencyBy(limiter.DecidedByFailurePolicy),
+		r.Latency, r.Service, r.Lag, r.ErrorLatency, r.latencyBy(store.DecidedByLocal), r.latencyBy(store.DecidedByFailurePolicy),
 	} {
 		row = append(row, q.laterRecord()...)
 	}

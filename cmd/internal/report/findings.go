@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // finding is a sentence for the reader, and how bad it is.
@@ -102,7 +102,7 @@ func (r *Run) alarms() []finding {
 		}
 	}
 	if r.Unguarded > 0 {
-		by := r.by(limiter.DecidedByFailurePolicy)
+		by := r.by(store.DecidedByFailurePolicy)
 		if by == nil {
 			by = &Answers{}
 		}

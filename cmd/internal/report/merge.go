@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Named is a document and the file that it is from.
@@ -26,7 +26,7 @@ const (
 // its own or all with the same. What was answered about the same keys is audited together.
 // Histograms are merged, so the quantiles are those of all requests together. The result
 // is judged by the thresholds of all of them. Reports that cannot be merged are a
-// [limiter.ErrInvalid].
+// [store.ErrInvalid].
 func Merge(all []Named) (*Document, error) {
 	first := all[0]
 	merged := New(first.Kind)
@@ -71,7 +71,7 @@ func (d *Document) holdAgain(all []Named) error {
 			seen[t.Expression] = true
 			e, err := ParseThreshold(t.Expression)
 			if err != nil {
-				return limiter.Invalidf("%s: %v", from.Name, err)
+				return store.Invalidf("%s: %v", from.Name, err)
 			}
 			lacks := func(r Run) bool { return e.metric.kind != duration && e.metric.of(&r.Figures) == nil }
 			i := slices.IndexFunc(d.Runs, lacks)
@@ -90,18 +90,18 @@ func (d *Document) holdAgain(all []Named) error {
 func mergeable(a, b Named) error {
 	switch {
 	case b.Kind != LoadTest:
-		return limiter.Invalidf("%s is a simulation; only load tests are merged", b.Name)
+		return store.Invalidf("%s is a simulation; only load tests are merged", b.Name)
 	case len(a.Runs) != len(b.Runs):
-		return limiter.Invalidf("%s has %s and %s has %s; merge reports of the same test",
+		return store.Invalidf("%s has %s and %s has %s; merge reports of the same test",
 			a.Name, plural(int64(len(a.Runs)), "run"), b.Name, plural(int64(len(b.Runs)), "run"))
 	}
 	for i := range a.Runs {
 		if ours, theirs := a.Runs[i].Title(), b.Runs[i].Title(); ours != theirs {
-			return limiter.Invalidf("run %d is of %q in %s and of %q in %s; merge reports of the same test",
+			return store.Invalidf("run %d is of %q in %s and of %q in %s; merge reports of the same test",
 				i+1, ours, a.Name, theirs, b.Name)
 		}
 		if len(a.Runs[i].Limits) != len(b.Runs[i].Limits) {
-			return limiter.Invalidf("run %d has %d limits in %s and %d in %s; merge reports of the same test",
+			return store.Invalidf("run %d has %d limits in %s and %d in %s; merge reports of the same test",
 				i+1, len(a.Runs[i].Limits), a.Name, len(b.Runs[i].Limits), b.Name)
 		}
 	}

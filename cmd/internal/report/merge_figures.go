@@ -6,7 +6,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // mergeTimes merges the histograms, and computes the quantiles of all requests.
@@ -45,12 +45,12 @@ func mergeHistograms(parts []part, of func(part) (h *hdrhistogram.Histogram, has
 		switch h, has := of(p); {
 		case !has:
 		case h == nil:
-			return nil, limiter.Invalidf("%s has no histograms, without which quantiles cannot be merged; "+
+			return nil, store.Invalidf("%s has no histograms, without which quantiles cannot be merged; "+
 				"give the report that loadtest wrote with --save", p.file)
 		case merged == nil:
 			merged = h.Clone()
 		case merged.Merge(h) > 0:
-			return nil, limiter.Invalidf("%s has a histogram of another range than %s; merge reports of one version of limitctl",
+			return nil, store.Invalidf("%s has a histogram of another range than %s; merge reports of one version of limitctl",
 				p.file, parts[0].file)
 		}
 	}

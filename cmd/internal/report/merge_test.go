@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func named(name string, runs ...Run) Named {
@@ -217,7 +217,7 @@ func TestWhatCannotBeMerged(t *testing.T) {
 		"s is a simulation; only load tests are merged":                           {{"s", simulated}, {"s2", simulated}},
 	} {
 		merged, err := Merge(all)
-		if merged != nil || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if merged != nil || !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"math/big"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // metricKind is how a metric's values are written.
@@ -44,8 +44,8 @@ func allMetrics() []metric {
 		{"service_", false, func(f *Figures) *Quantiles { return f.Service }},
 		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }},
 		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }},
-		{"local_", true, func(f *Figures) *Quantiles { return f.latencyBy(limiter.DecidedByLocal) }},
-		{"unguarded_", true, func(f *Figures) *Quantiles { return f.latencyBy(limiter.DecidedByFailurePolicy) }},
+		{"local_", true, func(f *Figures) *Quantiles { return f.latencyBy(store.DecidedByLocal) }},
+		{"unguarded_", true, func(f *Figures) *Quantiles { return f.latencyBy(store.DecidedByFailurePolicy) }},
 	} {
 		for _, figure := range timeFigures() {
 			all = append(all, metric{name: times.prefix + figure.name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {

@@ -11,7 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
@@ -56,7 +56,7 @@ func (d *Document) Save() ([]byte, error) {
 }
 
 // Read reads a document that was saved or printed as JSON; name is what messages
-// call it. What is wrong with it is a [limiter.ErrInvalid].
+// call it. What is wrong with it is a [store.ErrInvalid].
 func Read(name string, data []byte) (*Document, error) {
 	var head struct {
 		SchemaVersion *int            `json:"schema_version"`
@@ -69,7 +69,7 @@ func Read(name string, data []byte) (*Document, error) {
 		Answers       []byte          `json:"answers"`
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, limiter.Invalidf("%s is empty; give a report that loadtest or simulate saved", name)
+		return nil, store.Invalidf("%s is empty; give a report that loadtest or simulate saved", name)
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
 		return nil, notJSON(name, err)
@@ -78,9 +78,9 @@ func Read(name string, data []byte) (*Document, error) {
 	case len(data)-base64.StdEncoding.EncodedLen(len(head.Answers)) > MaxSize+1<<20, len(head.Answers) > MaxAnswers:
 		return nil, notAReport(name, errors.New("it holds more than any report"))
 	case head.SchemaVersion == nil, !isList(head.Runs), head.Kind != LoadTest && head.Kind != Simulation:
-		return nil, limiter.Invalidf("%s is JSON, but not a report; give one that loadtest or simulate saved", name)
+		return nil, store.Invalidf("%s is JSON, but not a report; give one that loadtest or simulate saved", name)
 	case *head.SchemaVersion != output.SchemaVersion:
-		return nil, limiter.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it",
+		return nil, store.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it",
 			name, *head.SchemaVersion, output.SchemaVersion)
 	}
 	d := &Document{
@@ -106,7 +106,7 @@ func Read(name string, data []byte) (*Document, error) {
 	}
 	for _, t := range d.Thresholds {
 		if t.Run < 0 || t.Run >= len(d.Runs) {
-			return nil, limiter.Invalidf("%s is not a report: threshold %q is about run %d, and there are %d",
+			return nil, store.Invalidf("%s is not a report: threshold %q is about run %d, and there are %d",
 				name, t.Expression, t.Run, len(d.Runs))
 		}
 	}
@@ -138,16 +138,16 @@ func notJSON(name string, err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax) && strings.HasPrefix(syntax.Error(), "unexpected end"):
-		return limiter.Invalidf("%s ends in the middle of its JSON; save the report again", name)
+		return store.Invalidf("%s ends in the middle of its JSON; save the report again", name)
 	case errors.As(err, &syntax) && strings.HasSuffix(syntax.Error(), "after top-level value"):
-		return limiter.Invalidf("%s goes on after its report; give a file with one report in it", name)
+		return store.Invalidf("%s goes on after its report; give a file with one report in it", name)
 	}
 	return notAReport(name, err)
 }
 
 func notAReport(name string, err error) error {
 	// What is wrong can be a number of a million digits.
-	return limiter.Invalidf("%s is not a report: %.200s; give one that loadtest or simulate saved", name, err.Error())
+	return store.Invalidf("%s is not a report: %.200s; give one that loadtest or simulate saved", name, err.Error())
 }
 
 func isList(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '[' }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
@@ -68,14 +68,14 @@ func shareable(a, b Named) error {
 		case ours == nil && theirs == nil:
 			continue
 		case ours == nil || theirs == nil || ours.Name != theirs.Name:
-			return limiter.Invalidf("%s is of %s, and %s is of %s; merge reports of one run",
+			return store.Invalidf("%s is of %s, and %s is of %s; merge reports of one run",
 				a.Name, ours.words(), b.Name, theirs.words())
 		case !ours.StartAt.Equal(theirs.StartAt) || ours.Machines != theirs.Machines:
-			return limiter.Invalidf("both %s and %s are of a run %q, but of %d machines that began at %s, and of %d that began at %s; "+
+			return store.Invalidf("both %s and %s are of a run %q, but of %d machines that began at %s, and of %d that began at %s; "+
 				"merge reports of one run", a.Name, b.Name, ours.Name, ours.Machines, ours.StartAt.Format(time.RFC3339),
 				theirs.Machines, theirs.StartAt.Format(time.RFC3339))
 		case a.Document != b.Document && ours.Machine == theirs.Machine:
-			return limiter.Invalidf("%s and %s are of the same machine; give each machine's report once", a.Name, b.Name)
+			return store.Invalidf("%s and %s are of the same machine; give each machine's report once", a.Name, b.Name)
 		}
 	}
 	return nil
@@ -111,10 +111,10 @@ func (d *Document) auditTogether(all []Named) error {
 			}
 			reader, err := joint.NewReader(from.Answers)
 			if err != nil {
-				return limiter.Invalidf("%s: %v", from.Name, err)
+				return store.Invalidf("%s: %v", from.Name, err)
 			}
 			if reader.Limits() != len(run.Limits) {
-				return limiter.Invalidf("%s holds the answers of %d limits, and has %d", from.Name, reader.Limits(), len(run.Limits))
+				return store.Invalidf("%s holds the answers of %d limits, and has %d", from.Name, reader.Limits(), len(run.Limits))
 			}
 			readers = append(readers, reader)
 		}
@@ -133,9 +133,9 @@ func (r *Run) auditShared(readers []*joint.Reader) error {
 	findings, err := joint.Audit(readers...)
 	switch {
 	case errors.Is(err, joint.ErrOtherKeys):
-		return limiter.Invalidf("the machines did not use the same keys: %v; run the same load on all of them", err)
+		return store.Invalidf("the machines did not use the same keys: %v; run the same load on all of them", err)
 	case err != nil:
-		return limiter.Invalidf("the answers cannot be audited together: %v", err)
+		return store.Invalidf("the answers cannot be audited together: %v", err)
 	}
 	r.Audit = Audit{Fairness: 1}
 	for i := range r.Limits {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Expression is a promise about a run that it keeps or not, such as "p99<5ms".
@@ -30,7 +30,7 @@ var durationUnits = map[string]int64{"us": 1, "µs": 1, "μs": 1, "ms": 1000, "s
 
 // ParseThreshold reads a promise: a metric, an operator and a value, such as
 // "p99<5ms", "over_admitted==0" or "denied<1%". What is wrong with it is a
-// [limiter.ErrInvalid].
+// [store.ErrInvalid].
 func ParseThreshold(text string) (Expression, error) {
 	e := Expression{text: strings.Join(strings.Fields(text), "")}
 	at := strings.IndexAny(e.text, "<>=!")
@@ -71,7 +71,7 @@ func ParseThreshold(text string) (Expression, error) {
 }
 
 func wrong(expression, format string, args ...any) error {
-	return limiter.Invalidf("threshold %q: %s", expression, fmt.Sprintf(format, args...))
+	return store.Invalidf("threshold %q: %s", expression, fmt.Sprintf(format, args...))
 }
 
 // parseDecimal reads digits with at most one point between them. There is no sign,
@@ -85,7 +85,7 @@ func parseDecimal(text string) (*big.Rat, bool) {
 }
 
 // Holds reports whether the figures keep the promise, and the metric's value in the
-// expression's unit. It is a [limiter.ErrInvalid] if they have no such metric: a
+// expression's unit. It is a [store.ErrInvalid] if they have no such metric: a
 // simulation has no latencies.
 func (e Expression) Holds(f *Figures) (ok bool, actual string, err error) {
 	value := e.value(f)
@@ -203,7 +203,7 @@ func (e Expression) isBound() bool {
 	return e.operator == "<" || e.operator == "<=" || e.operator == "==" && e.bound.Sign() == 0
 }
 
-// AppliesTo reports, as a [limiter.ErrInvalid], that runs of that kind do not have what
+// AppliesTo reports, as a [store.ErrInvalid], that runs of that kind do not have what
 // the promise is about.
 func (e Expression) AppliesTo(kind Kind) error {
 	if kind == Simulation && e.metric.kind == duration {

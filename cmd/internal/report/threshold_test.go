@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestThresholds(t *testing.T) {
@@ -104,7 +104,7 @@ func TestWrongThresholds(t *testing.T) {
 		"denied<1" + "0000000000000000000000000": "is not a value of denied",
 	} {
 		_, err := ParseThreshold(text)
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") ||
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
@@ -126,7 +126,7 @@ func TestAbsentMetrics(t *testing.T) {
 		d := New(Simulation)
 		d.Runs = []Run{{Figures: Figures{Audit: Audit{FairnessUnknown: true}}}}
 		held, err := d.Evaluate([]Expression{e})
-		if held || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if held || !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %t, %v", text, held, err)
 		}
 	}
@@ -187,7 +187,7 @@ func FuzzParseThreshold(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		e, err := ParseThreshold(text)
 		if err != nil {
-			if !errors.Is(err, limiter.ErrInvalid) || strings.Contains(err.Error(), "\n") {
+			if !errors.Is(err, store.ErrInvalid) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q: %q", text, err)
 			}
 			return

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -14,7 +14,7 @@ import (
 type Candidate struct {
 	// Limits are valid ones. A limit without a burst has its count as burst, for every
 	// count that is tried.
-	Limits []limiter.Limit
+	Limits []store.Limit
 	Policy *policy.Policy
 	// Fixed and Values are for a policy under a made-up load. Fixed has the attributes
 	// that are the same for all requests, and Values says how many different values each
@@ -38,7 +38,7 @@ func (c *Candidate) Title() string {
 // namedLimit is a limit and what a report calls it.
 type namedLimit struct {
 	name   string
-	limit  limiter.Limit // normalized
+	limit  store.Limit // normalized
 	shadow bool
 }
 
@@ -73,11 +73,11 @@ func (c *Candidate) madeUp(subjects int) (*population, error) {
 		return c.madeUpByPolicy(subjects)
 	}
 	nameOf := func(subject uint32) string { return "user:" + strconv.FormatUint(uint64(subject), 10) }
-	requests := make([]limiter.Request, len(c.Limits))
-	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]limiter.Request, error) {
-		key := limiter.Key{Subject: nameOf(uint32(subject))}
+	requests := make([]store.Request, len(c.Limits))
+	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]store.Request, error) {
+		key := store.Key{Subject: nameOf(uint32(subject))}
 		for i, limit := range c.Limits {
-			requests[i] = limiter.Request{Key: key, Limit: limit}
+			requests[i] = store.Request{Key: key, Limit: limit}
 		}
 		return requests, nil
 	})
@@ -86,7 +86,7 @@ func (c *Candidate) madeUp(subjects int) (*population, error) {
 
 func (c *Candidate) madeUpByPolicy(subjects int) (*population, error) {
 	attributesOf := newPairing(c, subjects).of
-	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]limiter.Request, error) {
+	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]store.Request, error) {
 		return c.Policy.Requests(attributesOf(subject), 1)
 	})
 	return &population{all, func(subject uint32) string {

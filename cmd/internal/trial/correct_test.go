@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // limitsOfEachKind are of every algorithm, and of counters in slices.
 func limitsOfEachKind() (all []string) {
-	for _, name := range limiter.AlgorithmNames() {
+	for _, name := range store.AlgorithmNames() {
 		all = append(all, name+":20/1s")
 	}
 	return append(all, "sliding-counter:20/1s,slices=10", "sliding-counter:7/250ms,slices=50", "token-bucket:7/300ms,burst=31")
@@ -39,12 +39,12 @@ func correctSetUps() (all []planted) {
 		add("with another limit", planted{limits: []string{limit, "fixed-window:50/10s"}, costs: loadgen.Costs{Least: 1, Most: 3}})
 		add("with two others", planted{limits: []string{"sliding-log:30/2s", limit, "token-bucket:60/5s,burst=40"}})
 		add("whose outcomes are unknown at times", planted{defect: sometimesUnknown()})
-		add("in an outage, locally", planted{defect: outage(), failure: limiter.Failure{Policy: limiter.LocalOnError}})
-		add("in an outage, open", planted{defect: outage(), failure: limiter.Failure{Policy: limiter.AllowOnError}})
-		add("in an outage, closed", planted{defect: outage(), failure: limiter.Failure{Policy: limiter.DenyOnError}})
-		add("through denial memories", planted{wrap: Wrap{Denials: &limiter.DenialMemory{}, Replicas: 3}, subjects: 10})
-		add("through leases", planted{wrap: Wrap{Leases: &limiter.Leases{}, Replicas: 3}, subjects: 2})
-		add("through both", planted{wrap: Wrap{Leases: &limiter.Leases{}, Denials: &limiter.DenialMemory{}, Replicas: 2}, subjects: 2})
+		add("in an outage, locally", planted{defect: outage(), failure: store.Failure{Policy: store.LocalOnError}})
+		add("in an outage, open", planted{defect: outage(), failure: store.Failure{Policy: store.AllowOnError}})
+		add("in an outage, closed", planted{defect: outage(), failure: store.Failure{Policy: store.DenyOnError}})
+		add("through denial memories", planted{wrap: Wrap{Denials: &store.DenialMemory{}, Replicas: 3}, subjects: 10})
+		add("through leases", planted{wrap: Wrap{Leases: &store.Leases{}, Replicas: 3}, subjects: 2})
+		add("through both", planted{wrap: Wrap{Leases: &store.Leases{}, Denials: &store.DenialMemory{}, Replicas: 2}, subjects: 2})
 		add("by a clock that is an hour ahead", planted{defect: defect{clock: func(since time.Duration) time.Duration {
 			return since + time.Hour
 		}}})
@@ -74,15 +74,15 @@ func outage() defect {
 		if since := time.Since(s.begin); since < 2*time.Second || since > 2500*time.Millisecond {
 			return nil, false
 		}
-		return fmt.Errorf("%w: %w", limiter.ErrUnavailable, errUnsure), s.random.IntN(4) == 0
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, errUnsure), s.random.IntN(4) == 0
 	}}
 }
 
 // thinking is a caller that takes a moment before it asks again, so that time passes also where
 // no store is asked.
-type thinking struct{ limiter.Store }
+type thinking struct{ store.Store }
 
-func (s thinking) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s thinking) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	time.Sleep(500 * time.Microsecond)
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
@@ -91,12 +91,12 @@ func (s thinking) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Requ
 func (p *planted) wrapped(t *testing.T) (result *loadgen.Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		candidate := Candidate{Limits: []limiter.Limit{parseLimit(t, p.limits[0])}}
+		candidate := Candidate{Limits: []store.Limit{parseLimit(t, p.limits[0])}}
 		all, err := candidate.madeUp(p.subjects)
 		if err != nil {
 			t.Fatal(err)
 		}
-		replicas := p.wrap.around(newPlantedStore(&p.defect), nil, limiter.Layers{})
+		replicas := p.wrap.around(newPlantedStore(&p.defect), nil, store.Layers{})
 		result = loadgen.Run(t.Context(), loadgen.Config{
 			Store: thinking{replicas}, Population: all.Population, Workers: 8, Duration: p.duration, LateAfter: time.Hour,
 			Mix:  loadgen.Mix{Subjects: loadgen.Evenly(uint32(p.subjects)), Costs: loadgen.Costs{Least: 1, Most: 1}},

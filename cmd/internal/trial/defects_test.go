@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -23,7 +23,7 @@ type plantedStore struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	begin  time.Time
-	states map[limiter.Key]*limiter.State
+	states map[store.Key]*store.State
 	calls  int
 	defect *defect
 }
@@ -31,15 +31,15 @@ type plantedStore struct {
 // defect is something that is wrong with a store. Each part that is set replaces what is right.
 type defect struct {
 	// limit is the limit as it is applied.
-	limit func(limiter.Limit) limiter.Limit
+	limit func(store.Limit) store.Limit
 	// clock is what the store's clock shows so long after the beginning.
 	clock func(since time.Duration) time.Duration
 	// before changes the state of a key, or its requests, before a decision, and after what was
 	// decided and told.
-	before func(s *plantedStore, r *limiter.Request, state *limiter.State, now limiter.Instant)
-	after  func(s *plantedStore, r *limiter.Request, state *limiter.State, d *limiter.Decision, now limiter.Instant)
+	before func(s *plantedStore, r *store.Request, state *store.State, now store.Instant)
+	after  func(s *plantedStore, r *store.Request, state *store.State, d *store.Decision, now store.Instant)
 	// key is the key that counts for another.
-	key func(limiter.Key) limiter.Key
+	key func(store.Key) store.Key
 	// race is how long others can decide on the same state.
 	race time.Duration
 	// apart: each of the limits is charged by itself.
@@ -49,12 +49,12 @@ type defect struct {
 }
 
 func newPlantedStore(d *defect) *plantedStore {
-	return &plantedStore{random: rand.New(rand.NewPCG(1, 2)), begin: time.Now(), states: map[limiter.Key]*limiter.State{}, defect: d}
+	return &plantedStore{random: rand.New(rand.NewPCG(1, 2)), begin: time.Now(), states: map[store.Key]*store.State{}, defect: d}
 }
 
 func (s *plantedStore) Close() error { return nil }
 
-func (s *plantedStore) Decide(_ context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *plantedStore) Decide(_ context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	s.mu.Lock()
 	there, back := s.jitter(), s.jitter()
 	s.mu.Unlock()
@@ -73,31 +73,31 @@ func (s *plantedStore) jitter() time.Duration {
 	return d
 }
 
-func (s *plantedStore) now() limiter.Instant {
+func (s *plantedStore) now() store.Instant {
 	since := time.Since(s.begin)
 	if s.defect.clock != nil {
 		since = s.defect.clock(since)
 	}
-	return limiter.InstantOf(s.begin.Add(since))
+	return store.InstantOf(s.begin.Add(since))
 }
 
-func (s *plantedStore) decide(op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *plantedStore) decide(op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
 	d, now := s.defect, s.now()
-	normalized, err := limiter.NormalizeAll(nil, op, reqs)
+	normalized, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
 	}
 	var failure error
-	if d.fails != nil && op == limiter.Take {
+	if d.fails != nil && op == store.Take {
 		charged := false
 		if failure, charged = d.fails(s); failure != nil && !charged {
 			return failure
 		}
 	}
-	states, kept := make([]*limiter.State, len(reqs)), make([]*limiter.State, len(reqs))
+	states, kept := make([]*store.State, len(reqs)), make([]*store.State, len(reqs))
 	for i := range normalized {
 		r := &normalized[i]
 		if d.key != nil {
@@ -107,7 +107,7 @@ func (s *plantedStore) decide(op limiter.Op, reqs []limiter.Request, decisions [
 			r.Limit = d.limit(r.Limit)
 		}
 		if s.states[r.Key] == nil {
-			s.states[r.Key] = new(limiter.State)
+			s.states[r.Key] = new(store.State)
 		}
 		kept[i], states[i] = s.states[r.Key], s.states[r.Key]
 		if d.before != nil {
@@ -119,10 +119,10 @@ func (s *plantedStore) decide(op limiter.Op, reqs []limiter.Request, decisions [
 	}
 	if d.apart {
 		for i := range normalized {
-			limiter.Decide(op, normalized[i:i+1], states[i:i+1], decisions[i:i+1], now)
+			store.Decide(op, normalized[i:i+1], states[i:i+1], decisions[i:i+1], now)
 		}
 	} else {
-		limiter.Decide(op, normalized, states, decisions, now)
+		store.Decide(op, normalized, states, decisions, now)
 	}
 	if d.race > 0 {
 		s.mu.Unlock()
@@ -141,15 +141,15 @@ func (s *plantedStore) decide(op limiter.Op, reqs []limiter.Request, decisions [
 }
 
 // plantedTarget makes a target of a store.
-type plantedTarget struct{ limiter.Store }
+type plantedTarget struct{ store.Store }
 
 func (plantedTarget) Describe() Description { return Description{Name: "planted"} }
-func (plantedTarget) Prepare(context.Context, []limiter.Request, time.Duration) (Clock, error) {
+func (plantedTarget) Prepare(context.Context, []store.Request, time.Duration) (Clock, error) {
 	return Clock{}, nil
 }
-func (plantedTarget) Measure(context.Context) Measurement          { return plantedTarget{} }
-func (plantedTarget) CleanUp(context.Context, []limiter.Key) error { return nil }
-func (plantedTarget) End(context.Context, int64, []limiter.Key) (report.Cost, []string) {
+func (plantedTarget) Measure(context.Context) Measurement        { return plantedTarget{} }
+func (plantedTarget) CleanUp(context.Context, []store.Key) error { return nil }
+func (plantedTarget) End(context.Context, int64, []store.Key) (report.Cost, []string) {
 	return report.Cost{}, nil
 }
 
@@ -163,7 +163,7 @@ type planted struct {
 	workers  int           // 8 unless said
 	duration time.Duration // 5 s unless said
 	wrap     Wrap
-	failure  limiter.Failure
+	failure  store.Failure
 	// words are what the report must say.
 	words []string
 }
@@ -189,14 +189,14 @@ func (p *planted) run(t *testing.T) (document *report.Document, printed string) 
 		candidate.Limits = append(candidate.Limits, parseLimit(t, text))
 	}
 	synctest.Test(t, func(t *testing.T) {
-		store := newPlantedStore(&p.defect)
+		backend := newPlantedStore(&p.defect)
 		plan := &LoadTest{
 			Candidates: []Candidate{candidate}, Timeout: 100 * time.Millisecond, Wrap: p.wrap, Failure: p.failure,
 			Load: Load{
 				Subjects: pick(p.subjects, 10), Workers: pick(p.workers, 8), Duration: duration, Seed: 1, Words: "planted",
 				Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(pick(p.subjects, 10))), Costs: p.costs},
 			},
-			Open: func() (Target, error) { return plantedTarget{store}, nil },
+			Open: func() (Target, error) { return plantedTarget{backend}, nil },
 		}
 		var err error
 		if document, err = plan.Run(t.Context(), new(recorder)); err != nil {
@@ -210,82 +210,82 @@ func (p *planted) run(t *testing.T) (document *report.Document, printed string) 
 }
 
 // always is a defect in what is told.
-func told(change func(d *limiter.Decision)) defect {
-	return defect{after: func(_ *plantedStore, _ *limiter.Request, _ *limiter.State, d *limiter.Decision, _ limiter.Instant) {
+func told(change func(d *store.Decision)) defect {
+	return defect{after: func(_ *plantedStore, _ *store.Request, _ *store.State, d *store.Decision, _ store.Instant) {
 		change(d)
 	}}
 }
 
-func applied(change func(l *limiter.Limit)) defect {
-	return defect{limit: func(l limiter.Limit) limiter.Limit { change(&l); return l }}
+func applied(change func(l *store.Limit)) defect {
+	return defect{limit: func(l store.Limit) store.Limit { change(&l); return l }}
 }
 
-var errUnsure = errors.Join(limiter.ErrOutcomeUnknown, errors.New("the connection was lost"))
+var errUnsure = errors.Join(store.ErrOutcomeUnknown, errors.New("the connection was lost"))
 
 // Each of these defects of a store is found, and told in the right words.
 func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	const window, log = "fixed-window:20/1s", "sliding-log:20/1s"
-	everyFifth := func(do func(s *plantedStore, state *limiter.State, r *limiter.Request, now limiter.Instant)) defect {
-		return defect{after: func(s *plantedStore, r *limiter.Request, state *limiter.State, d *limiter.Decision, now limiter.Instant) {
+	everyFifth := func(do func(s *plantedStore, state *store.State, r *store.Request, now store.Instant)) defect {
+		return defect{after: func(s *plantedStore, r *store.Request, state *store.State, d *store.Decision, now store.Instant) {
 			if d.Allowed && s.calls%5 == 0 {
 				do(s, state, r, now)
 			}
 		}}
 	}
 	for _, p := range []planted{
-		{name: "off by one", defect: applied(func(l *limiter.Limit) { l.Burst++ }),
+		{name: "off by one", defect: applied(func(l *store.Limit) { l.Burst++ }),
 			words: []string{"FAIL", "admitted 10 units too many on 10 keys"}},
 		{name: "off by one in windows", limits: []string{window}, duration: 900 * time.Millisecond, subjects: 3,
-			defect: applied(func(l *limiter.Limit) { l.Count++; l.Burst++ }), words: []string{"FAIL", "admitted 3 units too many on 3 keys"}},
-		{name: "one too few", defect: applied(func(l *limiter.Limit) { l.Burst-- }),
+			defect: applied(func(l *store.Limit) { l.Count++; l.Burst++ }), words: []string{"FAIL", "admitted 3 units too many on 3 keys"}},
+		{name: "one too few", defect: applied(func(l *store.Limit) { l.Burst-- }),
 			words: []string{"FAIL", "denied 10 units that fitted on 10 keys", "never more than the limit"}},
-		{name: "leaks too fast", defect: applied(func(l *limiter.Limit) { l.Period = l.Period * 99 / 100 }),
+		{name: "leaks too fast", defect: applied(func(l *store.Limit) { l.Period = l.Period * 99 / 100 }),
 			words: []string{"FAIL", "units too many on 10 keys"}},
-		{name: "leaks too slowly", defect: applied(func(l *limiter.Limit) { l.Period = l.Period * 101 / 100 }),
+		{name: "leaks too slowly", defect: applied(func(l *store.Limit) { l.Period = l.Period * 101 / 100 }),
 			words: []string{"FAIL", "units that fitted on 10 keys"}},
-		{name: "counts windows for a log", limits: []string{log}, defect: applied(func(l *limiter.Limit) { l.Algorithm = limiter.FixedWindow }),
+		{name: "counts windows for a log", limits: []string{log}, defect: applied(func(l *store.Limit) { l.Algorithm = store.FixedWindow }),
 			words: []string{"FAIL", "units too many on 10 keys", "× the limit"}},
-		{name: "loses charges", defect: everyFifth(func(_ *plantedStore, state *limiter.State, r *limiter.Request, now limiter.Instant) {
+		{name: "loses charges", defect: everyFifth(func(_ *plantedStore, state *store.State, r *store.Request, now store.Instant) {
 			state.Refund(r.Cost, now)
 		}), words: []string{"FAIL", "units too many", "used was told as"}},
-		{name: "charges twice", defect: everyFifth(func(_ *plantedStore, state *limiter.State, r *limiter.Request, now limiter.Instant) {
+		{name: "charges twice", defect: everyFifth(func(_ *plantedStore, state *store.State, r *store.Request, now store.Instant) {
 			state.Charge(r.Limit, r.Cost, now)
 		}), words: []string{"FAIL", "units that fitted", "used was told as"}},
 		{name: "charges what it denies", defect: defect{
-			after: func(_ *plantedStore, r *limiter.Request, state *limiter.State, d *limiter.Decision, now limiter.Instant) {
+			after: func(_ *plantedStore, r *store.Request, state *store.State, d *store.Decision, now store.Instant) {
 				if !d.Allowed {
 					state.Charge(r.Limit, r.Cost, now)
 				}
 			}}, words: []string{"FAIL", "units that fitted", "retry-after was told as"}},
 		{name: "ignores costs", costs: loadgen.Costs{Least: 1, Most: 5},
-			defect: defect{before: func(_ *plantedStore, r *limiter.Request, _ *limiter.State, _ limiter.Instant) { r.Cost = 1 }},
+			defect: defect{before: func(_ *plantedStore, r *store.Request, _ *store.State, _ store.Instant) { r.Cost = 1 }},
 			words:  []string{"FAIL", "units too many", "used was told as"}},
 		{name: "admits what costs more than is left", costs: loadgen.Costs{Least: 1, Most: 5}, limits: []string{window},
-			defect: defect{after: func(_ *plantedStore, r *limiter.Request, state *limiter.State, d *limiter.Decision, now limiter.Instant) {
+			defect: defect{after: func(_ *plantedStore, r *store.Request, state *store.State, d *store.Decision, now store.Instant) {
 				if !d.Allowed && d.Remaining > 0 {
 					state.Charge(r.Limit, r.Cost, now)
 					*d = state.Answer(r, now, true)
 				}
 			}}, words: []string{"FAIL", "units too many on", "let "}},
 		{name: "forgets after the TTL in whole seconds", limits: []string{"token-bucket:10/1s,burst=18"}, workers: 2, subjects: 2,
-			defect: defect{before: func(_ *plantedStore, _ *limiter.Request, state *limiter.State, now limiter.Instant) {
+			defect: defect{before: func(_ *plantedStore, _ *store.Request, state *store.State, now store.Instant) {
 				if !state.IsZero() && now-state.Time >= 0 && state.UnusedAt(now)-now < 1_000_000 && state.Used(now) > 0 && now%1_000_000 < 20_000 {
-					*state = limiter.State{}
+					*state = store.State{}
 				}
 			}}, words: []string{"FAIL", "units too many", "used was told as"}},
 		{name: "every charge makes the window longer", limits: []string{window}, defect: defect{
-			before: func(_ *plantedStore, r *limiter.Request, _ *limiter.State, _ limiter.Instant) {
-				r.Limit = limiter.Limit{Algorithm: limiter.FixedWindow, Count: r.Limit.Count, Burst: r.Limit.Count, Period: 3 * r.Limit.Period}
+			before: func(_ *plantedStore, r *store.Request, _ *store.State, _ store.Instant) {
+				r.Limit = store.Limit{Algorithm: store.FixedWindow, Count: r.Limit.Count, Burst: r.Limit.Count, Period: 3 * r.Limit.Period}
 			}}, words: []string{"FAIL", "units that fitted", "retry-after was told as"}},
-		{name: "two keys share a bucket", defect: defect{key: func(k limiter.Key) limiter.Key {
+		{name: "two keys share a bucket", defect: defect{key: func(k store.Key) store.Key {
 			if k.Subject == "user:1" {
 				k.Subject = "user:2"
 			}
 			return k
 		}}, words: []string{"FAIL", "units that fitted on 2 keys", "used was told as"}},
 		{name: "two keys share a bucket that is never full", limits: []string{"token-bucket:100000/1m"}, defect: defect{
-			key: func(k limiter.Key) limiter.Key {
+			key: func(k store.Key) store.Key {
 				if k.Subject == "user:1" {
 					k.Subject = "user:2"
 				}
@@ -296,41 +296,41 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 		{name: "limits are not decided together", limits: []string{"fixed-window:10/1s", "fixed-window:100/1m"},
 			defect: defect{apart: true}, words: []string{"FAIL", "fixed-window/1m: used was told as"}},
 		{name: "open while it is ill", defect: defect{
-			after: func(s *plantedStore, r *limiter.Request, state *limiter.State, d *limiter.Decision, now limiter.Instant) {
+			after: func(s *plantedStore, r *store.Request, state *store.State, d *store.Decision, now store.Instant) {
 				if since := time.Since(s.begin); since > 2*time.Second && since < 3*time.Second {
 					*d = state.Answer(r, now, true)
 				}
 			}}, words: []string{"FAIL", "units too many on 10 keys"}},
 		{name: "forgets in a restart", defect: defect{
-			before: func(s *plantedStore, _ *limiter.Request, _ *limiter.State, _ limiter.Instant) {
+			before: func(s *plantedStore, _ *store.Request, _ *store.State, _ store.Instant) {
 				if s.calls == 3000 {
 					for _, state := range s.states {
-						*state = limiter.State{}
+						*state = store.State{}
 					}
 				}
 			}}, words: []string{"FAIL", "units too many on", "used was told as"}},
-		{name: "remaining one too many", defect: told(func(d *limiter.Decision) { d.Remaining++ }),
+		{name: "remaining one too many", defect: told(func(d *store.Decision) { d.Remaining++ }),
 			words: []string{"FAIL", "never more than the limit", "remaining was told as"}},
-		{name: "remaining one too few", defect: told(func(d *limiter.Decision) { d.Remaining = max(0, d.Remaining-1) }),
+		{name: "remaining one too few", defect: told(func(d *store.Decision) { d.Remaining = max(0, d.Remaining-1) }),
 			words: []string{"FAIL", "remaining was told as"}},
-		{name: "used one too few", limits: []string{log}, defect: told(func(d *limiter.Decision) { d.Used-- }),
+		{name: "used one too few", limits: []string{log}, defect: told(func(d *store.Decision) { d.Used-- }),
 			words: []string{"FAIL", "used was told as"}},
-		{name: "retry-after 5 ms short", defect: told(func(d *limiter.Decision) {
+		{name: "retry-after 5 ms short", defect: told(func(d *store.Decision) {
 			d.RetryAfter = max(0, d.RetryAfter-5*time.Millisecond)
 		}), words: []string{"FAIL", "never more than the limit", "retry-after was told as"}},
-		{name: "retry-after 5 ms long", limits: []string{log}, defect: told(func(d *limiter.Decision) {
+		{name: "retry-after 5 ms long", limits: []string{log}, defect: told(func(d *store.Decision) {
 			if d.RetryAfter > 0 {
 				d.RetryAfter += 5 * time.Millisecond
 			}
 		}), words: []string{"FAIL", "retry-after was told as"}},
-		{name: "retry-after of a whole window", limits: []string{window}, defect: told(func(d *limiter.Decision) {
+		{name: "retry-after of a whole window", limits: []string{window}, defect: told(func(d *store.Decision) {
 			if d.RetryAfter > 0 {
 				d.RetryAfter = time.Second
 			}
 		}), words: []string{"FAIL", "retry-after was told as 1s and is"}},
-		{name: "reset-after wrong", defect: told(func(d *limiter.Decision) { d.ResetAfter += time.Microsecond }),
+		{name: "reset-after wrong", defect: told(func(d *store.Decision) { d.ResetAfter += time.Microsecond }),
 			words: []string{"FAIL", "reset-after was told as"}},
-		{name: "delay wrong", limits: []string{"leaky-bucket:20/1s"}, defect: told(func(d *limiter.Decision) {
+		{name: "delay wrong", limits: []string{"leaky-bucket:20/1s"}, defect: told(func(d *store.Decision) {
 			if d.Delay > 0 {
 				d.Delay -= time.Millisecond
 			}
@@ -347,14 +347,14 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 			return since
 		}}, words: []string{"FAIL", "the store's clock jumped once, by up to 1h"}},
 		{name: "instants an hour apart", defect: defect{
-			after: func(s *plantedStore, _ *limiter.Request, _ *limiter.State, d *limiter.Decision, _ limiter.Instant) {
+			after: func(s *plantedStore, _ *store.Request, _ *store.State, d *store.Decision, _ store.Instant) {
 				if s.calls%100 == 0 {
-					d.At += limiter.Instant(time.Hour.Microseconds())
+					d.At += store.Instant(time.Hour.Microseconds())
 				}
 			}}, words: []string{"FAIL", "told that it was decided at an instant that it cannot have been, by up to 1h"}},
-		{name: "instants cut to seconds", defect: told(func(d *limiter.Decision) { d.At -= d.At % 1_000_000 }),
+		{name: "instants cut to seconds", defect: told(func(d *store.Decision) { d.At -= d.At % 1_000_000 }),
 			words: []string{"FAIL"}},
-		{name: "instants untold", defect: told(func(d *limiter.Decision) { d.At = 0 }),
+		{name: "instants untold", defect: told(func(d *store.Decision) { d.At = 0 }),
 			words: []string{"answers did not say when they were decided"}},
 	} {
 		t.Run(p.name, func(t *testing.T) {

@@ -3,7 +3,7 @@ package trial
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -17,7 +17,7 @@ const mostEdges = 60
 func edges(limits []namedLimit, scenario *loadgen.Scenario, begin time.Time, length time.Duration) []int64 {
 	var period time.Duration
 	for _, l := range limits {
-		counts := l.limit.Algorithm == limiter.FixedWindow || l.limit.Algorithm == limiter.SlidingCounter
+		counts := l.limit.Algorithm == store.FixedWindow || l.limit.Algorithm == store.SlidingCounter
 		if counts && !l.limit.FromFirst || scenario != nil && scenario.Name == boundaryScenario {
 			period = l.limit.Period
 			break

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // The edges of windows are whole periods since 1970 by the clock that decides.
 func TestEdges(t *testing.T) {
 	limit := func(text string) []namedLimit {
-		parsed, err := limiter.ParseLimit(text)
+		parsed, err := store.ParseLimit(text)
 		if err == nil {
 			parsed, err = parsed.Normalize()
 		}

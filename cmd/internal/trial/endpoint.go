@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cost"
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
@@ -72,7 +72,7 @@ func NewEndpointTarget(client endpoint.Client) Target {
 // Exchange implements [loadgen.Exchanger]. One request asks for all limits.
 func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int64) (allowed bool, sent, answered time.Time, err error) {
 	if cost != 1 && !t.hasCost {
-		return false, sent, answered, limiter.Invalidf("a request costs %d, and nothing in it says so; put %s into it", cost, endpoint.CostPlace)
+		return false, sent, answered, store.Invalidf("a request costs %d, and nothing in it says so; put %s into it", cost, endpoint.CostPlace)
 	}
 	var answer endpoint.Answer
 	if err := t.client.Send(ctx, t.nameOf(subject), cost, &answer); err != nil {
@@ -87,8 +87,8 @@ func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int6
 	return answer.Outcome == endpoint.Allowed, answer.Sent, answer.Answered, err
 }
 
-// Decide implements [limiter.Store] for one that is not asked by subjects' numbers.
-func (t *endpointTarget) Decide(ctx context.Context, _ limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+// Decide implements [store.Store] for one that is not asked by subjects' numbers.
+func (t *endpointTarget) Decide(ctx context.Context, _ store.Op, reqs []store.Request, decisions []store.Decision) error {
 	var answer endpoint.Answer
 	if err := t.client.Send(ctx, reqs[0].Key.Subject, reqs[0].Cost, &answer); err != nil {
 		return err
@@ -97,20 +97,20 @@ func (t *endpointTarget) Decide(ctx context.Context, _ limiter.Op, reqs []limite
 		return endpoint.NotAnswered(&answer)
 	}
 	for i := range decisions {
-		decisions[i] = limiter.Decision{Allowed: answer.Outcome == endpoint.Allowed}
+		decisions[i] = store.Decision{Allowed: answer.Outcome == endpoint.Allowed}
 	}
 	return nil
 }
 
-// Close implements [limiter.Store].
+// Close implements [store.Store].
 func (t *endpointTarget) Close() error { return t.client.Close() }
 
 // Describe implements [Target].
 func (t *endpointTarget) Describe() Description { return Description{Name: t.client.Describe()} }
 
 // Prepare implements [Target].
-func (t *endpointTarget) Prepare(ctx context.Context, _ []limiter.Request, timeout time.Duration) (Clock, error) {
-	ctx, cancel := limiter.BudgetContext(ctx, timeout)
+func (t *endpointTarget) Prepare(ctx context.Context, _ []store.Request, timeout time.Duration) (Clock, error) {
+	ctx, cancel := store.BudgetContext(ctx, timeout)
 	defer cancel()
 	if err := t.client.Connect(ctx); err != nil {
 		return Clock{}, fmt.Errorf("%s: %w", t.client.Describe(), err)
@@ -124,12 +124,12 @@ func (t *endpointTarget) Measure(ctx context.Context) Measurement {
 }
 
 // CleanUp implements [Target]. What an endpoint has stored is its own business.
-func (t *endpointTarget) CleanUp(context.Context, []limiter.Key) error { return nil }
+func (t *endpointTarget) CleanUp(context.Context, []store.Key) error { return nil }
 
 // endpointMeasurement measures this process, since it cannot look into the endpoint.
 type endpointMeasurement struct{ *cost.Measurement }
 
 // End implements [Measurement].
-func (m endpointMeasurement) End(ctx context.Context, decisions int64, _ []limiter.Key) (report.Cost, []string) {
+func (m endpointMeasurement) End(ctx context.Context, decisions int64, _ []store.Key) (report.Cost, []string) {
 	return m.Measurement.End(ctx, decisions)
 }

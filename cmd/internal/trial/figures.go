@@ -7,7 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
@@ -56,7 +56,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 type audited struct {
 	limits []namedLimit
 	// keyOf names a key of a limit by its index; nil if nobody knows.
-	keyOf func(limit int, index uint32) limiter.Key
+	keyOf func(limit int, index uint32) store.Key
 }
 
 // audit sums up what the audits of the limits found, those of shadows aside.

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -45,9 +45,9 @@ type LoadTest struct {
 	Keep bool
 	// Failure says what answers while the target is away. A local share is decided in the
 	// memory of the load test, which stands for one replica of a service.
-	Failure limiter.Failure
+	Failure store.Failure
 	// Breaker, if set, stops asking a target that is away.
-	Breaker *limiter.Breaker
+	Breaker *store.Breaker
 }
 
 // LoadTestObserver is told how a load test goes.
@@ -71,7 +71,7 @@ type LoadTestObserver interface {
 //
 // After an error the report has the runs before it, and the failed run if something was
 // sent. A run in which every request failed ends with the error of the first request. What
-// makes the plan impossible is a [limiter.ErrInvalid]; keys that could not be removed are
+// makes the plan impossible is a [store.ErrInvalid]; keys that could not be removed are
 // a [LeftoverError].
 func (t *LoadTest) Run(ctx context.Context, observer LoadTestObserver) (*report.Document, error) {
 	document := report.New(report.LoadTest)
@@ -177,7 +177,7 @@ func (r *loadRun) plan() (l *workload, err error) {
 			return nil, err
 		}
 		if len(l.recording.requests.Requests) == 0 {
-			return nil, limiter.Invalidf("every request of %s costs more than the limit ever allows at once", r.Load.Replay.Log.Name)
+			return nil, store.Invalidf("every request of %s costs more than the limit ever allows at once", r.Load.Replay.Log.Name)
 		}
 	}
 	r.nameSubjects(l)
@@ -229,12 +229,12 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 				r.Load.Scenario.Name, output.Duration(setting.ToEdge))}
 		}
 	}
-	store := limiter.Store(target)
+	backend := store.Store(target)
 	if r.Wrap.IsZero() {
-		store = limiter.Stack(target, r.layers())
+		backend = store.Stack(target, r.layers())
 	}
 	result := loadgen.Run(ctx, loadgen.Config{
-		Store: store, Population: l.population.Population, Load: r.arrivals(l, setting),
+		Store: backend, Population: l.population.Population, Load: r.arrivals(l, setting),
 		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),

@@ -11,8 +11,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -62,23 +62,23 @@ type memoryTarget struct {
 	store   *Store
 	opener  *opener
 	closed  bool
-	cleaned []limiter.Key
+	cleaned []store.Key
 }
 
 func (o *opener) open() (Target, error) {
-	store, err := OpenStore("memory:", connect.Options{Prefix: "rl"})
+	backend, err := OpenStore("memory:", connect.Options{Prefix: "rl"})
 	if err != nil {
 		return nil, err
 	}
-	target, err := NewStoreTarget(store, Script)
+	target, err := NewStoreTarget(backend, Script)
 	if err != nil {
 		return nil, err
 	}
-	o.opened = append(o.opened, &memoryTarget{Target: target, store: store, opener: o})
+	o.opened = append(o.opened, &memoryTarget{Target: target, store: backend, opener: o})
 	return o.opened[len(o.opened)-1], nil
 }
 
-func (m *memoryTarget) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (m *memoryTarget) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if m.opener.answer != nil {
 		if err := m.opener.answer(); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (m *memoryTarget) Decide(ctx context.Context, op limiter.Op, reqs []limiter
 	return m.Target.Decide(ctx, op, reqs, decisions)
 }
 
-func (m *memoryTarget) CleanUp(ctx context.Context, keys []limiter.Key) error {
+func (m *memoryTarget) CleanUp(ctx context.Context, keys []store.Key) error {
 	if m.closed {
 		m.opener.t.Error("it is cleaned up after it was closed")
 	}
@@ -101,13 +101,13 @@ func (m *memoryTarget) Close() error {
 }
 
 // left returns the keys that are in the store now.
-func (m *memoryTarget) left(t *testing.T) (keys []limiter.Key) {
+func (m *memoryTarget) left(t *testing.T) (keys []store.Key) {
 	t.Helper()
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range m.store.Scan(t.Context(), limiter.Query{Subjects: all}) {
+	for entry, err := range m.store.Scan(t.Context(), store.Query{Subjects: all}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func closedLoop(subjects int, requests int64) Load {
 func (o *opener) plan(load Load, limits ...string) *LoadTest {
 	plan := &LoadTest{Load: load, Open: o.open, Timeout: time.Minute}
 	for _, text := range limits {
-		plan.Candidates = append(plan.Candidates, Candidate{Limits: []limiter.Limit{parseLimit(o.t, text)}})
+		plan.Candidates = append(plan.Candidates, Candidate{Limits: []store.Limit{parseLimit(o.t, text)}})
 	}
 	return plan
 }
@@ -226,19 +226,19 @@ func TestPlansThatCannotBeCarriedOut(t *testing.T) {
 		o := &opener{t: t}
 		document, err := o.plan(load, "10/366d").Run(t.Context(), new(recorder))
 		var wrong *PlanError
-		if !errors.As(err, &wrong) || wrong.Part != part || !errors.Is(err, limiter.ErrInvalid) || len(document.Runs) != 0 {
+		if !errors.As(err, &wrong) || wrong.Part != part || !errors.Is(err, store.ErrInvalid) || len(document.Runs) != 0 {
 			t.Errorf("%s: %v", part, err)
 		}
 		if len(o.opened) > 0 && part != PartDuration {
 			t.Errorf("%s: the target was opened", part)
 		}
 	}
-	store, err := OpenStore("memory:", connect.Options{Prefix: "rl"})
+	backend, err := OpenStore("memory:", connect.Options{Prefix: "rl"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var wrong *PlanError
-	if _, err := NewStoreTarget(store, Naive); !errors.As(err, &wrong) || wrong.Part != PartImplementation {
+	if _, err := NewStoreTarget(backend, Naive); !errors.As(err, &wrong) || wrong.Part != PartImplementation {
 		t.Errorf("naive in memory: %v", err)
 	}
 }
@@ -314,7 +314,7 @@ func TestAPolicyWithMadeUpSubjects(t *testing.T) {
 	}
 	// A policy that cannot be asked is an error, and not a run.
 	plan.Candidates[0].Fixed = nil
-	if document, err := plan.Run(t.Context(), new(recorder)); !errors.Is(err, limiter.ErrInvalid) || len(document.Runs) != 0 {
+	if document, err := plan.Run(t.Context(), new(recorder)); !errors.Is(err, store.ErrInvalid) || len(document.Runs) != 0 {
 		t.Errorf("without the tenant: %v", err)
 	}
 }
@@ -369,7 +369,7 @@ func TestTooFewWorkers(t *testing.T) {
 // The words that a command has for a limit that is not decided at one instant.
 func TestWarningsOfARun(t *testing.T) {
 	r := &loadRun{LoadTest: &LoadTest{Load: closedLoop(1, 0)}}
-	population, err := (&Candidate{Limits: []limiter.Limit{parseLimit(t, "5/1h"), parseLimit(t, "5/1d")}}).madeUp(1)
+	population, err := (&Candidate{Limits: []store.Limit{parseLimit(t, "5/1h"), parseLimit(t, "5/1d")}}).madeUp(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
@@ -22,9 +22,9 @@ func readLog(t *testing.T, text string, fields ...string) *Log {
 }
 
 // parseLimit reads a limit and normalizes it.
-func parseLimit(t *testing.T, text string) limiter.Limit {
+func parseLimit(t *testing.T, text string) store.Limit {
 	t.Helper()
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestSubjectsOfALog(t *testing.T) {
 		"2015-05-17T10:05:02Z,b,ann,9\n" +
 		"2015-05-17T10:05:03Z,a,ann,1\n"
 	limit := parseLimit(t, "3/1h")
-	one := &Candidate{Limits: []limiter.Limit{limit}}
+	one := &Candidate{Limits: []store.Limit{limit}}
 	rule := func(name string, by ...string) policy.Limit {
 		return policy.Limit{Name: name, By: by, Limit: limit}
 	}

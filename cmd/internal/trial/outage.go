@@ -1,13 +1,13 @@
 package trial
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // layers are what answers while the target is away.
-func (t *LoadTest) layers() (layers limiter.Layers) {
+func (t *LoadTest) layers() (layers store.Layers) {
 	if t.Breaker != nil {
-		layers.Breaker = func(store limiter.Store) limiter.Store { return limiter.WithBreaker(store, *t.Breaker) }
+		layers.Breaker = func(backend store.Store) store.Store { return store.WithBreaker(backend, *t.Breaker) }
 	}
-	layers.Failure = func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, t.Failure) }
+	layers.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, t.Failure) }
 	return layers
 }
 
@@ -15,10 +15,10 @@ func (t *LoadTest) layers() (layers limiter.Layers) {
 // is.
 func (t *LoadTest) localShare() string {
 	switch {
-	case t.Failure.Policy != limiter.LocalOnError:
+	case t.Failure.Policy != store.LocalOnError:
 		return ""
 	case t.Failure.Share == 0:
-		return limiter.DefaultShare.String()
+		return store.DefaultShare.String()
 	}
 	return t.Failure.Share.String()
 }

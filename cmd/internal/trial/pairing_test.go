@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // However the attributes of the limits overlap, each limit has keys that ask for more than it
 // allows, though every other limit keeps what it admits.
 func TestEachLimitOfAPolicyIsExercised(t *testing.T) {
-	perMinute := func(count int64) limiter.Limit {
-		return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: time.Minute, Burst: count}
+	perMinute := func(count int64) store.Limit {
+		return store.Limit{Algorithm: store.FixedWindow, Count: count, Period: time.Minute, Burst: count}
 	}
 	for _, test := range []struct {
 		name   string
@@ -42,10 +42,10 @@ func TestEachLimitOfAPolicyIsExercised(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Everybody asks for as much as any limit allows, a unit at a time and in turns.
-		used := make([]map[limiter.Key]int64, len(test.limits))
+		used := make([]map[store.Key]int64, len(test.limits))
 		reached := make([]bool, len(test.limits))
 		for i := range used {
-			used[i] = map[limiter.Key]int64{}
+			used[i] = map[store.Key]int64{}
 		}
 		for range 200 {
 			for subject := range uint32(test.keys) {

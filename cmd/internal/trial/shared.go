@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -25,20 +25,20 @@ func (r *loadRun) checkUnused(ctx context.Context, target Target, l *workload) e
 	if r.Shared == nil || r.Endpoint != nil {
 		return nil
 	}
-	decisions := make([]limiter.Decision, l.population.Limits())
+	decisions := make([]store.Decision, l.population.Limits())
 	for subject := range uint32(min(mostLookedAt, l.population.Size())) {
 		requests := l.population.Requests(subject)
 		err := func() error {
-			ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
+			ctx, cancel := store.BudgetContext(ctx, r.Timeout)
 			defer cancel()
-			return target.Decide(ctx, limiter.Peek, requests, decisions)
+			return target.Decide(ctx, store.Peek, requests, decisions)
 		}()
 		if err != nil {
 			return err
 		}
 		for i := range decisions {
 			if decisions[i].Used > 0 {
-				return limiter.Invalidf("the keys of the run %q are in use already: %s has %d units; give the run another name",
+				return store.Invalidf("the keys of the run %q are in use already: %s has %d units; give the run another name",
 					r.Shared.Name, requests[i].Key.Subject, decisions[i].Used)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -58,7 +58,7 @@ type Disagreement struct {
 }
 
 // Run decides the log under all candidates. After an error there is no result. What is
-// wrong with the plan is a [limiter.ErrInvalid]; keys that could not be removed from the
+// wrong with the plan is a [store.ErrInvalid]; keys that could not be removed from the
 // store are a [LeftoverError].
 func (s *Simulation) Run(ctx context.Context, observer SimulationObserver) (*SimulationResult, error) {
 	result := &SimulationResult{Report: report.New(report.Simulation), PromiseKept: true}
@@ -109,14 +109,14 @@ func (s *Simulation) suggest(ctx context.Context, result *SimulationResult) (sug
 		result.Report.Suggestions = append(result.Report.Suggestions, suggestion)
 		result.PromiseKept = result.PromiseKept && found.Kept
 		if found.Kept && !isTried(slices.Concat(s.Candidates, suggested), found.Limit) {
-			suggested = append(suggested, Candidate{Limits: []limiter.Limit{found.Limit}})
+			suggested = append(suggested, Candidate{Limits: []store.Limit{found.Limit}})
 		}
 	}
 	return suggested, nil
 }
 
 // isTried reports whether a limit is one of the candidates by itself.
-func isTried(candidates []Candidate, limit limiter.Limit) bool {
+func isTried(candidates []Candidate, limit store.Limit) bool {
 	return slices.ContainsFunc(candidates, func(c Candidate) bool {
 		return c.Policy == nil && len(c.Limits) == 1 && c.Limits[0] == limit
 	})
@@ -160,30 +160,30 @@ func (s *Simulation) try(ctx context.Context, candidate *Candidate, observer Sim
 	if open == nil {
 		open = openInMemory
 	}
-	store, err := open(clock.Now)
+	backend, err := open(clock.Now)
 	if err != nil {
 		return nil, err
 	}
-	defer store.Close()
-	options.Store, options.Clock = store, &clock
+	defer backend.Close()
+	options.Store, options.Clock = backend, &clock
 	if s.Open != nil {
-		run.store = store.where
+		run.store = backend.where
 	}
 	if !s.Wrap.IsZero() {
-		wrapped := s.Wrap.around(store, &clock, limiter.Layers{})
+		wrapped := s.Wrap.around(backend, &clock, store.Layers{})
 		options.Store, options.Wrapped, options.Skew, options.Held = wrapped, true, s.Wrap.skew(), s.Wrap.held
 		run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
 		run.wrap = s.Wrap.report(wrapped, candidate.limits(), run.result.Tally.Requests())
 		run.warnings = s.Wrap.warnings(candidate.limits())
-		return run, errors.Join(err, wrapped.Close(), store.remove(ctx, "simulation", run.result.StoreKeys))
+		return run, errors.Join(err, wrapped.Close(), backend.remove(ctx, "simulation", run.result.StoreKeys))
 	}
 	run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
-	return run, errors.Join(err, store.remove(ctx, "simulation", run.result.StoreKeys))
+	return run, errors.Join(err, backend.remove(ctx, "simulation", run.result.StoreKeys))
 }
 
 // openInMemory opens a store in memory.
 func openInMemory(clock func() time.Time) (*Store, error) {
-	return OpenStore("memory:", connect.Options{Prefix: string(limiter.DefaultPrefix), Clock: clock})
+	return OpenStore("memory:", connect.Options{Prefix: string(store.DefaultPrefix), Clock: clock})
 }
 
 // subjectName is what to call a subject.
@@ -204,7 +204,7 @@ func (r *simulationRun) disagreement() Disagreement {
 }
 
 // decisionWords writes all that a decision says.
-func decisionWords(d *limiter.Decision) string {
+func decisionWords(d *store.Decision) string {
 	verdict := "denied"
 	if d.Allowed {
 		verdict = "allowed"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // watcher writes down what the observer of a simulation is told.
@@ -28,11 +28,11 @@ func (w *watcher) End()                          { w.told = append(w.told, "end"
 // limitOf returns a candidate of a limit as somebody wrote it.
 func limitOf(t *testing.T, text string) Candidate {
 	t.Helper()
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Candidate{Limits: []limiter.Limit{limit}}
+	return Candidate{Limits: []store.Limit{limit}}
 }
 
 // tenLines are ten requests of one key in a second.
@@ -95,9 +95,9 @@ func TestTheLeastCountThatKeepsAPromise(t *testing.T) {
 // openMemory opens stores in memory whose clock is ahead of the log's.
 func openMemory(ahead time.Duration, stores *[]*Store) func(func() time.Time) (*Store, error) {
 	return func(clock func() time.Time) (*Store, error) {
-		store, err := OpenStore("memory:", connect.Options{Prefix: "rl", Clock: func() time.Time { return clock().Add(ahead) }})
-		*stores = append(*stores, store)
-		return store, err
+		backend, err := OpenStore("memory:", connect.Options{Prefix: "rl", Clock: func() time.Time { return clock().Add(ahead) }})
+		*stores = append(*stores, backend)
+		return backend, err
 	}
 }
 
@@ -112,8 +112,8 @@ func TestAStoreDecidesToo(t *testing.T) {
 	if len(stores) != 2 || stores[0].prefix == stores[1].prefix {
 		t.Errorf("%d stores were opened", len(stores))
 	}
-	for _, store := range stores {
-		if left := (&memoryTarget{store: store}).left(t); len(left) != 0 {
+	for _, backend := range stores {
+		if left := (&memoryTarget{store: backend}).left(t); len(left) != 0 {
 			t.Errorf("left are %v", left)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cost"
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Store is a store for one trial, whose keys have a prefix of their own.
@@ -26,7 +26,7 @@ type Store struct {
 
 // OpenStore opens the store at url, with the options that [connect.Open] takes, under a
 // prefix of the trial's own: the option's prefix and a random ending. It does not connect
-// yet. What is wrong with the URL or the prefix is a [limiter.ErrInvalid].
+// yet. What is wrong with the URL or the prefix is a [store.ErrInvalid].
 func OpenStore(url string, options connect.Options) (*Store, error) {
 	return OpenNamedStore(url, options, strings.ToLower(rand.Text()[:10]))
 }
@@ -35,15 +35,15 @@ func OpenStore(url string, options connect.Options) (*Store, error) {
 // share their keys.
 func OpenNamedStore(url string, options connect.Options, name string) (*Store, error) {
 	// The prefix that the user knows is checked, and not the one made of it.
-	if err := limiter.ValidatePrefix(options.Prefix); err != nil {
+	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return nil, err
 	}
 	options.Prefix += ":loadtest:" + name
-	store, client, where, err := connect.OpenWithClient(url, options)
+	backend, client, where, err := connect.OpenWithClient(url, options)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Store: store, where: where, prefix: options.Prefix, client: client}, nil
+	return &Store{Store: backend, where: where, prefix: options.Prefix, client: client}, nil
 }
 
 const (
@@ -55,11 +55,11 @@ const (
 
 // remove deletes the keys of a trial, also after ctx was cancelled. kind is the kind of
 // trial, such as "simulation".
-func (s *Store) remove(ctx context.Context, kind string, keys []limiter.Key) error {
-	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), removalTime)
+func (s *Store) remove(ctx context.Context, kind string, keys []store.Key) error {
+	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), removalTime)
 	defer cancel()
 	for some := range slices.Chunk(keys, removalBatch) {
-		if _, _, err := s.Delete(ctx, limiter.Records(some...)...); err != nil {
+		if _, _, err := s.Delete(ctx, store.Records(some...)...); err != nil {
 			return &LeftoverError{fmt.Errorf("the %s's keys, which begin with %s:, could not all be removed: %w", kind, s.prefix, err)}
 		}
 	}
@@ -81,7 +81,7 @@ const clusterSkew = time.Second
 // storeTarget is a store as a target.
 type storeTarget struct {
 	*Store
-	decides        limiter.Store // the store itself, or a naive one
+	decides        store.Store // the store itself, or a naive one
 	implementation string
 	meter          *cost.Meter
 	server         string // its kind and version, once it is prepared
@@ -89,24 +89,24 @@ type storeTarget struct {
 
 // NewStoreTarget returns a new Store as a target. The implementation is [Script] or
 // [Naive]; Naive with a store that is not Redis is a [PlanError].
-func NewStoreTarget(store *Store, implementation string) (Target, error) {
-	t := &storeTarget{Store: store, decides: store.Store, meter: cost.New(store.client)}
-	if store.client != nil {
+func NewStoreTarget(backend *Store, implementation string) (Target, error) {
+	t := &storeTarget{Store: backend, decides: backend.Store, meter: cost.New(backend.client)}
+	if backend.client != nil {
 		t.implementation = implementation
 	}
 	if implementation == Script {
 		return t, nil
 	}
-	if store.client == nil {
-		return nil, &PlanError{PartImplementation, fmt.Sprintf("is for Redis, and the store is %s; use a store at redis://…", store.where)}
+	if backend.client == nil {
+		return nil, &PlanError{PartImplementation, fmt.Sprintf("is for Redis, and the store is %s; use a store at redis://…", backend.where)}
 	}
 	var err error
-	t.decides, err = naive.New(store.client, store.prefix)
+	t.decides, err = naive.New(backend.client, backend.prefix)
 	return t, err
 }
 
-// Decide implements [limiter.Store].
-func (t *storeTarget) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+// Decide implements [store.Store].
+func (t *storeTarget) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	return t.decides.Decide(ctx, op, reqs, decisions)
 }
 
@@ -118,11 +118,11 @@ func (t *storeTarget) Describe() Description {
 }
 
 // Prepare implements [Target].
-func (t *storeTarget) Prepare(ctx context.Context, requests []limiter.Request, timeout time.Duration) (clock Clock, err error) {
+func (t *storeTarget) Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (clock Clock, err error) {
 	if connect.IsCluster(t.client) {
 		clock.Skew = clusterSkew
 	}
-	decisions := make([]limiter.Decision, len(requests))
+	decisions := make([]store.Decision, len(requests))
 	// The first call connects and finds the way. The second one is as quick as can be, so
 	// that the clock is read well.
 	for range 2 {
@@ -136,10 +136,10 @@ func (t *storeTarget) Prepare(ctx context.Context, requests []limiter.Request, t
 	return clock, nil
 }
 
-func (t *storeTarget) peek(ctx context.Context, requests []limiter.Request, decisions []limiter.Decision, timeout time.Duration) error {
-	ctx, cancel := limiter.BudgetContext(ctx, timeout)
+func (t *storeTarget) peek(ctx context.Context, requests []store.Request, decisions []store.Decision, timeout time.Duration) error {
+	ctx, cancel := store.BudgetContext(ctx, timeout)
 	defer cancel()
-	return t.Decide(ctx, limiter.Peek, requests, decisions)
+	return t.Decide(ctx, store.Peek, requests, decisions)
 }
 
 // embedded is what a report calls the server of a store that needs none.
@@ -157,18 +157,18 @@ func (t *storeTarget) Measure(ctx context.Context) Measurement {
 }
 
 // CleanUp implements [Target].
-func (t *storeTarget) CleanUp(ctx context.Context, keys []limiter.Key) error {
+func (t *storeTarget) CleanUp(ctx context.Context, keys []store.Key) error {
 	return t.remove(ctx, "run", keys)
 }
 
 // storeMeasurement adds the memory of keys to what the meter of a store measures.
 type storeMeasurement struct {
 	*cost.Measurement
-	keyspace limiter.Keyspace
+	keyspace store.Keyspace
 }
 
 // End implements [Measurement].
-func (m *storeMeasurement) End(ctx context.Context, decisions int64, sample []limiter.Key) (report.Cost, []string) {
+func (m *storeMeasurement) End(ctx context.Context, decisions int64, sample []store.Key) (report.Cost, []string) {
 	spent, warnings := m.Measurement.End(ctx, decisions)
 	return spent, append(warnings, cost.Sample(ctx, m.keyspace, sample, &spent)...)
 }

@@ -5,31 +5,31 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Target is what a load test drives: something that decides limits. One is opened for
 // each run. Decide is called by many goroutines at once, and the other methods by one.
 type Target interface {
 	// Decide answers a request of the load, and Close ends the use of the target.
-	limiter.Store
+	store.Store
 	// Describe says what the target is, for the report.
 	Describe() Description
 	// Prepare finds out, before any load is sent, that the target answers the requests,
 	// and what its clock shows. It charges nothing, and returns within twice the timeout.
-	Prepare(ctx context.Context, requests []limiter.Request, timeout time.Duration) (Clock, error)
+	Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (Clock, error)
 	// Measure begins to measure what decisions cost.
 	Measure(ctx context.Context) Measurement
 	// CleanUp removes what requests for the keys have left. It works also after ctx was
 	// cancelled. Its error is a [LeftoverError].
-	CleanUp(ctx context.Context, keys []limiter.Key) error
+	CleanUp(ctx context.Context, keys []store.Key) error
 }
 
 // Measurement is what decisions cost, from its beginning on.
 type Measurement interface {
 	// End returns what each of the decisions cost on average, and what a reader must know
 	// about these figures. sample are some of the keys that were decided about.
-	End(ctx context.Context, decisions int64, sample []limiter.Key) (report.Cost, []string)
+	End(ctx context.Context, decisions int64, sample []store.Key) (report.Cost, []string)
 }
 
 // Description says what a target is.

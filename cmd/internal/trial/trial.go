@@ -6,10 +6,10 @@
 // prefix of its own and removes them at the end.
 package trial
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // PlanError says that a plan cannot be carried out as it is. It is a
-// [limiter.ErrInvalid].
+// [store.ErrInvalid].
 type PlanError struct {
 	// Part is the part of the plan that has to change.
 	Part Part
@@ -32,8 +32,8 @@ const (
 // Error names the part and its problem.
 func (e *PlanError) Error() string { return "the " + string(e.Part) + " " + e.Problem }
 
-// Is reports that a PlanError is a [limiter.ErrInvalid].
-func (e *PlanError) Is(target error) bool { return target == limiter.ErrInvalid }
+// Is reports that a PlanError is a [store.ErrInvalid].
+func (e *PlanError) Is(target error) bool { return target == store.ErrInvalid }
 
 // LeftoverError says that keys of a trial could not be removed from the store.
 type LeftoverError struct{ Err error }

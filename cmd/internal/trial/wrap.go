@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -19,8 +19,8 @@ type Wrap struct {
 	// Replicas is how many instances there are of all wrappers, 0 for one. Requests go to
 	// them in turn. The store, and its connections, are the same for all.
 	Replicas int
-	Denials  *limiter.DenialMemory
-	Leases   *limiter.Leases
+	Denials  *store.DenialMemory
+	Leases   *store.Leases
 	// Words are the wrappers as they were asked for, such as "lease=50".
 	Words []string
 }
@@ -32,7 +32,7 @@ func (w *Wrap) IsZero() bool { return w.Replicas <= 1 && w.Denials == nil && w.L
 func (w *Wrap) replicas() int { return max(1, w.Replicas) }
 
 // held returns the most units of a key that all replicas hold ahead together.
-func (w *Wrap) held(limit limiter.Limit) int64 {
+func (w *Wrap) held(limit store.Limit) int64 {
 	if w.Leases == nil {
 		return 0
 	}
@@ -50,15 +50,15 @@ func (w *Wrap) skew() time.Duration {
 	return skew
 }
 
-// around returns the replicas of the wrappers and of other layers around store, with the time of
+// around returns the replicas of the wrappers and of other layers around backend, with the time of
 // clock if that is not nil.
-func (w *Wrap) around(store limiter.Store, clock *loadgen.Clock, layers limiter.Layers) *replicas {
+func (w *Wrap) around(backend store.Store, clock *loadgen.Clock, layers store.Layers) *replicas {
 	if w.Leases != nil {
 		leases := *w.Leases
 		if clock != nil {
 			leases.Clock, leases.Background = clock.Now, clock.Background
 		}
-		layers.Leases = func(store limiter.Store) limiter.Store { return limiter.WithLeases(store, leases) }
+		layers.Leases = func(backend store.Store) store.Store { return store.WithLeases(backend, leases) }
 	}
 	if w.Denials != nil {
 		denials := *w.Denials
@@ -67,9 +67,9 @@ func (w *Wrap) around(store limiter.Store, clock *loadgen.Clock, layers limiter.
 		}
 		layers.DenialMemory = denials.Wrap
 	}
-	r := &replicas{store: &countedStore{Store: store}}
+	r := &replicas{store: &countedStore{Store: backend}}
 	for range w.replicas() {
-		r.stacks = append(r.stacks, limiter.Stack(r.store, layers))
+		r.stacks = append(r.stacks, store.Stack(r.store, layers))
 	}
 	return r
 }
@@ -84,7 +84,7 @@ func (w *Wrap) warnings(limits []namedLimit) []string {
 	}
 	if limit := limits[0].limit; w.Leases != nil && w.Leases.Held(limit) == 0 {
 		why := fmt.Sprintf("a %s never is", limit.Algorithm)
-		if larger := (limiter.Limit{Algorithm: limit.Algorithm, Count: limiter.MaxCount, Period: limit.Period}); w.Leases.Held(larger) > 0 {
+		if larger := (store.Limit{Algorithm: limit.Algorithm, Count: store.MaxCount, Period: limit.Period}); w.Leases.Held(larger) > 0 {
 			why = fmt.Sprintf("a tenth of it has to be at least two units, and it allows %d at once", limit.Capacity())
 		}
 		return []string{fmt.Sprintf("%s is not leased: %s", limit, why)}
@@ -110,13 +110,13 @@ func (w *Wrap) report(r *replicas, limits []namedLimit, decisions int64) *report
 // replicas are instances of wrappers around one store. Requests go to them in turn.
 type replicas struct {
 	store  *countedStore
-	stacks []limiter.Store
+	stacks []store.Store
 	next   atomic.Uint64
 	once   sync.Once
 }
 
-// Decide implements [limiter.Store].
-func (r *replicas) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+// Decide implements [store.Store].
+func (r *replicas) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	i := r.next.Add(1) % uint64(len(r.stacks))
 	return r.stacks[i].Decide(ctx, op, reqs, decisions)
 }
@@ -133,17 +133,17 @@ func (r *replicas) Close() (err error) {
 
 // countedStore counts the calls of a store, which it leaves open.
 type countedStore struct {
-	limiter.Store
+	store.Store
 	calls atomic.Int64
 }
 
-// Decide implements [limiter.Store].
-func (s *countedStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+// Decide implements [store.Store].
+func (s *countedStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	s.calls.Add(1)
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// Close implements [limiter.Store].
+// Close implements [store.Store].
 func (s *countedStore) Close() error { return nil }
 
 // wrappedTarget is a target with wrappers around it.
@@ -154,26 +154,26 @@ type wrappedTarget struct {
 }
 
 // newWrappedTarget returns target with wrappers and other layers around it.
-func newWrappedTarget(target Target, wrap *Wrap, layers limiter.Layers) *wrappedTarget {
+func newWrappedTarget(target Target, wrap *Wrap, layers store.Layers) *wrappedTarget {
 	return &wrappedTarget{Target: target, wrap: wrap, replicas: wrap.around(target, nil, layers)}
 }
 
-// Decide implements [limiter.Store].
-func (t *wrappedTarget) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+// Decide implements [store.Store].
+func (t *wrappedTarget) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	return t.replicas.Decide(ctx, op, reqs, decisions)
 }
 
 // Prepare implements [Target].
-func (t *wrappedTarget) Prepare(ctx context.Context, requests []limiter.Request, timeout time.Duration) (Clock, error) {
+func (t *wrappedTarget) Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (Clock, error) {
 	clock, err := t.Target.Prepare(ctx, requests, timeout)
 	clock.Skew += t.wrap.skew()
 	return clock, err
 }
 
 // CleanUp implements [Target].
-func (t *wrappedTarget) CleanUp(ctx context.Context, keys []limiter.Key) error {
+func (t *wrappedTarget) CleanUp(ctx context.Context, keys []store.Key) error {
 	return errors.Join(t.replicas.Close(), t.Target.CleanUp(ctx, keys))
 }
 
-// Close implements [limiter.Store].
+// Close implements [store.Store].
 func (t *wrappedTarget) Close() error { return errors.Join(t.replicas.Close(), t.Target.Close()) }

@@ -16,20 +16,20 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// dial returns a client of the service, which decides by store.
-func dial(t *testing.T, store front.Store) grpc_health_v1.HealthClient {
+// dial returns a client of the service, which decides by backend.
+func dial(t *testing.T, backend front.Store) grpc_health_v1.HealthClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := newServer(store, t.Logf)
+	server, err := newServer(backend, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ type failing struct {
 	err error
 }
 
-func (s failing) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
+func (s failing) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	return s.err
 }
 

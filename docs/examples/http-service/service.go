@@ -19,7 +19,7 @@ type service struct {
 	asked            atomic.Int64 // how many callers waited for the store
 }
 
-// newService returns a service that decides by store for as long as that is there.
+// newService returns a service that decides by backend for as long as that is there.
 func newService(store limiter.Store, logf func(format string, args ...any), next http.Handler) (*service, error) {
 	s := &service{tenSeconds: limiter.Per("ten-seconds", 10, 10*time.Second), hour: limiter.Per("hour", 1000, time.Hour)}
 	var err error

@@ -73,7 +73,7 @@ type gateway struct {
 	model func(ctx context.Context, prompt string) (answer string, took int64, err error)
 }
 
-// ask asks the model for a team. A team that has to wait gets a *limiter.DeniedError, which says how long.
+// ask asks the model for a team. A team that has to wait gets a *store.DeniedError, which says how long.
 func (g *gateway) ask(ctx context.Context, team, prompt string) (string, error) {
 	estimate := int64(len(prompt)/4+1) + mostAnswered
 	limits, requests, err := g.policies.Requests("tokens", policy.Attributes{"model": "sky-1", "team": team}, estimate)

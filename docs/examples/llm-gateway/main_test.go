@@ -7,21 +7,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // newGateway returns a gateway that decides by the example's file, and whose model takes that many tokens.
-func newGateway(t *testing.T, store front.Store, took int64, options ...front.Option) *gateway {
+func newGateway(t *testing.T, backend front.Store, took int64, options ...front.Option) *gateway {
 	t.Helper()
 	file, err := policyfile.Load("limitctl.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	policies, err := policyfile.NewRuntime(file, store, options...)
+	policies, err := policyfile.NewRuntime(file, backend, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,8 +109,8 @@ func TestATeamThatHasSpentItAllWaits(t *testing.T) {
 // away is a store that is gone.
 type away struct{ front.Store }
 
-func (away) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
-	return limiter.ErrUnavailable
+func (away) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+	return store.ErrUnavailable
 }
 
 // What was let through in an outage is answered, and not settled with a store that is away.
@@ -126,12 +126,12 @@ func TestAnOutageTakesNoAnswerAway(t *testing.T) {
 // A team that an operator has exempted from its own limit still gives back to that of all.
 func TestAnExemptedTeamIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memorystore.New()
-		name, _ := limiter.ParsePattern("*team*")
-		if _, err := store.SetOverride(t.Context(), limiter.Override{Names: name, Effect: limiter.OverrideExempt}, time.Hour); err != nil {
+		backend := memorystore.New()
+		name, _ := store.ParsePattern("*team*")
+		if _, err := backend.SetOverride(t.Context(), store.Override{Names: name, Effect: store.OverrideExempt}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		g := newGateway(t, store, 1500)
+		g := newGateway(t, backend, 1500)
 		limits, requests := g.limitsOf(t, "red")
 		if _, err := limits.Charge(t.Context(), requests[0].N(100_000)); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // batch is the work of one transaction. It reads each key once and writes it once,
@@ -17,18 +17,18 @@ import (
 type batch struct {
 	*connection // nil in a missing file, where all keys are unused
 	prefix      string
-	now         limiter.Instant // the lock may have been long in coming: now is when it is held
+	now         store.Instant // the lock may have been long in coming: now is when it is held
 	rows        []*row
-	byKey       map[limiter.Key]*row // when there are many
-	wrote       bool                 // something else than rows
+	byKey       map[store.Key]*row // when there are many
+	wrote       bool               // something else than rows
 }
 
 // row is a key in a batch.
 type row struct {
-	key     limiter.Key
-	id      int64           // SQLite's number of the row, 0 if there is none
-	until   limiter.Instant // when it may be reclaimed, as the file has it
-	state   limiter.State
+	key     store.Key
+	id      int64         // SQLite's number of the row, 0 if there is none
+	until   store.Instant // when it may be reclaimed, as the file has it
+	state   store.State
 	changed bool
 }
 
@@ -36,8 +36,8 @@ type row struct {
 const fewRows = 8
 
 // load returns the row of key, as the jobs before have left it. It fails with a
-// [limiter.ErrForeign] if the file holds something else there.
-func (b *batch) load(key limiter.Key) (*row, error) {
+// [store.ErrForeign] if the file holds something else there.
+func (b *batch) load(key store.Key) (*row, error) {
 	if b.byKey != nil {
 		if r := b.byKey[key]; r != nil {
 			return r, nil
@@ -56,7 +56,7 @@ func (b *batch) load(key limiter.Key) (*row, error) {
 		}
 	}
 	if b.rows = append(b.rows, r); len(b.rows) == fewRows {
-		b.byKey = make(map[limiter.Key]*row)
+		b.byKey = make(map[store.Key]*row)
 		for _, r := range b.rows {
 			b.byKey[r.key] = r
 		}
@@ -98,8 +98,8 @@ func (b *batch) store() (isChanged bool, err error) {
 }
 
 // decide answers one call: all or nothing, at the instant of the batch.
-func (b *batch) decide(op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	rows, states := make([]*row, len(reqs)), make([]*limiter.State, len(reqs))
+func (b *batch) decide(op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	rows, states := make([]*row, len(reqs)), make([]*store.State, len(reqs))
 	for i := range reqs {
 		r, err := b.load(reqs[i].Key)
 		if err != nil {
@@ -109,10 +109,10 @@ func (b *batch) decide(op limiter.Op, reqs []limiter.Request, decisions []limite
 	}
 	var changed bool
 	var err error
-	if limiter.IsSpecial(op, reqs) {
+	if store.IsSpecial(op, reqs) {
 		changed, err = b.decideSpecial(op, reqs, states, decisions)
 	} else {
-		changed = limiter.Decide(op, reqs, states, decisions, b.now)
+		changed = store.Decide(op, reqs, states, decisions, b.now)
 	}
 	if changed {
 		for _, r := range rows {
@@ -256,7 +256,7 @@ func (c *connection) find(prefix string, r *row) error {
 	r.id, _ = found[0].(int64)
 	until, _ := found[1].(int64)
 	record, _ := found[2].([]byte)
-	r.until = limiter.Instant(until)
+	r.until = store.Instant(until)
 	return decode(prefix, r.key, &r.state, record)
 }
 
@@ -276,11 +276,11 @@ var findRow = "SELECT rowid, unused_at, " + boundedRecord + " FROM limits WHERE 
 
 // boundedRecord is the record of a row, or NULL if that is longer than any: it is not
 // even read then.
-var boundedRecord = fmt.Sprintf("CASE WHEN octet_length(record) <= %d THEN record END", limiter.MaxRecordSize)
+var boundedRecord = fmt.Sprintf("CASE WHEN octet_length(record) <= %d THEN record END", store.MaxRecordSize)
 
 const longerThanAny = "more bytes than any record has"
 
-func decode(prefix string, key limiter.Key, state *limiter.State, record []byte) error {
+func decode(prefix string, key store.Key, state *store.State, record []byte) error {
 	holds := longerThanAny
 	if record != nil {
 		err := state.DecodeRecord(record)
@@ -289,15 +289,15 @@ func decode(prefix string, key limiter.Key, state *limiter.State, record []byte)
 		}
 		holds = err.Error()
 	}
-	return &limiter.ForeignError{StoreKey: limiter.OwnLayout(prefix).StoreKey(key), Holds: holds}
+	return &store.ForeignError{StoreKey: store.OwnLayout(prefix).StoreKey(key), Holds: holds}
 }
 
-func (c *connection) insertRow(prefix string, r *row, now limiter.Instant) error {
+func (c *connection) insertRow(prefix string, r *row, now store.Instant) error {
 	c.record = r.state.AppendRecord(c.record[:0])
 	return c.exec(c.inserting, prefix, r.key.Subject, r.key.Name, c.record, int64(reclaimableAt(&r.state, now)))
 }
 
-func (c *connection) updateRow(r *row, now limiter.Instant) error {
+func (c *connection) updateRow(r *row, now store.Instant) error {
 	c.record = r.state.AppendRecord(c.record[:0])
 	if until := reclaimableAt(&r.state, now); until != r.until {
 		return c.exec(c.extending, c.record, int64(until), r.id)
@@ -311,14 +311,14 @@ const mostGrace = time.Hour
 // reclaimableAt returns the instant that the file has of a key in the state s: when it is
 // unused, or up to a quarter of its period later, so that most charges need not change
 // the instant. It is in an index, and to change it writes two pages more than the record.
-func reclaimableAt(s *limiter.State, now limiter.Instant) limiter.Instant {
-	grace := limiter.Instant(min(s.Limit.Period/4, mostGrace) / time.Microsecond)
+func reclaimableAt(s *store.State, now store.Instant) store.Instant {
+	grace := store.Instant(min(s.Limit.Period/4, mostGrace) / time.Microsecond)
 	unused := s.UnusedAt(now)
 	return unused + (grace - unused%grace)
 }
 
 func (c *connection) deleteRow(r *row) error { return c.exec(c.deleting, r.id) }
 
-func (c *connection) reclaim(now limiter.Instant, most int64) error {
+func (c *connection) reclaim(now store.Instant, most int64) error {
 	return c.exec(c.reclaiming, int64(now), most)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // openFiles returns which files this process has open whose names begin with path.
@@ -30,23 +30,23 @@ func openFiles(t *testing.T, path string) (names []string) {
 // A store that is closed leaves no file open, and opens none again.
 func TestAClosedStoreOpensNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store := open(t, path)
+	backend := open(t, path)
 	ask := func() error {
-		_, peeked := limiter.New(store).Peek(context.Background(), limiter.Key{Subject: "u"}, hour, 1)
-		return errors.Join(take(store, limiter.Key{Subject: "u"}, hour, 1), peeked)
+		_, peeked := store.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1)
+		return errors.Join(take(backend, store.Key{Subject: "u"}, hour, 1), peeked)
 	}
 	if err := ask(); err != nil || len(openFiles(t, path)) == 0 {
 		t.Fatalf("%v, open: %v", err, openFiles(t, path))
 	}
-	if err := store.Close(); err != nil {
+	if err := backend.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := ask(); !errors.Is(err, limiter.ErrClosed) {
+		if err := ask(); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("a closed store answers %v", err)
 		}
 	}
-	until(t, "the writer is gone", func() bool { return !store.HasWriter() })
+	until(t, "the writer is gone", func() bool { return !backend.HasWriter() })
 	if names := openFiles(t, path); len(names) > 0 {
 		t.Errorf("a closed store has open: %v", names)
 	}
@@ -56,8 +56,8 @@ func TestAClosedStoreOpensNothing(t *testing.T) {
 // closed, and charge nothing afterwards.
 func TestClosingEndsCallsThatWait(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store := open(t, path)
-	if err := take(store, limiter.Key{Subject: "u"}, hour, 1); err != nil {
+	backend := open(t, path)
+	if err := take(backend, store.Key{Subject: "u"}, hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	other := raw(t, path)
@@ -71,21 +71,21 @@ func TestClosingEndsCallsThatWait(t *testing.T) {
 	}
 	results := make(chan error, 2)
 	for range cap(results) {
-		go func() { results <- take(store, limiter.Key{Subject: "u"}, hour, 1) }()
+		go func() { results <- take(backend, store.Key{Subject: "u"}, hour, 1) }()
 	}
-	until(t, "both wait", func() bool { return store.Waiting() == cap(results) })
-	if err := store.Close(); err != nil {
+	until(t, "both wait", func() bool { return backend.Waiting() == cap(results) })
+	if err := backend.Close(); err != nil {
 		t.Error(err)
 	}
 	for range cap(results) {
-		if err := <-results; !errors.Is(err, limiter.ErrClosed) || limiter.IsAway(err) {
+		if err := <-results; !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
 			t.Errorf("a call that waited: %v", err)
 		}
 	}
 	if err := locker.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := limiter.New(open(t, path)).Peek(context.Background(), limiter.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 1 {
+	if d, err := store.New(open(t, path)).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 1 {
 		t.Errorf("%+v, %v; want 1 used", d, err)
 	}
 }

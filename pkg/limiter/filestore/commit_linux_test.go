@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // full lets the log of changes of a file grow no more, as on a disk that fails, until the function it
@@ -45,37 +45,37 @@ func full(t *testing.T, path string) (release func()) {
 // charged, and nothing is done again.
 func TestACommitThatFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store := open(t, path)
-	key := limiter.Key{Subject: "u", Name: "n"}
-	if err := take(store, key, hour, 1); err != nil {
+	backend := open(t, path)
+	key := store.Key{Subject: "u", Name: "n"}
+	if err := take(backend, key, hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	unknown := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, limiter.ErrOutcomeUnknown) || errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), path) {
+		if !errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v; want an ErrOutcomeUnknown that names the file", what, err)
 		}
 	}
 	func() {
 		defer full(t, path)()
-		unknown("a take alone", take(store, key, hour, 1))
-		_, err := store.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideBlock}, time.Hour)
+		unknown("a take alone", take(backend, key, hour, 1))
+		_, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour)
 		unknown("an override", err)
-		unknown("denials", store.AddDenials(context.Background(), limiter.Denials{Others: 1}))
+		unknown("denials", backend.AddDenials(context.Background(), store.Denials{Others: 1}))
 		const callers = 20
 		var done atomic.Int64
 		together(t, path, callers, func(i int) {
 			if i%2 == 0 {
-				unknown("a take beside others", take(store, key, hour, 1))
+				unknown("a take beside others", take(backend, key, hour, 1))
 				return
 			}
-			unknown("a job beside others", store.Write(context.Background(), func() error { done.Add(1); return nil }))
-		}, store.Waiting)
+			unknown("a job beside others", backend.Write(context.Background(), func() error { done.Add(1); return nil }))
+		}, backend.Waiting)
 		if n := done.Load(); n != callers/2 {
 			t.Errorf("%d jobs were done %d times", callers/2, n)
 		}
 	}()
-	if d, err := limiter.New(store).Take(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
+	if d, err := store.New(backend).Take(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
 		t.Errorf("once it can be written: %+v, %v; want 2 used", d, err)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ limiter.DenialTable = (*Store)(nil)
+var _ store.DenialTable = (*Store)(nil)
 
 // denialTable has a row for each key that was denied in a minute. The row without subject
 // and name counts the denials that are not told apart by key; its last_at is 1 if some are
@@ -25,12 +25,12 @@ var denialTable = sideTable{name: "denials", of: "denials", create: `CREATE TABL
 	PRIMARY KEY (prefix, minute, subject, name)
 ) WITHOUT ROWID`}
 
-// AddDenials implements [limiter.DenialTable] in one transaction.
-func (s *Store) AddDenials(ctx context.Context, d limiter.Denials) error {
+// AddDenials implements [store.DenialTable] in one transaction.
+func (s *Store) AddDenials(ctx context.Context, d store.Denials) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now limiter.Instant) error {
+	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now store.Instant) error {
 		ctx := context.Background() // it is not given up in the middle
 		if err := denialTable.make(ctx, tx); err != nil {
 			return err
@@ -39,8 +39,8 @@ func (s *Store) AddDenials(ctx context.Context, d limiter.Denials) error {
 	}})
 }
 
-func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, minute int64, d *limiter.Denials, now limiter.Instant) error {
-	const kept = int64(limiter.DenialHistory / time.Minute)
+func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, minute int64, d *store.Denials, now store.Instant) error {
+	const kept = int64(store.DenialHistory / time.Minute)
 	if _, err := tx.ExecContext(ctx, "DELETE FROM denials WHERE minute < ?", minute-kept); err != nil {
 		return err
 	}
@@ -75,25 +75,25 @@ func (s *Store) dropDenials(ctx context.Context, tx *sql.Tx, minute int64, add *
 	const surplus = `FROM denials WHERE (prefix, minute, subject, name) IN (SELECT prefix, minute, subject, name FROM denials
 		WHERE prefix = ? AND minute = ? AND subject > '' ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?)`
 	var dropped int64
-	err = tx.QueryRowContext(ctx, "SELECT coalesce(sum(count), 0) "+surplus, s.prefix, minute, limiter.DenialsKept).Scan(&dropped)
+	err = tx.QueryRowContext(ctx, "SELECT coalesce(sum(count), 0) "+surplus, s.prefix, minute, store.DenialsKept).Scan(&dropped)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE "+surplus, s.prefix, minute, limiter.DenialsKept); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE "+surplus, s.prefix, minute, store.DenialsKept); err != nil {
 		return err
 	}
 	_, err = add.ExecContext(ctx, s.prefix, minute, "", "", dropped, 0)
 	return err
 }
 
-// Denials implements [limiter.DenialTable].
-func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denials, error) {
+// Denials implements [store.DenialTable].
+func (s *Store) Denials(ctx context.Context, last time.Duration) (store.Denials, error) {
 	if err := denialtable.CheckLast(last); err != nil {
-		return limiter.Denials{}, err
+		return store.Denials{}, err
 	}
-	sum := denialtable.NewSum(limiter.InstantOf(s.clock()), last)
+	sum := denialtable.NewSum(store.InstantOf(s.clock()), last)
 	err := s.read(ctx, func(tx *sql.Tx) error {
-		at := limiter.InstantOf(s.clock())
+		at := store.InstantOf(s.clock())
 		sum = denialtable.NewSum(at, last)
 		if has, err := denialTable.exists(ctx, tx); !has {
 			return err
@@ -113,16 +113,16 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denial
 func (s *Store) readMinute(ctx context.Context, tx *sql.Tx, minute int64, sum *denialtable.Sum) error {
 	found, err := tx.QueryContext(ctx, `SELECT subject, name, count, last_at FROM denials WHERE prefix = ? AND minute = ?
 		AND octet_length(subject) <= ? AND octet_length(name) <= ? LIMIT ?`,
-		s.prefix, minute, limiter.MaxDenialText, limiter.MaxDenialText, denialtable.MostHeld+1)
+		s.prefix, minute, store.MaxDenialText, store.MaxDenialText, denialtable.MostHeld+1)
 	if err != nil {
 		return err
 	}
 	defer found.Close()
-	var rows []limiter.Denied
+	var rows []store.Denied
 	var others int64
 	lost := false
 	for found.Next() {
-		var row limiter.Denied
+		var row store.Denied
 		if err := found.Scan(&row.Key.Subject, &row.Key.Name, &row.Count, &row.LastAt); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (s *Store) readMinute(ctx context.Context, tx *sql.Tx, minute int64, sum *d
 		case row.Key.Subject == "":
 			others, lost = row.Count, row.LastAt != 0
 		case row.Count < 0 || row.Key.Name == "" || row.Key.Validate() != nil:
-			return &limiter.ForeignError{StoreKey: s.path, Holds: fmt.Sprintf("a row of denials of %s that limitctl did not write", row.Key)}
+			return &store.ForeignError{StoreKey: s.path, Holds: fmt.Sprintf("a row of denials of %s that limitctl did not write", row.Key)}
 		default:
 			rows = append(rows, row)
 		}

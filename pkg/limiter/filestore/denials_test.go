@@ -9,31 +9,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Several stores, as of several processes, deny and count in one file.
 func TestDenialsOfOneFileAddUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	open := func() *filestore.Store {
-		store, err := filestore.New(path)
+		backend, err := filestore.New(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return store
+		return backend
 	}
-	key, limit := limiter.Key{Subject: "user:42"}, limiter.Limit{Count: 1, Period: time.Hour}
+	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
 	var writers sync.WaitGroup
 	for range 4 {
-		store := limiter.WithDenialLog(open(), limiter.DenialLog{Every: time.Millisecond, OnError: func(err error) { t.Error(err) }})
+		backend := store.WithDenialLog(open(), store.DenialLog{Every: time.Millisecond, OnError: func(err error) { t.Error(err) }})
 		writers.Go(func() {
 			for range 50 {
-				if _, err := limiter.New(store).Take(context.Background(), key, limit, 1); err != nil {
+				if _, err := store.New(backend).Take(context.Background(), key, limit, 1); err != nil {
 					t.Error(err)
 				}
 			}
-			store.Close()
+			backend.Close()
 		})
 	}
 	writers.Wait()
@@ -48,14 +48,14 @@ func TestDenialsOfOneFileAddUp(t *testing.T) {
 // A table of that name that somebody else made stays as it is, and limits are decided.
 func TestAForeignTableOfDenials(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store, err := filestore.New(path)
+	backend, err := filestore.New(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	key, limit := limiter.Key{Subject: "user:42"}, limiter.Limit{Count: 1, Period: time.Hour}
+	defer backend.Close()
+	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
 	take := func() error {
-		_, err := limiter.New(store).Take(context.Background(), key, limit, 1)
+		_, err := store.New(backend).Take(context.Background(), key, limit, 1)
 		return err
 	}
 	if err := take(); err != nil {
@@ -69,11 +69,11 @@ func TestAForeignTableOfDenials(t *testing.T) {
 	if _, err := db.Exec("CREATE TABLE denials (a); INSERT INTO denials VALUES (1)"); err != nil {
 		t.Fatal(err)
 	}
-	row := limiter.Denied{Key: limiter.Key{Subject: "u", Name: "n"}, Count: 1}
-	if err := store.AddDenials(context.Background(), limiter.Denials{Rows: []limiter.Denied{row}}); err == nil || limiter.IsAway(err) {
+	row := store.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
+	if err := backend.AddDenials(context.Background(), store.Denials{Rows: []store.Denied{row}}); err == nil || store.IsAway(err) {
 		t.Errorf("added: %v", err)
 	}
-	if d, err := store.Denials(context.Background(), time.Hour); err == nil {
+	if d, err := backend.Denials(context.Background(), time.Hour); err == nil {
 		t.Errorf("read: %+v", d)
 	}
 	var rows int

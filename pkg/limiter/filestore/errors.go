@@ -12,7 +12,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // busyTimeout is how long SQLite itself waits for another process's lock
@@ -59,40 +59,40 @@ func hasCode(err error, codes ...int) bool {
 
 // isOwn reports whether err is about one call, and says nothing about the file.
 func isOwn(err error) bool {
-	return errors.Is(err, limiter.ErrForeign) || errors.Is(err, limiter.ErrInvalid) || errors.Is(err, limiter.ErrUnknownToken)
+	return errors.Is(err, store.ErrForeign) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnknownToken)
 }
 
 // translate turns an error of the file into one of the limiter's. committing
 // says that it came when the transaction was being committed, and ctx is the caller's.
 func (s *Store) translate(ctx context.Context, err error, committing bool) error {
-	kind := limiter.ErrRefused
+	kind := store.ErrRefused
 	isLate := hasCode(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		return nil
-	case isOwn(err), errors.Is(err, limiter.ErrClosed), errors.Is(err, limiter.ErrGaveUp),
-		limiter.IsAway(err):
+	case isOwn(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrGaveUp),
+		store.IsAway(err):
 		return err // it is one already
-	case isLate && limiter.GaveUp(ctx) != nil && committing && !hasCode(err, sqlite3.SQLITE_BUSY):
-		return fmt.Errorf("%w: file %s: %w", limiter.ErrOutcomeUnknown, s.path, limiter.GaveUp(ctx))
-	case isLate && limiter.GaveUp(ctx) != nil:
-		return fmt.Errorf("file %s had not answered when %w", s.path, limiter.GaveUp(ctx))
+	case isLate && store.GaveUp(ctx) != nil && committing && !hasCode(err, sqlite3.SQLITE_BUSY):
+		return fmt.Errorf("%w: file %s: %w", store.ErrOutcomeUnknown, s.path, store.GaveUp(ctx))
+	case isLate && store.GaveUp(ctx) != nil:
+		return fmt.Errorf("file %s had not answered when %w", s.path, store.GaveUp(ctx))
 	case hasCode(err, sqlite3.SQLITE_BUSY):
-		return fmt.Errorf("%w: file %s is busy or locked by another process: %w", limiter.ErrUnavailable, s.path, err)
+		return fmt.Errorf("%w: file %s is busy or locked by another process: %w", store.ErrUnavailable, s.path, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), hasCode(err, sqlite3.SQLITE_INTERRUPT):
-		kind = limiter.ErrUnavailable
+		kind = store.ErrUnavailable
 		if committing {
-			kind = limiter.ErrOutcomeUnknown
+			kind = store.ErrOutcomeUnknown
 		}
 	case hasCode(err, sqlite3.SQLITE_NOTADB):
-		return fmt.Errorf("%w: file %s is not a limits file (it is not an SQLite database); it was left as it is", limiter.ErrForeign, s.path)
+		return fmt.Errorf("%w: file %s is not a limits file (it is not an SQLite database); it was left as it is", store.ErrForeign, s.path)
 	case hasCode(err, sqlite3.SQLITE_CANTOPEN):
-		return fmt.Errorf("%w: file %s cannot be opened; is its directory there and writable?", limiter.ErrRefused, s.path)
+		return fmt.Errorf("%w: file %s cannot be opened; is its directory there and writable?", store.ErrRefused, s.path)
 	case hasCode(err, sqlite3.SQLITE_READONLY):
-		return fmt.Errorf("%w: file %s is not writable", limiter.ErrRefused, s.path)
+		return fmt.Errorf("%w: file %s is not writable", store.ErrRefused, s.path)
 	case committing && hasCode(err, sqlite3.SQLITE_IOERR):
-		kind = limiter.ErrOutcomeUnknown
+		kind = store.ErrOutcomeUnknown
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) && path.Path == s.path {

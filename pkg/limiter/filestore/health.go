@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Health is what an operator can know of the file.
@@ -56,7 +56,7 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 			s.db.QueryRowContext(ctx, `SELECT freelist_count * page_size, auto_vacuum = 2
 				FROM pragma_freelist_count, pragma_page_size, pragma_auto_vacuum`).Scan(&h.Free, &h.Shrinks),
 			s.db.QueryRowContext(ctx, "SELECT count(*), count(CASE WHEN unused_at <= ? THEN 1 END) FROM limits WHERE prefix = ?",
-				int64(limiter.InstantOf(s.clock())), s.prefix).Scan(&h.Keys, &h.Lapsed))
+				int64(store.InstantOf(s.clock())), s.prefix).Scan(&h.Keys, &h.Lapsed))
 	})
 	if h.Damage == "ok" {
 		h.Damage = ""

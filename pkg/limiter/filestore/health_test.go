@@ -7,41 +7,41 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestHealth(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "limits.db")
 	now := time.Now()
-	store, err := filestore.New(path, filestore.WithClock(func() time.Time { return now }))
+	backend, err := filestore.New(path, filestore.WithClock(func() time.Time { return now }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	if h, err := store.Health(ctx); err != nil || h.Exists {
+	defer backend.Close()
+	if h, err := backend.Health(ctx); err != nil || h.Exists {
 		t.Errorf("of no file: %+v, %v", h, err)
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("looking at a file made it")
 	}
 	for i, period := range []time.Duration{time.Minute, time.Hour, time.Hour} {
-		key := limiter.Key{Subject: "u", Name: string(rune('a' + i))}
-		if _, err := limiter.New(store).Take(ctx, key, limiter.Limit{Count: 1, Period: period}, 1); err != nil {
+		key := store.Key{Subject: "u", Name: string(rune('a' + i))}
+		if _, err := store.New(backend).Take(ctx, key, store.Limit{Count: 1, Period: period}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	now = now.Add(2 * time.Minute)
-	h, err := store.Health(ctx)
+	h, err := backend.Health(ctx)
 	if err != nil || !h.Exists || h.Bytes == 0 || h.JournalMode != "wal" || h.Damage != "" || h.NotWritable != nil ||
 		h.Keys != 3 || h.Lapsed != 1 {
 		t.Errorf("of a file with 3 keys, one lapsed: %+v, %v", h, err)
 	}
-	if again, err := store.Health(ctx); err != nil || again.Keys != 3 {
+	if again, err := backend.Health(ctx); err != nil || again.Keys != 3 {
 		t.Errorf("looking at it changed it: %+v, %v", again, err)
 	}
-	store.Close()
+	backend.Close()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestHealth(t *testing.T) {
 	if _, err := file.WriteAt(make([]byte, 4096), 4096); err != nil { // the second page, a table
 		t.Fatal(err)
 	}
-	if h, err := store.Health(ctx); err == nil && h.Damage == "" {
+	if h, err := backend.Health(ctx); err == nil && h.Damage == "" {
 		t.Errorf("of a file with a page of zeros: %+v", h)
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ limiter.Identity = (*Store)(nil)
+var _ store.Identity = (*Store)(nil)
 
 // identityTable has the id of each prefix.
 var identityTable = sideTable{name: "identities", of: "identities", create: `CREATE TABLE IF NOT EXISTS identities (
@@ -16,7 +16,7 @@ var identityTable = sideTable{name: "identities", of: "identities", create: `CRE
 	id     TEXT NOT NULL
 ) WITHOUT ROWID`}
 
-// StoreID implements [limiter.Identity].
+// StoreID implements [store.Identity].
 func (s *Store) StoreID(ctx context.Context) (id string, err error) {
 	err = s.read(ctx, func(tx *sql.Tx) (err error) {
 		id, err = s.identity(ctx, tx)
@@ -28,12 +28,12 @@ func (s *Store) StoreID(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-// EnsureStoreID implements [limiter.Identity] in one transaction.
+// EnsureStoreID implements [store.Identity] in one transaction.
 func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 	if id, err = s.StoreID(ctx); err != nil || id != "" {
 		return id, err
 	}
-	err = s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, _ limiter.Instant) (err error) {
+	err = s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, _ store.Instant) (err error) {
 		ctx := context.Background() // it is not given up in the middle
 		if id, err = s.identity(ctx, tx); err != nil || id != "" {
 			return err
@@ -41,7 +41,7 @@ func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 		if err = identityTable.make(ctx, tx); err != nil {
 			return err
 		}
-		id = limiter.NewStoreID()
+		id = store.NewStoreID()
 		_, err = tx.ExecContext(ctx, "INSERT INTO identities (prefix, id) VALUES (?, ?)", s.prefix, id)
 		return err
 	}})
@@ -60,8 +60,8 @@ func (s *Store) identity(ctx context.Context, tx *sql.Tx) (id string, err error)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", nil
-	case err == nil && !limiter.IsStoreID(id):
-		return "", &limiter.ForeignError{StoreKey: s.path, Holds: "an id that limitctl did not write"}
+	case err == nil && !store.IsStoreID(id):
+		return "", &store.ForeignError{StoreKey: s.path, Holds: "an id that limitctl did not write"}
 	}
 	return id, err
 }

@@ -6,21 +6,21 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func recordOf(key limiter.Key, state *limiter.State, now limiter.Instant) limiter.Record {
-	return limiter.Record{Key: key, Value: state.AppendRecord(nil), Expires: state.UnusedAt(now).Time()}
+func recordOf(key store.Key, state *store.State, now store.Instant) store.Record {
+	return store.Record{Key: key, Value: state.AppendRecord(nil), Expires: state.UnusedAt(now).Time()}
 }
 
-// Delete implements [limiter.Keyspace] in one transaction.
-func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+// Delete implements [store.Keyspace] in one transaction.
+func (s *Store) Delete(ctx context.Context, records ...store.Record) (deleted int, changed []store.Record, err error) {
 	var foreign []error
 	err = s.transact(ctx, false, keysOf(records), func(b *batch) error {
 		deleted, changed, foreign = 0, nil, nil
 		for i := range records {
 			r, err := b.load(records[i].Key)
-			if errors.Is(err, limiter.ErrForeign) {
+			if errors.Is(err, store.ErrForeign) {
 				foreign = append(foreign, err)
 				continue
 			}
@@ -34,7 +34,7 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 				}
 			}
 			if !r.state.IsZero() {
-				r.state, r.changed = limiter.State{}, true
+				r.state, r.changed = store.State{}, true
 			}
 		}
 		return nil
@@ -45,8 +45,8 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 	return deleted, changed, errors.Join(foreign...)
 }
 
-// Adjust implements [limiter.Keyspace] in one transaction.
-func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+// Adjust implements [store.Keyspace] in one transaction.
+func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]store.Adjusted, error) {
 	adjustments = slices.Clone(adjustments)
 	creates := false
 	for i := range adjustments {
@@ -55,7 +55,7 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) (
 		}
 		creates = creates || !adjustments[i].OnlyLess && adjustments[i].Used > 0
 	}
-	results := make([]limiter.Adjusted, len(adjustments))
+	results := make([]store.Adjusted, len(adjustments))
 	var foreign []error
 	err := s.write(ctx, &job{creates: creates, do: func(b *batch) error {
 		clear(results)
@@ -63,19 +63,19 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) (
 		for i := range adjustments {
 			a := &adjustments[i]
 			r, err := b.load(a.Key)
-			if errors.Is(err, limiter.ErrForeign) {
+			if errors.Is(err, store.ErrForeign) {
 				foreign = append(foreign, err)
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			var held limiter.Record
+			var held store.Record
 			if a.Kept != nil && !r.state.IsZero() {
 				held = recordOf(r.key, &r.state, b.now)
 			}
 			before, changed := a.Apply(&r.state, b.now)
-			results[i] = limiter.Adjusted{Done: true, Before: before, After: r.state.Used(b.now)}
+			results[i] = store.Adjusted{Done: true, Before: before, After: r.state.Used(b.now)}
 			if changed && before > 0 && !bytes.Equal(held.Value, a.Kept) {
 				results[i].Record = held
 			}
@@ -89,34 +89,34 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) (
 	return results, errors.Join(foreign...)
 }
 
-// Import implements [limiter.Keyspace] in one transaction.
-func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+// Import implements [store.Keyspace] in one transaction.
+func (s *Store) Import(ctx context.Context, replace bool, records ...store.Record) ([]store.ImportOutcome, error) {
 	for i := range records {
 		if err := records[i].Check(); err != nil {
 			return nil, err
 		}
 	}
-	outcomes := make([]limiter.ImportOutcome, len(records))
+	outcomes := make([]store.ImportOutcome, len(records))
 	err := s.transact(ctx, true, keysOf(records), func(b *batch) error {
 		for i := range records {
-			var imported limiter.State
+			var imported store.State
 			if err := imported.DecodeRecord(records[i].Value); err != nil {
 				return err
 			}
 			r, err := b.load(records[i].Key)
 			switch {
-			case errors.Is(err, limiter.ErrForeign):
-				outcomes[i] = limiter.Foreign
+			case errors.Is(err, store.ErrForeign):
+				outcomes[i] = store.Foreign
 			case err != nil:
 				return err
 			case imported.Used(b.now) == 0:
-				outcomes[i] = limiter.Lapsed
+				outcomes[i] = store.Lapsed
 			case r.state.Used(b.now) > 0 && bytes.Equal(r.state.AppendRecord(nil), records[i].Value):
-				outcomes[i] = limiter.AlreadyThere
+				outcomes[i] = store.AlreadyThere
 			case r.state.Used(b.now) > 0 && !replace:
-				outcomes[i] = limiter.InUse
+				outcomes[i] = store.InUse
 			default:
-				outcomes[i] = limiter.Imported
+				outcomes[i] = store.Imported
 				r.state, r.changed = imported, true
 			}
 		}
@@ -130,7 +130,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 
 // transact has do called in a transaction. A missing file is made if create is set, and else
 // has no keys.
-func (s *Store) transact(ctx context.Context, create bool, keys []limiter.Key, do func(b *batch) error) error {
+func (s *Store) transact(ctx context.Context, create bool, keys []store.Key, do func(b *batch) error) error {
 	for _, key := range keys {
 		if err := key.Validate(); err != nil {
 			return err
@@ -139,8 +139,8 @@ func (s *Store) transact(ctx context.Context, create bool, keys []limiter.Key, d
 	return s.write(ctx, &job{creates: create, do: do})
 }
 
-func keysOf(records []limiter.Record) []limiter.Key {
-	keys := make([]limiter.Key, len(records))
+func keysOf(records []store.Record) []store.Key {
+	keys := make([]store.Key, len(records))
 	for i := range records {
 		keys[i] = records[i].Key
 	}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // hold stands in the line of the file, as another process does that writes, until the
@@ -34,34 +34,34 @@ func hold(t *testing.T, path string) (release func()) {
 // Whoever waits in line leaves when its own time is over, and another one goes on waiting.
 func TestWaitingInLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store := open(t, path)
-	key := limiter.Key{Subject: "u"}
-	if err := take(store, key, hour, 1); err != nil {
+	backend := open(t, path)
+	key := store.Key{Subject: "u"}
+	if err := take(backend, key, hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	release := hold(t, path)
 	patient := make(chan error)
-	go func() { patient <- take(store, key, hour, 1) }()
+	go func() { patient <- take(backend, key, hour, 1) }()
 	for range 3 {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-		_, err := limiter.New(store).Take(ctx, key, hour, 1)
-		if !errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) || !strings.Contains(err.Error(), path) {
+		_, err := store.New(backend).Take(ctx, key, hour, 1)
+		if !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) || !strings.Contains(err.Error(), path) {
 			t.Errorf("got %v, want an ErrGaveUp that names the file", err)
 		}
 		cancel()
-		_, err = limiter.New(limiter.WithBudget(store, 20*time.Millisecond)).Take(context.Background(), key, hour, 1)
-		if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrGaveUp) || !strings.Contains(err.Error(), path) {
+		_, err = store.New(store.WithBudget(backend, 20*time.Millisecond)).Take(context.Background(), key, hour, 1)
+		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrGaveUp) || !strings.Contains(err.Error(), path) {
 			t.Errorf("got %v, want an ErrUnavailable that names the file", err)
 		}
 	}
-	if d, err := limiter.New(store).Peek(context.Background(), key, hour, 1); err != nil || d.Used != 1 {
+	if d, err := store.New(backend).Peek(context.Background(), key, hour, 1); err != nil || d.Used != 1 {
 		t.Errorf("a peek: %+v, %v; want 1 used", d, err)
 	}
 	release()
 	if err := <-patient; err != nil {
 		t.Error(err)
 	}
-	if d, err := limiter.New(store).Peek(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
+	if d, err := store.New(backend).Peek(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
 		t.Errorf("at last: %+v, %v; want 2 used", d, err)
 	}
 }
@@ -69,22 +69,22 @@ func TestWaitingInLine(t *testing.T) {
 // A Store can be closed while it waits in line, and who waits is told before another process is done.
 func TestClosingInLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store := open(t, path)
-	if err := take(store, limiter.Key{Subject: "u"}, hour, 1); err != nil {
+	backend := open(t, path)
+	if err := take(backend, store.Key{Subject: "u"}, hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	release := hold(t, path)
 	waiting := make(chan error)
-	go func() { waiting <- take(store, limiter.Key{Subject: "u"}, hour, 1) }()
-	until(t, "it waits", func() bool { return store.Waiting() > 0 })
-	if err := store.Close(); err != nil {
+	go func() { waiting <- take(backend, store.Key{Subject: "u"}, hour, 1) }()
+	until(t, "it waits", func() bool { return backend.Waiting() > 0 })
+	if err := backend.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-waiting; !errors.Is(err, limiter.ErrClosed) {
+	if err := <-waiting; !errors.Is(err, store.ErrClosed) {
 		t.Error(err)
 	}
 	release()
-	if d, err := limiter.New(open(t, path)).Peek(context.Background(), limiter.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 1 {
+	if d, err := store.New(open(t, path)).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 1 {
 		t.Errorf("%+v, %v; want 1 used", d, err)
 	}
 }
@@ -92,7 +92,7 @@ func TestClosingInLine(t *testing.T) {
 // A process that is stopped, wherever it is then, costs others at most their deadlines.
 func TestAStoppedProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store := open(t, path)
+	backend := open(t, path)
 	own := 0
 	for round := range 10 {
 		cmd, lines := startTaker(t, path)
@@ -106,13 +106,13 @@ func TestAStoppedProcess(t *testing.T) {
 			redistest.Patiently(t, 20*time.Millisecond, func(timeout time.Duration) (missing error) {
 				ctx, cancel := context.WithTimeout(context.Background(), timeout)
 				defer cancel()
-				_, err := limiter.New(store).Take(ctx, shared, sharedLimit, 1)
+				_, err := store.New(backend).Take(ctx, shared, sharedLimit, 1)
 				switch {
 				case err == nil:
 					own++
-				case errors.Is(err, limiter.ErrOutcomeUnknown): // the disk is slower than that
+				case errors.Is(err, store.ErrOutcomeUnknown): // the disk is slower than that
 					return err
-				case !errors.Is(err, limiter.ErrGaveUp): // it was let go by its own patience
+				case !errors.Is(err, store.ErrGaveUp): // it was let go by its own patience
 					t.Errorf("round %d: %v", round, err)
 				}
 				return nil
@@ -124,12 +124,12 @@ func TestAStoppedProcess(t *testing.T) {
 		for lines.Scan() {
 		}
 		cmd.Wait()
-		if err := take(store, shared, sharedLimit, 1); err != nil {
+		if err := take(backend, shared, sharedLimit, 1); err != nil {
 			t.Errorf("round %d: after its end: %v", round, err)
 		}
 		own++
 	}
-	d, err := limiter.New(store).Peek(context.Background(), shared, sharedLimit, 1)
+	d, err := store.New(backend).Peek(context.Background(), shared, sharedLimit, 1)
 	if err != nil || d.Used < int64(own) {
 		t.Errorf("%+v, %v; %d units were taken here alone", d, err, own)
 	}
@@ -138,11 +138,11 @@ func TestAStoppedProcess(t *testing.T) {
 // Who may not open the file of the line goes without it.
 func TestWithoutALine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store := open(t, path)
-	if err := take(store, limiter.Key{Subject: "u"}, hour, 1); err != nil {
+	backend := open(t, path)
+	if err := take(backend, store.Key{Subject: "u"}, hour, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(store.Close(), os.Chmod(path+"-lock", 0)); err != nil {
+	if err := errors.Join(backend.Close(), os.Chmod(path+"-lock", 0)); err != nil {
 		t.Fatal(err)
 	}
 	if os.Geteuid() == 0 {
@@ -152,7 +152,7 @@ func TestWithoutALine(t *testing.T) {
 		file.Close()
 		t.Fatalf("the file can be opened: %v", err)
 	}
-	if err := take(open(t, path), limiter.Key{Subject: "u"}, hour, 1); err != nil {
+	if err := take(open(t, path), store.Key{Subject: "u"}, hour, 1); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // besides returns the file and those beside it.
@@ -33,8 +33,8 @@ func TestAFileIsItsOwnersAlone(t *testing.T) {
 		before := syscall.Umask(mask)
 		defer syscall.Umask(before)
 		path := filepath.Join(t.TempDir(), "limits.db")
-		store := open(t, path)
-		if err := take(store, limiter.Key{Subject: "user:42"}, hour, 1); err != nil {
+		backend := open(t, path)
+		if err := take(backend, store.Key{Subject: "user:42"}, hour, 1); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range besides(path) {
@@ -49,9 +49,9 @@ func TestAFileIsItsOwnersAlone(t *testing.T) {
 // A path that is misspelt makes no directory, in which everything would be unused.
 func TestAFileWithoutItsDirectoryIsRefused(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "missing")
-	store := open(t, filepath.Join(directory, "limits.db"))
-	err := take(store, limiter.Key{Subject: "user:42"}, hour, 1)
-	if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "there is no directory "+directory+"; make it") {
+	backend := open(t, filepath.Join(directory, "limits.db"))
+	err := take(backend, store.Key{Subject: "user:42"}, hour, 1)
+	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "there is no directory "+directory+"; make it") {
 		t.Errorf("a take says %v", err)
 	}
 	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
@@ -64,12 +64,12 @@ func TestAFileIsMadeWithItsDirectory(t *testing.T) {
 	before := syscall.Umask(0)
 	defer syscall.Umask(before)
 	directory := filepath.Join(t.TempDir(), "made")
-	store, err := filestore.New(filepath.Join(directory, "limits.db"), filestore.WithDirectory())
+	backend, err := filestore.New(filepath.Join(directory, "limits.db"), filestore.WithDirectory())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	if err := take(store, limiter.Key{Subject: "user:42"}, hour, 1); err != nil {
+	defer backend.Close()
+	if err := take(backend, store.Key{Subject: "user:42"}, hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(directory); err != nil || info.Mode().Perm() != 0o700 {
@@ -86,8 +86,8 @@ func TestAFileThatIsThereKeepsItsMode(t *testing.T) {
 	if err := os.Chmod(path, 0o660); err != nil {
 		t.Fatal(err)
 	}
-	store := open(t, path)
-	if err := take(store, limiter.Key{Subject: "user:42"}, hour, 1); err != nil {
+	backend := open(t, path)
+	if err := take(backend, store.Key{Subject: "user:42"}, hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range besides(path) {
@@ -121,7 +121,7 @@ func TestWhatIsNoFile(t *testing.T) {
 			if suffix != "" { // beside a file that was closed in order
 				first, err := filestore.New(path)
 				if err == nil {
-					err = errors.Join(take(first, limiter.Key{Subject: "u"}, hour, 1), first.Close())
+					err = errors.Join(take(first, store.Key{Subject: "u"}, hour, 1), first.Close())
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -135,8 +135,8 @@ func TestWhatIsNoFile(t *testing.T) {
 			if err := test.plant(path + suffix); err != nil {
 				t.Fatal(err)
 			}
-			err := take(open(t, path), limiter.Key{Subject: "u"}, hour, 1)
-			if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), path) > 2 {
+			err := take(open(t, path), store.Key{Subject: "u"}, hour, 1)
+			if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), path) > 2 {
 				t.Errorf("%s%s: %v", name, suffix, err)
 			}
 			_, err = open(t, path).Health(context.Background())
@@ -151,9 +151,9 @@ func TestWhatIsNoFile(t *testing.T) {
 func TestFilesOfOthers(t *testing.T) {
 	made := func(statements ...string) func(path string) {
 		return func(path string) {
-			store, err := filestore.New(path)
+			backend, err := filestore.New(path)
 			if err == nil {
-				err = errors.Join(take(store, limiter.Key{Subject: "u"}, hour, 1), store.Close())
+				err = errors.Join(take(backend, store.Key{Subject: "u"}, hour, 1), backend.Close())
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -192,9 +192,9 @@ func TestFilesOfOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := open(t, path)
-		err = take(store, limiter.Key{Subject: "v"}, hour, 1)
-		if !errors.Is(err, limiter.ErrRefused) && !errors.Is(err, limiter.ErrForeign) {
+		backend := open(t, path)
+		err = take(backend, store.Key{Subject: "v"}, hour, 1)
+		if !errors.Is(err, store.ErrRefused) && !errors.Is(err, store.ErrForeign) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if after, err := os.Stat(path); err != nil || after.Size() != before.Size() {
@@ -206,22 +206,22 @@ func TestFilesOfOthers(t *testing.T) {
 // A value or a key longer than any is not even read.
 func TestHugeValues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	store := open(t, path)
-	if err := take(store, limiter.Key{Subject: "u"}, hour, 1); err != nil {
+	backend := open(t, path)
+	if err := take(backend, store.Key{Subject: "u"}, hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	const insert = "INSERT INTO limits VALUES ('rl', ?, 'n', zeroblob(?), 9223372036854775807)"
 	execute(t, path, insert, "huge", 32<<20)
 	execute(t, path, insert, strings.Repeat("x", 1<<20), 10)
 	execute(t, path, insert, "\x1b[31m", 10)
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var foreign, sound int
-	for entry, err := range store.Scan(context.Background(), limiter.Query{Subjects: all}) {
+	for entry, err := range backend.Scan(context.Background(), store.Query{Subjects: all}) {
 		switch {
-		case errors.Is(err, limiter.ErrForeign):
+		case errors.Is(err, store.ErrForeign):
 			foreign++
 		case err != nil:
 			t.Fatal(err)
@@ -232,8 +232,8 @@ func TestHugeValues(t *testing.T) {
 	if foreign != 2 || sound != 1 {
 		t.Errorf("%d foreign and %d sound keys, want 2 and 1", foreign, sound)
 	}
-	err = take(store, limiter.Key{Subject: "huge", Name: "n"}, hour, 1)
-	if !errors.Is(err, limiter.ErrForeign) || !strings.Contains(err.Error(), "more bytes than any record has") {
+	err = take(backend, store.Key{Subject: "huge", Name: "n"}, hour, 1)
+	if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), "more bytes than any record has") {
 		t.Errorf("a value of 32 MB: %v", err)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/overridetable"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ limiter.OverrideTable = (*Store)(nil)
+var _ store.OverrideTable = (*Store)(nil)
 
 // overrideTable has a row for each override, and one without an ID for the version, which lasts as
 // long as the last of them.
@@ -25,17 +25,17 @@ var overrideTable = sideTable{name: "overrides", of: "overrides", create: `CREAT
 ) WITHOUT ROWID`}
 
 // readOverrides calls do with a transaction that only reads, if there is a table of overrides.
-func (s *Store) readOverrides(ctx context.Context, do func(tx *sql.Tx, now limiter.Instant) error) error {
+func (s *Store) readOverrides(ctx context.Context, do func(tx *sql.Tx, now store.Instant) error) error {
 	return s.read(ctx, func(tx *sql.Tx) error {
 		if has, err := overrideTable.exists(ctx, tx); !has {
 			return err
 		}
-		return do(tx, limiter.InstantOf(s.clock()))
+		return do(tx, store.InstantOf(s.clock()))
 	})
 }
 
 // overrideVersion returns the version at now, empty if there are no overrides.
-func (s *Store) overrideVersion(ctx context.Context, tx *sql.Tx, now limiter.Instant) (version string, err error) {
+func (s *Store) overrideVersion(ctx context.Context, tx *sql.Tx, now store.Instant) (version string, err error) {
 	err = tx.QueryRowContext(ctx, "SELECT substr(record, 1, ?) FROM overrides WHERE prefix = ? AND id = '' AND ends > ?",
 		overridetable.VersionSize, s.prefix, int64(now)).Scan(&version)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -44,33 +44,33 @@ func (s *Store) overrideVersion(ctx context.Context, tx *sql.Tx, now limiter.Ins
 	return version, err
 }
 
-// OverrideVersion implements [limiter.OverrideTable].
+// OverrideVersion implements [store.OverrideTable].
 func (s *Store) OverrideVersion(ctx context.Context) (version string, err error) {
-	err = s.readOverrides(ctx, func(tx *sql.Tx, now limiter.Instant) (err error) {
+	err = s.readOverrides(ctx, func(tx *sql.Tx, now store.Instant) (err error) {
 		version, err = s.overrideVersion(ctx, tx, now)
 		return err
 	})
 	return version, err
 }
 
-// Overrides implements [limiter.OverrideTable] in one transaction.
-func (s *Store) Overrides(ctx context.Context) (list []limiter.Override, version string, err error) {
+// Overrides implements [store.OverrideTable] in one transaction.
+func (s *Store) Overrides(ctx context.Context) (list []store.Override, version string, err error) {
 	var foreign error
-	err = s.readOverrides(ctx, func(tx *sql.Tx, now limiter.Instant) (err error) {
+	err = s.readOverrides(ctx, func(tx *sql.Tx, now store.Instant) (err error) {
 		list, foreign = nil, nil
 		if version, err = s.overrideVersion(ctx, tx, now); err != nil {
 			return err
 		}
 		rows, err := tx.QueryContext(ctx, `SELECT `+overrideColumns+` FROM overrides
 			WHERE prefix = ? AND id != '' AND ends > ? LIMIT ?`,
-			overridetable.MaxSize+1, s.prefix, int64(now), limiter.MaxOverrides)
+			overridetable.MaxSize+1, s.prefix, int64(now), store.MaxOverrides)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		for rows.Next() {
 			o, err := s.scanOverride(rows.Scan, now)
-			if errors.Is(err, limiter.ErrForeign) {
+			if errors.Is(err, store.ErrForeign) {
 				foreign = errors.Join(foreign, err)
 			} else if err != nil {
 				return err
@@ -92,11 +92,11 @@ const overrideColumns = `id, CASE typeof(record) WHEN 'text' THEN substr(record,
 	CASE typeof(created) WHEN 'integer' THEN created ELSE -1 END, CASE typeof(ends) WHEN 'integer' THEN ends ELSE -1 END`
 
 // scanOverride reads a row of the ID, the record and the times.
-func (s *Store) scanOverride(scan func(into ...any) error, now limiter.Instant) (limiter.Override, error) {
+func (s *Store) scanOverride(scan func(into ...any) error, now store.Instant) (store.Override, error) {
 	var id, record string
-	var created, ends limiter.Instant
+	var created, ends store.Instant
 	if err := scan(&id, &record, &created, &ends); err != nil {
-		return limiter.Override{}, err
+		return store.Override{}, err
 	}
 	o, err := overridetable.Decode([]byte(record))
 	if err == nil && !overridetable.IsID(id) {
@@ -106,7 +106,7 @@ func (s *Store) scanOverride(scan func(into ...any) error, now limiter.Instant) 
 		err = overridetable.CheckTimes(created, ends, now)
 	}
 	if err != nil {
-		return limiter.Override{}, &limiter.ForeignError{StoreKey: s.path, Holds: err.Error()}
+		return store.Override{}, &store.ForeignError{StoreKey: s.path, Holds: err.Error()}
 	}
 	overridetable.Complete(&o, id, created, ends, now)
 	return o, nil
@@ -115,15 +115,15 @@ func (s *Store) scanOverride(scan func(into ...any) error, now limiter.Instant) 
 // changedOverride is what a change has found out. The writer writes it, so whoever has left it alone
 // must not read it.
 type changedOverride struct {
-	limiter.Override
+	store.Override
 	found, full bool
 }
 
 // changeOverrides has do called in a transaction that writes. If creates is set, there is a table then.
 func (s *Store) changeOverrides(ctx context.Context, creates bool,
-	do func(ctx context.Context, tx *sql.Tx, now limiter.Instant) error,
+	do func(ctx context.Context, tx *sql.Tx, now store.Instant) error,
 ) error {
-	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now limiter.Instant) error {
+	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now store.Instant) error {
 		ctx := context.Background() // it is not given up in the middle
 		has, err := overrideTable.exists(ctx, tx)
 		if !has && err == nil && creates {
@@ -140,14 +140,14 @@ func (s *Store) changeOverrides(ctx context.Context, creates bool,
 	}})
 }
 
-// SetOverride implements [limiter.OverrideTable] in one transaction.
-func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+// SetOverride implements [store.OverrideTable] in one transaction.
+func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	written, err := overridetable.Encode(&o, lasts)
 	if err != nil {
-		return limiter.Override{}, err
+		return store.Override{}, err
 	}
 	set := new(changedOverride)
-	err = s.changeOverrides(ctx, true, func(ctx context.Context, tx *sql.Tx, now limiter.Instant) (err error) {
+	err = s.changeOverrides(ctx, true, func(ctx context.Context, tx *sql.Tx, now store.Instant) (err error) {
 		id, isNew, err := s.overrideID(ctx, tx, written)
 		if err != nil {
 			return err
@@ -156,7 +156,7 @@ func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.
 		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM overrides WHERE prefix = ? AND id != ''", s.prefix).Scan(&rows); err != nil {
 			return err
 		}
-		if set.full = isNew && rows >= limiter.MaxOverrides; set.full {
+		if set.full = isNew && rows >= store.MaxOverrides; set.full {
 			return nil
 		}
 		created, ends := overridetable.Times(now, lasts)
@@ -173,9 +173,9 @@ func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.
 	})
 	switch {
 	case err != nil:
-		return limiter.Override{}, err
+		return store.Override{}, err
 	case set.full:
-		return limiter.Override{}, overridetable.ErrFull()
+		return store.Override{}, overridetable.ErrFull()
 	}
 	return set.Override, nil
 }
@@ -200,7 +200,7 @@ func (s *Store) overrideID(ctx context.Context, tx *sql.Tx, written *overridetab
 }
 
 // renewOverrideVersion makes a new version, if there are overrides, and else removes it.
-func (s *Store) renewOverrideVersion(ctx context.Context, tx *sql.Tx, now limiter.Instant) error {
+func (s *Store) renewOverrideVersion(ctx context.Context, tx *sql.Tx, now store.Instant) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM overrides WHERE prefix = ? AND id = ''", s.prefix); err != nil {
 		return err
 	}
@@ -210,14 +210,14 @@ func (s *Store) renewOverrideVersion(ctx context.Context, tx *sql.Tx, now limite
 	return err
 }
 
-// RevokeOverride implements [limiter.OverrideTable] in one transaction.
-func (s *Store) RevokeOverride(ctx context.Context, id string) (o limiter.Override, found bool, err error) {
+// RevokeOverride implements [store.OverrideTable] in one transaction.
+func (s *Store) RevokeOverride(ctx context.Context, id string) (o store.Override, found bool, err error) {
 	version, err := s.OverrideVersion(ctx)
 	if err != nil || version == "" || !overridetable.IsID(id) {
 		return o, false, err // there is none, and perhaps no file
 	}
 	ended := new(changedOverride)
-	err = s.changeOverrides(ctx, false, func(ctx context.Context, tx *sql.Tx, now limiter.Instant) (err error) {
+	err = s.changeOverrides(ctx, false, func(ctx context.Context, tx *sql.Tx, now store.Instant) (err error) {
 		row := tx.QueryRowContext(ctx, "SELECT "+overrideColumns+" FROM overrides WHERE prefix = ? AND id = ?",
 			overridetable.MaxSize+1, s.prefix, id)
 		ended.Override, err = s.scanOverride(row.Scan, now)
@@ -233,7 +233,7 @@ func (s *Store) RevokeOverride(ctx context.Context, id string) (o limiter.Overri
 		return s.renewOverrideVersion(ctx, tx, now)
 	})
 	if err != nil {
-		return limiter.Override{}, false, err
+		return store.Override{}, false, err
 	}
 	return ended.Override, ended.found, nil
 }

@@ -8,21 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // An override that somebody else wrote is told of, and leaves the others in force.
 func TestForeignOverrides(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store, err := filestore.New(path)
+	backend, err := filestore.New(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer backend.Close()
 	ctx := context.Background()
-	set, err := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, time.Hour)
+	set, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +41,11 @@ func TestForeignOverrides(t *testing.T) {
 		if _, err := db.Exec("UPDATE overrides SET " + foreign + " WHERE id = '00000000'"); err != nil {
 			t.Fatal(err)
 		}
-		list, version, err := store.Overrides(ctx)
-		if !errors.Is(err, limiter.ErrForeign) || len(list) != 1 || list[0].ID != set.ID || version == "" {
+		list, version, err := backend.Overrides(ctx)
+		if !errors.Is(err, store.ErrForeign) || len(list) != 1 || list[0].ID != set.ID || version == "" {
 			t.Errorf("%s: %+v, %q, %v", foreign, list, version, err)
 		}
-		if _, _, err := store.RevokeOverride(ctx, "00000000"); !errors.Is(err, limiter.ErrForeign) {
+		if _, _, err := backend.RevokeOverride(ctx, "00000000"); !errors.Is(err, store.ErrForeign) {
 			t.Errorf("%s: revoked, %v", foreign, err)
 		}
 		if _, err := db.Exec("DELETE FROM overrides WHERE id = '00000000'"); err != nil {

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Processes of the tests below run this binary again: with the variable set, it
@@ -29,19 +29,19 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	shared      = limiter.Key{Subject: "shared", Name: "limit"}
-	sharedLimit = limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1000, Period: 24 * time.Hour}
+	shared      = store.Key{Subject: "shared", Name: "limit"}
+	sharedLimit = store.Limit{Algorithm: store.SlidingLog, Count: 1000, Period: 24 * time.Hour}
 )
 
 func takeUntilDenied(path string) {
-	store, err := filestore.New(path)
+	backend, err := filestore.New(path)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer store.Close()
+	defer backend.Close()
 	for {
-		d, err := limiter.New(store).Take(context.Background(), shared, sharedLimit, 1)
+		d, err := store.New(backend).Take(context.Background(), shared, sharedLimit, 1)
 		switch {
 		case err != nil:
 			fmt.Println(err)
@@ -126,7 +126,7 @@ func TestAKilledProcessLosesAndDoublesNothing(t *testing.T) {
 			}
 		}
 		cmd.Wait()
-		d, err := limiter.New(open(t, path)).Peek(context.Background(), shared, sharedLimit, 1)
+		d, err := store.New(open(t, path)).Peek(context.Background(), shared, sharedLimit, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,10 +144,10 @@ func TestAKilledProcessLosesAndDoublesNothing(t *testing.T) {
 // has time; then nothing was charged.
 func TestALockedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store := open(t, path)
-	limit := limiter.Limit{Count: 10, Period: 24 * time.Hour}
-	key := limiter.Key{Subject: "u", Name: "limit"}
-	if err := take(store, key, limit, 1); err != nil {
+	backend := open(t, path)
+	limit := store.Limit{Count: 10, Period: 24 * time.Hour}
+	key := store.Key{Subject: "u", Name: "limit"}
+	if err := take(backend, key, limit, 1); err != nil {
 		t.Fatal(err)
 	}
 	other := raw(t, path)
@@ -158,24 +158,24 @@ func TestALockedFile(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	_, err := limiter.New(store).Take(ctx, key, limit, 1)
-	if !errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) || !strings.Contains(err.Error(), path) {
+	_, err := store.New(backend).Take(ctx, key, limit, 1)
+	if !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) || !strings.Contains(err.Error(), path) {
 		t.Errorf("got %v, want an ErrGaveUp that names the file", err)
 	}
-	_, err = limiter.New(limiter.WithBudget(store, 50*time.Millisecond)).Take(context.Background(), key, limit, 1)
-	if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrGaveUp) || !strings.Contains(err.Error(), path) {
+	_, err = store.New(store.WithBudget(backend, 50*time.Millisecond)).Take(context.Background(), key, limit, 1)
+	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrGaveUp) || !strings.Contains(err.Error(), path) {
 		t.Errorf("got %v, want an ErrUnavailable that names the file", err)
 	}
-	if d, err := limiter.New(store).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 1 {
+	if d, err := store.New(backend).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 1 {
 		t.Errorf("a peek beside the lock: %+v, %v; want 1 used", d, err)
 	}
 	// Nor does a call without a deadline make others of this process wait beyond theirs.
 	patient := make(chan error)
-	go func() { patient <- take(store, key, limit, 1) }()
-	until(t, "it waits", func() bool { return store.Waiting() > 0 })
+	go func() { patient <- take(backend, key, limit, 1) }()
+	until(t, "it waits", func() bool { return backend.Waiting() > 0 })
 	ctx, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := limiter.New(store).Take(ctx, key, limit, 1); !errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) ||
+	if _, err := store.New(backend).Take(ctx, key, limit, 1); !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) ||
 		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("behind a patient call: %v; want an ErrGaveUp for the deadline", err)
 	}
@@ -184,7 +184,7 @@ func TestALockedFile(t *testing.T) {
 		_, err := other.Exec("COMMIT")
 		released <- err
 	}()
-	if err := take(store, key, limit, 1); err != nil {
+	if err := take(backend, key, limit, 1); err != nil {
 		t.Errorf("after the lock was released: %v", err)
 	}
 	if err := errors.Join(<-released, <-patient); err != nil {
@@ -206,10 +206,10 @@ func TestFilesThatAreNotOurs(t *testing.T) {
 	execute(t, newer, "PRAGMA user_version = 99")
 	for path, want := range map[string]string{text: "not an SQLite database", database: "another program's database",
 		newer: "format version 99"} {
-		store := open(t, path)
-		limit := limiter.Limit{Count: 10, Period: time.Hour}
-		if err := take(store, limiter.Key{Subject: "u"}, limit, 1); err == nil || !strings.Contains(err.Error(), want) ||
-			limiter.IsAway(err) {
+		backend := open(t, path)
+		limit := store.Limit{Count: 10, Period: time.Hour}
+		if err := take(backend, store.Key{Subject: "u"}, limit, 1); err == nil || !strings.Contains(err.Error(), want) ||
+			store.IsAway(err) {
 			t.Errorf("%s: %v, want an error that says %q", path, err, want)
 		}
 	}
@@ -221,10 +221,10 @@ func TestFilesThatAreNotOurs(t *testing.T) {
 func TestLapsedKeysAreReclaimed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	now := time.Unix(1_700_000_000, 0)
-	store := open(t, path, filestore.WithClock(func() time.Time { return now }))
+	backend := open(t, path, filestore.WithClock(func() time.Time { return now }))
 	for i := range 500 {
 		now = now.Add(100 * time.Millisecond)
-		if err := take(store, limiter.Key{Subject: fmt.Sprint(i), Name: "limit"}, limiter.Limit{Count: 1, Period: time.Second},
+		if err := take(backend, store.Key{Subject: fmt.Sprint(i), Name: "limit"}, store.Limit{Count: 1, Period: time.Second},
 			1); err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestLapsedKeysAreReclaimed(t *testing.T) {
 	}
 }
 
-var hour = limiter.Limit{Count: 10, Period: time.Hour}
+var hour = store.Limit{Count: 10, Period: time.Hour}
 
 // until waits for what is to come soon.
 func until(tb testing.TB, what string, is func() bool) {

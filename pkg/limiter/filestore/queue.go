@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A job is one call that may write. The writer does it together with others, in one
@@ -21,7 +21,7 @@ type job struct {
 	// do answers the call. It returns an error only before it has changed anything.
 	do func(b *batch) error
 	// sql is instead of do for what writes by statements of its own, always alone.
-	sql func(tx *sql.Tx, now limiter.Instant) error
+	sql func(tx *sql.Tx, now store.Instant) error
 
 	place *list.Element // in the queue; nil once the writer has taken the job
 	alone bool          //  it failed together with others, and is done again without them
@@ -257,19 +257,19 @@ func (s *Store) write(ctx context.Context, j *job) error {
 	if s.queue.leave(j) { // it failed together with others, and waits again
 		return s.late(ctx)
 	}
-	if gaveUp := limiter.GaveUp(ctx); gaveUp != nil {
-		return fmt.Errorf("%w: file %s: %w", limiter.ErrOutcomeUnknown, s.path, gaveUp)
+	if gaveUp := store.GaveUp(ctx); gaveUp != nil {
+		return fmt.Errorf("%w: file %s: %w", store.ErrOutcomeUnknown, s.path, gaveUp)
 	}
-	return fmt.Errorf("%w: file %s has not answered in time", limiter.ErrOutcomeUnknown, s.path)
+	return fmt.Errorf("%w: file %s has not answered in time", store.ErrOutcomeUnknown, s.path)
 }
 
 // late says that nothing was done before ctx ended, or before the patience did.
 func (s *Store) late(ctx context.Context) error {
-	if gaveUp := limiter.GaveUp(ctx); gaveUp != nil {
+	if gaveUp := store.GaveUp(ctx); gaveUp != nil {
 		return fmt.Errorf("file %s had not answered when %w", s.path, gaveUp)
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: file %s is busy or locked by another process: %w", limiter.ErrUnavailable, s.path, err)
+		return fmt.Errorf("%w: file %s is busy or locked by another process: %w", store.ErrUnavailable, s.path, err)
 	}
-	return fmt.Errorf("%w: file %s has been busy or locked by another process for %s", limiter.ErrUnavailable, s.path, patience)
+	return fmt.Errorf("%w: file %s has been busy or locked by another process for %s", store.ErrUnavailable, s.path, patience)
 }

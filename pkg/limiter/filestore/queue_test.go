@@ -9,33 +9,33 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Callers whose takes share a transaction each get their own answer.
 func TestCallersTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store := open(t, path)
-	if err := take(store, limiter.Key{Subject: "u"}, hour, 1); err != nil {
+	backend := open(t, path)
+	if err := take(backend, store.Key{Subject: "u"}, hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	execute(t, path, "INSERT INTO limits VALUES ('rl', 'bad', 'n', x'00', 9223372036854775807)")
-	wide := limiter.Limit{Count: 1000, Period: limiter.MaxPeriod} // nothing of it lapses meanwhile
+	wide := store.Limit{Count: 1000, Period: store.MaxPeriod} // nothing of it lapses meanwhile
 	const callers = 60
 	results := make([]error, callers)
 	allowed := make([]bool, callers)
 	together(t, path, callers, func(i int) {
 		switch i % 3 {
 		case 0: // both or none: hot fits 10 times
-			var decisions []limiter.Decision
-			decisions, results[i] = limiter.New(store).TakeAll(context.Background(),
-				limiter.Request{Key: limiter.Key{Subject: "hot", Name: "n"}, Limit: hour, Cost: 1},
-				limiter.Request{Key: limiter.Key{Subject: "wide", Name: "n"}, Limit: wide, Cost: 1})
-			allowed[i] = results[i] == nil && limiter.AllAllowed(decisions)
+			var decisions []store.Decision
+			decisions, results[i] = store.New(backend).TakeAll(context.Background(),
+				store.Request{Key: store.Key{Subject: "hot", Name: "n"}, Limit: hour, Cost: 1},
+				store.Request{Key: store.Key{Subject: "wide", Name: "n"}, Limit: wide, Cost: 1})
+			allowed[i] = results[i] == nil && store.AllAllowed(decisions)
 		case 1:
-			results[i] = take(store, limiter.Key{Subject: "bad", Name: "n"}, hour, 1)
+			results[i] = take(backend, store.Key{Subject: "bad", Name: "n"}, hour, 1)
 		case 2:
-			results[i] = store.Write(context.Background(), func() error {
+			results[i] = backend.Write(context.Background(), func() error {
 				if i == 2 {
 					return errors.New("mine alone")
 				}
@@ -45,12 +45,12 @@ func TestCallersTogether(t *testing.T) {
 				return nil
 			})
 		}
-	}, store.Waiting)
+	}, backend.Waiting)
 	both := 0
 	for i, err := range results {
 		switch {
 		case i%3 == 1:
-			if !errors.Is(err, limiter.ErrForeign) {
+			if !errors.Is(err, store.ErrForeign) {
 				t.Errorf("caller %d of a foreign value: %v", i, err)
 			}
 		case i == 2 || i == 5:
@@ -66,8 +66,8 @@ func TestCallersTogether(t *testing.T) {
 	if both != 10 {
 		t.Errorf("%d were allowed, want 10", both)
 	}
-	for subject, limit := range map[string]limiter.Limit{"hot": hour, "wide": wide} {
-		d, err := limiter.New(store).Peek(context.Background(), limiter.Key{Subject: subject, Name: "n"}, limit, 1)
+	for subject, limit := range map[string]store.Limit{"hot": hour, "wide": wide} {
+		d, err := store.New(backend).Peek(context.Background(), store.Key{Subject: subject, Name: "n"}, limit, 1)
 		if err != nil || d.Used != 10 {
 			t.Errorf("%s: %+v, %v; want 10 used", subject, d, err)
 		}
@@ -97,55 +97,55 @@ func together(t *testing.T, path string, callers int, call func(i int), waiting 
 
 // A call whose context has ended is not begun.
 func TestAnEndedContext(t *testing.T) {
-	store := open(t, filepath.Join(t.TempDir(), "limits.db"))
+	backend := open(t, filepath.Join(t.TempDir(), "limits.db"))
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	budget, cancel := limiter.BudgetContext(context.Background(), 0)
+	budget, cancel := store.BudgetContext(context.Background(), 0)
 	defer cancel()
 	for op, call := range map[string]func(ctx context.Context) error{
 		"take": func(ctx context.Context) error {
-			_, err := limiter.New(store).Take(ctx, limiter.Key{Subject: "u"}, hour, 1)
+			_, err := store.New(backend).Take(ctx, store.Key{Subject: "u"}, hour, 1)
 			return err
 		},
 		"peek": func(ctx context.Context) error {
-			_, err := limiter.New(store).Peek(ctx, limiter.Key{Subject: "u"}, hour, 1)
+			_, err := store.New(backend).Peek(ctx, store.Key{Subject: "u"}, hour, 1)
 			return err
 		},
 		"delete": func(ctx context.Context) error {
-			_, _, err := store.Delete(ctx, limiter.Record{Key: limiter.Key{Subject: "u", Name: "n"}})
+			_, _, err := backend.Delete(ctx, store.Record{Key: store.Key{Subject: "u", Name: "n"}})
 			return err
 		},
 		"scan": func(ctx context.Context) error {
-			for _, err := range store.Scan(ctx, limiter.Query{}) {
+			for _, err := range backend.Scan(ctx, store.Query{}) {
 				return err
 			}
 			return nil
 		},
 	} {
-		if err := call(ended); !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.Canceled) || limiter.IsAway(err) {
+		if err := call(ended); !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.Canceled) || store.IsAway(err) {
 			t.Errorf("%s of a caller that left: %v", op, err)
 		}
-		if err := call(budget); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrGaveUp) {
+		if err := call(budget); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrGaveUp) {
 			t.Errorf("%s out of budget: %v", op, err)
 		}
 	}
-	if d, err := limiter.New(store).Peek(context.Background(), limiter.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 0 {
+	if d, err := store.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 0 {
 		t.Errorf("%+v, %v; want nothing used", d, err)
 	}
 }
 
 // A writer that has had nothing to do is gone, and another one comes when it is needed. The last goes with the store.
 func TestAnIdleWriterEnds(t *testing.T) {
-	store := open(t, filepath.Join(t.TempDir(), "limits.db"))
+	backend := open(t, filepath.Join(t.TempDir(), "limits.db"))
 	for i := range 3 {
-		if err := take(store, limiter.Key{Subject: fmt.Sprint(i)}, hour, 1); err != nil {
+		if err := take(backend, store.Key{Subject: fmt.Sprint(i)}, hour, 1); err != nil {
 			t.Fatal(err)
 		}
 		if i == 2 {
-			if err := store.Close(); err != nil {
+			if err := backend.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		until(t, "the writer is gone", func() bool { return !store.HasWriter() })
+		until(t, "the writer is gone", func() bool { return !backend.HasWriter() })
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // read calls do in a transaction that only reads, so that all it reads is of one instant. It
@@ -33,11 +33,11 @@ func (s *Store) read(ctx context.Context, do func(tx *sql.Tx) error) error {
 }
 
 // peek answers what a take would.
-func (s *Store) peek(ctx context.Context, reqs []limiter.Request, decisions []limiter.Decision) error {
-	states := make([]*limiter.State, len(reqs))
-	var record limiter.TokenRecord
+func (s *Store) peek(ctx context.Context, reqs []store.Request, decisions []store.Decision) error {
+	states := make([]*store.State, len(reqs))
+	var record store.TokenRecord
 	for i := range states {
-		states[i] = new(limiter.State)
+		states[i] = new(store.State)
 	}
 	err := s.read(ctx, func(tx *sql.Tx) (err error) {
 		for i := range reqs {
@@ -53,17 +53,17 @@ func (s *Store) peek(ctx context.Context, reqs []limiter.Request, decisions []li
 	if err != nil {
 		return err
 	}
-	now := limiter.InstantOf(s.clock())
-	if limiter.IsSpecial(limiter.Peek, reqs) {
-		_, err := limiter.DecideSpecial(limiter.Peek, reqs, states, decisions, &record, now)
+	now := store.InstantOf(s.clock())
+	if store.IsSpecial(store.Peek, reqs) {
+		_, err := store.DecideSpecial(store.Peek, reqs, states, decisions, &record, now)
 		return err
 	}
-	limiter.Decide(limiter.Peek, reqs, states, decisions, now)
+	store.Decide(store.Peek, reqs, states, decisions, now)
 	return nil
 }
 
-func (s *Store) readState(ctx context.Context, tx *sql.Tx, key limiter.Key, state *limiter.State) error {
-	*state = limiter.State{}
+func (s *Store) readState(ctx context.Context, tx *sql.Tx, key store.Key, state *store.State) error {
+	*state = store.State{}
 	var id, until int64
 	var record []byte
 	err := tx.QueryRowContext(ctx, findRow, s.prefix, key.Subject, key.Name).Scan(&id, &until, &record)

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // page is how many keys a scan reads at once; between pages others can write.
@@ -18,14 +18,14 @@ const maxPage = 16 << 20
 
 // found is one key of a scan, described or foreign.
 type found struct {
-	entry limiter.Entry
+	entry store.Entry
 	err   error
 }
 
-// Scan implements [limiter.Keyspace]. Each page of it is one instant. A file has no
+// Scan implements [store.Keyspace]. Each page of it is one instant. A file has no
 // other users to spare with KeysPerSecond.
-func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
+func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		total, err := s.count(ctx, &q)
 		looked := int64(0)
 		for next := (position{}); err == nil; {
@@ -47,14 +47,14 @@ func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Ent
 		case err == nil:
 			q.Report(total, total)
 		case !errors.Is(err, errMissing):
-			yield(limiter.Entry{}, s.translate(ctx, err, false))
+			yield(store.Entry{}, s.translate(ctx, err, false))
 		}
 	}
 }
 
 // count returns about how many keys a scan will look at. It looks at these, too, in the
 // index.
-func (s *Store) count(ctx context.Context, q *limiter.Query) (total int64, err error) {
+func (s *Store) count(ctx context.Context, q *store.Query) (total int64, err error) {
 	if q.Keys != nil {
 		return int64(len(q.Keys)), nil
 	}
@@ -74,13 +74,13 @@ func (s *Store) count(ctx context.Context, q *limiter.Query) (total int64, err e
 
 // position is where a scan goes on: after a key, or at one of the query's.
 type position struct {
-	after limiter.Key
+	after store.Key
 	index int
 }
 
 // readPage describes the selected keys of the page at a position. It returns how
 // many it looked at, and where to go on, which is zero at the end.
-func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (entries []found, looked int, next position, err error) {
+func (s *Store) readPage(ctx context.Context, q *store.Query, from position) (entries []found, looked int, next position, err error) {
 	if err := s.takeTurn(ctx); err != nil {
 		return nil, 0, next, err
 	}
@@ -96,8 +96,8 @@ func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (
 			return err
 		}
 		defer rows.Close()
-		now := limiter.InstantOf(s.clock())
-		var key limiter.Key
+		now := store.InstantOf(s.clock())
+		var key store.Key
 		size := 0
 		for ; (q.Keys != nil || size < maxPage) && rows.Next(); looked++ {
 			var record []byte
@@ -122,10 +122,10 @@ func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (
 	return entries, looked, next, err
 }
 
-func (s *Store) pageQuery(q *limiter.Query, from position) (query string, args []any) {
+func (s *Store) pageQuery(q *store.Query, from position) (query string, args []any) {
 	query = "SELECT subject, name, " + boundedRecord + " FROM limits WHERE prefix = ?" +
 		" AND octet_length(subject) <= ? AND octet_length(name) <= ?"
-	args = []any{s.prefix, limiter.MaxSubjectLength, limiter.MaxNameLength} // a key of ours is not longer
+	args = []any{s.prefix, store.MaxSubjectLength, store.MaxNameLength} // a key of ours is not longer
 	if q.Keys != nil {
 		keys := q.Keys[from.index:min(from.index+page, len(q.Keys))]
 		query += " AND (subject, name) IN (VALUES " + strings.TrimSuffix(strings.Repeat("(?, ?), ", len(keys)), ", ") + ")"
@@ -140,18 +140,18 @@ func (s *Store) pageQuery(q *limiter.Query, from position) (query string, args [
 
 // selected is the condition of the rows that a scan looks at: a part of the index by prefix,
 // subject and name, as small as the pattern's literal beginning makes it.
-func (s *Store) selected(q *limiter.Query) (where string, args []any) {
-	return s.selectedAfter(q, limiter.Key{}, "prefix = ?", []any{s.prefix})
+func (s *Store) selected(q *store.Query) (where string, args []any) {
+	return s.selectedAfter(q, store.Key{}, "prefix = ?", []any{s.prefix})
 }
 
 // selectedAfter adds to a condition that the rows are selected and come after a key. SQLite
 // compares texts by their bytes, and no text has the byte 0xff.
-func (s *Store) selectedAfter(q *limiter.Query, after limiter.Key, where string, args []any) (string, []any) {
+func (s *Store) selectedAfter(q *store.Query, after store.Key, where string, args []any) (string, []any) {
 	if subject, exact := q.Subjects.Exact(); exact {
 		return where + " AND subject = ? AND name > ?", append(args, subject, after.Name)
 	}
 	beginning := q.Subjects.LiteralBeginning()
-	if after == (limiter.Key{}) {
+	if after == (store.Key{}) {
 		after.Subject = beginning
 	}
 	where, args = where+" AND (subject, name) > (?, ?)", append(args, after.Subject, after.Name)
@@ -161,20 +161,20 @@ func (s *Store) selectedAfter(q *limiter.Query, after limiter.Key, where string,
 	return where, args
 }
 
-func (s *Store) explain(q *limiter.Query, key limiter.Key, value []byte, now limiter.Instant) found {
-	layout := limiter.OwnLayout(s.prefix)
+func (s *Store) explain(q *store.Query, key store.Key, value []byte, now store.Instant) found {
+	layout := store.OwnLayout(s.prefix)
 	storeKey := layout.StoreKey(key)
-	held := limiter.Held{StoreKey: storeKey, Text: value, Length: int64(len(value))}
+	held := store.Held{StoreKey: storeKey, Text: value, Length: int64(len(value))}
 	if value == nil {
-		held.Length = int64(limiter.MaxRecordSize) + 1 // or more; see boundedRecord
+		held.Length = int64(store.MaxRecordSize) + 1 // or more; see boundedRecord
 	}
-	var entry limiter.Entry
+	var entry store.Entry
 	err := key.Validate()
 	if err == nil {
 		entry, err = layout.Entry(q, key, &held, now)
 	}
 	if err != nil {
-		return found{limiter.Entry{Key: key, StoreKey: storeKey}, &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
+		return found{store.Entry{Key: key, StoreKey: storeKey}, &store.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
 	}
 	entry.TTL = entry.State.UnusedAt(now).Time().Sub(now.Time()) // nothing else ends a row
 	if q.Bytes {

@@ -19,10 +19,10 @@ import (
 
 	_ "modernc.org/sqlite" // the "sqlite" driver
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store is a [limiter.Store] and a [limiter.Keyspace] in a file.
+// Store is a [store.Store] and a [store.Keyspace] in a file.
 type Store struct {
 	path   string
 	prefix string
@@ -48,7 +48,7 @@ type Option func(*Store)
 // WithClock decides by clock instead of the machine's time.
 func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock = clock } }
 
-// WithPrefix keeps the limits under prefix instead of [limiter.DefaultPrefix],
+// WithPrefix keeps the limits under prefix instead of [store.DefaultPrefix],
 // apart from those of other prefixes in the same file.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
@@ -57,21 +57,21 @@ func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefi
 func WithDirectory() Option { return func(s *Store) { s.makesDirectory = true } }
 
 // New returns a Store in the file at path. The file is made by the first take, in a
-// directory that is there, or that [WithDirectory] makes. It fails with a [limiter.ErrInvalid] on an empty path or an
+// directory that is there, or that [WithDirectory] makes. It fails with a [store.ErrInvalid] on an empty path or an
 // unfit prefix.
 func New(path string, options ...Option) (*Store, error) {
 	if path == "" {
-		return nil, fmt.Errorf("%w: the file store needs a path, such as file:limits.db", limiter.ErrInvalid)
+		return nil, fmt.Errorf("%w: the file store needs a path, such as file:limits.db", store.ErrInvalid)
 	}
-	s := &Store{path: path, prefix: limiter.DefaultPrefix, clock: time.Now, turn: make(chan struct{}, 1),
+	s := &Store{path: path, prefix: store.DefaultPrefix, clock: time.Now, turn: make(chan struct{}, 1),
 		writerTurn: make(chan struct{}, 1), queue: queue{wake: make(chan struct{}, 1)}}
 	for _, option := range options {
 		option(s)
 	}
-	return s, limiter.ValidatePrefix(s.prefix)
+	return s, store.ValidatePrefix(s.prefix)
 }
 
-// Close closes the file. All calls from now on are a [limiter.ErrClosed], and so are those that
+// Close closes the file. All calls from now on are a [store.ErrClosed], and so are those that
 // wait for their turn; what has been begun is ended before.
 func (s *Store) Close() error {
 	s.refuse(s.queue.close()) // before the turns: who waits for a file that is locked ends when nobody asks any more
@@ -97,7 +97,7 @@ func (s *Store) Close() error {
 }
 
 // errClosed is the error of each call of a Store that is closed.
-func (s *Store) errClosed() error { return fmt.Errorf("file %s is %w", s.path, limiter.ErrClosed) }
+func (s *Store) errClosed() error { return fmt.Errorf("file %s is %w", s.path, store.ErrClosed) }
 
 // refuse answers jobs of which nothing was done, because the Store is closed.
 func (s *Store) refuse(jobs []*job) {
@@ -128,22 +128,22 @@ func (s *Store) takeTurn(ctx context.Context) error {
 
 func (s *Store) giveTurn() { <-s.turn }
 
-// Decide implements [limiter.Store] in one transaction.
-func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	normalized, err := limiter.NormalizeAll(nil, op, reqs)
+// Decide implements [store.Store] in one transaction.
+func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	normalized, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
 	}
-	if err := limiter.CheckStored(normalized); err != nil {
+	if err := store.CheckStored(normalized); err != nil {
 		return err
 	}
-	if op == limiter.Peek {
+	if op == store.Peek {
 		return s.peek(ctx, normalized, decisions)
 	}
 	// The writer writes into answers of its own, since the caller may leave it alone.
-	answers := make([]limiter.Decision, len(decisions))
+	answers := make([]store.Decision, len(decisions))
 	err = s.write(ctx, &job{
-		creates: op != limiter.Refund && op != limiter.Settle, // which find nothing in a file that is missing
+		creates: op != store.Refund && op != store.Settle, // which find nothing in a file that is missing
 		do:      func(b *batch) error { return b.decide(op, normalized, answers) },
 	})
 	if err == nil {

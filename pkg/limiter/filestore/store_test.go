@@ -9,31 +9,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
 		Sequences: 300,
-		New: func(tb testing.TB, clock func() time.Time) limiter.Store {
+		New: func(tb testing.TB, clock func() time.Time) store.Store {
 			var options []filestore.Option
 			if clock != nil {
 				options = append(options, filestore.WithClock(clock))
 			}
 			return open(tb, filepath.Join(tb.TempDir(), "limits.db"), options...)
 		},
-		Dump: func(tb testing.TB, store limiter.Store) string {
-			return dump(tb, store.(*filestore.Store).Path())
+		Dump: func(tb testing.TB, backend store.Store) string {
+			return dump(tb, backend.(*filestore.Store).Path())
 		},
-		Plant: func(tb testing.TB, store limiter.Store, key limiter.Key, value string) func() bool {
-			file := store.(*filestore.Store).Path()
+		Plant: func(tb testing.TB, backend store.Store, key store.Key, value string) func() bool {
+			file := backend.(*filestore.Store).Path()
 			// The schema is there once something was charged.
-			if err := take(store, limiter.Key{Subject: "somebody"}, limiter.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
+			if err := take(backend, store.Key{Subject: "somebody"}, store.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
 				tb.Fatal(err)
 			}
-			execute(tb, file, "INSERT INTO limits VALUES (?, ?, ?, ?, ?)", limiter.DefaultPrefix, key.Subject, key.Name,
+			execute(tb, file, "INSERT INTO limits VALUES (?, ?, ?, ?, ?)", store.DefaultPrefix, key.Subject, key.Name,
 				[]byte(value), int64(1)<<60)
 			before := dump(tb, file)
 			return func() bool { return strings.Contains(dump(tb, file), rowText(key, []byte(value))) && before != "" }
@@ -43,16 +43,16 @@ func TestConformance(t *testing.T) {
 
 func open(tb testing.TB, path string, options ...filestore.Option) *filestore.Store {
 	tb.Helper()
-	store, err := filestore.New(path, options...)
+	backend, err := filestore.New(path, options...)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := store.Close(); err != nil {
+		if err := backend.Close(); err != nil {
 			tb.Error(err)
 		}
 	})
-	return store
+	return backend
 }
 
 // raw opens the file beside the store, as another process would.
@@ -89,7 +89,7 @@ func dump(tb testing.TB, path string) string {
 	defer rows.Close()
 	var b strings.Builder
 	for rows.Next() {
-		var key limiter.Key
+		var key store.Key
 		var record []byte
 		var unusedAt int64
 		if err := rows.Scan(&key.Subject, &key.Name, &record, &unusedAt); err != nil {
@@ -100,11 +100,11 @@ func dump(tb testing.TB, path string) string {
 	return b.String()
 }
 
-func rowText(key limiter.Key, record []byte) string {
+func rowText(key store.Key, record []byte) string {
 	return fmt.Sprintf("%q %q %x", key.Subject, key.Name, record)
 }
 
-func take(store limiter.Store, key limiter.Key, limit limiter.Limit, cost int64) error {
-	_, err := limiter.New(store).Take(context.Background(), key, limit, cost)
+func take(backend store.Store, key store.Key, limit store.Limit, cost int64) error {
+	_, err := store.New(backend).Take(context.Background(), key, limit, cost)
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -32,7 +32,7 @@ var shrink = fmt.Sprintf("PRAGMA incremental_vacuum(%d)", tidyPages)
 
 // tidy deletes some expired rows, whether there are new ones or not, and gives some of the
 // space back, in the transaction that is about to end.
-func (c *connection) tidy(now limiter.Instant) error {
+func (c *connection) tidy(now store.Instant) error {
 	if time.Since(c.tidied) < tidyEvery {
 		return nil
 	}

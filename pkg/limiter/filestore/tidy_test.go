@@ -10,49 +10,49 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // filled returns a store with so many keys of an hour, and what moves its clock.
-func filled(t *testing.T, path string, keys int) (store *filestore.Store, advance func(time.Duration)) {
+func filled(t *testing.T, path string, keys int) (backend *filestore.Store, advance func(time.Duration)) {
 	t.Helper()
 	var ahead atomic.Int64
 	begin := time.Now()
-	store, err := filestore.New(path, filestore.WithClock(func() time.Time { return begin.Add(time.Duration(ahead.Load())) }))
+	backend, err := filestore.New(path, filestore.WithClock(func() time.Time { return begin.Add(time.Duration(ahead.Load())) }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
-	limit, err := limiter.ParseLimit("100/1h")
+	t.Cleanup(func() { backend.Close() })
+	limit, err := store.ParseLimit("100/1h")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	first := limiter.Key{Subject: "tenant:0:user:0"}
-	if _, err := limiter.New(store).Take(ctx, first, limit, 50); err != nil {
+	first := store.Key{Subject: "tenant:0:user:0"}
+	if _, err := store.New(backend).Take(ctx, first, limit, 50); err != nil {
 		t.Fatal(err)
 	}
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var value []byte
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: all, Records: true}) {
+	for entry, err := range backend.Scan(ctx, store.Query{Subjects: all, Records: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		value = entry.Record.Value
 	}
-	records := make([]limiter.Record, keys)
+	records := make([]store.Record, keys)
 	for i := range records {
-		key := limiter.Key{Subject: fmt.Sprintf("tenant:%d:user:%d", i%20, i), Name: "token-bucket/1h"}
-		records[i] = limiter.Record{Key: key, Value: value, Expires: begin.Add(time.Hour)}
+		key := store.Key{Subject: fmt.Sprintf("tenant:%d:user:%d", i%20, i), Name: "token-bucket/1h"}
+		records[i] = store.Record{Key: key, Value: value, Expires: begin.Add(time.Hour)}
 	}
-	if _, err := store.Import(ctx, false, records...); err != nil {
+	if _, err := backend.Import(ctx, false, records...); err != nil {
 		t.Fatal(err)
 	}
-	return store, func(d time.Duration) { ahead.Add(int64(d)) }
+	return backend, func(d time.Duration) { ahead.Add(int64(d)) }
 }
 
 // Expired rows go although no key is new, and the file shrinks while it is used.
@@ -60,20 +60,20 @@ func TestSpaceIsGivenBack(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store, advance := filled(t, path, 20_000)
-	limits := limiter.New(store)
-	day, err := limiter.ParseLimit("1000000/1d")
+	backend, advance := filled(t, path, 20_000)
+	limits := store.New(backend)
+	day, err := store.ParseLimit("1000000/1d")
 	if err != nil {
 		t.Fatal(err)
 	}
 	take := func() {
 		t.Helper()
-		if _, err := limits.Take(ctx, limiter.Key{Subject: "always"}, day, 1); err != nil {
+		if _, err := limits.Take(ctx, store.Key{Subject: "always"}, day, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	take()
-	if err := store.Close(); err != nil {
+	if err := backend.Close(); err != nil {
 		t.Fatal(err)
 	}
 	before := size(t, path)
@@ -84,7 +84,7 @@ func TestSpaceIsGivenBack(t *testing.T) {
 		if takes%20 > 0 {
 			continue
 		}
-		health, err := store.Health(ctx)
+		health, err := backend.Health(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestSpaceIsGivenBack(t *testing.T) {
 			t.Fatalf("after %d takes %d expired rows and %d free bytes are left", takes, health.Lapsed, health.Free)
 		}
 	}
-	if err := store.Close(); err != nil {
+	if err := backend.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if after := size(t, path); after > before*2/3 {
@@ -118,7 +118,7 @@ func size(t *testing.T, path string) int64 {
 // A pattern that begins with characters looks at the keys that begin so, and an exact subject
 // at its own: that is how many the progress tells.
 func TestScanLooksAtItsKeysOnly(t *testing.T) {
-	store, _ := filled(t, filepath.Join(t.TempDir(), "limits.db"), 2000)
+	backend, _ := filled(t, filepath.Join(t.TempDir(), "limits.db"), 2000)
 	for pattern, want := range map[string]struct{ found, looked int }{
 		"tenant:3:*":       {100, 100},
 		"tenant:3:user:3":  {1, 1},
@@ -128,14 +128,14 @@ func TestScanLooksAtItsKeysOnly(t *testing.T) {
 		"tenant:[34]:*":    {200, 2000},
 		"tenant:3:user:44": {0, 0},
 	} {
-		subjects, err := limiter.ParsePattern(pattern)
+		subjects, err := store.ParsePattern(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var looked, total int64
 		found := 0
-		query := limiter.Query{Subjects: subjects, Progress: func(l, of int64) { looked, total = l, of }}
-		for _, err := range store.Scan(context.Background(), query) {
+		query := store.Query{Subjects: subjects, Progress: func(l, of int64) { looked, total = l, of }}
+		for _, err := range backend.Scan(context.Background(), query) {
 			if err != nil {
 				t.Fatal(err)
 			}

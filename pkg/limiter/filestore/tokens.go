@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // tokensSchema is made by the first call that carries a token. Programs that know no tokens
@@ -23,7 +23,7 @@ const tokensSchema = `CREATE TABLE IF NOT EXISTS tokens (
 // findToken finds the record of a token, and of a longer value than any so much that it is
 // not taken for one.
 var findToken = fmt.Sprintf("SELECT substr(record, 1, %d) FROM tokens WHERE prefix = ? AND token = ?",
-	limiter.TokenHeaderSize+limiter.MaxRequests*limiter.TokenPartSize+1)
+	store.TokenHeaderSize+store.MaxRequests*store.TokenPartSize+1)
 
 const (
 	insertToken = `INSERT INTO tokens (prefix, token, record, ends) VALUES (?, ?, ?, ?)
@@ -32,17 +32,17 @@ const (
 	reclaimTokens = "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE ends <= ?+0 ORDER BY ends LIMIT ?)"
 )
 
-// decideSpecial decides what [limiter.IsSpecial].
-func (b *batch) decideSpecial(op limiter.Op, reqs []limiter.Request, states []*limiter.State, decisions []limiter.Decision,
+// decideSpecial decides what [store.IsSpecial].
+func (b *batch) decideSpecial(op store.Op, reqs []store.Request, states []*store.State, decisions []store.Decision,
 ) (changed bool, err error) {
-	var record limiter.TokenRecord
+	var record store.TokenRecord
 	token := reqs[0].Token
 	if token != "" && b.connection != nil {
 		if record, err = b.loadToken(token); err != nil {
 			return false, err
 		}
 	}
-	changes, err := limiter.DecideSpecial(op, reqs, states, decisions, &record, b.now)
+	changes, err := store.DecideSpecial(op, reqs, states, decisions, &record, b.now)
 	if err == nil && changes.Token {
 		err = b.saveToken(token, &record)
 	}
@@ -50,7 +50,7 @@ func (b *batch) decideSpecial(op limiter.Op, reqs []limiter.Request, states []*l
 }
 
 // loadToken returns what is remembered of token. It makes the table if it is missing.
-func (b *batch) loadToken(token string) (t limiter.TokenRecord, err error) {
+func (b *batch) loadToken(token string) (t store.TokenRecord, err error) {
 	if !b.hasTokens {
 		if err := b.execText(tokensSchema); err != nil {
 			return t, err
@@ -65,16 +65,16 @@ func (b *batch) loadToken(token string) (t limiter.TokenRecord, err error) {
 	return decodeToken(b.prefix, token, record)
 }
 
-func decodeToken(prefix, token string, record []byte) (limiter.TokenRecord, error) {
-	t, err := limiter.DecodeTokenRecord(record)
+func decodeToken(prefix, token string, record []byte) (store.TokenRecord, error) {
+	t, err := store.DecodeTokenRecord(record)
 	if err != nil {
-		return t, &limiter.ForeignError{StoreKey: prefix + "!" + limiter.TokenName(token), Holds: err.Error()}
+		return t, &store.ForeignError{StoreKey: prefix + "!" + store.TokenName(token), Holds: err.Error()}
 	}
 	return t, nil
 }
 
 // saveToken remembers record for token, or forgets token if record is zero.
-func (b *batch) saveToken(token string, record *limiter.TokenRecord) error {
+func (b *batch) saveToken(token string, record *store.TokenRecord) error {
 	b.wrote = true
 	if record.IsZero() {
 		return b.execText(deleteToken, b.prefix, token)
@@ -87,7 +87,7 @@ func (b *batch) saveToken(token string, record *limiter.TokenRecord) error {
 }
 
 // readToken is loadToken for what only reads.
-func (s *Store) readToken(ctx context.Context, tx *sql.Tx, token string) (t limiter.TokenRecord, err error) {
+func (s *Store) readToken(ctx context.Context, tx *sql.Tx, token string) (t store.TokenRecord, err error) {
 	var tables int
 	err = tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'tokens'").Scan(&tables)
 	if err != nil || tables == 0 {

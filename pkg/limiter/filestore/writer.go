@@ -10,7 +10,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -170,7 +170,7 @@ func (s *Store) writeSQL() error {
 	}
 	committing := false
 	err = panics.Call(func() error {
-		if err := j.sql(tx, limiter.InstantOf(s.clock())); err != nil {
+		if err := j.sql(tx, store.InstantOf(s.clock())); err != nil {
 			return err
 		}
 		committing = true
@@ -185,7 +185,7 @@ func (s *Store) doTogether(c *connection) {
 	s.taken = s.queue.take(s.taken[:0], c == nil)
 	committing := false
 	err := panics.Call(func() error {
-		b := batch{connection: c, prefix: s.prefix, now: limiter.InstantOf(s.clock())}
+		b := batch{connection: c, prefix: s.prefix, now: store.InstantOf(s.clock())}
 		for _, j := range s.taken {
 			j.err = j.do(&b)
 			if j.err != nil && !isOwn(j.err) {

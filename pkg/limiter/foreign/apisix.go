@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // apisix is Apache APISIX with its plugins limit-count, limit-req and limit-conn. This file has
@@ -78,16 +78,16 @@ func parseApisix(storeKey string) (kind apisixKind, key string, index int64) {
 
 // Match implements [Layout]. The key of limit-count is "<group>:<value>", or "<route or other
 // object>:<version of its configuration>:<value>".
-func (apisix) Match(storeKey string, _ bool) (limiter.Key, bool) {
+func (apisix) Match(storeKey string, _ bool) (store.Key, bool) {
 	kind, key, _ := parseApisix(storeKey)
 	switch kind {
 	case apisixNone:
-		return limiter.Key{}, false
+		return store.Key{}, false
 	case apisixRequests:
 		_, _, key = apisixRequestKeys(storeKey)
-		return limiter.Key{Subject: key, Name: "apisix/limit-req"}, key != ""
+		return store.Key{Subject: key, Name: "apisix/limit-req"}, key != ""
 	case apisixConnections:
-		return limiter.Key{Subject: key, Name: "apisix/limit-conn"}, true
+		return store.Key{Subject: key, Name: "apisix/limit-conn"}, true
 	default: // the others go on below
 	}
 	object, value, found := strings.Cut(key, ":")
@@ -95,11 +95,11 @@ func (apisix) Match(storeKey string, _ bool) (limiter.Key, bool) {
 		value = rest
 	}
 	object = strings.TrimPrefix(strings.TrimPrefix(object, "/apisix"), "/")
-	return limiter.Key{Subject: value, Name: "apisix/limit-count/" + object}, found && value != ""
+	return store.Key{Subject: value, Name: "apisix/limit-count/" + object}, found && value != ""
 }
 
 // Together implements [Layout].
-func (apisix) Together(storeKey string, limit limiter.Limit, now limiter.Instant) []string {
+func (apisix) Together(storeKey string, limit store.Limit, now store.Instant) []string {
 	kind, key, index := parseApisix(storeKey)
 	switch kind {
 	case apisixRequests:
@@ -109,7 +109,7 @@ func (apisix) Together(storeKey string, limit limiter.Limit, now limiter.Instant
 		}
 		return []string{first, second}
 	case apisixSliding:
-		w, _ := windowOf(limit, limiter.SlidingCounter, index, time.Second, 0, now)
+		w, _ := windowOf(limit, store.SlidingCounter, index, time.Second, 0, now)
 		if w.period == 0 || w.age(now) != 0 && w.age(now) != 1 {
 			return []string{storeKey}
 		}
@@ -150,18 +150,18 @@ func (apisix) Decode(found *Found) (Reading, error) {
 	case value.TTL < 0: // APISIX begins anew
 		entry = countEntry(limit, 0, 0)
 	case kind == apisixLeft && limit.Count > 0:
-		entry = countEntry(limit, limit.Count-max(count, -limiter.MaxUsage), value.TTL)
+		entry = countEntry(limit, limit.Count-max(count, -store.MaxUsage), value.TTL)
 	case kind == apisixLeft:
 		entry.Used, entry.UsedUnknown, entry.ResetAfter = 0, true, value.TTL
 	}
 	entry.Defects = lifetime{longest: limit.Period, passes: value.TTL < 0}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: value.TTL > 0 || kind == apisixUsed}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: value.TTL > 0 || kind == apisixUsed}, nil
 }
 
 // decodeApisixSliding reads two windows. Denied requests do not count. The one before counts for
 // the limit at most.
 func decodeApisixSliding(found *Found, index int64) (Reading, error) {
-	w, limit := windowOf(found.Limit, limiter.SlidingCounter, index, time.Second, 0, found.Now)
+	w, limit := windowOf(found.Limit, store.SlidingCounter, index, time.Second, 0, found.Now)
 	var counts [2]int64
 	for i := range found.Values {
 		if found.Values[i].Type == NoValue {
@@ -175,7 +175,7 @@ func decodeApisixSliding(found *Found, index int64) (Reading, error) {
 	if found.Values[0].Type == NoValue && (len(found.Values) == 1 || found.Values[1].Type == NoValue) {
 		return Reading{}, nil
 	}
-	entry := limiter.Entry{Limit: limit, UsedUnknown: true}
+	entry := store.Entry{Limit: limit, UsedUnknown: true}
 	switch {
 	case w.period == 0:
 	case len(found.Values) == 1: // of a window long past
@@ -187,11 +187,11 @@ func decodeApisixSliding(found *Found, index int64) (Reading, error) {
 		entry = apisixSlidingEntry(limit, counts[0], counts[1], current.until(found.Now))
 	}
 	entry.Defects = lifetime{longest: 2 * w.period, passes: true}.defects(&entry, values(found)...)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: w.period > 0}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: w.period > 0}, nil
 }
 
 // apisixSlidingEntry is the entry of two windows of which the current one still lasts for rest.
-func apisixSlidingEntry(limit limiter.Limit, current, previous int64, rest time.Duration) limiter.Entry {
+func apisixSlidingEntry(limit store.Limit, current, previous int64, rest time.Duration) store.Entry {
 	if limit.Count > 0 {
 		previous = min(previous, limit.Count)
 	}
@@ -232,9 +232,9 @@ func (apisix) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	case apisixRequests:
 		return setApisixRequests(found, remaining)
 	case apisixConnections:
-		return nil, limiter.Invalidf("the connections of key %q cannot be set; they end by themselves", found.StoreKey)
+		return nil, store.Invalidf("the connections of key %q cannot be set; they end by themselves", found.StoreKey)
 	case apisixSliding:
-		_, limit = windowOf(found.Limit, limiter.SlidingCounter, index, time.Second, 0, found.Now)
+		_, limit = windowOf(found.Limit, store.SlidingCounter, index, time.Second, 0, found.Now)
 	default: // the others go on below
 	}
 	count, err := toCount(limit, remaining)

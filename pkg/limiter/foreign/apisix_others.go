@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // apisixRequestKeys returns the store keys of limit-req that belong to one: a hash, or in earlier
@@ -69,7 +69,7 @@ func decodeApisixRequests(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.LeakyBucket), UsedUnknown: true}
+	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.LeakyBucket), UsedUnknown: true}
 	if has && entry.LimitKnown() {
 		leaky.decide(&entry, found.Now)
 	}
@@ -82,12 +82,12 @@ func decodeApisixRequests(found *Found) (Reading, error) {
 		// When the key is gone, everything is allowed.
 		entry.RetryAfter, entry.ResetAfter = min(entry.RetryAfter, first.TTL), min(entry.ResetAfter, first.TTL)
 	}
-	return Reading{Entries: []limiter.Entry{entry}, Certain: has}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: has}, nil
 }
 
 // decide fills in what is in use at an instant. APISIX takes the time since the last request as
 // it is, also if that is less than 0.
-func (l apisixLeaky) decide(entry *limiter.Entry, now limiter.Instant) {
+func (l apisixLeaky) decide(entry *store.Entry, now store.Instant) {
 	const thousandths = 1000
 	perMillisecond := float64(entry.Limit.Count) * thousandths / (float64(entry.Limit.Period) / float64(time.Millisecond))
 	level := max(0, l.excess+thousandths-perMillisecond*math.Abs(float64(now)/1000-l.last))
@@ -103,13 +103,13 @@ func (l apisixLeaky) decide(entry *limiter.Entry, now limiter.Instant) {
 }
 
 func setApisixRequests(found *Found, remaining int64) ([]Write, error) {
-	limit := withAlgorithm(found.Limit, limiter.LeakyBucket)
+	limit := withAlgorithm(found.Limit, store.LeakyBucket)
 	switch {
 	case limit.Count <= 0 || limit.Period <= 0:
-		return nil, limiter.Invalidf("the limit has to be said, since the key does not tell it")
+		return nil, store.Invalidf("the limit has to be said, since the key does not tell it")
 	case remaining < 0 || remaining >= limit.Capacity():
 		// What is written is the state after a request.
-		return nil, limiter.Invalidf("from 0 to %d units can remain, not %d; reset the key for all", limit.Capacity()-1, remaining)
+		return nil, store.Invalidf("from 0 to %d units can remain, not %d; reset the key for all", limit.Capacity()-1, remaining)
 	}
 	excess := strconv.FormatInt((limit.Capacity()-remaining-1)*1000, 10)
 	last := strconv.FormatInt(int64(found.Now)/1000, 10)
@@ -142,7 +142,7 @@ func decodeApisixConnections(found *Found) (Reading, error) {
 			live++
 		}
 	}
-	entry := limiter.Entry{Limit: limiter.Limit{Count: found.Limit.Count, Burst: found.Limit.Count}}
+	entry := store.Entry{Limit: store.Limit{Count: found.Limit.Count, Burst: found.Limit.Count}}
 	entry.Used = live
 	entry.UsedUnknown = live == int64(len(value.Members)) && value.Length > live
 	if entry.RemainingKnown() {
@@ -152,5 +152,5 @@ func decodeApisixConnections(found *Found) (Reading, error) {
 	}
 	entry.ResetTold = live == 0 && entry.UsedKnown()
 	entry.Defects = lifetime{passes: true}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: plausible}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: plausible}, nil
 }

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-const apisixNow limiter.Instant = 1_795_294_335_000_000 // a quarter of the minute is over
+const apisixNow store.Instant = 1_795_294_335_000_000 // a quarter of the minute is over
 
 // apisixVectors are built from the scripts and the rules of limit-count.
 func apisixVectors() []vector {
@@ -18,60 +18,60 @@ func apisixVectors() []vector {
 		previous = "plugin-limit-count:gold:alice.29921571.counter"
 		past     = "plugin-limit-count:gold:alice.29921570.counter"
 	)
-	fixedKey := limiter.Key{Subject: "2001:db8::1", Name: "apisix/limit-count/routes/1"}
-	leftKey := limiter.Key{Subject: "203.0.113.9", Name: "apisix/limit-count/gold"}
-	alice := limiter.Key{Subject: "alice", Name: "apisix/limit-count/gold"}
-	said := limiter.Limit{Count: 10, Period: time.Minute}
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10, FromFirst: true}
-	sliding := limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 10, Period: time.Minute, Burst: 10}
+	fixedKey := store.Key{Subject: "2001:db8::1", Name: "apisix/limit-count/routes/1"}
+	leftKey := store.Key{Subject: "203.0.113.9", Name: "apisix/limit-count/gold"}
+	alice := store.Key{Subject: "alice", Name: "apisix/limit-count/gold"}
+	said := store.Limit{Count: 10, Period: time.Minute}
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10, FromFirst: true}
+	sliding := store.Limit{Algorithm: store.SlidingCounter, Count: 10, Period: time.Minute, Burst: 10}
 	const ends = 20 * time.Second
-	slidingEntry := func(d limiter.Decision) []limiter.Entry {
-		return []limiter.Entry{{Limit: sliding, ResetTold: true, RetryTold: true, Decision: d}}
+	slidingEntry := func(d store.Decision) []store.Entry {
+		return []store.Entry{{Limit: sliding, ResetTold: true, RetryTold: true, Decision: d}}
 	}
 	two := func(now, before string) []Value {
 		return []Value{text(current, now, 100*time.Second), text(previous, before, 40*time.Second)}
 	}
 	return []vector{
 		{name: "used", storeKey: fixed, key: fixedKey, now: apisixNow, limit: said, certain: true, values: []Value{text(fixed, "3", ends)},
-			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: ends}}}},
+			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: ends}}}},
 		{name: "denied ones count", storeKey: fixed, key: fixedKey, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(fixed, "13", ends)},
-			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Used: 13, ResetAfter: ends, RetryAfter: ends}}}},
+			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Used: 13, ResetAfter: ends, RetryAfter: ends}}}},
 		{name: "without an expiry APISIX begins anew", storeKey: fixed, key: fixedKey, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(fixed, "13", -1)},
-			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true, Decision: limiter.Decision{Allowed: true, Remaining: 10},
-				Defects: []limiter.Defect{{Kind: limiter.NeverExpires, Stuck: true,
+			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true, Decision: store.Decision{Allowed: true, Remaining: 10},
+				Defects: []store.Defect{{Kind: store.NeverExpires, Stuck: true,
 					Text: "no expiry, so the key stays although it counts for nothing"}}}}},
 		{name: "what remains, as before 2026", storeKey: left, key: leftKey, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(left, "7", ends)},
-			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: ends}}}},
+			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: ends}}}},
 		{name: "less than nothing remains, as before 2026", storeKey: left, key: leftKey, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(left, "-2", ends)},
-			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Used: 12, ResetAfter: ends, RetryAfter: ends}}}},
+			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Used: 12, ResetAfter: ends, RetryAfter: ends}}}},
 		{name: "what remains, without the limit", storeKey: left, key: leftKey, now: apisixNow, certain: true,
 			values: []Value{text(left, "7", ends)},
-			want:   []limiter.Entry{{UsedUnknown: true, ResetTold: true, Decision: limiter.Decision{ResetAfter: ends}}}},
+			want:   []store.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: ends}}}},
 		{name: "two windows that slide", storeKey: current, key: alice, now: apisixNow, limit: said, certain: true, values: two("1", "6"),
-			want: slidingEntry(limiter.Decision{Allowed: true, Used: 6, Remaining: 4, ResetAfter: 105 * time.Second})},
+			want: slidingEntry(store.Decision{Allowed: true, Used: 6, Remaining: 4, ResetAfter: 105 * time.Second})},
 		{name: "less than one is left, by the window before", storeKey: previous, key: alice, now: apisixNow, limit: said, certain: true,
-			values: two("5", "6"), want: slidingEntry(limiter.Decision{Allowed: true, Used: 10, ResetAfter: 105 * time.Second})},
+			values: two("5", "6"), want: slidingEntry(store.Decision{Allowed: true, Used: 10, ResetAfter: 105 * time.Second})},
 		{name: "denied by the window before, of which the limit counts at most", storeKey: current, key: alice, now: apisixNow, limit: said,
 			certain: true, values: two("5", "12"),
-			want: slidingEntry(limiter.Decision{Used: 13, RetryAfter: 15*time.Second + time.Microsecond, ResetAfter: 105 * time.Second})},
+			want: slidingEntry(store.Decision{Used: 13, RetryAfter: 15*time.Second + time.Microsecond, ResetAfter: 105 * time.Second})},
 		{name: "denied by this window", storeKey: current, key: alice, now: apisixNow, limit: said, certain: true, values: two("10", "0"),
-			want: slidingEntry(limiter.Decision{Used: 10, RetryAfter: 45*time.Second + time.Microsecond, ResetAfter: 105 * time.Second})},
+			want: slidingEntry(store.Decision{Used: 10, RetryAfter: 45*time.Second + time.Microsecond, ResetAfter: 105 * time.Second})},
 		{name: "the period by the number", storeKey: current, key: alice, now: apisixNow, certain: true, values: two("1", "6"),
-			want: []limiter.Entry{{Limit: limiter.Limit{Algorithm: limiter.SlidingCounter, Period: time.Minute}, ResetTold: true,
-				Decision: limiter.Decision{Used: 6, ResetAfter: 105 * time.Second}}}},
+			want: []store.Entry{{Limit: store.Limit{Algorithm: store.SlidingCounter, Period: time.Minute}, ResetTold: true,
+				Decision: store.Decision{Used: 6, ResetAfter: 105 * time.Second}}}},
 		{name: "long past", storeKey: past, key: alice, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(past, "9", -1)},
-			want: []limiter.Entry{{Key: limiter.Key{Subject: "alice", Name: alice.Name + "@29921570"}, Limit: sliding,
-				ResetTold: true, RetryTold: true, Decision: limiter.Decision{Allowed: true, Remaining: 10},
-				Defects: []limiter.Defect{{Kind: limiter.NeverExpires, Stuck: true,
+			want: []store.Entry{{Key: store.Key{Subject: "alice", Name: alice.Name + "@29921570"}, Limit: sliding,
+				ResetTold: true, RetryTold: true, Decision: store.Decision{Allowed: true, Remaining: 10},
+				Defects: []store.Defect{{Kind: store.NeverExpires, Stuck: true,
 					Text: "no expiry, so the key stays although it counts for nothing"}}}}},
 		{name: "a word", storeKey: fixed, key: fixedKey, wrong: "a string that is not a whole number",
 			values: []Value{text(fixed, "x", ends)}},
@@ -85,11 +85,11 @@ func apisixOtherVectors() []vector {
 		excess, last = "limit_req:aliceroute1excess", "limit_req:aliceroute1last"
 		connections  = "limit_conn:203.0.113.9route1"
 	)
-	key := limiter.Key{Subject: "203.0.113.9route1", Name: "apisix/limit-req"}
-	alice := limiter.Key{Subject: "aliceroute1", Name: "apisix/limit-req"}
-	connKey := limiter.Key{Subject: "203.0.113.9route1", Name: "apisix/limit-conn"}
-	limit := limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 2, Period: time.Second, Burst: 4}
-	slow := limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 6, Period: time.Minute, Burst: 1}
+	key := store.Key{Subject: "203.0.113.9route1", Name: "apisix/limit-req"}
+	alice := store.Key{Subject: "aliceroute1", Name: "apisix/limit-req"}
+	connKey := store.Key{Subject: "203.0.113.9route1", Name: "apisix/limit-conn"}
+	limit := store.Limit{Algorithm: store.LeakyBucket, Count: 2, Period: time.Second, Burst: 4}
+	slow := store.Limit{Algorithm: store.LeakyBucket, Count: 6, Period: time.Minute, Burst: 1}
 	live := func(ttl time.Duration, scores ...float64) Value {
 		value := Value{StoreKey: connections, Type: SortedSetValue, Length: int64(len(scores)), TTL: ttl}
 		for i, score := range scores {
@@ -100,38 +100,38 @@ func apisixOtherVectors() []vector {
 	return []vector{
 		{name: "half a second after three", storeKey: requests, key: key, now: apisixNow, limit: limit, certain: true,
 			values: []Value{hash(requests, 3*time.Second, "excess", "2000", "last", "1795294334500")},
-			want: []limiter.Entry{{Limit: limit, Decision: limiter.Decision{Allowed: true, Used: 2, Remaining: 2,
+			want: []store.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Used: 2, Remaining: 2,
 				ResetAfter: time.Second}}}},
 		{name: "as much as the burst is above the rate", storeKey: requests, key: key, now: apisixNow, limit: limit, certain: true,
 			values: []Value{hash(requests, 3*time.Second, "excess", "3000", "last", "1795294334900")},
-			want: []limiter.Entry{{Limit: limit, Decision: limiter.Decision{Used: 4, RetryAfter: 400 * time.Millisecond,
+			want: []store.Entry{{Limit: limit, Decision: store.Decision{Used: 4, RetryAfter: 400 * time.Millisecond,
 				ResetAfter: 1900 * time.Millisecond}}}},
 		{name: "forgotten before the request has passed", storeKey: requests, key: key, now: apisixNow, limit: slow, certain: true,
 			values: []Value{hash(requests, time.Second, "excess", "0", "last", "1795294335000")},
-			want: []limiter.Entry{{Limit: slow, Decision: limiter.Decision{Used: 1, RetryAfter: time.Second, ResetAfter: time.Second},
-				Defects: []limiter.Defect{{Kind: limiter.ShortTTL, Text: "expires before its units have come back, " +
+			want: []store.Entry{{Limit: slow, Decision: store.Decision{Used: 1, RetryAfter: time.Second, ResetAfter: time.Second},
+				Defects: []store.Defect{{Kind: store.ShortTTL, Text: "expires before its units have come back, " +
 					"so more is let through than the limit allows (apache/apisix#12605)"}}}}},
 		{name: "without the limit", storeKey: requests, key: key, now: apisixNow, certain: true,
 			values: []Value{hash(requests, 3*time.Second, "excess", "3000", "last", "1795294334900")},
-			want:   []limiter.Entry{{UsedUnknown: true}}},
+			want:   []store.Entry{{UsedUnknown: true}}},
 		{name: "two strings, as in earlier releases", storeKey: last, key: alice, now: apisixNow, limit: limit, certain: true,
 			values: []Value{text(excess, "2000", -1), text(last, "1795294334500", -1)},
-			want: []limiter.Entry{{Limit: limit, Decision: limiter.Decision{Allowed: true, Used: 2, Remaining: 2, ResetAfter: time.Second},
-				Defects: []limiter.Defect{{Kind: limiter.NeverExpires,
+			want: []store.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Used: 2, Remaining: 2, ResetAfter: time.Second},
+				Defects: []store.Defect{{Kind: store.NeverExpires,
 					Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
 		{name: "a field more", storeKey: requests, key: key, wrong: "a hash without the fields excess and last alone",
 			values: []Value{hash(requests, time.Second, "excess", "0", "last", "1", "x", "2")}},
 		{name: "no number", storeKey: requests, key: key, wrong: "an excess or a time that cannot be",
 			values: []Value{hash(requests, time.Second, "excess", "NaN", "last", "1")}},
 		{name: "two of three connections", storeKey: connections, key: connKey, now: apisixNow, certain: true,
-			limit:  limiter.Limit{Count: 3, Period: time.Second},
+			limit:  store.Limit{Count: 3, Period: time.Second},
 			values: []Value{live(time.Minute, 1795294335, 1795294336, 1795294390)},
-			want: []limiter.Entry{{Limit: limiter.Limit{Count: 3, Burst: 3}, RetryTold: true,
-				Decision: limiter.Decision{Allowed: true, Used: 2, Remaining: 1}}}},
+			want: []store.Entry{{Limit: store.Limit{Count: 3, Burst: 3}, RetryTold: true,
+				Decision: store.Decision{Allowed: true, Used: 2, Remaining: 1}}}},
 		{name: "no connection is free", storeKey: connections, key: connKey, now: apisixNow, certain: true,
-			limit:  limiter.Limit{Count: 2, Period: time.Second},
+			limit:  store.Limit{Count: 2, Period: time.Second},
 			values: []Value{live(time.Minute, 1795294336, 1795294390)},
-			want:   []limiter.Entry{{Limit: limiter.Limit{Count: 2, Burst: 2}, Decision: limiter.Decision{Used: 2}}}},
+			want:   []store.Entry{{Limit: store.Limit{Count: 2, Burst: 2}, Decision: store.Decision{Used: 2}}}},
 		{name: "scores of another kind", storeKey: connections, key: connKey, wrong: "a sorted set whose scores are not times in seconds",
 			values: []Value{live(time.Minute, 1795294336.5)}},
 	}
@@ -150,22 +150,22 @@ func TestApisixKeys(t *testing.T) {
 
 func TestApisixSetRemaining(t *testing.T) {
 	v := apisixVectors()
-	checkSet(t, apisix{}, v[1].found(apisix{}, limiter.Key{}), 6, Write{StoreKey: v[1].storeKey, Text: "4"})
-	checkSet(t, apisix{}, v[4].found(apisix{}, limiter.Key{}), 6, Write{StoreKey: v[4].storeKey, Text: "6"})
-	checkSet(t, apisix{}, v[8].found(apisix{}, limiter.Key{}), 6, Write{StoreKey: v[8].values[0].StoreKey, Text: "4"},
+	checkSet(t, apisix{}, v[1].found(apisix{}, store.Key{}), 6, Write{StoreKey: v[1].storeKey, Text: "4"})
+	checkSet(t, apisix{}, v[4].found(apisix{}, store.Key{}), 6, Write{StoreKey: v[4].storeKey, Text: "6"})
+	checkSet(t, apisix{}, v[8].found(apisix{}, store.Key{}), 6, Write{StoreKey: v[8].values[0].StoreKey, Text: "4"},
 		Write{StoreKey: v[8].values[1].StoreKey, Text: "0"})
-	if _, err := (apisix{}).SetRemaining(v[11].found(apisix{}, limiter.Key{}), 6); err == nil {
+	if _, err := (apisix{}).SetRemaining(v[11].found(apisix{}, store.Key{}), 6); err == nil {
 		t.Error("it sets what remains of a window past")
 	}
 	v = apisixOtherVectors()
-	checkSet(t, apisix{}, v[1].found(apisix{}, limiter.Key{}), 3, Write{StoreKey: v[1].storeKey, Field: "excess", Text: "0"},
+	checkSet(t, apisix{}, v[1].found(apisix{}, store.Key{}), 3, Write{StoreKey: v[1].storeKey, Field: "excess", Text: "0"},
 		Write{StoreKey: v[1].storeKey, Field: "last", Text: "1795294335000"})
-	checkSet(t, apisix{}, v[4].found(apisix{}, limiter.Key{}), 0, Write{StoreKey: v[4].values[0].StoreKey, Text: "3000"},
+	checkSet(t, apisix{}, v[4].found(apisix{}, store.Key{}), 0, Write{StoreKey: v[4].values[0].StoreKey, Text: "3000"},
 		Write{StoreKey: v[4].values[1].StoreKey, Text: "1795294335000"})
-	if _, err := (apisix{}).SetRemaining(v[1].found(apisix{}, limiter.Key{}), 4); err == nil {
+	if _, err := (apisix{}).SetRemaining(v[1].found(apisix{}, store.Key{}), 4); err == nil {
 		t.Error("it writes a state that is none after a request")
 	}
-	if _, err := (apisix{}).SetRemaining(v[7].found(apisix{}, limiter.Key{}), 1); err == nil {
+	if _, err := (apisix{}).SetRemaining(v[7].found(apisix{}, store.Key{}), 1); err == nil {
 		t.Error("it sets what remains of connections")
 	}
 }

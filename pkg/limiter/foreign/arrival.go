@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // GCRA keeps one time, when the next unit would be due if all units were evenly spaced: the
@@ -22,7 +22,7 @@ type spacing struct{ interval, tolerance int64 }
 
 // spacingOf returns the spacing of a limit with an interval, which each limiter rounds down to
 // ns. ok is false for a limit that they cannot have, since it has more units than ns.
-func spacingOf(limit *limiter.Limit, interval int64) (s spacing, ok bool) {
+func spacingOf(limit *store.Limit, interval int64) (s spacing, ok bool) {
 	if interval <= 0 || limit.Capacity() > math.MaxInt64/interval {
 		return spacing{}, false
 	}
@@ -30,7 +30,7 @@ func spacingOf(limit *limiter.Limit, interval int64) (s spacing, ok bool) {
 }
 
 // wholeInterval is the interval of limiters that divide whole numbers.
-func wholeInterval(limit *limiter.Limit) int64 { return int64(limit.Period) / limit.Count }
+func wholeInterval(limit *store.Limit) int64 { return int64(limit.Period) / limit.Count }
 
 // arrivalOf reads an arrival time in ns since 1970. One of before 2001 is none: it would have
 // fewer digits.
@@ -47,12 +47,12 @@ func arrivalOf(value *Value) (arrival int64, err error) {
 }
 
 // nanoseconds returns an instant in ns since 1970.
-func nanoseconds(i limiter.Instant) int64 { return int64(i) * int64(time.Microsecond) }
+func nanoseconds(i store.Instant) int64 { return int64(i) * int64(time.Microsecond) }
 
 // arrivalEntry is the entry of a limiter that keeps an arrival time in ns since 1970. It is in
 // the limiters' own steps, for one unit. interval says how far apart a limit's units are, in ns.
-func arrivalEntry(arrival int64, found *Found, interval func(*limiter.Limit) int64) (limiter.Entry, spacing) {
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.TokenBucket), UsedUnknown: true, ResetTold: true}
+func arrivalEntry(arrival int64, found *Found, interval func(*store.Limit) int64) (store.Entry, spacing) {
+	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true, ResetTold: true}
 	ahead := max(0, arrival-nanoseconds(found.Now))
 	entry.ResetAfter = time.Duration(ahead)
 	if !entry.LimitKnown() {
@@ -77,18 +77,18 @@ func arrivalEntry(arrival int64, found *Found, interval func(*limiter.Limit) int
 
 // arrivalLeaving writes the arrival time in ns since 1970 that leaves so many units. The key is
 // kept until then, and for extra.
-func arrivalLeaving(remaining int64, found *Found, interval func(*limiter.Limit) int64, extra time.Duration) ([]Write, error) {
+func arrivalLeaving(remaining int64, found *Found, interval func(*store.Limit) int64, extra time.Duration) ([]Write, error) {
 	limit, err := bucketToSet(found, remaining)
 	if err != nil {
 		return nil, err
 	}
 	s, ok := spacingOf(&limit, interval(&limit))
 	if !ok {
-		return nil, limiter.Invalidf("a limit of more units than nanoseconds cannot be set")
+		return nil, store.Invalidf("a limit of more units than nanoseconds cannot be set")
 	}
 	ahead := s.tolerance - s.interval*remaining
 	if ahead > math.MaxInt64-nanoseconds(found.Now) || time.Duration(ahead) > math.MaxInt64-extra-time.Second {
-		return nil, limiter.Invalidf("limit %s takes more than two hundred years to come back, which its limiter cannot count", limit)
+		return nil, store.Invalidf("limit %s takes more than two hundred years to come back, which its limiter cannot count", limit)
 	}
 	text := strconv.FormatInt(nanoseconds(found.Now)+ahead, 10)
 	ttl := ceil(time.Duration(ahead), time.Millisecond) + extra
@@ -104,20 +104,20 @@ func ceil(d, unit time.Duration) time.Duration {
 }
 
 // bucketToSet returns what is said of a bucket's limit, if that is enough to set what remains of it.
-func bucketToSet(found *Found, remaining int64) (limiter.Limit, error) {
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.TokenBucket)}
+func bucketToSet(found *Found, remaining int64) (store.Limit, error) {
+	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket)}
 	switch capacity := entry.Limit.Capacity(); {
 	case !entry.LimitKnown():
-		return limiter.Limit{}, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")
+		return store.Limit{}, store.Invalidf("what remains can be set only if the limit is known; say it with --limit")
 	case remaining < 0 || remaining > capacity:
-		return limiter.Limit{}, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, capacity)
+		return store.Limit{}, store.Invalidf("%d units cannot remain of a limit of %d", remaining, capacity)
 	}
 	return entry.Limit, nil
 }
 
 // withAlgorithm returns what is said of a limit, as one of an algorithm unless it says which.
-func withAlgorithm(said limiter.Limit, algorithm limiter.Algorithm) limiter.Limit {
-	if said.Algorithm == 0 && said != (limiter.Limit{}) {
+func withAlgorithm(said store.Limit, algorithm store.Algorithm) store.Limit {
+	if said.Algorithm == 0 && said != (store.Limit{}) {
 		said.Algorithm = algorithm
 	}
 	if said.Burst == 0 {

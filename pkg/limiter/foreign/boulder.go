@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // boulder is the rate limits of Let's Encrypt's boulder: buckets in the form of GCRA. A string
@@ -66,26 +66,26 @@ func isIdentifier(id string) bool {
 }
 
 // parseBucketKey reads a key "<number of the limit>:<id>", with an id that the limit can have.
-func parseBucketKey(storeKey string) (key limiter.Key, ok bool) {
+func parseBucketKey(storeKey string) (key store.Key, ok bool) {
 	number, id, has := strings.Cut(storeKey, ":")
 	if !has || len(number) != 1 || number[0] < '1' || number[0] > '9' {
-		return limiter.Key{}, false
+		return store.Key{}, false
 	}
 	limit := &boulderLimits[number[0]-'0']
-	return limiter.Key{Subject: id, Name: "boulder/" + limit.name}, limit.isID(id)
+	return store.Key{Subject: id, Name: "boulder/" + limit.name}, limit.isID(id)
 }
 
 // Match implements [Layout]. The numbers are not the same if somebody has changed the list.
-func (l boulder) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (l boulder) Match(storeKey string, asked bool) (store.Key, bool) {
 	if key, ok := parseBucketKey(storeKey); ok || !asked {
 		return key, ok
 	}
 	number, id, has := strings.Cut(storeKey, ":")
-	return limiter.Key{Subject: id, Name: l.Info().Name + "/" + number}, has && isAccount(number) && id != ""
+	return store.Key{Subject: id, Name: l.Info().Name + "/" + number}, has && isAccount(number) && id != ""
 }
 
 // Together implements [Layout].
-func (boulder) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (boulder) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -109,7 +109,7 @@ func (boulder) Decode(found *Found) (Reading, error) {
 	entry.Defects = kept.defects(&entry, value)
 	_, usual := parseBucketKey(found.StoreKey)
 	certain := usual && value.TTL >= 0 && value.TTL >= entry.ResetAfter-clocksDiffer && value.TTL <= longestLimit
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter].

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Clocks may differ by two seconds: a layout is as certain of a key that is kept for so much shorter or longer
@@ -33,7 +33,7 @@ func TestClocksMayDiffer(t *testing.T) {
 		for ttl, want := range map[time.Duration]bool{
 			test.least - 1: test.least == ever, test.least: true, test.most: true, test.most + 1: false,
 		} {
-			found := vectorNamed(t, name, test.vector).found(test.layout, limiter.Key{})
+			found := vectorNamed(t, name, test.vector).found(test.layout, store.Key{})
 			found.Values[test.value].TTL = ttl
 			reading, err := test.layout.Decode(found)
 			if err != nil || reading.Certain != want {
@@ -58,7 +58,7 @@ func vectorNamed(t *testing.T, layout, name string) *vector {
 // The clock of a client that writes times may be two seconds ahead, too.
 func TestAClientsClockMayBeAhead(t *testing.T) {
 	for refilledAt, want := range map[string]bool{"1795294333450": true, "1795294333451": false} {
-		found := vectorNamed(t, "upstash", "a bucket").found(upstash{}, limiter.Key{})
+		found := vectorNamed(t, "upstash", "a bucket").found(upstash{}, store.Key{})
 		found.Values[0] = hash(found.Values[0].StoreKey, 40*time.Second, "refilledAt", refilledAt, "tokens", "4")
 		if reading, err := (upstash{}).Decode(found); err != nil || reading.Certain != want {
 			t.Errorf("refilled at %s: certain is %v, %v; want %v", refilledAt, reading.Certain, err, want)
@@ -112,18 +112,18 @@ func TestBoundsOfLifetimes(t *testing.T) {
 	for _, test := range []struct {
 		kept lifetime
 		ttl  time.Duration
-		want limiter.DefectKind
+		want store.DefectKind
 	}{
-		{minute, 29 * time.Second, ""}, {minute, 29*time.Second - 1, limiter.ShortTTL}, // a second is rounding
+		{minute, 29 * time.Second, ""}, {minute, 29*time.Second - 1, store.ShortTTL}, // a second is rounding
 		{lifetime{needed: 30 * time.Second, rounding: 5 * time.Second}, 25 * time.Second, ""},
-		{lifetime{needed: 30 * time.Second, rounding: 5 * time.Second}, 25*time.Second - 1, limiter.ShortTTL},
-		{minute, 10 * time.Minute, ""}, {minute, 10*time.Minute + 1, limiter.AbsurdTTL},
-		{lifetime{longest: time.Second}, 61 * time.Second, ""}, {lifetime{longest: time.Second}, 61*time.Second + 1, limiter.AbsurdTTL},
-		{lifetime{}, longest, ""}, {lifetime{}, longest + 1, limiter.AbsurdTTL},
-		{lifetime{longest: longest / 10}, longest, ""}, {lifetime{longest: longest / 10}, longest + 1, limiter.AbsurdTTL},
-		{minute, 0, limiter.ShortTTL}, {minute, -1, limiter.NeverExpires},
+		{lifetime{needed: 30 * time.Second, rounding: 5 * time.Second}, 25*time.Second - 1, store.ShortTTL},
+		{minute, 10 * time.Minute, ""}, {minute, 10*time.Minute + 1, store.AbsurdTTL},
+		{lifetime{longest: time.Second}, 61 * time.Second, ""}, {lifetime{longest: time.Second}, 61*time.Second + 1, store.AbsurdTTL},
+		{lifetime{}, longest, ""}, {lifetime{}, longest + 1, store.AbsurdTTL},
+		{lifetime{longest: longest / 10}, longest, ""}, {lifetime{longest: longest / 10}, longest + 1, store.AbsurdTTL},
+		{minute, 0, store.ShortTTL}, {minute, -1, store.NeverExpires},
 	} {
-		found := test.kept.defects(&limiter.Entry{}, &Value{Type: StringValue, TTL: test.ttl})
+		found := test.kept.defects(&store.Entry{}, &Value{Type: StringValue, TTL: test.ttl})
 		if (len(found) == 0) != (test.want == "") || len(found) > 0 && (len(found) != 1 || found[0].Kind != test.want) {
 			t.Errorf("%+v kept for %s: %+v, want %q", test.kept, test.ttl, found, test.want)
 		}
@@ -144,17 +144,17 @@ func TestHowLongIsKeptWhatIsSet(t *testing.T) {
 		layout   Setter
 		storeKey string
 		value    Value
-		limit    limiter.Limit
+		limit    store.Limit
 		want     time.Duration // 0 where the expiry stays
 	}{
 		// 7 a minute: 4 units come back in 34.3 s.
-		{redisRate{}, "rate:a", text("rate:a", "312065549.4", time.Minute), limiter.Limit{Count: 7, Period: time.Minute}, 35 * time.Second},
-		{rateLimiterFlexible{}, "rlflx:a", text("rlflx:a", "3", time.Minute), limiter.Limit{Count: 7, Period: time.Minute}, 0},
-		{rateLimiterFlexible{}, "rlflx:a", text("rlflx:a", "3", time.Minute+1), limiter.Limit{Count: 7, Period: time.Minute}, time.Minute},
-		{redisRateWindows{}, "rate:a-29921572", text("rate:a-29921572", "3", -1), limiter.Limit{Count: 7, Period: time.Minute}, 90 * time.Second},
+		{redisRate{}, "rate:a", text("rate:a", "312065549.4", time.Minute), store.Limit{Count: 7, Period: time.Minute}, 35 * time.Second},
+		{rateLimiterFlexible{}, "rlflx:a", text("rlflx:a", "3", time.Minute), store.Limit{Count: 7, Period: time.Minute}, 0},
+		{rateLimiterFlexible{}, "rlflx:a", text("rlflx:a", "3", time.Minute+1), store.Limit{Count: 7, Period: time.Minute}, time.Minute},
+		{redisRateWindows{}, "rate:a-29921572", text("rate:a-29921572", "3", -1), store.Limit{Count: 7, Period: time.Minute}, 90 * time.Second},
 	} {
 		v := vector{storeKey: test.storeKey, values: []Value{test.value}, now: somewhen, limit: test.limit}
-		writes, err := test.layout.SetRemaining(v.found(test.layout, limiter.Key{}), 3)
+		writes, err := test.layout.SetRemaining(v.found(test.layout, store.Key{}), 3)
 		if err != nil || len(writes) != 1 || writes[0].TTL != test.want {
 			t.Errorf("%s, kept for %s: %+v, %v; want it kept for %s", test.layout.Info().Name, test.value.TTL, writes, err, test.want)
 		}

@@ -5,12 +5,12 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // bucketEntry is the entry of a token bucket that held so many tokens a while ago.
-func bucketEntry(found *Found, tokens float64, ago time.Duration) limiter.Entry {
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.TokenBucket), UsedUnknown: true}
+func bucketEntry(found *Found, tokens float64, ago time.Duration) store.Entry {
+	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true}
 	if !entry.LimitKnown() {
 		return entry
 	}
@@ -28,8 +28,8 @@ func bucketEntry(found *Found, tokens float64, ago time.Duration) limiter.Entry 
 }
 
 // heldEntry fills in what follows of the tokens that a bucket holds now. They can be negative.
-func heldEntry(entry *limiter.Entry, tokens float64) {
-	whole := toInt64(math.Floor(max(tokens, -limiter.MaxUsage)))
+func heldEntry(entry *store.Entry, tokens float64) {
+	whole := toInt64(math.Floor(max(tokens, -store.MaxUsage)))
 	entry.UsedUnknown = false
 	entry.Remaining = max(0, whole)
 	entry.Used = entry.Limit.Capacity() - whole

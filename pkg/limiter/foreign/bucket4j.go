@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // bucket4j is the Java library of this name, with any of its clients of Redis. A binary string
@@ -28,12 +28,12 @@ func (bucket4j) Info() Info {
 }
 
 // Match implements [Layout]. The key is whatever the application makes of its own.
-func (bucket4j) Match(storeKey string, _ bool) (limiter.Key, bool) {
-	return limiter.Key{Subject: storeKey, Name: "bucket4j"}, storeKey != ""
+func (bucket4j) Match(storeKey string, _ bool) (store.Key, bool) {
+	return store.Key{Subject: storeKey, Name: "bucket4j"}, storeKey != ""
 }
 
 // Together implements [Layout].
-func (bucket4j) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (bucket4j) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -54,7 +54,7 @@ func (bucket4j) Decode(found *Found) (Reading, error) {
 	for i := range state.bandwidths {
 		b := &state.bandwidths[i]
 		b.refillTo(now)
-		entry := limiter.Entry{Key: limiter.Key{Subject: found.Key.Subject, Name: names[i]}, Limit: b.limit()}
+		entry := store.Entry{Key: store.Key{Subject: found.Key.Subject, Name: names[i]}, Limit: b.limit()}
 		entry.Remaining = max(0, b.tokens)
 		entry.Used = b.used()
 		entry.ResetAfter = b.wait(b.capacity, now)
@@ -82,9 +82,9 @@ func (bucket4j) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	}
 	switch {
 	case b == nil:
-		return nil, limiter.Invalidf("key %q holds several limits; name one of %s", found.StoreKey, strings.Join(state.names(), ", "))
+		return nil, store.Invalidf("key %q holds several limits; name one of %s", found.StoreKey, strings.Join(state.names(), ", "))
 	case remaining < 0 || remaining > b.capacity:
-		return nil, limiter.Invalidf("%d units cannot remain of a bucket of %d", remaining, b.capacity)
+		return nil, store.Invalidf("%d units cannot remain of a bucket of %d", remaining, b.capacity)
 	}
 	b.refillTo(bucket4jNow(found)) // a refill intervally keeps the beginning of its period
 	text := append([]byte(nil), found.Values[0].Text...)
@@ -111,8 +111,8 @@ func bucket4jNow(found *Found) int64 {
 }
 
 // limit returns the limit that a bandwidth is.
-func (b *bucket4jBandwidth) limit() limiter.Limit {
-	return limiter.Limit{Algorithm: limiter.TokenBucket, Count: b.refill, Period: time.Duration(b.period), Burst: b.capacity}
+func (b *bucket4jBandwidth) limit() store.Limit {
+	return store.Limit{Algorithm: store.TokenBucket, Count: b.refill, Period: time.Duration(b.period), Burst: b.capacity}
 }
 
 // used returns the tokens that are missing.

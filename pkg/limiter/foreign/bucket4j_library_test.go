@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // TestBucket4jLibrary holds what we say of buckets to what bucket4j 8.19.0 itself said of them.
@@ -32,8 +32,8 @@ func TestBucket4jLibrary(t *testing.T) {
 	}
 	for n, line := range lines {
 		fields := strings.Fields(line)
-		found := &Found{StoreKey: "user-42", Key: limiter.Key{Subject: "user-42", Name: "bucket4j"},
-			Now: limiter.Instant(number(fields[0]) * 1000), Values: []Value{text("user-42", string(unhex(fields[4])), -1)}}
+		found := &Found{StoreKey: "user-42", Key: store.Key{Subject: "user-42", Name: "bucket4j"},
+			Now: store.Instant(number(fields[0]) * 1000), Values: []Value{text("user-42", string(unhex(fields[4])), -1)}}
 		reading, err := bucket4j{}.Decode(found)
 		if err != nil {
 			t.Fatalf("line %d: %v", n+1, err)

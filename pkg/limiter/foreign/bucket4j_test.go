@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What bucket4j 8.19.0 wrote at bucket4jWritten: 10 a minute greedily with the id "per-min", and
 // 100 an hour intervally, at first and after three were taken.
 const (
-	bucket4jWritten = limiter.Instant(1_795_294_331_450_000)
+	bucket4jWritten = store.Instant(1_795_294_331_450_000)
 	bucket4jFresh   = "00000001000000010000000200000001000000000000000a000000000000000a0000000df8475800000000000000000a" +
 		"008000000000000000000100077065722d6d696e00000001000000000000006400000000000000640000034630b8a00000000000000000640180000000" +
 		"00000000000000000003000000010000000618ea2aaebd598280000000000000000a000000000000000018ea2aaebd59828000000000000000640000" +
@@ -46,16 +46,16 @@ func bucket4jWith(numbers ...int64) string {
 
 func bucket4jVectors() []vector {
 	const storeKey = "user-42"
-	key := limiter.Key{Subject: storeKey, Name: "bucket4j"}
-	perMinute := limiter.Entry{
-		Key:   limiter.Key{Subject: storeKey, Name: "bucket4j/per-min"},
-		Limit: limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Minute, Burst: 10},
+	key := store.Key{Subject: storeKey, Name: "bucket4j"}
+	perMinute := store.Entry{
+		Key:   store.Key{Subject: storeKey, Name: "bucket4j/per-min"},
+		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 10},
 	}
-	perHour := limiter.Entry{
-		Key:   limiter.Key{Subject: storeKey, Name: "bucket4j/100/1h"},
-		Limit: limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Period: time.Hour, Burst: 100},
+	perHour := store.Entry{
+		Key:   store.Key{Subject: storeKey, Name: "bucket4j/100/1h"},
+		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 100, Period: time.Hour, Burst: 100},
 	}
-	with := func(e limiter.Entry, d limiter.Decision) limiter.Entry {
+	with := func(e store.Entry, d store.Decision) store.Entry {
 		e.Decision = d
 		return e
 	}
@@ -63,27 +63,27 @@ func bucket4jVectors() []vector {
 	return []vector{
 		{name: "fresh", storeKey: storeKey, key: key, now: bucket4jWritten, certain: true,
 			values: []Value{text(storeKey, string(unhex(bucket4jFresh)), -1)},
-			want: []limiter.Entry{with(perMinute, limiter.Decision{Allowed: true, Remaining: 10}),
-				with(perHour, limiter.Decision{Allowed: true, Remaining: 100})}},
+			want: []store.Entry{with(perMinute, store.Decision{Allowed: true, Remaining: 10}),
+				with(perHour, store.Decision{Allowed: true, Remaining: 100})}},
 		{name: "three taken", storeKey: storeKey, key: key, now: bucket4jWritten, certain: true,
 			values: []Value{text(storeKey, string(unhex(bucket4jThree)), -1)},
-			want: []limiter.Entry{with(perMinute, limiter.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 18 * time.Second}),
-				with(perHour, limiter.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour})}},
+			want: []store.Entry{with(perMinute, store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 18 * time.Second}),
+				with(perHour, store.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour})}},
 		{name: "three taken and 7.0009 s later, built", storeKey: storeKey, key: key, now: bucket4jWritten + 7_000_900, certain: true,
 			values: []Value{text(storeKey, string(unhex(bucket4jThree)), 2*time.Hour)},
-			want: []limiter.Entry{with(perMinute, limiter.Decision{Allowed: true, Used: 2, Remaining: 8, ResetAfter: 11 * time.Second}),
-				with(perHour, limiter.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour - 7*time.Second})}},
+			want: []store.Entry{with(perMinute, store.Decision{Allowed: true, Used: 2, Remaining: 8, ResetAfter: 11 * time.Second}),
+				with(perHour, store.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour - 7*time.Second})}},
 		{name: "negative, built", storeKey: storeKey, key: key, now: bucket4jWritten + 1_000_000, certain: true,
 			values: []Value{text(storeKey, bucket4jWith(last, -4, 0, last, -150, 0), -1)},
-			want: []limiter.Entry{
-				with(perMinute, limiter.Decision{Used: 14, RetryAfter: 29 * time.Second, ResetAfter: 83 * time.Second}),
-				with(perHour, limiter.Decision{Used: 250, RetryAfter: 2*time.Hour - time.Second, ResetAfter: 3*time.Hour - time.Second})}},
+			want: []store.Entry{
+				with(perMinute, store.Decision{Used: 14, RetryAfter: 29 * time.Second, ResetAfter: 83 * time.Second}),
+				with(perHour, store.Decision{Used: 250, RetryAfter: 2*time.Hour - time.Second, ResetAfter: 3*time.Hour - time.Second})}},
 		{name: "kept too short, built", storeKey: storeKey, key: key, now: bucket4jWritten, certain: true,
 			values: []Value{text(storeKey, string(unhex(bucket4jThree)), time.Minute)},
-			want: []limiter.Entry{with(perMinute, limiter.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 18 * time.Second}),
+			want: []store.Entry{with(perMinute, store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 18 * time.Second}),
 				{Key: perHour.Key, Limit: perHour.Limit,
-					Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour},
-					Defects: []limiter.Defect{{Kind: limiter.ShortTTL,
+					Decision: store.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour},
+					Defects: []store.Defect{{Kind: store.ShortTTL,
 						Text: "expires before its units have come back, so more is let through than the limit allows"}}}}},
 		{name: "cut off", storeKey: storeKey, key: key, wrong: "not a bucket",
 			values: []Value{text(storeKey, string(unhex(bucket4jThree)[:100]), -1)}},
@@ -96,7 +96,7 @@ func bucket4jVectors() []vector {
 
 // TestBucket4jSetRemaining writes what remains of one bandwidth, and reads it back.
 func TestBucket4jSetRemaining(t *testing.T) {
-	found := &Found{StoreKey: "user-42", Key: limiter.Key{Subject: "user-42", Name: "bucket4j/per-min"},
+	found := &Found{StoreKey: "user-42", Key: store.Key{Subject: "user-42", Name: "bucket4j/per-min"},
 		Now: bucket4jWritten + 7_000_900, Values: []Value{text("user-42", string(unhex(bucket4jThree)), time.Hour)}}
 	writes, err := bucket4j{}.SetRemaining(found, 1)
 	if err != nil || len(writes) != 1 || writes[0].TTL != 0 {
@@ -125,8 +125,8 @@ func TestBucket4jSetRemaining(t *testing.T) {
 // TestSettingOneOfSeveral sets one of the limits that a value holds.
 func TestSettingOneOfSeveral(t *testing.T) {
 	sources := Sources{{Layout: bucket4j{}}}
-	key := limiter.Key{Subject: "user-42", Name: "bucket4j/100/1h"}
-	setting, err := sources.Setting(key, "user-42", limiter.Limit{})
+	key := store.Key{Subject: "user-42", Name: "bucket4j/100/1h"}
+	setting, err := sources.Setting(key, "user-42", store.Limit{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func FuzzBucket4j(f *testing.F) {
 	f.Add(unhex(bucket4jThree), int64(bucket4jWritten)+1e9)
 	f.Add([]byte(bucket4jWith(math.MinInt64, math.MinInt64, 0, math.MaxInt64, math.MaxInt64, 0)), int64(bucket4jWritten))
 	f.Fuzz(func(t *testing.T, value []byte, now int64) {
-		found := &Found{StoreKey: "k", Now: limiter.Instant(now & (1<<53 - 1)), Values: []Value{text("k", string(value), -1)}}
+		found := &Found{StoreKey: "k", Now: store.Instant(now & (1<<53 - 1)), Values: []Value{text("k", string(value), -1)}}
 		reading, err := bucket4j{}.Decode(found)
 		if err != nil {
 			return

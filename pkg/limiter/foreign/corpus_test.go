@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // The corpus is what databases hold beside limits: keys, types, values and expiries as programs
 // write them that limit nothing, and keys of limitctl itself. No layout may claim any of it.
 
 // corpusNow is when the corpus was written: 2026-11-21, noon.
-const corpusNow limiter.Instant = 1_795_262_400_000_000
+const corpusNow store.Instant = 1_795_262_400_000_000
 
 const (
 	corpusSecond = int64(corpusNow / 1_000_000)
@@ -382,15 +382,15 @@ func programs() []Value {
 
 // ownKeys are limitctl's own, of every algorithm, and what it keeps with them.
 func ownKeys() (own []Value) {
-	for _, algorithm := range limiter.Algorithms() {
-		limit, err := limiter.Limit{Algorithm: algorithm, Count: 10, Period: time.Minute}.Normalize()
+	for _, algorithm := range store.Algorithms() {
+		limit, err := store.Limit{Algorithm: algorithm, Count: 10, Period: time.Minute}.Normalize()
 		if err != nil {
 			panic(err)
 		}
-		var s limiter.State
+		var s store.State
 		s.Charge(limit, 3, corpusNow-1_000_000)
 		for _, prefix := range []string{"rl", "rate", "limiter", "rlflx", "ratelimit", "myapp", "LIMITS", "3"} {
-			storeKey := limiter.OwnLayout(prefix).StoreKey(limiter.Key{Subject: "203.0.113.9", Name: limit.DefaultName()})
+			storeKey := store.OwnLayout(prefix).StoreKey(store.Key{Subject: "203.0.113.9", Name: limit.DefaultName()})
 			own = append(own, text(storeKey, string(s.AppendRecord(nil)), time.Minute))
 		}
 	}
@@ -420,7 +420,7 @@ func TestNothingIsClaimedThatIsNotALimit(t *testing.T) {
 	if len(all) < 250 {
 		t.Errorf("the corpus has only %d values", len(all))
 	}
-	sources, everything := autoSources(), &limiter.Query{Subjects: pattern(t, "*")}
+	sources, everything := autoSources(), &store.Query{Subjects: pattern(t, "*")}
 	for i := range all {
 		value := &all[i].Value
 		look := sources.Look(value.StoreKey, everything)

@@ -1,6 +1,6 @@
 package foreign
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // counter is a window as hand-written limiters keep it: INCR, and EXPIRE at the first request.
 type counter struct{}
@@ -14,12 +14,12 @@ func (counter) Info() Info {
 }
 
 // Match implements [Layout]. Keys are anything.
-func (l counter) Match(storeKey string, asked bool) (limiter.Key, bool) {
-	return limiter.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != "" && (asked || isNamedLikeALimiter(storeKey))
+func (l counter) Match(storeKey string, asked bool) (store.Key, bool) {
+	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != "" && (asked || isNamedLikeALimiter(storeKey))
 }
 
 // Together implements [Layout].
-func (counter) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (counter) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 

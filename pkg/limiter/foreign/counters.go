@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // countOf reads a counter as INCR keeps it. Nobody else's number has a sign, a zero in front or
@@ -23,9 +23,9 @@ func countOf(value *Value) (int64, error) {
 
 // countEntry is the entry of a limiter that counts requests, and begins anew after a while; less
 // than 0 if it is not known when, or never. What is below 0 was given back ahead.
-func countEntry(limit limiter.Limit, count int64, ends time.Duration) limiter.Entry {
-	entry := limiter.Entry{Limit: limit, ResetTold: ends >= 0}
-	count = max(count, -limiter.MaxUsage) // nobody gives back more
+func countEntry(limit store.Limit, count int64, ends time.Duration) store.Entry {
+	entry := store.Entry{Limit: limit, ResetTold: ends >= 0}
+	count = max(count, -store.MaxUsage) // nobody gives back more
 	entry.Used, entry.ResetAfter = max(0, count), max(0, ends)
 	if entry.Used == 0 {
 		entry.ResetAfter = 0
@@ -44,22 +44,22 @@ func countEntry(limit limiter.Limit, count int64, ends time.Duration) limiter.En
 
 // fromFirst returns what is said of a limit, as one whose window begins with its first request,
 // unless it says another algorithm.
-func fromFirst(said limiter.Limit) limiter.Limit {
-	limit := withAlgorithm(said, limiter.FixedWindow)
-	limit.FromFirst = limit.Algorithm == limiter.FixedWindow
+func fromFirst(said store.Limit) store.Limit {
+	limit := withAlgorithm(said, store.FixedWindow)
+	limit.FromFirst = limit.Algorithm == store.FixedWindow
 	return limit
 }
 
 // couldBePeriod reports whether a TTL is one that a counter of a limit can have.
-func couldBePeriod(ttl time.Duration) bool { return ttl > 0 && ttl <= limiter.MaxPeriod }
+func couldBePeriod(ttl time.Duration) bool { return ttl > 0 && ttl <= store.MaxPeriod }
 
 // toCount returns what a counter of the limit must show so that so many units remain.
-func toCount(limit limiter.Limit, remaining int64) (int64, error) {
+func toCount(limit store.Limit, remaining int64) (int64, error) {
 	if limit.Count <= 0 {
-		return 0, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")
+		return 0, store.Invalidf("what remains can be set only if the limit is known; say it with --limit")
 	}
 	if remaining < 0 || remaining > limit.Count {
-		return 0, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Count)
+		return 0, store.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Count)
 	}
 	return limit.Count - remaining, nil
 }
@@ -75,13 +75,13 @@ func writeCount(value *Value, count int64, period time.Duration) Write {
 }
 
 // setCounter is SetRemaining of a limiter that has one counter, kept for a period if it is new.
-func setCounter(value *Value, limit limiter.Limit, remaining int64, period time.Duration) ([]Write, error) {
+func setCounter(value *Value, limit store.Limit, remaining int64, period time.Duration) ([]Write, error) {
 	count, err := toCount(limit, remaining)
 	if err != nil {
 		return nil, err
 	}
 	if period <= 0 && (value.Type == NoValue || value.TTL < 0) {
-		return nil, limiter.Invalidf("what remains can be set only if the period is known, since the key needs an expiry; " +
+		return nil, store.Invalidf("what remains can be set only if the period is known, since the key needs an expiry; " +
 			"say it with --limit")
 	}
 	return []Write{writeCount(value, count, period)}, nil
@@ -89,16 +89,16 @@ func setCounter(value *Value, limit limiter.Limit, remaining int64, period time.
 
 // cannotSet says why what remains cannot be set of values that the limiter does not write.
 func cannotSet(found *Found, err error) error {
-	return limiter.Invalidf("key %q holds %s", found.StoreKey, err)
+	return store.Invalidf("key %q holds %s", found.StoreKey, err)
 }
 
 // windowOver is the error for a window that cannot be set, since its limiter looks at the next one.
 func windowOver(found *Found) error {
-	return limiter.Invalidf("the window of key %q is over, so all of it remains", found.StoreKey)
+	return store.Invalidf("the window of key %q is over, so all of it remains", found.StoreKey)
 }
 
 // blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.
-func blockEntry(entry *limiter.Entry, blocked time.Duration) {
+func blockEntry(entry *store.Entry, blocked time.Duration) {
 	entry.RetryAfter, entry.ResetAfter = max(blocked, entry.RetryAfter), max(blocked, entry.ResetAfter)
 	entry.Allowed, entry.Remaining, entry.RetryTold, entry.ResetTold = false, 0, true, true
 	if entry.Used == 0 {

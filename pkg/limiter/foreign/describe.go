@@ -3,7 +3,7 @@ package foreign
 import (
 	"strconv"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Description is what a value looks like. It is zero for a value that looks like no limiter's.
@@ -19,7 +19,7 @@ type Description struct {
 
 // Describe says which layout a store key with a value looks like at now, without an operator
 // having named any. A limit of several store keys is told by one of them only if that is certain.
-func Describe(value *Value, now limiter.Instant) Description {
+func Describe(value *Value, now store.Instant) Description {
 	if IsOwn(value) {
 		return Description{}
 	}
@@ -47,13 +47,13 @@ func Describe(value *Value, now limiter.Instant) Description {
 }
 
 // isCertainly reports whether a layout is certain of a value as if it were under a store key.
-func isCertainly(layout Layout, storeKey string, value *Value, now limiter.Instant) bool {
+func isCertainly(layout Layout, storeKey string, value *Value, now store.Instant) bool {
 	key, ok := layout.Match(storeKey, false)
 	if !ok {
 		return false
 	}
 	found := &Found{StoreKey: storeKey, Key: key, Now: now}
-	for _, other := range layout.Together(storeKey, limiter.Limit{}, now) {
+	for _, other := range layout.Together(storeKey, store.Limit{}, now) {
 		held := Value{StoreKey: other, Type: NoValue}
 		if other == storeKey {
 			held = *value

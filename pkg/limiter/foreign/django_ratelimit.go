@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // djangoRatelimit is the Python library django-ratelimit: a counter. Its key is a hash of
@@ -26,17 +26,17 @@ func (djangoRatelimit) Info() Info {
 }
 
 // Match implements [Layout].
-func (djangoRatelimit) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (djangoRatelimit) Match(storeKey string, asked bool) (store.Key, bool) {
 	rest, ok := cutDjango(storeKey, asked)
 	if !ok {
-		return limiter.Key{}, false
+		return store.Key{}, false
 	}
 	hash, ok := strings.CutPrefix(rest, "rl:")
-	return limiter.Key{Subject: hash, Name: "django-ratelimit"}, ok && isSHA256(hash)
+	return store.Key{Subject: hash, Name: "django-ratelimit"}, ok && isSHA256(hash)
 }
 
 // Together implements [Layout].
-func (djangoRatelimit) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (djangoRatelimit) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -51,14 +51,14 @@ func (djangoRatelimit) Decode(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: found.Limit.Count, Burst: found.Limit.Count}
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: found.Limit.Count, Burst: found.Limit.Count}
 	entry := countEntry(limit, count, -1)
 	longest := time.Duration(0)
 	if found.Limit.Period > 0 {
 		longest = found.Limit.Period + djangoRatelimitKept
 	}
 	entry.Defects = lifetime{longest: longest, passes: true}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: value.TTL > 0 && value.TTL < longestLimit}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: value.TTL > 0 && value.TTL < longestLimit}, nil
 }
 
 // SetRemaining implements [Setter].

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // drf is Django REST framework with its throttles, in a cache of Django on Redis: a pickled list
@@ -30,17 +30,17 @@ func (drf) Info() Info {
 // Match implements [Layout]. The key is "<prefix>:<version>:throttle_<scope>_<client>", and
 // neither of the last two is escaped. A client is a number or an address, so that the last line
 // divides them.
-func (drf) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (drf) Match(storeKey string, asked bool) (store.Key, bool) {
 	rest, ok := cutDjango(storeKey, asked)
 	if !ok {
-		return limiter.Key{}, false
+		return store.Key{}, false
 	}
 	rest, ok = strings.CutPrefix(rest, "throttle_")
 	i := strings.LastIndexByte(rest, '_')
 	if !ok || i < 1 || i == len(rest)-1 {
-		return limiter.Key{}, false
+		return store.Key{}, false
 	}
-	return limiter.Key{Subject: rest[i+1:], Name: "drf/" + rest[:i]}, true
+	return store.Key{Subject: rest[i+1:], Name: "drf/" + rest[:i]}, true
 }
 
 // cutDjango cuts what Django puts before the keys of a cache: a prefix, which is usually empty,
@@ -52,7 +52,7 @@ func cutDjango(storeKey string, asked bool) (key string, ok bool) {
 }
 
 // Together implements [Layout].
-func (drf) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (drf) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -66,7 +66,7 @@ func (drf) Decode(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	entry := limiter.Entry{Limit: drfLimit(found, latest), UsedUnknown: true}
+	entry := store.Entry{Limit: drfLimit(found, latest), UsedUnknown: true}
 	length := int64(len(latest))
 	if int64(len(value.Text)) < value.Length {
 		length++ // it was not read to its end
@@ -75,7 +75,7 @@ func (drf) Decode(found *Found) (Reading, error) {
 		logEntry(&entry, drfNanoseconds(latest), length, int64(found.Now)*1000)
 	}
 	entry.Defects = lifetime{longest: entry.Limit.Period, passes: true}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: value.TTL >= 0 && len(latest) > 0}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: value.TTL >= 0 && len(latest) > 0}, nil
 }
 
 // drfTimes returns the times of a value in seconds, the latest first.
@@ -111,11 +111,11 @@ func drfNanoseconds(latest []float64) []int64 {
 
 // drfLimit returns what is known of the limit. Each request that is let through is added and sets
 // the expiry to the period, so that they tell which of the few periods it is.
-func drfLimit(found *Found, latest []float64) limiter.Limit {
-	if said := withAlgorithm(found.Limit, limiter.SlidingLog); said.Period > 0 {
+func drfLimit(found *Found, latest []float64) store.Limit {
+	if said := withAlgorithm(found.Limit, store.SlidingLog); said.Period > 0 {
 		return said
 	}
-	limit := counted(limiter.Limit{Algorithm: limiter.SlidingLog}, found.Limit)
+	limit := counted(store.Limit{Algorithm: store.SlidingLog}, found.Limit)
 	value := &found.Values[0]
 	if len(latest) == 0 || value.TTL < 0 || value.TTL > 2*day {
 		return limit
@@ -144,9 +144,9 @@ func (drf) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	case err != nil:
 		return nil, err
 	case limit.Period <= 0:
-		return nil, limiter.Invalidf("the period has to be said, since the key does not tell it")
+		return nil, store.Invalidf("the period has to be said, since the key does not tell it")
 	case count > most:
-		return nil, limiter.Invalidf("a list of %d times is too long to write; leave more units", count)
+		return nil, store.Invalidf("a list of %d times is too long to write; leave more units", count)
 	}
 	now := float64(found.Now) / 1e6
 	var kept []float64

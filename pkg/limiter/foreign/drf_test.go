@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What Python 3.11 pickles of [1795294535.25, 1795294534.5] and of [1795294535.25].
@@ -20,32 +20,32 @@ const (
 func drfVectors() []vector {
 	const (
 		storeKey = ":1:throttle_user_42"
-		now      = limiter.Instant(1_795_294_536_500_000)
+		now      = store.Instant(1_795_294_536_500_000)
 	)
-	key := limiter.Key{Subject: "42", Name: "drf/user"}
-	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 2, Period: time.Minute, Burst: 2}
-	told := limiter.Limit{Algorithm: limiter.SlidingLog, Period: time.Minute}
+	key := store.Key{Subject: "42", Name: "drf/user"}
+	limit := store.Limit{Algorithm: store.SlidingLog, Count: 2, Period: time.Minute, Burst: 2}
+	told := store.Limit{Algorithm: store.SlidingLog, Period: time.Minute}
 	const kept = 58_750 * time.Millisecond
-	decided := limiter.Decision{Used: 2, RetryAfter: 58 * time.Second, ResetAfter: kept}
+	decided := store.Decision{Used: 2, RetryAfter: 58 * time.Second, ResetAfter: kept}
 	return []vector{
 		{name: "two, pickled by Python", storeKey: storeKey, key: key, now: now, limit: limit, certain: true,
 			values: []Value{text(storeKey, string(unhex(pickledTwo)), kept)},
-			want:   []limiter.Entry{{Limit: limit, ResetTold: true, Decision: decided}}},
+			want:   []store.Entry{{Limit: limit, ResetTold: true, Decision: decided}}},
 		{name: "two, pickled in protocol 2", storeKey: storeKey, key: key, now: now, limit: limit, certain: true,
 			values: []Value{text(storeKey, string(unhex(pickledTwoOld)), kept)},
-			want:   []limiter.Entry{{Limit: limit, ResetTold: true, Decision: decided}}},
+			want:   []store.Entry{{Limit: limit, ResetTold: true, Decision: decided}}},
 		{name: "one, pickled by Python, the period by the expiry", storeKey: storeKey, key: key, now: now, certain: true,
 			values: []Value{text(storeKey, string(unhex(pickledOne)), kept)},
-			want: []limiter.Entry{{Limit: told, ResetTold: true,
-				Decision: limiter.Decision{Used: 1, ResetAfter: kept}}}},
+			want: []store.Entry{{Limit: told, ResetTold: true,
+				Decision: store.Decision{Used: 1, ResetAfter: kept}}}},
 		{name: "one has passed", storeKey: ":1:throttle_login_burst_203.0.113.9",
-			key: limiter.Key{Subject: "203.0.113.9", Name: "drf/login_burst"}, now: 1_795_294_594_500_000, limit: limit, certain: true,
+			key: store.Key{Subject: "203.0.113.9", Name: "drf/login_burst"}, now: 1_795_294_594_500_000, limit: limit, certain: true,
 			values: []Value{text(":1:throttle_login_burst_203.0.113.9", string(unhex(pickledTwo)), 800*time.Millisecond)},
-			want: []limiter.Entry{{Limit: limit, ResetTold: true,
-				Decision: limiter.Decision{Allowed: true, Used: 1, Remaining: 1, ResetAfter: 750 * time.Millisecond}}}},
+			want: []store.Entry{{Limit: limit, ResetTold: true,
+				Decision: store.Decision{Allowed: true, Used: 1, Remaining: 1, ResetAfter: 750 * time.Millisecond}}}},
 		{name: "the expiry is of no rate", storeKey: storeKey, key: key, now: now, certain: true,
 			values: []Value{text(storeKey, string(unhex(pickledTwo)), 30*time.Second)},
-			want:   []limiter.Entry{{Limit: limiter.Limit{Algorithm: limiter.SlidingLog}, UsedUnknown: true}}},
+			want:   []store.Entry{{Limit: store.Limit{Algorithm: store.SlidingLog}, UsedUnknown: true}}},
 		{name: "a pickled word", storeKey: storeKey, key: key, wrong: "not a pickled list of times",
 			values: []Value{text(storeKey, "\x80\x05\x95\x06\x00\x00\x00\x00\x00\x00\x00\x8c\x02hi\x94.", time.Minute)}},
 		{name: "a call", storeKey: storeKey, key: key, wrong: "not a pickled list of times",
@@ -55,15 +55,15 @@ func drfVectors() []vector {
 
 func djangoRatelimitVectors() []vector {
 	const storeKey = ":1:rl:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-	key := limiter.Key{Subject: storeKey[len(":1:rl:"):], Name: "django-ratelimit"}
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 5, Burst: 5}
-	said := limiter.Limit{Count: 5, Period: time.Minute}
+	key := store.Key{Subject: storeKey[len(":1:rl:"):], Name: "django-ratelimit"}
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: 5, Burst: 5}
+	said := store.Limit{Count: 5, Period: time.Minute}
 	return []vector{
 		{name: "three, built", storeKey: storeKey, key: key, limit: said, certain: true, values: []Value{text(storeKey, "3", time.Minute)},
-			want: []limiter.Entry{{Limit: limit, RetryTold: true, Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 2}}}},
+			want: []store.Entry{{Limit: limit, RetryTold: true, Decision: store.Decision{Allowed: true, Used: 3, Remaining: 2}}}},
 		{name: "denied ones count, built", storeKey: storeKey, key: key, limit: said, certain: true,
 			values: []Value{text(storeKey, "8", time.Minute)},
-			want:   []limiter.Entry{{Limit: limit, Decision: limiter.Decision{Used: 8}}}},
+			want:   []store.Entry{{Limit: limit, Decision: store.Decision{Used: 8}}}},
 		{name: "a word", storeKey: storeKey, key: key, wrong: "a string that is not a whole number", values: []Value{text(storeKey, "x", 1)}},
 	}
 }
@@ -95,8 +95,8 @@ func TestDrfLongList(t *testing.T) {
 		used   int64
 		known  bool
 	}{{time.Minute, 60, true}, {time.Hour, 0, false}} {
-		found := &Found{StoreKey: storeKey, Key: limiter.Key{Subject: "42", Name: "drf/user"}, Now: 1_795_294_536_000_000,
-			Limit: limiter.Limit{Count: 100, Period: c.period}, Values: []Value{text(storeKey, whole[:4096], c.period)}}
+		found := &Found{StoreKey: storeKey, Key: store.Key{Subject: "42", Name: "drf/user"}, Now: 1_795_294_536_000_000,
+			Limit: store.Limit{Count: 100, Period: c.period}, Values: []Value{text(storeKey, whole[:4096], c.period)}}
 		found.Values[0].Length = int64(len(whole))
 		reading, err := drf{}.Decode(found)
 		if err != nil || reading.Entries[0].UsedKnown() != c.known || reading.Entries[0].Used != c.used {
@@ -107,7 +107,7 @@ func TestDrfLongList(t *testing.T) {
 
 func TestDrfSetRemaining(t *testing.T) {
 	v := drfVectors()[0]
-	found := v.found(drf{}, limiter.Key{})
+	found := v.found(drf{}, store.Key{})
 	checkSet(t, drf{}, found, 1, Write{StoreKey: v.storeKey, Text: pickleTimes([]float64{1795294535.25})})
 	checkSet(t, drf{}, found, 0, Write{StoreKey: v.storeKey, Text: pickleTimes([]float64{1795294536.5, 1795294535.25}), TTL: time.Minute})
 	found.Limit.Count = math.MaxInt64

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // envoy is envoyproxy/ratelimit, the service that Envoy asks for its global limits: a counter of
@@ -42,9 +42,9 @@ func (envoy) Info() Info {
 // Match implements [Layout]. The key is "<domain>_", then "<key>_<value>_" of each entry of a
 // descriptor, then when the window begins. None of them is escaped, so that they are left in one
 // piece.
-func (envoy) Match(storeKey string, _ bool) (limiter.Key, bool) {
+func (envoy) Match(storeKey string, _ bool) (store.Key, bool) {
 	descriptor, _, ok := parseEnvoy(storeKey)
-	return limiter.Key{Subject: descriptor, Name: "envoy"}, ok
+	return store.Key{Subject: descriptor, Name: "envoy"}, ok
 }
 
 func parseEnvoy(storeKey string) (descriptor string, begin int64, ok bool) {
@@ -59,7 +59,7 @@ func parseEnvoy(storeKey string) (descriptor string, begin int64, ok bool) {
 }
 
 // Together implements [Layout].
-func (envoy) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (envoy) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -78,7 +78,7 @@ func (envoy) Decode(found *Found) (Reading, error) {
 	if len(units) == 0 {
 		return Reading{}, errNoUnit
 	}
-	entry := countEntry(counted(limiter.Limit{Algorithm: limiter.FixedWindow}, found.Limit), count, -1)
+	entry := countEntry(counted(store.Limit{Algorithm: store.FixedWindow}, found.Limit), count, -1)
 	entry.Key = found.Key
 	longest := units[len(units)-1]
 	if len(units) == 1 {
@@ -96,11 +96,11 @@ func (envoy) Decode(found *Found) (Reading, error) {
 	}
 	longestKept := time.Duration(longest.seconds+envoyJitter) * time.Second
 	entry.Defects = lifetime{longest: longestKept, passes: true}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: isEnvoyDescriptor(descriptor) && value.TTL > 0 && value.TTL <= longestKept}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: isEnvoyDescriptor(descriptor) && value.TTL > 0 && value.TTL <= longestKept}, nil
 }
 
 // isOver reports whether a window of the unit is over.
-func (u envoyUnit) isOver(begin int64, now limiter.Instant) bool {
+func (u envoyUnit) isOver(begin int64, now store.Instant) bool {
 	return int64(now) >= (begin+u.seconds)*1_000_000
 }
 
@@ -129,9 +129,9 @@ func envoyUnitsOf(begin int64, found *Found, value *Value) (units []envoyUnit) {
 }
 
 // envoyEntry is the entry of a window of a unit.
-func envoyEntry(found *Found, count int64, unit envoyUnit, begin int64) limiter.Entry {
+func envoyEntry(found *Found, count int64, unit envoyUnit, begin int64) store.Entry {
 	period := time.Duration(unit.seconds) * time.Second
-	limit := counted(limiter.Limit{Algorithm: limiter.FixedWindow, Period: period}, found.Limit)
+	limit := counted(store.Limit{Algorithm: store.FixedWindow, Period: period}, found.Limit)
 	entry := countEntry(limit, count, window{begin / unit.seconds, period}.until(found.Now))
 	entry.Key = found.Key
 	return entry
@@ -156,7 +156,7 @@ func (envoy) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	value := &found.Values[0]
 	units := envoyUnitsOf(begin, found, value)
 	if len(units) != 1 {
-		return nil, limiter.Invalidf("the limit has to be said, since the key does not tell its unit")
+		return nil, store.Invalidf("the limit has to be said, since the key does not tell its unit")
 	}
 	if units[0].isOver(begin, found.Now) {
 		return nil, windowOver(found)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // envoyVectors are built from the form of the keys and the rules of the service.
@@ -13,46 +13,46 @@ func envoyVectors() []vector {
 		minute  = "edge_remote_address_203.0.113.9_1795294320"
 		hour    = "edge_user_alice_smith_1795291200"
 		generic = "edge_generic_key_login_1795294331"
-		now     = limiter.Instant(1_795_294_331_450_000)
+		now     = store.Instant(1_795_294_331_450_000)
 	)
-	key := limiter.Key{Subject: "edge_remote_address_203.0.113.9", Name: "envoy"}
-	entryKey := func(key limiter.Key, name string) limiter.Key { return limiter.Key{Subject: key.Subject, Name: name} }
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
-	perHour := limiter.Key{Subject: "edge_user_alice_smith", Name: "envoy"}
-	perSecond := limiter.Key{Subject: "edge_generic_key_login", Name: "envoy"}
+	key := store.Key{Subject: "edge_remote_address_203.0.113.9", Name: "envoy"}
+	entryKey := func(key store.Key, name string) store.Key { return store.Key{Subject: key.Subject, Name: name} }
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
+	perHour := store.Key{Subject: "edge_user_alice_smith", Name: "envoy"}
+	perSecond := store.Key{Subject: "edge_generic_key_login", Name: "envoy"}
 	const left = 48_550 * time.Millisecond
 	return []vector{
 		{name: "three of a minute", storeKey: minute, key: key, now: now, limit: limit, certain: true,
 			values: []Value{text(minute, "3", 200*time.Second)},
-			want: []limiter.Entry{{Key: entryKey(key, "envoy/minute"), Limit: limit, ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: left}}}},
+			want: []store.Entry{{Key: entryKey(key, "envoy/minute"), Limit: limit, ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: left}}}},
 		{name: "more than the limit", storeKey: minute, key: key, now: now, limit: limit, certain: true,
 			values: []Value{text(minute, "12", 200*time.Second)},
-			want: []limiter.Entry{{Key: entryKey(key, "envoy/minute"), Limit: limit, ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Used: 12, RetryAfter: left, ResetAfter: left}}}},
+			want: []store.Entry{{Key: entryKey(key, "envoy/minute"), Limit: limit, ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Used: 12, RetryAfter: left, ResetAfter: left}}}},
 		{name: "a minute or a second", storeKey: minute, key: key, now: now, certain: true,
 			values: []Value{text(minute, "3", 200*time.Second)},
-			want: []limiter.Entry{{Key: entryKey(key, "envoy/second-or-minute"), Limit: limiter.Limit{Algorithm: limiter.FixedWindow},
-				Decision: limiter.Decision{Used: 3}}}},
+			want: []store.Entry{{Key: entryKey(key, "envoy/second-or-minute"), Limit: store.Limit{Algorithm: store.FixedWindow},
+				Decision: store.Decision{Used: 3}}}},
 		{name: "kept too long for a second", storeKey: minute, key: key, now: now, certain: true,
 			values: []Value{text(minute, "3", 340*time.Second)},
-			want: []limiter.Entry{{Key: entryKey(key, "envoy/minute"), ResetTold: true,
-				Limit:    limiter.Limit{Algorithm: limiter.FixedWindow, Period: time.Minute},
-				Decision: limiter.Decision{Used: 3, ResetAfter: left}}}},
+			want: []store.Entry{{Key: entryKey(key, "envoy/minute"), ResetTold: true,
+				Limit:    store.Limit{Algorithm: store.FixedWindow, Period: time.Minute},
+				Decision: store.Decision{Used: 3, ResetAfter: left}}}},
 		{name: "a minute past", storeKey: minute, key: key, now: now + 60e6, limit: limit, certain: true,
 			values: []Value{text(minute, "3", 140*time.Second)},
-			want: []limiter.Entry{{Key: entryKey(key, "envoy/minute@1795294320"), Limit: limit, ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Allowed: true, Remaining: 10}}}},
+			want: []store.Entry{{Key: entryKey(key, "envoy/minute@1795294320"), Limit: limit, ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Allowed: true, Remaining: 10}}}},
 		{name: "an hour by its expiry", storeKey: hour, key: perHour, now: now,
 			values: []Value{text(hour, "3", time.Hour)},
-			want: []limiter.Entry{{Key: entryKey(perHour, "envoy/hour"), ResetTold: true,
-				Limit:    limiter.Limit{Algorithm: limiter.FixedWindow, Period: time.Hour},
-				Decision: limiter.Decision{Used: 3, ResetAfter: 468_550 * time.Millisecond}}}},
+			want: []store.Entry{{Key: entryKey(perHour, "envoy/hour"), ResetTold: true,
+				Limit:    store.Limit{Algorithm: store.FixedWindow, Period: time.Hour},
+				Decision: store.Decision{Used: 3, ResetAfter: 468_550 * time.Millisecond}}}},
 		{name: "a second", storeKey: generic, key: perSecond, now: now, certain: true,
 			values: []Value{text(generic, "1", 100*time.Second)},
-			want: []limiter.Entry{{Key: entryKey(perSecond, "envoy/second"), ResetTold: true,
-				Limit:    limiter.Limit{Algorithm: limiter.FixedWindow, Period: time.Second},
-				Decision: limiter.Decision{Used: 1, ResetAfter: 550 * time.Millisecond}}}},
+			want: []store.Entry{{Key: entryKey(perSecond, "envoy/second"), ResetTold: true,
+				Limit:    store.Limit{Algorithm: store.FixedWindow, Period: time.Second},
+				Decision: store.Decision{Used: 1, ResetAfter: 550 * time.Millisecond}}}},
 		{name: "of no unit", storeKey: generic, key: perSecond, now: now, wrong: "a counter of no unit that its window can have",
 			values: []Value{text(generic, "1", 2*time.Hour)}},
 		{name: "a word", storeKey: minute, key: key, now: now, wrong: "a string that is not a whole number",
@@ -70,9 +70,9 @@ func TestEnvoyKeys(t *testing.T) {
 
 func TestEnvoySetRemaining(t *testing.T) {
 	v := envoyVectors()[1]
-	checkSet(t, envoy{}, v.found(envoy{}, limiter.Key{}), 6, Write{StoreKey: v.storeKey, Text: "4"})
+	checkSet(t, envoy{}, v.found(envoy{}, store.Key{}), 6, Write{StoreKey: v.storeKey, Text: "4"})
 	v = envoyVectors()[2]
-	if _, err := (envoy{}).SetRemaining(v.found(envoy{}, limiter.Key{}), 6); err == nil {
+	if _, err := (envoy{}).SetRemaining(v.found(envoy{}, store.Key{}), 6); err == nil {
 		t.Error("it sets what remains of a limit whose unit is not known")
 	}
 }

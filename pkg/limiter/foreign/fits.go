@@ -4,20 +4,20 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // CheckRecord reports why a record cannot be one that a layout of [All] has read. It goes by the names
 // in it and not by the values: whoever restores a record writes its store keys, and a file that somebody
 // has edited can name any. selected is what was selected when the record was read, or zero if that is
 // not known. It counts for limiters whose keys can be anything.
-func CheckRecord(r *limiter.Record, selected limiter.Pattern) error {
+func CheckRecord(r *store.Record, selected store.Pattern) error {
 	layout, err := Named(LayoutOf(r.Key))
 	if err != nil {
 		return err
 	}
 	name, isSelected, anyKey := layout.Info().Name, selected.IsZero() || selected.Match(r.Key.Subject), layout.Info().Prefixes == nil
-	var first limiter.Key
+	var first store.Key
 	for i := range r.Parts {
 		part := &r.Parts[i]
 		key, ok := layout.Match(part.StoreKey, true)
@@ -50,7 +50,7 @@ func CheckRecord(r *limiter.Record, selected limiter.Pattern) error {
 
 // isNamedLike reports whether the key of an entry can be that of store keys of which Match says so. The
 // value can tell that a number at the end of a subject is a window's, or the other way round.
-func isNamedLike(key, match limiter.Key) bool {
+func isNamedLike(key, match store.Key) bool {
 	number, isBegin := strings.CutPrefix(match.Subject, key.Subject+":")
 	return strings.HasPrefix(key.Name, match.Name) &&
 		(strings.Contains(key.Subject, match.Subject) || key.Subject != "" && isBegin && isDigits(number))

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What any layout has read is fit to be restored, selected by the store key or the subject.
@@ -14,8 +14,8 @@ func TestRecordsThatWereReadFit(t *testing.T) {
 			if v.wrong != "" {
 				continue
 			}
-			for _, selected := range []limiter.Pattern{{}, pattern(t, "*"), exactly(t, v.storeKey)} {
-				asked := &limiter.Query{Subjects: exactly(t, v.storeKey)}
+			for _, selected := range []store.Pattern{{}, pattern(t, "*"), exactly(t, v.storeKey)} {
+				asked := &store.Query{Subjects: exactly(t, v.storeKey)}
 				look := (Sources{{Layout: layout, Limit: v.limit}}).Look(v.storeKey, asked)
 				if look == nil {
 					t.Fatalf("%s is not looked at", v.name)
@@ -35,9 +35,9 @@ func TestRecordsThatWereReadFit(t *testing.T) {
 	}
 }
 
-func exactly(t testing.TB, storeKey string) limiter.Pattern {
+func exactly(t testing.TB, storeKey string) store.Pattern {
 	t.Helper()
-	p, err := limiter.ExactStoreKeyPattern(storeKey)
+	p, err := store.ExactStoreKeyPattern(storeKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,16 +46,16 @@ func exactly(t testing.TB, storeKey string) limiter.Pattern {
 
 // What no layout can have read is not fit.
 func TestRecordsThatDoNotFit(t *testing.T) {
-	record := func(subject, name string, storeKeys ...string) limiter.Record {
-		r := limiter.Record{Key: limiter.Key{Subject: subject, Name: name}}
+	record := func(subject, name string, storeKeys ...string) store.Record {
+		r := store.Record{Key: store.Key{Subject: subject, Name: name}}
 		for _, storeKey := range storeKeys {
-			r.Parts = append(r.Parts, limiter.Part{StoreKey: storeKey, Type: "string"})
+			r.Parts = append(r.Parts, store.Part{StoreKey: storeKey, Type: "string"})
 		}
 		return r
 	}
 	kong := kong{}.Info().Example
 	for _, test := range []struct {
-		record   limiter.Record
+		record   store.Record
 		selected string
 		want     string // empty if it fits
 	}{

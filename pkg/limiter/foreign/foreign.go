@@ -10,7 +10,7 @@ package foreign
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Layout is how one rate limiter keeps its limits. Its functions are pure, and are called
@@ -27,13 +27,13 @@ type Layout interface {
 	//
 	// Many limiters have a prefix that can be changed. With asked an operator has named the
 	// layout for this key, so it may have any. Without, it has the usual one.
-	Match(storeKey string, asked bool) (key limiter.Key, ok bool)
+	Match(storeKey string, asked bool) (key store.Key, ok bool)
 	// Together returns the store keys that have to be read to understand storeKey, which
 	// matched: for example those of a counter and its timer, or of the window at now and
 	// the one before. storeKey is among them. The first is the one that the entry is called
 	// by, and is the same for all that are together. A key of an older window, which counts
 	// for nothing any more, is alone. limit is what is known of the limit, or zero.
-	Together(storeKey string, limit limiter.Limit, now limiter.Instant) []string
+	Together(storeKey string, limit store.Limit, now store.Instant) []string
 	// Decode says what values mean. The error says in a few words what is wrong with a
 	// value that the limiter cannot have written, such as "a list" or "a negative count".
 	Decode(found *Found) (Reading, error)
@@ -43,7 +43,7 @@ type Layout interface {
 type Setter interface {
 	Layout
 	// SetRemaining returns what to write so that remaining units are left at found.Now, for
-	// values that Decode can read. The error is an [limiter.ErrInvalid] that says what is not known, or does not fit.
+	// values that Decode can read. The error is an [store.ErrInvalid] that says what is not known, or does not fit.
 	SetRemaining(found *Found, remaining int64) ([]Write, error)
 }
 
@@ -79,15 +79,15 @@ type Info struct {
 type Found struct {
 	// StoreKey is the one that was found, and Key what [Layout.Match] said of it.
 	StoreKey string
-	Key      limiter.Key
+	Key      store.Key
 	// Values are those of the store keys that [Layout.Together] named, in its order. Those
 	// that are not there have the type [NoValue].
 	Values []Value
 	// Now is what the server's clock showed just before the values were read.
-	Now limiter.Instant
+	Now store.Instant
 	// Limit is what an operator says of the limit; zero is not said. Without an algorithm
 	// it is the layout's.
-	Limit limiter.Limit
+	Limit store.Limit
 }
 
 // ValueType is the type of a value, as the command TYPE names it.
@@ -148,7 +148,7 @@ type Reading struct {
 	// Entries are the limits: usually one, none if nothing is in use, several if a value
 	// holds several. Key, StoreKey, Layout and TTL are filled in by the caller where they
 	// are zero.
-	Entries []limiter.Entry
+	Entries []store.Entry
 	// Certain: the key, the type, the value and the TTL together can hardly be anything but
 	// this limiter's. Without it keys are not taken for its own unless somebody asked.
 	Certain bool

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // hostileTypes are the types of values, and some that are none.
@@ -118,12 +118,12 @@ func FuzzLayouts(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, storeKey string, asked bool, packed []byte, now, count, period, burst, remaining int64) {
 		layout := all[int(which)%len(all)]
-		limit := limiter.Limit{Count: max(0, count%1_000_000_000), Period: max(0, time.Duration(period)%(366*24*time.Hour)),
+		limit := store.Limit{Count: max(0, count%1_000_000_000), Period: max(0, time.Duration(period)%(366*24*time.Hour)),
 			Burst: max(0, burst%1_000_000_000)}
 		if limit.Count == 0 {
-			limit = limiter.Limit{}
+			limit = store.Limit{}
 		}
-		at := limiter.Instant(now & limiter.MaxInstant)
+		at := store.Instant(now & store.MaxInstant)
 		key, ok := layout.Match(storeKey, asked)
 		if !ok {
 			return
@@ -150,7 +150,7 @@ func FuzzLayouts(f *testing.F) {
 
 // checkTogether returns the store keys that belong together, which have to be the same for each.
 // Others that are not of the layout may be read with them.
-func checkTogether(t *testing.T, layout Layout, storeKey string, asked bool, limit limiter.Limit, now limiter.Instant) []string {
+func checkTogether(t *testing.T, layout Layout, storeKey string, asked bool, limit store.Limit, now store.Instant) []string {
 	together := layout.Together(storeKey, limit, now)
 	if !slices.Contains(together, storeKey) || len(together) > 8 {
 		t.Fatalf("%q belongs to %q", storeKey, together)
@@ -173,7 +173,7 @@ func sortedKeys(keys []string) []string {
 }
 
 // checkReading checks that an entry says nothing that cannot be.
-func checkReading(t *testing.T, layout Layout, e *limiter.Entry, together []string) {
+func checkReading(t *testing.T, layout Layout, e *store.Entry, together []string) {
 	switch {
 	case e.Remaining < 0 || e.RetryAfter < 0 || e.ResetAfter < 0 || e.Delay < 0:
 		t.Fatalf("of %s something is negative: %+v", layout.Info().Name, e)
@@ -181,7 +181,7 @@ func checkReading(t *testing.T, layout Layout, e *limiter.Entry, together []stri
 		t.Fatalf("the limit cannot be: %+v", e.Limit)
 	case e.Allowed && e.RetryAfter > 0:
 		t.Fatalf("allowed only later: %+v", e)
-	case e.Key != (limiter.Key{}) && LayoutOf(e.Key) != layout.Info().Name:
+	case e.Key != (store.Key{}) && LayoutOf(e.Key) != layout.Info().Name:
 		t.Fatalf("the name of %+v does not begin with the layout's", e.Key)
 	case e.StoreKey != "" && !slices.Contains(together, e.StoreKey):
 		t.Fatalf("the entry is of %q, which is not one of %q", e.StoreKey, together)
@@ -199,7 +199,7 @@ func checkReading(t *testing.T, layout Layout, e *limiter.Entry, together []stri
 
 func checkSetter(t *testing.T, layout Setter, found *Found, remaining int64, together []string, isDecoded bool) {
 	writes, err := layout.SetRemaining(found, max(0, remaining))
-	if err != nil && isDecoded && !errors.Is(err, limiter.ErrInvalid) {
+	if err != nil && isDecoded && !errors.Is(err, store.ErrInvalid) {
 		t.Fatalf("the error is %v", err)
 	}
 	if err != nil {

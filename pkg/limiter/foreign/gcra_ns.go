@@ -1,6 +1,6 @@
 package foreign
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // gcraNs is any limiter that keeps a theoretical arrival time in ns since 1970 under a key
 // that can be anything: throttled, redis-cell, Valkey's and Dragonfly's command CL.THROTTLE.
@@ -20,13 +20,13 @@ func (gcraNs) Info() Info {
 
 // Match implements [Layout]. Those keys are left to throttled and boulder that have a form of
 // their own.
-func (l gcraNs) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (l gcraNs) Match(storeKey string, asked bool) (store.Key, bool) {
 	_, ofBoulder := parseBucketKey(storeKey)
-	return limiter.Key{Subject: storeKey, Name: l.Info().Name}, asked || !ofBoulder && !isVaried(storeKey)
+	return store.Key{Subject: storeKey, Name: l.Info().Name}, asked || !ofBoulder && !isVaried(storeKey)
 }
 
 // Together implements [Layout].
-func (gcraNs) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (gcraNs) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -43,7 +43,7 @@ func (gcraNs) Decode(found *Found) (Reading, error) {
 	}
 	entry, _ := arrivalEntry(arrival, found, wholeInterval)
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}}, nil
+	return Reading{Entries: []store.Entry{entry}}, nil
 }
 
 // SetRemaining implements [Setter].

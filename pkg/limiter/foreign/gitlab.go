@@ -3,7 +3,7 @@ package foreign
 import (
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // gitlab is GitLab's ApplicationRateLimiter: a counter for each window, which windows are
@@ -30,7 +30,7 @@ func (gitlab) Info() Info {
 
 // Match implements [Layout]. A key is the prefix, the action, whom it concerns, and the window's
 // number. labkit's is the limiter, the rule, and the characteristics, all in braces.
-func (gitlab) Match(storeKey string, _ bool) (limiter.Key, bool) {
+func (gitlab) Match(storeKey string, _ bool) (store.Key, bool) {
 	if rest, ok := strings.CutPrefix(storeKey, gitlabPrefix); ok {
 		action, number, ok := cutLastColon(rest)
 		action, scope, has := strings.Cut(action, ":")
@@ -38,20 +38,20 @@ func (gitlab) Match(storeKey string, _ bool) (limiter.Key, bool) {
 			scope = action
 		}
 		_, isNumber := windowNumber(number)
-		return limiter.Key{Subject: scope, Name: "gitlab/" + action}, ok && isNumber && action != "" && scope != ""
+		return store.Key{Subject: scope, Name: "gitlab/" + action}, ok && isNumber && action != "" && scope != ""
 	}
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(storeKey, labkitBan), labkitPrefix)
 	if !ok {
-		return limiter.Key{}, false
+		return store.Key{}, false
 	}
 	rest = strings.TrimSuffix(strings.TrimPrefix(rest, "{"), "}")
 	name, rest, _ := strings.Cut(rest, ":")
 	rule, subject, _ := strings.Cut(rest, ":")
-	return limiter.Key{Subject: subject, Name: "gitlab/" + name + ":" + rule}, name != "" && rule != "" && subject != ""
+	return store.Key{Subject: subject, Name: "gitlab/" + name + ":" + rule}, name != "" && rule != "" && subject != ""
 }
 
 // Together implements [Layout].
-func (gitlab) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (gitlab) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	if strings.HasPrefix(storeKey, labkitPrefix) {
 		counter := strings.TrimSuffix(storeKey, labkitBan)
 		return []string{counter, counter + labkitBan}
@@ -75,7 +75,7 @@ func (g gitlab) Decode(found *Found) (Reading, error) {
 	_, number, _ := cutLastColon(found.StoreKey)
 	index, _ := windowNumber(number)
 	entry, agree := windowCounter(found, value, count, index, "")
-	return Reading{Entries: []limiter.Entry{entry}, Certain: agree && count >= 0}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: agree && count >= 0}, nil
 }
 
 func gitlabCount(value *Value) (int64, error) {
@@ -118,7 +118,7 @@ func (gitlab) labkit(found *Found, counter, ban *Value) (Reading, error) {
 		blockEntry(&entry, ban.TTL)
 	}
 	certain := count >= 0 && strings.HasPrefix(found.StoreKey, labkitPrefix+"{") && (counter.Type == NoValue || couldBePeriod(counter.TTL))
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter].
@@ -130,7 +130,7 @@ func (gitlab) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	}
 	counter, ban := &found.Values[0], &found.Values[1]
 	if counter.Type == SetValue || ban.Type != NoValue {
-		return nil, limiter.Invalidf("what remains can only be set of a counter, of a client that is not banned")
+		return nil, store.Invalidf("what remains can only be set of a counter, of a client that is not banned")
 	}
 	limit := fromFirst(found.Limit)
 	return setCounter(counter, limit, remaining, limit.Period)

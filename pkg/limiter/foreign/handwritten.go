@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Many services have a limiter that somebody wrote after a text about rate limiting, and not a
@@ -32,7 +32,7 @@ var timeUnits = [...]time.Duration{time.Second, time.Millisecond, time.Microseco
 
 // unitOf returns what a time since 1970 is counted in, if it is of the last ten years or of the
 // next. There is one unit at most, since the next one is a thousand times as large.
-func unitOf(number float64, now limiter.Instant) (unit time.Duration, ok bool) {
+func unitOf(number float64, now store.Instant) (unit time.Duration, ok bool) {
 	const oldest, newest = 10 * 366 * 24 * time.Hour, 366 * 24 * time.Hour
 	for _, unit := range timeUnits {
 		ago := float64(nanoseconds(now)) - number*float64(unit)
@@ -45,7 +45,7 @@ func unitOf(number float64, now limiter.Instant) (unit time.Duration, ok bool) {
 
 // since returns how long ago a time was that is counted in a unit. Times with a fraction are of
 // clocks that count µs, as a float of seconds does not quite.
-func since(text string, unit time.Duration, now limiter.Instant) time.Duration {
+func since(text string, unit time.Duration, now store.Instant) time.Duration {
 	if whole, err := strconv.ParseInt(text, 10, 64); err == nil && whole <= math.MaxInt64/int64(unit) {
 		return time.Duration(nanoseconds(now) - whole*int64(unit))
 	}

@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func tokenHashVectors() []vector {
 	const storeKey = "bucket:203.0.113.9"
-	key := limiter.Key{Subject: storeKey, Name: "token-hash"}
-	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Minute, Burst: 5} // 6 s a token
+	key := store.Key{Subject: storeKey, Name: "token-hash"}
+	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 5} // 6 s a token
 	of := func(ttl time.Duration, fields ...string) []Value { return []Value{hash(storeKey, ttl, fields...)} }
 	// Half a token, 9 s ago: two now.
-	two := []limiter.Entry{{Limit: limit, Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: 18 * time.Second}}}
+	two := []store.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: 18 * time.Second}}}
 	at := func(name string, fields ...string) vector {
 		return vector{name: name, storeKey: storeKey, key: key, limit: arrivalSaid, now: arrivalNow, certain: true,
 			values: of(time.Minute, append([]string{"tokens", "0.5"}, fields...)...), want: two}
@@ -28,18 +28,18 @@ func tokenHashVectors() []vector {
 		at("an exponent", "last_refill", "1.79529432245e+09"),
 		{name: "empty, in whole seconds", storeKey: storeKey, key: key, limit: arrivalSaid, now: arrivalNow, certain: true,
 			values: of(time.Minute, "tokens", "0", "last_refill", "1795294331"),
-			want: []limiter.Entry{{Limit: limit,
-				Decision: limiter.Decision{Used: 5, ResetAfter: 29_550 * time.Millisecond, RetryAfter: 5550 * time.Millisecond}}}},
+			want: []store.Entry{{Limit: limit,
+				Decision: store.Decision{Used: 5, ResetAfter: 29_550 * time.Millisecond, RetryAfter: 5550 * time.Millisecond}}}},
 		{name: "in debt", storeKey: storeKey, key: key, limit: arrivalSaid, now: arrivalNow, certain: true,
 			values: of(time.Minute, "tokens", "-2", "last_refill", "1795294331.45"),
-			want: []limiter.Entry{{Limit: limit,
-				Decision: limiter.Decision{Used: 7, ResetAfter: 42 * time.Second, RetryAfter: 18 * time.Second}}}},
+			want: []store.Entry{{Limit: limit,
+				Decision: store.Decision{Used: 7, ResetAfter: 42 * time.Second, RetryAfter: 18 * time.Second}}}},
 		{name: "without the limit", storeKey: storeKey, key: key, now: arrivalNow, certain: true,
-			values: of(time.Minute, "tokens", "0.5", "last_refill", "1795294322.45"), want: []limiter.Entry{{UsedUnknown: true}}},
+			values: of(time.Minute, "tokens", "0.5", "last_refill", "1795294322.45"), want: []store.Entry{{UsedUnknown: true}}},
 		{name: "kept for ever, as what somebody owns", storeKey: storeKey, key: key, now: arrivalNow,
 			values: of(-1, "tokens", "0.5", "last_refill", "1795294322.45"),
-			want: []limiter.Entry{{UsedUnknown: true, Defects: []limiter.Defect{
-				{Kind: limiter.NeverExpires, Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
+			want: []store.Entry{{UsedUnknown: true, Defects: []store.Defect{
+				{Kind: store.NeverExpires, Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
 		{name: "with other fields", storeKey: storeKey, key: key, limit: arrivalSaid, now: arrivalNow,
 			values: of(time.Minute, "tokens", "0.5", "last_refill", "1795294322.45", "name", "x"), want: two},
 		{name: "a date", storeKey: storeKey, key: key, now: arrivalNow, wrong: "a hash whose last_refill is not a time",
@@ -55,9 +55,9 @@ func tokenHashVectors() []vector {
 
 func timeSetVectors() []vector {
 	const storeKey = "rate_limit:203.0.113.9"
-	key := limiter.Key{Subject: storeKey, Name: "time-set"}
-	said := limiter.Limit{Count: 3, Period: time.Minute}
-	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 3, Period: time.Minute, Burst: 3}
+	key := store.Key{Subject: storeKey, Name: "time-set"}
+	said := store.Limit{Count: 3, Period: time.Minute}
+	limit := store.Limit{Algorithm: store.SlidingLog, Count: 3, Period: time.Minute, Burst: 3}
 	set := func(scores ...float64) []Value {
 		value := Value{StoreKey: storeKey, Type: SortedSetValue, TTL: time.Minute, Length: int64(len(scores))}
 		for _, score := range scores {
@@ -66,10 +66,10 @@ func timeSetVectors() []vector {
 		return []Value{value}
 	}
 	// 61, 40 and 10 s ago.
-	entry := func(d limiter.Decision) []limiter.Entry {
-		return []limiter.Entry{{Limit: limit, ResetTold: true, Decision: d}}
+	entry := func(d store.Decision) []store.Entry {
+		return []store.Entry{{Limit: limit, ResetTold: true, Decision: d}}
 	}
-	two := entry(limiter.Decision{Allowed: true, Used: 2, Remaining: 1, ResetAfter: 50 * time.Second})
+	two := entry(store.Decision{Allowed: true, Used: 2, Remaining: 1, ResetAfter: 50 * time.Second})
 	at := func(name string, values []Value) vector {
 		return vector{name: name, storeKey: storeKey, key: key, limit: said, now: arrivalNow, values: values, want: two}
 	}
@@ -79,23 +79,23 @@ func timeSetVectors() []vector {
 		at("milliseconds", set(1795294270450, 1795294291450, 1795294321450)),
 		{name: "nanoseconds, as a float has them", storeKey: storeKey, key: key, limit: said, now: arrivalNow,
 			values: set(1795294270450e6, 1795294291450e6, 1795294321450e6),
-			want:   entry(limiter.Decision{Allowed: true, Used: 2, Remaining: 1, ResetAfter: 49_999_999_872})},
+			want:   entry(store.Decision{Allowed: true, Used: 2, Remaining: 1, ResetAfter: 49_999_999_872})},
 		{name: "seconds", storeKey: storeKey, key: key, limit: said, now: arrivalNow, values: set(1795294270.5, 1795294291.5, 1795294321.5),
-			want: entry(limiter.Decision{Allowed: true, Used: 2, Remaining: 1, ResetAfter: 50_050 * time.Millisecond})},
+			want: entry(store.Decision{Allowed: true, Used: 2, Remaining: 1, ResetAfter: 50_050 * time.Millisecond})},
 		{name: "all taken, and one too many", storeKey: storeKey, key: key, limit: said, now: arrivalNow,
 			values: set(1795294272450, 1795294282450, 1795294291450, 1795294321450),
-			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Used: 4, ResetAfter: 50 * time.Second, RetryAfter: 11 * time.Second}}}},
+			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Used: 4, ResetAfter: 50 * time.Second, RetryAfter: 11 * time.Second}}}},
 		{name: "a request of just a period ago does not count", storeKey: storeKey, key: key, limit: said, now: arrivalNow,
 			values: set(1795294271450, 1795294291450, 1795294321450), want: two},
 		{name: "all over", storeKey: storeKey, key: key, limit: said, now: arrivalNow, values: set(1795294261450),
-			want: []limiter.Entry{{Limit: limit, Decision: limiter.Decision{Allowed: true, Remaining: 3}}}},
+			want: []store.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: 3}}}},
 		{name: "more than is read", storeKey: storeKey, key: key, limit: said, now: arrivalNow, values: many,
-			want: []limiter.Entry{{Limit: limit, UsedUnknown: true, ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{ResetAfter: 50_050 * time.Millisecond, RetryAfter: 50_050 * time.Millisecond},
-				Defects:  []limiter.Defect{{Kind: limiter.Grows, Stuck: true, Text: "it only grows: nothing removes what was added"}}}}},
+			want: []store.Entry{{Limit: limit, UsedUnknown: true, ResetTold: true, RetryTold: true,
+				Decision: store.Decision{ResetAfter: 50_050 * time.Millisecond, RetryAfter: 50_050 * time.Millisecond},
+				Defects:  []store.Defect{{Kind: store.Grows, Stuck: true, Text: "it only grows: nothing removes what was added"}}}}},
 		{name: "without the limit", storeKey: storeKey, key: key, now: arrivalNow, values: set(1795294321450),
-			want: []limiter.Entry{{UsedUnknown: true}}},
+			want: []store.Entry{{UsedUnknown: true}}},
 		{name: "scores of a game", storeKey: storeKey, key: key, now: arrivalNow, values: set(12, 40, 1700),
 			wrong: "a sorted set whose scores are not times"},
 		{name: "a negative score", storeKey: storeKey, key: key, now: arrivalNow, values: set(-1e300, 1795294321450),

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // FuzzJudge lets all layouts judge whatever others may have written: under no mapping, and under one to any
@@ -23,7 +23,7 @@ func FuzzJudge(f *testing.F) {
 	}
 	everything := pattern(f, "*")
 	f.Fuzz(func(t *testing.T, which uint8, storeKey string, packed []byte, now, count, period int64, maps bool) {
-		limit := limiter.Limit{Count: max(0, count%1_000_000_000), Period: max(0, time.Duration(period)%(366*24*time.Hour))}
+		limit := store.Limit{Count: max(0, count%1_000_000_000), Period: max(0, time.Duration(period)%(366*24*time.Hour))}
 		sources := autoSources()
 		mapped := all[int(which)%len(all)]
 		if len(storeKey) > 1000 { // than any pattern
@@ -32,14 +32,14 @@ func FuzzJudge(f *testing.F) {
 		if maps && storeKey != "" {
 			sources = append(Sources{{Layout: mapped, Keys: exactly(t, storeKey), Limit: limit}}, sources...)
 		}
-		look := sources.Look(storeKey, &limiter.Query{Subjects: everything})
+		look := sources.Look(storeKey, &store.Query{Subjects: everything})
 		if look == nil {
 			return
 		}
-		storeKeys := look.StoreKeys(limiter.Instant(now & limiter.MaxInstant))
+		storeKeys := look.StoreKeys(store.Instant(now & store.MaxInstant))
 		values := unpackValues(packed, storeKeys)
 		entries, principal, err := look.Judge(func(of string) Value { return values[slices.Index(storeKeys, of)] })
-		if err != nil && (len(entries) > 0 || errors.Is(err, limiter.ErrForeign) || err.Error() == "") {
+		if err != nil && (len(entries) > 0 || errors.Is(err, store.ErrForeign) || err.Error() == "") {
 			t.Fatalf("nobody asked for it, and it is %+v, %v", entries, err)
 		}
 		for i := range entries {

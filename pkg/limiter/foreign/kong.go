@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // kong is the API gateway with its plugins rate-limiting and response-ratelimiting, which count
@@ -43,19 +43,19 @@ func (kong) Info() Info {
 }
 
 // Match implements [Layout].
-func (kong) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (kong) Match(storeKey string, asked bool) (store.Key, bool) {
 	if w, ok := parseKong(storeKey, asked); ok {
-		return limiter.Key{Subject: w.client, Name: w.name()}, true
+		return store.Key{Subject: w.client, Name: w.name()}, true
 	}
 	if w, ok := parseKongAdvanced(storeKey); ok {
 		// Who is limited is in the fields of the hash.
-		return limiter.Key{Name: w.name()}, true
+		return store.Key{Name: w.name()}, true
 	}
-	return limiter.Key{}, false
+	return store.Key{}, false
 }
 
 // Together implements [Layout].
-func (kong) Together(storeKey string, _ limiter.Limit, now limiter.Instant) []string {
+func (kong) Together(storeKey string, _ store.Limit, now store.Instant) []string {
 	if w, ok := parseKongAdvanced(storeKey); ok {
 		return w.together(storeKey, now)
 	}
@@ -84,7 +84,7 @@ func (kong) Decode(found *Found) (Reading, error) {
 	entry := countEntry(w.limitOf(found.Limit), count, left)
 	if !now.Before(w.end) {
 		// The window is over: Kong looks at the next one.
-		entry = limiter.Entry{Limit: entry.Limit, ResetTold: true, RetryTold: true}
+		entry = store.Entry{Limit: entry.Limit, ResetTold: true, RetryTold: true}
 		if entry.CapacityKnown() {
 			entry.Allowed, entry.Remaining = true, entry.Limit.Count
 		}
@@ -94,7 +94,7 @@ func (kong) Decode(found *Found) (Reading, error) {
 	entry.Defects = lifetime{longest: w.end.Sub(w.begin), passes: true,
 		never: "Kong/kong#5763", absurd: "Kong/kong#14995"}.defects(&entry, value)
 	_, strict := parseKong(found.StoreKey, false)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: strict}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: strict}, nil
 }
 
 // SetRemaining implements [Setter].
@@ -192,8 +192,8 @@ func (w *kongWindow) name() string {
 
 // limitOf returns what is known of the limit. What an operator says counts for windows of the
 // period that he says, or of all if he says none. A month has 28 to 31 days and a year 365 or 366.
-func (w *kongWindow) limitOf(said limiter.Limit) limiter.Limit {
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Period: w.end.Sub(w.begin)}
+func (w *kongWindow) limitOf(said store.Limit) store.Limit {
+	limit := store.Limit{Algorithm: store.FixedWindow, Period: w.end.Sub(w.begin)}
 	isMonth := w.period == "month" && said.Period >= 28*day && said.Period <= 31*day
 	isYear := w.period == "year" && said.Period >= 365*day && said.Period <= 366*day
 	if isMonth || isYear {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // kongAdvanced is a store key of the plugin rate-limiting-advanced, "<begin in s>:<size in
@@ -32,7 +32,7 @@ func parseKongAdvanced(storeKey string) (w kongAdvanced, ok bool) {
 }
 
 func (w *kongAdvanced) name() string {
-	return "kong/advanced/" + limiter.FormatPeriod(w.period()) + "/" + w.namespace
+	return "kong/advanced/" + store.FormatPeriod(w.period()) + "/" + w.namespace
 }
 
 func (w *kongAdvanced) period() time.Duration { return time.Duration(w.size) * time.Second }
@@ -42,7 +42,7 @@ func (w *kongAdvanced) storeKey(begin int64) string {
 }
 
 // together returns the hashes of the current window and of the one before it.
-func (w *kongAdvanced) together(storeKey string, now limiter.Instant) []string {
+func (w *kongAdvanced) together(storeKey string, now store.Instant) []string {
 	current := window{w.begin / w.size, w.period()}
 	if age := current.age(now); age != 0 && age != 1 || w.storeKey(w.begin) != storeKey {
 		return []string{storeKey}
@@ -52,8 +52,8 @@ func (w *kongAdvanced) together(storeKey string, now limiter.Instant) []string {
 	return []string{w.storeKey(begin), w.storeKey(begin - w.size)}
 }
 
-func (w *kongAdvanced) limitOf(said limiter.Limit) limiter.Limit {
-	return counted(limiter.Limit{Algorithm: limiter.SlidingCounter, Period: w.period()}, said)
+func (w *kongAdvanced) limitOf(said store.Limit) store.Limit {
+	return counted(store.Limit{Algorithm: store.SlidingCounter, Period: w.period()}, said)
 }
 
 // decodeKongAdvanced returns an entry of each client. Denied requests count, too.
@@ -101,18 +101,18 @@ func decodeKongAdvanced(found *Found) (Reading, error) {
 	reading := Reading{Certain: w.isKept(values(found))}
 	for name, client := range clients {
 		entry := client.entry(limit)
-		entry.Key = limiter.Key{Subject: name, Name: found.Key.Name}
+		entry.Key = store.Key{Subject: name, Name: found.Key.Name}
 		entry.UsedUnknown = !whole // a client can be among those that were not read
 		for i := range found.Values {
 			if _, has := found.Values[i].Field(name); has {
 				entry.Record.Parts = append(entry.Record.Parts,
-					limiter.Part{StoreKey: found.Values[i].StoreKey, Field: name, Type: string(HashValue)})
+					store.Part{StoreKey: found.Values[i].StoreKey, Field: name, Type: string(HashValue)})
 			}
 		}
 		entry.Defects = lifetime{longest: 2 * w.period(), passes: true}.defects(&entry, &found.Values[0], &found.Values[1])
 		reading.Entries = append(reading.Entries, entry)
 	}
-	slices.SortFunc(reading.Entries, func(a, b limiter.Entry) int { return cmp.Compare(a.Key.Subject, b.Key.Subject) })
+	slices.SortFunc(reading.Entries, func(a, b store.Entry) int { return cmp.Compare(a.Key.Subject, b.Key.Subject) })
 	return reading, nil
 }
 
@@ -127,18 +127,18 @@ func (w *kongAdvanced) isKept(all []*Value) bool {
 
 // past is the reading of a hash whose window counts for nothing any more. It is one entry, since
 // nobody is limited by it.
-func (w *kongAdvanced) past(found *Found, limit limiter.Limit) Reading {
-	entry := limiter.Entry{Key: limiter.Key{Subject: w.namespace, Name: found.Key.Name + "@" + strconv.FormatInt(w.begin, 10)},
+func (w *kongAdvanced) past(found *Found, limit store.Limit) Reading {
+	entry := store.Entry{Key: store.Key{Subject: w.namespace, Name: found.Key.Name + "@" + strconv.FormatInt(w.begin, 10)},
 		Limit: limit, ResetTold: true, RetryTold: true}
 	entry.Allowed, entry.Remaining = entry.CapacityKnown(), limit.Count
 	entry.Defects = lifetime{longest: 2 * w.period(), passes: true}.defects(&entry, &found.Values[0])
-	return Reading{Entries: []limiter.Entry{entry}, Certain: w.isKept(values(found))}
+	return Reading{Entries: []store.Entry{entry}, Certain: w.isKept(values(found))}
 }
 
 // entry is that of a limiter which allows a request if all that is in use then is at most the
 // limit.
-func (w *twoWindows) entry(limit limiter.Limit) limiter.Entry {
-	entry := limiter.Entry{Limit: limit, ResetTold: true}
+func (w *twoWindows) entry(limit store.Limit) store.Entry {
+	entry := store.Entry{Limit: limit, ResetTold: true}
 	used := w.used()
 	entry.Used, entry.ResetAfter = toInt64(math.Ceil(used)), w.empty()
 	if !entry.CapacityKnown() {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -15,58 +15,58 @@ const (
 // kongVectors are built from the forms of the keys and from what the plugins say of a count.
 func kongVectors() []vector {
 	const (
-		now    limiter.Instant = 1_795_294_331_450_000 // 2026-11-21T20:52:11.45Z
-		minute                 = kongRate + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute"
-		ipv6                   = kongRate + kongRoute + ":" + kongNobody + ":2001:db8::1:1795294800000:hour"
-		month                  = kongRate + kongRoute + ":" + kongService + ":/v1/a:b:1793491200000:month"
-		video                  = kongResponse + kongNobody + ":" + kongNobody + ":alice:1795294320000:video:hd:minute"
+		now    store.Instant = 1_795_294_331_450_000 // 2026-11-21T20:52:11.45Z
+		minute               = kongRate + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute"
+		ipv6                 = kongRate + kongRoute + ":" + kongNobody + ":2001:db8::1:1795294800000:hour"
+		month                = kongRate + kongRoute + ":" + kongService + ":/v1/a:b:1793491200000:month"
+		video                = kongResponse + kongNobody + ":" + kongNobody + ":alice:1795294320000:video:hd:minute"
 	)
-	window := func(period time.Duration, count int64) limiter.Limit {
-		return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: period, Burst: count}
+	window := func(period time.Duration, count int64) store.Limit {
+		return store.Limit{Algorithm: store.FixedWindow, Count: count, Period: period, Burst: count}
 	}
 	const left = 48_550 * time.Millisecond
 	return []vector{
-		{name: "a minute", storeKey: minute, key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
-			limit: limiter.Limit{Count: 5, Period: time.Minute}, values: []Value{text(minute, "3", 51*time.Second)},
-			want: []limiter.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: left}}}},
-		{name: "denied ones count", storeKey: minute, key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
-			limit: limiter.Limit{Count: 5, Period: time.Minute}, values: []Value{text(minute, "12", 51*time.Second)},
-			want: []limiter.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Used: 12, ResetAfter: left, RetryAfter: left}}}},
-		{name: "a count alone", storeKey: minute, key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
-			limit: limiter.Limit{Count: 5, Burst: 5}, values: []Value{text(minute, "3", 51*time.Second)},
-			want: []limiter.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: left}}}},
-		{name: "a limit of another period", storeKey: minute, key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute"},
-			now: now, certain: true, limit: limiter.Limit{Count: 5, Period: time.Hour}, values: []Value{text(minute, "3", 51*time.Second)},
-			want: []limiter.Entry{{Limit: window(time.Minute, 0), ResetTold: true,
-				Decision: limiter.Decision{Used: 3, ResetAfter: left}}}},
-		{name: "a minute past, kept for ever", storeKey: minute, key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute"},
-			now: now + 60e6, certain: true, limit: limiter.Limit{Count: 5, Period: time.Minute}, values: []Value{text(minute, "9", -1)},
-			want: []limiter.Entry{{Key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute@1795294320"}, Limit: window(time.Minute, 5),
-				ResetTold: true, RetryTold: true, Decision: limiter.Decision{Allowed: true, Remaining: 5},
-				Defects: []limiter.Defect{{Kind: limiter.NeverExpires, Stuck: true,
+		{name: "a minute", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
+			limit: store.Limit{Count: 5, Period: time.Minute}, values: []Value{text(minute, "3", 51*time.Second)},
+			want: []store.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: left}}}},
+		{name: "denied ones count", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
+			limit: store.Limit{Count: 5, Period: time.Minute}, values: []Value{text(minute, "12", 51*time.Second)},
+			want: []store.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Used: 12, ResetAfter: left, RetryAfter: left}}}},
+		{name: "a count alone", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
+			limit: store.Limit{Count: 5, Burst: 5}, values: []Value{text(minute, "3", 51*time.Second)},
+			want: []store.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: left}}}},
+		{name: "a limit of another period", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"},
+			now: now, certain: true, limit: store.Limit{Count: 5, Period: time.Hour}, values: []Value{text(minute, "3", 51*time.Second)},
+			want: []store.Entry{{Limit: window(time.Minute, 0), ResetTold: true,
+				Decision: store.Decision{Used: 3, ResetAfter: left}}}},
+		{name: "a minute past, kept for ever", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"},
+			now: now + 60e6, certain: true, limit: store.Limit{Count: 5, Period: time.Minute}, values: []Value{text(minute, "9", -1)},
+			want: []store.Entry{{Key: store.Key{Subject: "203.0.113.9", Name: "kong/minute@1795294320"}, Limit: window(time.Minute, 5),
+				ResetTold: true, RetryTold: true, Decision: store.Decision{Allowed: true, Remaining: 5},
+				Defects: []store.Defect{{Kind: store.NeverExpires, Stuck: true,
 					Text: "no expiry, so the key stays although it counts for nothing (Kong/kong#5763)"}}}}},
-		{name: "an expiry in ms", storeKey: minute, key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
+		{name: "an expiry in ms", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
 			values: []Value{text(minute, "9", never)},
-			want: []limiter.Entry{{Limit: window(time.Minute, 0), ResetTold: true, Decision: limiter.Decision{Used: 9, ResetAfter: left},
-				Defects: []limiter.Defect{{Kind: limiter.AbsurdTTL, Text: "an expiry that looks like milliseconds given as seconds, " +
+			want: []store.Entry{{Limit: window(time.Minute, 0), ResetTold: true, Decision: store.Decision{Used: 9, ResetAfter: left},
+				Defects: []store.Defect{{Kind: store.AbsurdTTL, Text: "an expiry that looks like milliseconds given as seconds, " +
 					"so the key stays when it counts for nothing any more (Kong/kong#14995)"}}}}},
-		{name: "an IPv6 address, of a route", storeKey: ipv6, key: limiter.Key{Subject: "2001:db8::1", Name: "kong/hour/" + kongRoute},
+		{name: "an IPv6 address, of a route", storeKey: ipv6, key: store.Key{Subject: "2001:db8::1", Name: "kong/hour/" + kongRoute},
 			now: 1_795_296_000_000_000, certain: true, values: []Value{text(ipv6, "1", time.Hour)},
-			want: []limiter.Entry{{Limit: window(time.Hour, 0), ResetTold: true,
-				Decision: limiter.Decision{Used: 1, ResetAfter: 40 * time.Minute}}}},
+			want: []store.Entry{{Limit: window(time.Hour, 0), ResetTold: true,
+				Decision: store.Decision{Used: 1, ResetAfter: 40 * time.Minute}}}},
 		{name: "a path in November, of a route and a service, let go of before its end", storeKey: month,
-			key: limiter.Key{Subject: "/v1/a:b", Name: "kong/month/" + kongRoute + "/" + kongService}, now: now, certain: true,
-			limit: limiter.Limit{Count: 100, Period: 31 * day}, values: []Value{text(month, "100", 2*day)},
-			want: []limiter.Entry{{Limit: window(30*day, 100), ResetTold: true, RetryTold: true,
-				Decision: limiter.Decision{Used: 100, ResetAfter: 2 * day, RetryAfter: 2 * day}}}},
-		{name: "a limit by the response", storeKey: video, key: limiter.Key{Subject: "alice", Name: "kong/video:hd/minute"},
+			key: store.Key{Subject: "/v1/a:b", Name: "kong/month/" + kongRoute + "/" + kongService}, now: now, certain: true,
+			limit: store.Limit{Count: 100, Period: 31 * day}, values: []Value{text(month, "100", 2*day)},
+			want: []store.Entry{{Limit: window(30*day, 100), ResetTold: true, RetryTold: true,
+				Decision: store.Decision{Used: 100, ResetAfter: 2 * day, RetryAfter: 2 * day}}}},
+		{name: "a limit by the response", storeKey: video, key: store.Key{Subject: "alice", Name: "kong/video:hd/minute"},
 			now: now, certain: true, values: []Value{text(video, "4", time.Minute)},
-			want: []limiter.Entry{{Limit: window(time.Minute, 0), ResetTold: true,
-				Decision: limiter.Decision{Used: 4, ResetAfter: left}}}},
-		{name: "a hash", storeKey: minute, key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute"}, wrong: "a hash, not a string",
+			want: []store.Entry{{Limit: window(time.Minute, 0), ResetTold: true,
+				Decision: store.Decision{Used: 4, ResetAfter: left}}}},
+		{name: "a hash", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"}, wrong: "a hash, not a string",
 			values: []Value{hash(minute, time.Minute, "a", "1")}},
 	}
 }
@@ -93,9 +93,9 @@ func TestKongKeys(t *testing.T) {
 
 func TestKongSetRemaining(t *testing.T) {
 	v := kongVectors()[1]
-	checkSet(t, kong{}, v.found(kong{}, limiter.Key{}), 2, Write{StoreKey: v.storeKey, Text: "3"})
+	checkSet(t, kong{}, v.found(kong{}, store.Key{}), 2, Write{StoreKey: v.storeKey, Text: "3"})
 	v = kongVectors()[3]
-	if _, err := (kong{}).SetRemaining(v.found(kong{}, limiter.Key{}), 2); err == nil {
+	if _, err := (kong{}).SetRemaining(v.found(kong{}, store.Key{}), 2); err == nil {
 		t.Error("it sets what remains of a limit that was not said")
 	}
 }

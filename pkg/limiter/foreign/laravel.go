@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // laravel is the rate limiter of Laravel. On its cache it has a counter, and beside it a timer:
@@ -28,7 +28,7 @@ func (laravel) Info() Info {
 // Match implements [Layout]. A key is the prefix of the connection, that of the cache, and a
 // name, which usually is a hash: MD5 of a named limiter, SHA-1 of a user or an address. The
 // prefixes are made of the application's name, so the hash is all that is usual.
-func (laravel) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (laravel) Match(storeKey string, asked bool) (store.Key, bool) {
 	counter := strings.TrimSuffix(storeKey, laravelTimer)
 	name := strings.TrimSuffix(counter, "}") // of a hash in the newest versions
 	at := len(name)
@@ -37,13 +37,13 @@ func (laravel) Match(storeKey string, asked bool) (limiter.Key, bool) {
 	}
 	// A prefix may end in what looks like a digit of the hash, but ends in a mark if it is usual.
 	if digits := len(name) - at; (digits == 32 || digits == 40) && (at == 0 || strings.IndexByte(":_-{", name[at-1]) >= 0) {
-		return limiter.Key{Subject: name[at:], Name: "laravel"}, true
+		return store.Key{Subject: name[at:], Name: "laravel"}, true
 	}
-	return limiter.Key{Subject: counter, Name: "laravel"}, asked && counter != ""
+	return store.Key{Subject: counter, Name: "laravel"}, asked && counter != ""
 }
 
 // Together implements [Layout].
-func (laravel) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (laravel) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	counter := strings.TrimSuffix(storeKey, laravelTimer)
 	return []string{counter, counter + laravelTimer}
 }
@@ -71,7 +71,7 @@ func (l laravel) Decode(found *Found) (Reading, error) {
 		}
 		entry := countEntry(limit, count, counter.TTL)
 		entry.Defects = lifetime{passes: true}.defects(&entry, counter)
-		return Reading{Entries: []limiter.Entry{entry}}, nil
+		return Reading{Entries: []store.Entry{entry}}, nil
 	}
 	opens, err := countOf(timer)
 	if err != nil {
@@ -84,7 +84,7 @@ func (l laravel) Decode(found *Found) (Reading, error) {
 		entry.Defects = lifetime{passes: true}.defects(&entry, counter)
 	}
 	left := time.Unix(opens, 0).Sub(time.UnixMicro(int64(found.Now)))
-	return Reading{Entries: []limiter.Entry{entry}, Certain: count >= 0 && agrees(left, timer.TTL, time.Second)}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: count >= 0 && agrees(left, timer.TTL, time.Second)}, nil
 }
 
 // duration decodes the hash of Redis::throttle.
@@ -99,10 +99,10 @@ func (laravel) duration(found *Found, value *Value) (Reading, error) {
 		numbers[i] = number
 	}
 	start, end, count := numbers[0], numbers[1], numbers[2]
-	if start > end || end > int64(found.Now)/1_000_000+int64(2*limiter.MaxPeriod/time.Second) {
+	if start > end || end > int64(found.Now)/1_000_000+int64(2*store.MaxPeriod/time.Second) {
 		return Reading{}, errors.New("a hash whose start and end are not times of a window")
 	}
-	limit := counted(limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true, Period: time.Duration(end-start) * time.Second},
+	limit := counted(store.Limit{Algorithm: store.FixedWindow, FromFirst: true, Period: time.Duration(end-start) * time.Second},
 		found.Limit)
 	left := time.UnixMicro(end * 1_000_000).Sub(time.UnixMicro(int64(found.Now)))
 	certain := agrees(left+limit.Period, value.TTL, 0)
@@ -111,7 +111,7 @@ func (laravel) duration(found *Found, value *Value) (Reading, error) {
 	}
 	entry := countEntry(limit, count, left)
 	entry.Defects = lifetime{longest: 2 * limit.Period, needed: left, passes: true}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter].
@@ -138,7 +138,7 @@ func (l laravel) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return writes, err
 	}
 	if limit.Period <= 0 {
-		return nil, limiter.Invalidf("what remains can be set only if the period is known, since the timer is gone; say it with --limit")
+		return nil, store.Invalidf("what remains can be set only if the period is known, since the timer is gone; say it with --limit")
 	}
 	// Without its timer a counter would count for nothing at the limit.
 	opens := int64(found.Now)/1_000_000 + int64(limit.Period/time.Second)

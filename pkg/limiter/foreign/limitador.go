@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // limitador is the service of Kuadrant: a counter whose window begins with its first request.
@@ -50,16 +50,16 @@ func (limitador) Info() Info {
 }
 
 // Match implements [Layout].
-func (limitador) Match(storeKey string, _ bool) (limiter.Key, bool) {
+func (limitador) Match(storeKey string, _ bool) (store.Key, bool) {
 	k, ok := parseLimitador(storeKey)
 	return k.key(), ok
 }
 
 // key names the counter: whose it is by its variables, or the namespace if it has none.
-func (k *limitadorKey) key() limiter.Key {
+func (k *limitadorKey) key() store.Key {
 	what := k.id
 	if k.id == "" {
-		what = k.namespace + "/" + limiter.FormatPeriod(k.period)
+		what = k.namespace + "/" + store.FormatPeriod(k.period)
 	}
 	var values []string
 	for _, variable := range k.variables {
@@ -69,7 +69,7 @@ func (k *limitadorKey) key() limiter.Key {
 	if subject == "" {
 		subject = k.namespace + k.id
 	}
-	return limiter.Key{Subject: subject, Name: "limitador/" + what}
+	return store.Key{Subject: subject, Name: "limitador/" + what}
 }
 
 func parseLimitador(storeKey string) (k limitadorKey, ok bool) {
@@ -106,7 +106,7 @@ func parseLimitador(storeKey string) (k limitadorKey, ok bool) {
 		Variables  []string `json:"variables"`
 	}
 	if json.Unmarshal(document.Limit, &limit) != nil || limit.Namespace != namespace || limit.Seconds < 1 ||
-		limit.Seconds > int64(limiter.MaxPeriod/time.Second) {
+		limit.Seconds > int64(store.MaxPeriod/time.Second) {
 		return k, false
 	}
 	k.namespace, k.period = namespace, time.Duration(limit.Seconds)*time.Second
@@ -141,7 +141,7 @@ func parseLimitadorID(key []byte) (k limitadorKey, ok bool) {
 }
 
 // Together implements [Layout].
-func (limitador) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (limitador) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -161,7 +161,7 @@ func (limitador) Decode(found *Found) (Reading, error) {
 	}
 	entry := countEntry(k.limitOf(found.Limit), count, value.TTL)
 	entry.Defects = lifetime{longest: entry.Limit.Period}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: true}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: true}, nil
 }
 
 // readSet is the reading of the set of a limit's counters. It limits nobody.
@@ -172,27 +172,27 @@ func (k *limitadorKey) readSet(found *Found, value *Value) (Reading, error) {
 	if value.Length < limitadorMany {
 		return Reading{Certain: true}, nil
 	}
-	entry := limiter.Entry{UsedUnknown: true, Key: found.Key}
+	entry := store.Entry{UsedUnknown: true, Key: found.Key}
 	entry.Key.Name += "/counters"
 	// Limitador adds a counter to the set again when its next window begins.
-	entry.Defects = []limiter.Defect{grows(true, "Kuadrant/limitador: the set counters_of_limit keeps expired counters")}
-	return Reading{Entries: []limiter.Entry{entry}, Certain: true}, nil
+	entry.Defects = []store.Defect{grows(true, "Kuadrant/limitador: the set counters_of_limit keeps expired counters")}
+	return Reading{Entries: []store.Entry{entry}, Certain: true}, nil
 }
 
 // limitOf returns what is known of the limit. What an operator says counts for limits of the
 // period that he says, or of all if he says none.
-func (k *limitadorKey) limitOf(said limiter.Limit) limiter.Limit {
+func (k *limitadorKey) limitOf(said store.Limit) store.Limit {
 	if k.period == 0 {
 		return fromFirst(said)
 	}
-	return counted(limiter.Limit{Algorithm: limiter.FixedWindow, Period: k.period, FromFirst: true}, said)
+	return counted(store.Limit{Algorithm: store.FixedWindow, Period: k.period, FromFirst: true}, said)
 }
 
 // SetRemaining implements [Setter].
 func (limitador) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	k, ok := parseLimitador(found.StoreKey)
 	if !ok || k.isSet {
-		return nil, limiter.Invalidf("key %q holds no count", found.StoreKey)
+		return nil, store.Invalidf("key %q holds no count", found.StoreKey)
 	}
 	limit := k.limitOf(found.Limit)
 	return setCounter(&found.Values[0], limit, remaining, limit.Period)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // limits is the Python library limits, which flask-limiter, slowapi and others count with. The
@@ -43,7 +43,7 @@ type limitsKey struct {
 	braces  bool   // of a sliding window counter
 	subject string
 	tail    string // the limit, as the key has it
-	limit   limiter.Limit
+	limit   store.Limit
 }
 
 // mostLimits is the longest period in ns that windows can be counted with.
@@ -75,18 +75,18 @@ func (limits) parse(storeKey string, asked bool) (key limitsKey, ok bool) {
 		return key, false
 	}
 	key.subject, key.tail = strings.Join(parts[1:n-3], "/"), strings.Join(parts[n-3:], "/")
-	key.limit = limiter.Limit{Count: amount, Period: time.Duration(multiple) * unit, Burst: amount}
+	key.limit = store.Limit{Count: amount, Period: time.Duration(multiple) * unit, Burst: amount}
 	return key, key.subject != ""
 }
 
 // Match implements [Layout]. The prefix is key_prefix and a colon.
-func (l limits) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (l limits) Match(storeKey string, asked bool) (store.Key, bool) {
 	key, ok := l.parse(storeKey, asked)
-	return limiter.Key{Subject: key.subject, Name: "limits/" + key.tail}, ok
+	return store.Key{Subject: key.subject, Name: "limits/" + key.tail}, ok
 }
 
 // Together implements [Layout].
-func (l limits) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (l limits) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	key, _ := l.parse(storeKey, true)
 	if key.braces {
 		return []string{key.counter, key.counter + limitsPrevious}
@@ -98,7 +98,7 @@ func (l limits) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []
 func (l limits) Decode(found *Found) (Reading, error) {
 	key, _ := l.parse(found.StoreKey, true)
 	value := &found.Values[0]
-	var entry limiter.Entry
+	var entry store.Entry
 	var err error
 	longest := key.limit.Period
 	switch {
@@ -128,20 +128,20 @@ func (l limits) Decode(found *Found) (Reading, error) {
 	entry.Defects = kept.defects(&entry, values...)
 	// Nobody else writes the limit into the key like that.
 	_, certain := l.parse(found.StoreKey, false)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // fixed decodes a counter. Requests that were denied count, too.
-func (limits) fixed(value *Value, key *limitsKey) (limiter.Entry, error) {
+func (limits) fixed(value *Value, key *limitsKey) (store.Entry, error) {
 	count, err := countOf(value)
 	return countEntry(fromFirst(key.limit), count, value.TTL), err
 }
 
 // moving decodes a list of the clients' times, the newest first. A request is allowed if the unit
 // that it would push out of the window's amount is older than the period.
-func (limits) moving(found *Found, value *Value, key *limitsKey) (limiter.Entry, error) {
-	limit := withAlgorithm(key.limit, limiter.SlidingLog)
-	entry := limiter.Entry{Limit: limit}
+func (limits) moving(found *Found, value *Value, key *limitsKey) (store.Entry, error) {
+	limit := withAlgorithm(key.limit, store.SlidingLog)
+	entry := store.Entry{Limit: limit}
 	now, period := float64(found.Now)/1e6, limit.Period.Seconds()
 	last, oldest := 0.0, now
 	for i := range value.Members {
@@ -185,9 +185,9 @@ func justAfter(seconds float64) time.Duration {
 
 // sliding decodes two counters. That of the window before is weighed by what is left of its TTL.
 // The counter of this window has been that of the window before since a period before its end.
-func (limits) sliding(found *Found, key *limitsKey) (limiter.Entry, error) {
-	limit := withAlgorithm(key.limit, limiter.SlidingCounter)
-	entry := limiter.Entry{Limit: limit, ResetTold: true}
+func (limits) sliding(found *Found, key *limitsKey) (store.Entry, error) {
+	limit := withAlgorithm(key.limit, store.SlidingCounter)
+	entry := store.Entry{Limit: limit, ResetTold: true}
 	var counts [2]int64
 	for i := range counts {
 		if found.Values[i].Type == NoValue {
@@ -224,7 +224,7 @@ func (limits) sliding(found *Found, key *limitsKey) (limiter.Entry, error) {
 
 // slidingRetry returns when a unit fits, if nobody takes one. The time of both windows is what is
 // left of them, in whole milliseconds.
-func slidingRetry(limit limiter.Limit, current, previous int64, currentEnds, previousEnds time.Duration) time.Duration {
+func slidingRetry(limit store.Limit, current, previous int64, currentEnds, previousEnds time.Duration) time.Duration {
 	room := limit.Count - 1
 	if current > room { // it has to become the window before
 		return currentEnds - shareOf(limit.Period, room, current)
@@ -248,7 +248,7 @@ func (l limits) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	value := &found.Values[0]
 	switch {
 	case value.Type == ListValue:
-		return nil, limiter.Invalidf("what remains of a moving window cannot be set, since it has the time of each request")
+		return nil, store.Invalidf("what remains of a moving window cannot be set, since it has the time of each request")
 	case !key.braces:
 		return setCounter(value, key.limit, remaining, key.limit.Period)
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/spelling"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // All returns the layouts, in the order of their names.
@@ -64,7 +64,7 @@ func nearNames(name string, names []string) string {
 	return strings.Join(near, " or ")
 }
 
-// Named returns the layout of a name. The error is a [limiter.ErrInvalid].
+// Named returns the layout of a name. The error is a [store.ErrInvalid].
 func Named(name string) (Layout, error) {
 	var names []string
 	for _, layout := range All() {
@@ -74,7 +74,7 @@ func Named(name string) (Layout, error) {
 		names = append(names, layout.Info().Name)
 	}
 	if near := nearNames(name, names); near != "" {
-		return nil, limiter.Invalidf("layout %q is not known; did you mean %s?", name, near)
+		return nil, store.Invalidf("layout %q is not known; did you mean %s?", name, near)
 	}
-	return nil, limiter.Invalidf("layout %q is not known; it is auto or one of %s", name, strings.Join(names, ", "))
+	return nil, store.Invalidf("layout %q is not known; it is auto or one of %s", name, strings.Join(names, ", "))
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Look is one store key, which some of the [Sources] may know, on its way to an answer: which
@@ -13,16 +13,16 @@ import (
 type Look struct {
 	StoreKey   string
 	candidates []candidate
-	query      *limiter.Query
+	query      *store.Query
 	// keys were asked for instead of the query's selection.
-	keys []limiter.Key
-	now  limiter.Instant
+	keys []store.Key
+	now  store.Instant
 }
 
 // Look begins to look at a store key. It returns nil if no layout can have made the key, or the
 // query selects none of the limits that it can be of. A pattern of subjects selects store keys,
 // too; without one all are selected. The query's Keys do not matter here, see [Sources.LookFor].
-func (s Sources) Look(storeKey string, query *limiter.Query) *Look {
+func (s Sources) Look(storeKey string, query *store.Query) *Look {
 	look := Look{StoreKey: storeKey, query: query}
 	for _, c := range s.candidates(storeKey, query.Subjects) {
 		if look.maySelect(c.key) {
@@ -38,7 +38,7 @@ func (s Sources) Look(storeKey string, query *limiter.Query) *Look {
 // LookFor begins to look at a store key for limits that a scan found there: keys are those of the
 // entries, with their names. It returns nil if the layouts that the names begin with are not
 // among the sources, or cannot have made the store key.
-func (s Sources) LookFor(storeKey string, keys ...limiter.Key) *Look {
+func (s Sources) LookFor(storeKey string, keys ...store.Key) *Look {
 	look := Look{StoreKey: storeKey, keys: keys}
 	for _, key := range keys {
 		c, ok := s.named(storeKey, LayoutOf(key))
@@ -54,7 +54,7 @@ func (s Sources) LookFor(storeKey string, keys ...limiter.Key) *Look {
 
 // maySelect reports whether limits of a store key can be selected, of which [Layout.Match] said so
 // much. An entry can have more behind that name, and more of the store key behind that subject.
-func (l *Look) maySelect(key limiter.Key) bool {
+func (l *Look) maySelect(key store.Key) bool {
 	if key.Subject == "" {
 		return true // the value says whose it is
 	}
@@ -70,7 +70,7 @@ func (l *Look) maySelect(key limiter.Key) bool {
 }
 
 // selects reports whether an entry was asked for.
-func (l *Look) selects(e *limiter.Entry) bool {
+func (l *Look) selects(e *store.Entry) bool {
 	if l.keys != nil {
 		return slices.Contains(l.keys, e.Key)
 	}
@@ -80,7 +80,7 @@ func (l *Look) selects(e *limiter.Entry) bool {
 }
 
 // StoreKeys returns the store keys to read, each once. now is what the server's clock shows.
-func (l *Look) StoreKeys(now limiter.Instant) []string {
+func (l *Look) StoreKeys(now store.Instant) []string {
 	l.now = now
 	storeKeys := []string{l.StoreKey}
 	for i := range l.candidates {
@@ -103,11 +103,11 @@ func (l *Look) StoreKeys(now limiter.Instant) []string {
 // alone they also have to be plausible beside its limit. Of all others the one that is certain has it.
 // What limitctl wrote itself is nobody's, whatever its prefix.
 //
-// The error concerns this key alone. It is a [limiter.ForeignError] if an operator named a layout
+// The error concerns this key alone. It is a [store.ForeignError] if an operator named a layout
 // for the key, other than by a mapping alone, and the values cannot be of that layout or of another
 // one that is known. It is an [UnsureError] in all other cases in which the key looks like a
 // limiter's and was left out. A key that looks like nobody's has no entry and no error.
-func (l *Look) Judge(values func(storeKey string) Value) (entries []limiter.Entry, principal string, err error) {
+func (l *Look) Judge(values func(storeKey string) Value) (entries []store.Entry, principal string, err error) {
 	value := values(l.StoreKey)
 	if IsOwn(&value) {
 		return nil, l.StoreKey, nil
@@ -125,7 +125,7 @@ func (l *Look) Judge(values func(storeKey string) Value) (entries []limiter.Entr
 	if claim == nil {
 		return nil, l.StoreKey, verdict.err(&value, l.now)
 	}
-	entries = slices.DeleteFunc(claim.entries(), func(e limiter.Entry) bool { return !l.selects(&e) })
+	entries = slices.DeleteFunc(claim.entries(), func(e store.Entry) bool { return !l.selects(&e) })
 	return entries, claim.together[0], nil
 }
 
@@ -163,7 +163,7 @@ func (v *verdict) claim() *candidate {
 }
 
 // err says why nobody has the key, if that is worth telling.
-func (v *verdict) err(value *Value, now limiter.Instant) error {
+func (v *verdict) err(value *Value, now store.Instant) error {
 	likely := append(v.certain, v.possible...)
 	if v.asked != nil && v.asked.mapped {
 		if v.asked.wrong != nil { // among others that would have it, if any
@@ -185,7 +185,7 @@ func (v *verdict) err(value *Value, now limiter.Instant) error {
 		return &UnsureError{StoreKey: value.StoreKey, Layouts: []string{is.Layout}, Is: is.Text}
 	}
 	if v.asked != nil && v.asked.wrong != nil && !v.asked.mapped {
-		return &limiter.ForeignError{StoreKey: value.StoreKey, Holds: notWritten(v.asked.Layout, v.asked.wrong)}
+		return &store.ForeignError{StoreKey: value.StoreKey, Holds: notWritten(v.asked.Layout, v.asked.wrong)}
 	}
 	unsure := &UnsureError{StoreKey: value.StoreKey}
 	if len(likely) == 0 {
@@ -219,20 +219,20 @@ func notWritten(layout Layout, wrong error) string {
 }
 
 // partsOf returns those of values that are there, whole.
-func partsOf(values []Value) (parts []limiter.Part) {
+func partsOf(values []Value) (parts []store.Part) {
 	for i := range values {
 		if value := &values[i]; value.Type != NoValue {
-			parts = append(parts, limiter.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
+			parts = append(parts, store.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
 		}
 	}
 	return parts
 }
 
 // entries are those of the reading, with what the layout left to us.
-func (c *candidate) entries() []limiter.Entry {
+func (c *candidate) entries() []store.Entry {
 	for i := range c.reading.Entries {
 		e := &c.reading.Entries[i]
-		if e.Key == (limiter.Key{}) {
+		if e.Key == (store.Key{}) {
 			e.Key = c.key
 		}
 		if e.StoreKey == "" {
@@ -248,11 +248,11 @@ func (c *candidate) entries() []limiter.Entry {
 
 // ttl is how long the store keeps the first of an entry's parts, or for ever if it keeps any so.
 // Values that were read and are no part of it, such as what all limits have in common, do not count.
-func (c *candidate) ttl(parts []limiter.Part) (ttl time.Duration) {
+func (c *candidate) ttl(parts []store.Part) (ttl time.Duration) {
 	first := true
 	for i := range c.found.Values {
 		switch value := &c.found.Values[i]; {
-		case !slices.ContainsFunc(parts, func(p limiter.Part) bool { return p.StoreKey == value.StoreKey }):
+		case !slices.ContainsFunc(parts, func(p store.Part) bool { return p.StoreKey == value.StoreKey }):
 		case value.TTL < 0:
 			return value.TTL
 		case first:

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // The layouts of these tests are made up, so that no adapter has a say in them.
@@ -24,44 +24,44 @@ func (f fake) Info() Info {
 	return info
 }
 
-func (f fake) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (f fake) Match(storeKey string, asked bool) (store.Key, bool) {
 	subject, ok := strings.CutPrefix(storeKey, f.prefix)
-	key := limiter.Key{Subject: subject, Name: f.name}
+	key := store.Key{Subject: subject, Name: f.name}
 	if strings.HasSuffix(subject, ":shared") {
 		key.Subject = ""
 	}
 	return key, (ok || asked) && subject != ""
 }
 
-func (f fake) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (f fake) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	principal := strings.TrimSuffix(storeKey, ":timer")
 	return []string{principal, principal + ":timer"}
 }
 
 func (f fake) Decode(found *Found) (Reading, error) {
-	entry := limiter.Entry{Limit: found.Limit, Decision: limiter.Decision{Used: 1}}
+	entry := store.Entry{Limit: found.Limit, Decision: store.Decision{Used: 1}}
 	switch text := string(found.Values[0].Text); {
 	case found.Values[0].Type == NoValue || text == "gone":
 		return Reading{}, nil
 	case text == "many":
 		var reading Reading
 		for _, subject := range []string{"a", "b"} {
-			entry.Key = limiter.Key{Subject: subject, Name: f.name + "/shared"}
+			entry.Key = store.Key{Subject: subject, Name: f.name + "/shared"}
 			reading.Entries = append(reading.Entries, entry)
 		}
 		reading.Certain = true
 		return reading, nil
 	case strings.HasPrefix(text, "sure:"):
-		return Reading{Entries: []limiter.Entry{entry}, Certain: strings.HasSuffix(text, f.name)}, nil
+		return Reading{Entries: []store.Entry{entry}, Certain: strings.HasSuffix(text, f.name)}, nil
 	case strings.Trim(text, "0123456789") == "":
-		return Reading{Entries: []limiter.Entry{entry}}, nil
+		return Reading{Entries: []store.Entry{entry}}, nil
 	}
 	return Reading{}, errors.New("a word")
 }
 
-func pattern(t testing.TB, text string) limiter.Pattern {
+func pattern(t testing.TB, text string) store.Pattern {
 	t.Helper()
-	p, err := limiter.ParsePattern(text)
+	p, err := store.ParsePattern(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +70,8 @@ func pattern(t testing.TB, text string) limiter.Pattern {
 
 func TestJudge(t *testing.T) {
 	red, blue, any := fake{"red", "rate:"}, fake{"blue", "rate:"}, fake{"any", ""}
-	tenth, ninth := limiter.Limit{Count: 10, Period: time.Minute}, limiter.Limit{Count: 9, Period: time.Minute}
-	mapped := func(layout Layout, keys string, limit limiter.Limit) Source {
+	tenth, ninth := store.Limit{Count: 10, Period: time.Minute}, store.Limit{Count: 9, Period: time.Minute}
+	mapped := func(layout Layout, keys string, limit store.Limit) Source {
 		return Source{Layout: layout, Keys: pattern(t, keys), Limit: limit}
 	}
 	auto := Sources{{Layout: red}, {Layout: blue}, {Layout: any}}
@@ -82,7 +82,7 @@ func TestJudge(t *testing.T) {
 		storeKey      string // "rate:u" if empty
 		value         string
 		layout        string // of the entry
-		limit         limiter.Limit
+		limit         store.Limit
 		unsure, wrong string // the errors
 	}{
 		{name: "one is certain", sources: auto, value: "sure:blue", layout: "blue"},
@@ -119,7 +119,7 @@ func TestJudge(t *testing.T) {
 			if storeKey == "" {
 				storeKey = "rate:u"
 			}
-			query := &limiter.Query{Subjects: pattern(t, "*")}
+			query := &store.Query{Subjects: pattern(t, "*")}
 			if test.subjects != "" {
 				query.Subjects = pattern(t, test.subjects)
 			}
@@ -135,10 +135,10 @@ func TestJudge(t *testing.T) {
 				return Value{StoreKey: key, Type: NoValue}
 			})
 			var unsure *UnsureError
-			var foreign *limiter.ForeignError
+			var foreign *store.ForeignError
 			switch {
 			case test.unsure != "":
-				if !errors.As(err, &unsure) || errors.Is(err, limiter.ErrForeign) || err.Error() != test.unsure {
+				if !errors.As(err, &unsure) || errors.Is(err, store.ErrForeign) || err.Error() != test.unsure {
 					t.Errorf("got error %v, want unsure %s", err, test.unsure)
 				}
 			case test.wrong != "":
@@ -166,7 +166,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func partKeys(e *limiter.Entry) (keys []string) {
+func partKeys(e *store.Entry) (keys []string) {
 	for _, part := range e.Record.Parts {
 		keys = append(keys, part.StoreKey)
 	}
@@ -174,11 +174,11 @@ func partKeys(e *limiter.Entry) (keys []string) {
 }
 
 func ownRecord() string {
-	limit, err := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Minute}.Normalize()
+	limit, err := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}.Normalize()
 	if err != nil {
 		panic(err)
 	}
-	var s limiter.State
+	var s store.State
 	s.Charge(limit, 3, 1_795_294_334_000_000)
 	return string(s.AppendRecord(nil))
 }
@@ -197,12 +197,12 @@ func judged(look *Look, value string) (subjects []string) {
 func TestJudgeSelectsWithinAValue(t *testing.T) {
 	sources := Sources{{Layout: fake{"red", "rate:"}}}
 	for subjects, want := range map[string][]string{"*": {"a", "b"}, "a": {"a"}, "rate:x:shared": {"a", "b"}, "c": nil} {
-		look := sources.Look("rate:x:shared", &limiter.Query{Subjects: pattern(t, subjects)})
+		look := sources.Look("rate:x:shared", &store.Query{Subjects: pattern(t, subjects)})
 		if got := judged(look, "many"); !slices.Equal(got, want) {
 			t.Errorf("%s selects %q, want %q", subjects, got, want)
 		}
 	}
-	look := sources.LookFor("rate:x:shared", limiter.Key{Subject: "b", Name: "red/shared"})
+	look := sources.LookFor("rate:x:shared", store.Key{Subject: "b", Name: "red/shared"})
 	if got := judged(look, "many"); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("the key of b selects %q", got)
 	}
@@ -212,18 +212,18 @@ func TestJudgeSelectsWithinAValue(t *testing.T) {
 func TestLookFor(t *testing.T) {
 	sources := Sources{{Layout: fake{"red", "rate:"}}, {Layout: fake{"blue", "rate:"}}}
 	for _, name := range []string{"blue", "blue/login", "blue@17"} {
-		look := sources.LookFor("rate:u", limiter.Key{Subject: "u", Name: name})
+		look := sources.LookFor("rate:u", store.Key{Subject: "u", Name: name})
 		if look == nil || len(look.candidates) != 1 || look.candidates[0].Layout != sources[1].Layout || !look.candidates[0].asked {
 			t.Errorf("%s is looked at as %+v", name, look)
 		}
 	}
-	if got := judged(sources.LookFor("rate:u", limiter.Key{Subject: "u", Name: "blue"}), "7"); !slices.Equal(got, []string{"u"}) {
+	if got := judged(sources.LookFor("rate:u", store.Key{Subject: "u", Name: "blue"}), "7"); !slices.Equal(got, []string{"u"}) {
 		t.Errorf("it finds %q", got)
 	}
-	if got := judged(sources.LookFor("rate:u", limiter.Key{Subject: "v", Name: "blue"}), "7"); got != nil {
+	if got := judged(sources.LookFor("rate:u", store.Key{Subject: "v", Name: "blue"}), "7"); got != nil {
 		t.Errorf("as the key of another subject it finds %q", got)
 	}
-	if look := sources.LookFor("rate:u", limiter.Key{Subject: "u", Name: "green"}); look != nil {
+	if look := sources.LookFor("rate:u", store.Key{Subject: "u", Name: "green"}); look != nil {
 		t.Errorf("of a layout that is not there it finds %+v", look)
 	}
 }
@@ -232,11 +232,11 @@ func TestLookFor(t *testing.T) {
 func TestJudgeTellsWhoseItIs(t *testing.T) {
 	traefiks := hash("rate:ratelimit@file:203.0.113.9", 2*time.Second, "last", "1795294334122807", "tokens", "0.4")
 	for _, subjects := range []string{"*", "rate:*"} {
-		look := Sources{{Layout: redisRate{}}}.Look(traefiks.StoreKey, &limiter.Query{Subjects: pattern(t, subjects)})
+		look := Sources{{Layout: redisRate{}}}.Look(traefiks.StoreKey, &store.Query{Subjects: pattern(t, subjects)})
 		look.StoreKeys(1_795_294_334_222_807)
 		entries, _, err := look.Judge(func(string) Value { return traefiks })
 		want := `key "rate:ratelimit@file:203.0.113.9" is a Traefik bucket; see --layout traefik`
-		if len(entries) != 0 || err == nil || err.Error() != want || errors.Is(err, limiter.ErrForeign) {
+		if len(entries) != 0 || err == nil || err.Error() != want || errors.Is(err, store.ErrForeign) {
 			t.Errorf("%s: got %v, want %s", subjects, err, want)
 		}
 	}
@@ -289,7 +289,7 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 		}
 		for _, v := range vectors {
 			sources := Sources{{Layout: layout, Keys: pattern(t, "*"), Limit: v.limit}}
-			judge := func(q limiter.Query) []limiter.Entry {
+			judge := func(q store.Query) []store.Entry {
 				look := sources.Look(v.storeKey, &q)
 				if look == nil {
 					return nil
@@ -298,21 +298,21 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 				entries, _, _ := look.Judge(v.value)
 				return entries
 			}
-			for _, e := range judge(limiter.Query{}) {
-				subject, err := limiter.ExactStoreKeyPattern(e.Key.Subject)
+			for _, e := range judge(store.Query{}) {
+				subject, err := store.ExactStoreKeyPattern(e.Key.Subject)
 				if err != nil {
 					continue // nobody is limited by it
 				}
-				entryName, err := limiter.ExactStoreKeyPattern(e.Key.Name)
+				entryName, err := store.ExactStoreKeyPattern(e.Key.Name)
 				if err != nil {
 					t.Fatal(err)
 				}
-				has := func(other limiter.Entry) bool { return other.Key == e.Key }
-				if !slices.ContainsFunc(judge(limiter.Query{Subjects: subject, Names: entryName}), has) {
+				has := func(other store.Entry) bool { return other.Key == e.Key }
+				if !slices.ContainsFunc(judge(store.Query{Subjects: subject, Names: entryName}), has) {
 					t.Errorf("%s/%s: %+v is not found by its subject and name", name, v.name, e.Key)
 				}
-				entryName, _ = limiter.ExactStoreKeyPattern(e.Key.Name + "-other")
-				if found := judge(limiter.Query{Names: entryName}); len(found) > 0 {
+				entryName, _ = store.ExactStoreKeyPattern(e.Key.Name + "-other")
+				if found := judge(store.Query{Names: entryName}); len(found) > 0 {
 					t.Errorf("%s/%s: another name selects %+v", name, v.name, found[0].Key)
 				}
 			}
@@ -335,7 +335,7 @@ func TestCountersOfMinutesAreNotKongs(t *testing.T) {
 
 // Numbers that no limiter writes wrap around nowhere.
 func TestHugeNumbersStayInBounds(t *testing.T) {
-	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: limiter.MaxCount, Period: limiter.MinPeriod, Burst: limiter.MaxCount}
+	limit := store.Limit{Algorithm: store.TokenBucket, Count: store.MaxCount, Period: store.MinPeriod, Burst: store.MaxCount}
 	for layout, v := range map[Layout]Value{
 		rackAttack{}: text("rack::attack:29921572:a:b", "-9223372036854775808", time.Minute),
 		limits{}:     text("LIMITS:{LIMITER/a/b/9000000000000000000/70/year}", "9000000000000000000", time.Hour),
@@ -372,8 +372,8 @@ func TestHugeNumbersStayInBounds(t *testing.T) {
 // with what is wrong with it if it is Kong's, and left.
 func TestKeptForEverIsUnsure(t *testing.T) {
 	const storeKey = "1795294320:60:pages"
-	for _, now := range []limiter.Instant{1_795_294_335_000_000, 1_795_394_335_000_000} {
-		look := autoSources().Look(storeKey, &limiter.Query{Subjects: pattern(t, "*")})
+	for _, now := range []store.Instant{1_795_294_335_000_000, 1_795_394_335_000_000} {
+		look := autoSources().Look(storeKey, &store.Query{Subjects: pattern(t, "*")})
 		look.StoreKeys(now)
 		entries, _, err := look.Judge(func(other string) Value {
 			if other == storeKey {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // nestjs is the Redis storage of NestJS' throttler: a counter, which begins with the first
@@ -25,14 +25,14 @@ func (nestjs) Info() Info {
 
 // Match implements [Layout]. The key is "{<key>:<throttler>}:hits", or ":blocked" at its end. The
 // key in it is a hash of the route and the client, unless the application makes its own.
-func (nestjs) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (nestjs) Match(storeKey string, asked bool) (store.Key, bool) {
 	group, ok := nestjsGroup(storeKey)
 	_, inside, opened := strings.Cut(group, "{")
 	at := strings.LastIndexByte(inside, ':')
 	if !ok || !opened || at <= 0 || !asked && group[0] != '{' {
-		return limiter.Key{}, false
+		return store.Key{}, false
 	}
-	return limiter.Key{Subject: inside[:at], Name: "nestjs/" + inside[at+1:]}, true
+	return store.Key{Subject: inside[:at], Name: "nestjs/" + inside[at+1:]}, true
 }
 
 // nestjsGroup is what the two keys have in common.
@@ -44,7 +44,7 @@ func nestjsGroup(storeKey string) (group string, ok bool) {
 }
 
 // Together implements [Layout].
-func (nestjs) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (nestjs) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	group, _ := nestjsGroup(storeKey)
 	return []string{group + nestjsHits, group + nestjsBlocked}
 }
@@ -82,8 +82,8 @@ func (nestjs) Decode(found *Found) (Reading, error) {
 	}
 	entry.Defects = lifetime{passes: true}.defects(&entry, counter, block)
 	subject := found.Key.Subject
-	certain := isSHA256(subject) && counter.TTL <= limiter.MaxPeriod && block.TTL <= limiter.MaxPeriod
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	certain := isSHA256(subject) && counter.TTL <= store.MaxPeriod && block.TTL <= store.MaxPeriod
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter]. It ends a block.

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // The greatest bursts, of which one unit comes back in a year: no time to wait is less than it is, and
 // what is written expires no earlier than the bucket is full, as far as a duration goes.
 func TestLimitsThatTakeAges(t *testing.T) {
 	const longest = time.Duration(math.MaxInt64)
-	ages := limiter.Limit{Count: 1, Period: limiter.MaxPeriod, Burst: limiter.MaxCount}
-	now := limiter.Instant(1_795_294_335_000_000)
+	ages := store.Limit{Count: 1, Period: store.MaxPeriod, Burst: store.MaxCount}
+	now := store.Instant(1_795_294_335_000_000)
 	for _, test := range []struct {
 		layout        Layout
 		storeKey      string
@@ -23,16 +23,16 @@ func TestLimitsThatTakeAges(t *testing.T) {
 	}{
 		{layout: spring{}, storeKey: "request_rate_limiter.{a}.tokens", values: []Value{
 			text("request_rate_limiter.{a}.tokens", "0", time.Hour), text("request_rate_limiter.{a}.timestamp", "1795294335", time.Hour)},
-			resets: longest, retry: limiter.MaxPeriod},
+			resets: longest, retry: store.MaxPeriod},
 		{layout: spring{}, storeKey: "request_rate_limiter.{a}.tokens", values: []Value{
 			text("request_rate_limiter.{a}.tokens", "0", time.Hour), text("request_rate_limiter.{a}.timestamp", "4294967295", time.Hour)},
-			resets: longest, retry: limiter.MaxPeriod + (4294967295-1795294335)*time.Second},
+			resets: longest, retry: store.MaxPeriod + (4294967295-1795294335)*time.Second},
 		{layout: upstash{}, storeKey: "@upstash/ratelimit:a", values: []Value{
 			hash("@upstash/ratelimit:a", time.Hour, "refilledAt", "1795294335000", "tokens", "0")},
-			resets: limiter.MaxPeriod, retry: limiter.MaxPeriod},
+			resets: store.MaxPeriod, retry: store.MaxPeriod},
 		{layout: upstash{}, storeKey: "@upstash/ratelimit:a", values: []Value{
 			hash("@upstash/ratelimit:a", time.Hour, "refilledAt", "1795294335000", "tokens", "-1000000000")},
-			resets: limiter.MaxPeriod, retry: longest},
+			resets: store.MaxPeriod, retry: longest},
 		{layout: apisix{}, storeKey: apisixRequest + "a", values: []Value{
 			hash(apisixRequest+"a", time.Hour, "excess", "999999999999999", "last", "1795294335000")}},
 		{layout: redisRate{}, storeKey: "rate:a", values: []Value{text("rate:a", "312261535.5", time.Hour)}, refuses: true},
@@ -41,11 +41,11 @@ func TestLimitsThatTakeAges(t *testing.T) {
 		{layout: traefik{}, storeKey: "rate:a@file:b", values: []Value{
 			hash("rate:a@file:b", time.Hour, "last", "1795294335000000", "tokens", "0")}, resets: longest},
 		{layout: tokenHash{}, storeKey: "a", values: []Value{hash("a", time.Hour, "tokens", "0", "last_refill", "1795294335")},
-			resets: longest, retry: limiter.MaxPeriod},
+			resets: longest, retry: store.MaxPeriod},
 	} {
 		name := test.layout.Info().Name
 		v := vector{name: "ages", storeKey: test.storeKey, values: test.values, now: now, limit: ages}
-		found := v.found(test.layout, limiter.Key{})
+		found := v.found(test.layout, store.Key{})
 		reading, err := test.layout.Decode(found)
 		if err != nil || len(reading.Entries) != 1 {
 			t.Errorf("%s: %+v, %v", name, reading, err)
@@ -70,14 +70,14 @@ func TestLimitsThatTakeAges(t *testing.T) {
 	}
 	// A count of all that somebody else has set has no such bound.
 	const key = "@upstash/ratelimit:a"
-	v := vector{storeKey: key, now: now, limit: limiter.Limit{Count: 10, Period: time.Minute}, values: []Value{
+	v := vector{storeKey: key, now: now, limit: store.Limit{Count: 10, Period: time.Minute}, values: []Value{
 		hash(key, time.Hour, "refilledAt", "1795294335000", "tokens", "-1000"),
 		text("@upstash/ratelimit"+upstashDynamic, "9223372036854775807", -1)}}
-	if reading, err := (upstash{}).Decode(v.found(upstash{}, limiter.Key{})); err == nil {
+	if reading, err := (upstash{}).Decode(v.found(upstash{}, store.Key{})); err == nil {
 		t.Errorf("of the greatest count it reads %+v", reading.Entries)
 	}
 	v.values[1].Text, v.values[1].Length = []byte("2305843009213693951"), 19
-	found := v.found(upstash{}, limiter.Key{})
+	found := v.found(upstash{}, store.Key{})
 	reading, err := (upstash{}).Decode(found)
 	if err != nil || reading.Entries[0].Used != 2305843009213693951+1000 {
 		t.Errorf("of a great count it reads %+v, %v", reading, err)

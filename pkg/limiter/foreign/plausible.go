@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // mostPerSecond is about as many requests as a server counts under one key in a second.
@@ -44,7 +44,7 @@ func (c *candidate) isPlausible() bool {
 
 // longestUse is for how long units of a limit can count: a period, or until a bucket is full. It is 0 if
 // that is not known.
-func longestUse(limit *limiter.Limit) time.Duration {
+func longestUse(limit *store.Limit) time.Duration {
 	if limit.Period <= 0 || limit.Count <= 0 {
 		return 0
 	}

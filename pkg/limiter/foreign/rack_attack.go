@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // rackAttack is Rack::Attack for Ruby: a counter for each window, which windows are numbered
@@ -33,9 +33,9 @@ type rackAttackKey struct {
 
 // Match implements [Layout]. The name of a throttle and the client are both any text, with colons
 // between and perhaps in them, so they are not told apart.
-func (r rackAttack) Match(storeKey string, _ bool) (limiter.Key, bool) {
+func (r rackAttack) Match(storeKey string, _ bool) (store.Key, bool) {
 	key, ok := r.parse(storeKey)
-	return limiter.Key{Subject: key.subject, Name: key.name}, ok
+	return store.Key{Subject: key.subject, Name: key.name}, ok
 }
 
 func (rackAttack) parse(storeKey string) (key rackAttackKey, ok bool) {
@@ -70,7 +70,7 @@ func windowNumber(text string) (index int64, ok bool) {
 }
 
 // Together implements [Layout].
-func (rackAttack) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (rackAttack) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -88,23 +88,23 @@ func (r rackAttack) Decode(found *Found) (Reading, error) {
 	usual := strings.HasPrefix(found.StoreKey, rackAttackPrefix) && count >= 0
 	if key.index > 0 {
 		entry, agree := windowCounter(found, value, count, key.index, "")
-		return Reading{Entries: []limiter.Entry{entry}, Certain: usual && agree}, nil
+		return Reading{Entries: []store.Entry{entry}, Certain: usual && agree}, nil
 	}
-	entry := limiter.Entry{ResetTold: value.TTL >= 0}
+	entry := store.Entry{ResetTold: value.TTL >= 0}
 	if entry.UsedUnknown = true; value.TTL >= 0 {
 		blockEntry(&entry, value.TTL)
 	}
 	entry.Defects = lifetime{}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: usual && count == 1 && value.TTL != 0}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: usual && count == 1 && value.TTL != 0}, nil
 }
 
 // windowCounter is the entry of a counter of a numbered window in seconds, which is kept until
 // about a second after the window's end. agree reports whether it is, so that it can hardly be
 // anything else. The entry of a window long past is named by its number, too.
-func windowCounter(found *Found, value *Value, count, index int64, never string) (entry limiter.Entry, agree bool) {
-	w, limit := windowOf(found.Limit, limiter.FixedWindow, index, time.Second, 0, found.Now)
+func windowCounter(found *Found, value *Value, count, index int64, never string) (entry store.Entry, agree bool) {
+	w, limit := windowOf(found.Limit, store.FixedWindow, index, time.Second, 0, found.Now)
 	if w.period == 0 {
-		entry = limiter.Entry{Limit: limit, UsedUnknown: true}
+		entry = store.Entry{Limit: limit, UsedUnknown: true}
 		entry.Defects = lifetime{passes: true, never: never}.defects(&entry, value)
 		return entry, false
 	}
@@ -124,7 +124,7 @@ func windowCounter(found *Found, value *Value, count, index int64, never string)
 func (r rackAttack) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	key, _ := r.parse(found.StoreKey)
 	if key.index == 0 {
-		return nil, limiter.Invalidf("a ban has no units; reset it instead")
+		return nil, store.Invalidf("a ban has no units; reset it instead")
 	}
 	return setWindowCounter(found, key.index, remaining)
 }
@@ -133,9 +133,9 @@ func (r rackAttack) SetRemaining(found *Found, remaining int64) ([]Write, error)
 func setWindowCounter(found *Found, index, remaining int64) ([]Write, error) {
 	value := &found.Values[0]
 	if value.Type != StringValue {
-		return nil, limiter.Invalidf("what remains can only be set of a counter")
+		return nil, store.Invalidf("what remains can only be set of a counter")
 	}
-	w, limit := windowOf(found.Limit, limiter.FixedWindow, index, time.Second, 0, found.Now)
+	w, limit := windowOf(found.Limit, store.FixedWindow, index, time.Second, 0, found.Now)
 	if w.period == 0 || w.age(found.Now) > 0 {
 		return nil, windowOver(found)
 	}

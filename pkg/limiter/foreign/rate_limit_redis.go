@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // rateLimitRedis is rate-limit-redis, the store of express-rate-limit for Node.js: a counter,
@@ -21,13 +21,13 @@ func (rateLimitRedis) Info() Info {
 }
 
 // Match implements [Layout]. limitctl's own keys begin alike, but have braces.
-func (rateLimitRedis) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (rateLimitRedis) Match(storeKey string, asked bool) (store.Key, bool) {
 	subject, usual := strings.CutPrefix(storeKey, "rl:")
-	return limiter.Key{Subject: subject, Name: "rate-limit-redis"}, subject != "" && (usual || asked)
+	return store.Key{Subject: subject, Name: "rate-limit-redis"}, subject != "" && (usual || asked)
 }
 
 // Together implements [Layout].
-func (rateLimitRedis) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (rateLimitRedis) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -51,10 +51,10 @@ func (rateLimitRedis) Decode(found *Found) (Reading, error) {
 			entry.Defects = lifetime{passes: true, never: "a hit taken back after the window's end"}.defects(&entry, value)
 		}
 		// Only hits that are taken back leave such a counter, so it is below 0.
-		return Reading{Entries: []limiter.Entry{entry}, Certain: ours && hits < 0}, nil
+		return Reading{Entries: []store.Entry{entry}, Certain: ours && hits < 0}, nil
 	}
 	entry := countEntry(limit, hits, value.TTL)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: ours && couldBePeriod(value.TTL)}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: ours && couldBePeriod(value.TTL)}, nil
 }
 
 // isClient reports whether a subject is what express-rate-limit calls a client unless it is

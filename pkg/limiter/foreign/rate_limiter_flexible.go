@@ -3,7 +3,7 @@ package foreign
 import (
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // rateLimiterFlexible is RateLimiterRedis of rate-limiter-flexible for Node.js: a counter of
@@ -25,13 +25,13 @@ func (rateLimiterFlexible) Info() Info {
 }
 
 // Match implements [Layout]. The prefix is keyPrefix and a colon, or nothing.
-func (rateLimiterFlexible) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (rateLimiterFlexible) Match(storeKey string, asked bool) (store.Key, bool) {
 	subject, usual := strings.CutPrefix(storeKey, "rlflx:")
-	return limiter.Key{Subject: subject, Name: "rate-limiter-flexible"}, subject != "" && (usual || asked)
+	return store.Key{Subject: subject, Name: "rate-limiter-flexible"}, subject != "" && (usual || asked)
 }
 
 // Together implements [Layout].
-func (rateLimiterFlexible) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (rateLimiterFlexible) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -49,7 +49,7 @@ func (rateLimiterFlexible) Decode(found *Found) (Reading, error) {
 	entry := countEntry(fromFirst(found.Limit), points, value.TTL)
 	// The time to wait is the TTL also of a block, which is longer than the period.
 	certain := strings.HasPrefix(found.StoreKey, "rlflx:") && points >= 0 && couldBePeriod(value.TTL)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter]. It ends a block.

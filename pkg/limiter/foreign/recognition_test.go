@@ -4,13 +4,13 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Over the vectors of all layouts no key is claimed by another layout than its own, and by its
 // own if that is certain.
 func TestNoLimitIsClaimedTwice(t *testing.T) {
-	sources, everything := autoSources(), &limiter.Query{Subjects: pattern(t, "*")}
+	sources, everything := autoSources(), &store.Query{Subjects: pattern(t, "*")}
 	for name, vectors := range vectors() {
 		layout, err := Named(name)
 		if err != nil {
@@ -36,7 +36,7 @@ func TestNoLimitIsClaimedTwice(t *testing.T) {
 				if claims != wants {
 					t.Errorf("it is claimed by %q, want %q; the error is %v", claims, wants, err)
 				}
-				if errors.Is(err, limiter.ErrForeign) {
+				if errors.Is(err, store.ErrForeign) {
 					t.Errorf("nobody asked, and the error is %v", err)
 				}
 			})
@@ -48,7 +48,7 @@ func TestNoLimitIsClaimedTwice(t *testing.T) {
 func (v *vector) isCertain(layout Layout) bool {
 	key, isUsual := layout.Match(v.storeKey, false)
 	found := &Found{StoreKey: v.storeKey, Key: key, Now: v.now}
-	for _, storeKey := range layout.Together(v.storeKey, limiter.Limit{}, v.now) {
+	for _, storeKey := range layout.Together(v.storeKey, store.Limit{}, v.now) {
 		found.Values = append(found.Values, v.value(storeKey))
 	}
 	reading, err := layout.Decode(found)

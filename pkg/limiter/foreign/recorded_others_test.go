@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // TestRecordedLaravel holds what we say of Laravel's two limiters to what version 8.83 said. The
@@ -23,7 +23,7 @@ func TestRecordedLaravel(t *testing.T) {
 		if layout, err := s.claimed(t, storeKey); layout != "laravel" {
 			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
 		}
-		at := func(now limiter.Instant) *limiter.Entry { return s.entry(t, laravel{}, storeKey, limit, now) }
+		at := func(now store.Instant) *store.Entry { return s.entry(t, laravel{}, storeKey, limit, now) }
 		first, last := at(s.At), at(s.Until)
 		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
 		switch {
@@ -36,7 +36,7 @@ func TestRecordedLaravel(t *testing.T) {
 			}
 		case last.Used > 0: // else it swaps the two, and nobody has to be told
 			checkBetween(t, "remaining", max(0, *s.Peek.Remaining), first.Remaining, last.Remaining)
-			if ends := s.At + limiter.Instant(first.ResetAfter/time.Microsecond); float64(ends) != *s.Peek.Reset*1e6 {
+			if ends := s.At + store.Instant(first.ResetAfter/time.Microsecond); float64(ends) != *s.Peek.Reset*1e6 {
 				t.Errorf("the window ends at %d, and the limiter says %v", ends, *s.Peek.Reset)
 			}
 		}
@@ -53,11 +53,11 @@ func TestRecordedRackAttack(t *testing.T) {
 				t.Errorf("%s is claimed by %q: %v", s.Keys[i].Key, layout, err)
 			}
 		}
-		window := func(now limiter.Instant) int64 { return int64(now) * 1000 / int64(limit.Period) }
+		window := func(now store.Instant) int64 { return int64(now) * 1000 / int64(limit.Period) }
 		if window(s.Until) != window(s.Taken) {
 			return // the take may be of either
 		}
-		counter := func(now limiter.Instant) *limiter.Entry {
+		counter := func(now store.Instant) *store.Entry {
 			what := s.Case + ":count:"
 			if s.Case == "throttle" {
 				what = "req/ip:"
@@ -75,8 +75,8 @@ func TestRecordedRackAttack(t *testing.T) {
 			}
 			return
 		}
-		ban := func(now limiter.Instant) *limiter.Entry {
-			return s.entry(t, rackAttack{}, "rack::attack:"+s.Case+":ban:"+s.ID, limiter.Limit{}, now)
+		ban := func(now store.Instant) *store.Entry {
+			return s.entry(t, rackAttack{}, "rack::attack:"+s.Case+":ban:"+s.ID, store.Limit{}, now)
 		}
 		s.checkAllowed(t, !*s.Peek.Banned, s.At, s.Until, ban)
 		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, ban)

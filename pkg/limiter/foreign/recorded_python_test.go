@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // TestRecordedLimits holds what we say of limits to what Python's limits 2.8.0 said. It tells
@@ -27,15 +27,15 @@ func TestRecordedLimits(t *testing.T) {
 			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
 		}
 		parsed, _ := limits{}.parse(storeKey, true)
-		at := func(now limiter.Instant) *limiter.Entry { return s.entry(t, limits{}, storeKey, parsed.limit, now) }
+		at := func(now store.Instant) *store.Entry { return s.entry(t, limits{}, storeKey, parsed.limit, now) }
 		first, last := at(s.At), at(s.Until)
 		if s.Case == "moving" {
 			const second = 1_000_000
 			first, last = at(s.At/second*second), at(s.Until/second*second)
 		} else {
 			s.checkAllowed(t, *s.Peek.Allowed, s.At, s.Until, at)
-			rounded := func(e *limiter.Entry) float64 { return math.Floor(e.ResetAfter.Seconds() + 0.5) }
-			seconds := func(now limiter.Instant) float64 { return math.Floor(float64(now) / 1e6) }
+			rounded := func(e *store.Entry) float64 { return math.Floor(e.ResetAfter.Seconds() + 0.5) }
+			seconds := func(now store.Instant) float64 { return math.Floor(float64(now) / 1e6) }
 			checkBetween(t, "reset", *s.Peek.Reset, seconds(s.At)+rounded(last), seconds(s.Until)+rounded(first))
 		}
 		checkBetween(t, "remaining", *s.Peek.Remaining, first.Remaining, last.Remaining)
@@ -57,7 +57,7 @@ func TestRecordedDRF(t *testing.T) {
 		if layout, err := s.claimed(t, storeKey); layout != "drf" {
 			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
 		}
-		at := func(now limiter.Instant) *limiter.Entry { return s.entry(t, drf{}, storeKey, limit, now) }
+		at := func(now store.Instant) *store.Entry { return s.entry(t, drf{}, storeKey, limit, now) }
 		first, last := at(s.Until), at(s.Taken)
 		checkBetween(t, "used", *s.Take.Used, first.Used, last.Used)
 		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
@@ -66,7 +66,7 @@ func TestRecordedDRF(t *testing.T) {
 			checkBetween(t, "retry", *s.Take.Retry, first.RetryAfter.Seconds()+inexact, last.RetryAfter.Seconds()-inexact)
 		}
 		// The key tells the period.
-		untold := s.entry(t, drf{}, storeKey, limiter.Limit{Count: limit.Count}, s.Until)
+		untold := s.entry(t, drf{}, storeKey, store.Limit{Count: limit.Count}, s.Until)
 		if untold.Limit.Period != limit.Period || untold.Used != first.Used {
 			t.Errorf("without the period it says %+v", untold)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // recordedState is all that a Redis held at an instant, and what the limiter that had written it said
@@ -20,7 +20,7 @@ type recordedState struct {
 	Case, Limit, ID string
 	// At is when the keys were read. Nothing was written until Until. The peek was between these
 	// two, and the take between Until and Taken.
-	At, Until, Taken limiter.Instant
+	At, Until, Taken store.Instant
 	Keys             []recordedKey
 	// Peek is what the limiter said without a request, if it can. Take is its answer to one.
 	Peek *recordedAnswer
@@ -37,7 +37,7 @@ type recordedKey struct {
 // recordedAnswer is what a limiter said, as far as it says that. Times are in seconds unless they
 // say otherwise.
 type recordedAnswer struct {
-	Now             limiter.Instant // by the clock of the limiter, if it tells it
+	Now             store.Instant // by the clock of the limiter, if it tells it
 	Allowed, Banned *bool
 	Used, Remaining *int64
 	Reset, Retry    *float64
@@ -48,7 +48,7 @@ type recordedAnswer struct {
 }
 
 // rounding is how inexact a recorded PTTL is.
-const rounding = limiter.Instant(time.Millisecond / time.Microsecond)
+const rounding = store.Instant(time.Millisecond / time.Microsecond)
 
 // eachRecorded runs a test for each state of a file.
 func eachRecorded(t *testing.T, file string, check func(*testing.T, *recordedState)) {
@@ -70,7 +70,7 @@ func eachRecorded(t *testing.T, file string, check func(*testing.T, *recordedSta
 }
 
 // limit is the limit, as an operator would say it.
-func (s *recordedState) limit(t *testing.T) limiter.Limit {
+func (s *recordedState) limit(t *testing.T) store.Limit {
 	limit, err := ParseLimit(s.Limit)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func (s *recordedState) key(beginning, end string) string {
 }
 
 // value is what a store key holds at an instant from At on, if nobody writes.
-func (s *recordedState) value(storeKey string, at limiter.Instant) Value {
+func (s *recordedState) value(storeKey string, at store.Instant) Value {
 	for i := range s.Keys {
 		key := &s.Keys[i]
 		if key.Key != storeKey {
@@ -122,7 +122,7 @@ func (s *recordedState) value(storeKey string, at limiter.Instant) Value {
 
 // entry is what a layout says of the only limit of a store key at an instant. If it says nothing
 // all of the limit remains.
-func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limit limiter.Limit, at limiter.Instant) *limiter.Entry {
+func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limit store.Limit, at store.Instant) *store.Entry {
 	t.Helper()
 	key, ok := layout.Match(storeKey, true)
 	if !ok {
@@ -137,13 +137,13 @@ func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limi
 	case err != nil:
 		t.Fatal(err)
 	case len(reading.Entries) == 0:
-		return &limiter.Entry{Limit: limit, Decision: limiter.Decision{Allowed: true, Remaining: limit.Capacity()}}
+		return &store.Entry{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: limit.Capacity()}}
 	case len(reading.Entries) > 1:
 		t.Fatalf("there are %d entries", len(reading.Entries))
 	}
 	for _, defect := range reading.Entries[0].Defects {
 		// Traefik does keep a bucket for less than it takes to fill it.
-		if layout != (traefik{}) || defect.Kind != limiter.ShortTTL {
+		if layout != (traefik{}) || defect.Kind != store.ShortTTL {
 			t.Errorf("%s has the defect %+v", storeKey, defect)
 		}
 	}
@@ -152,7 +152,7 @@ func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limi
 
 // claimed is which layout has a store key if nobody is asked, or "" and why none has it.
 func (s *recordedState) claimed(t *testing.T, storeKey string) (layout string, err error) {
-	look := autoSources().Look(storeKey, &limiter.Query{Subjects: pattern(t, "*")})
+	look := autoSources().Look(storeKey, &store.Query{Subjects: pattern(t, "*")})
 	if look == nil {
 		return "", nil
 	}
@@ -166,7 +166,7 @@ func (s *recordedState) claimed(t *testing.T, storeKey string) (layout string, e
 
 // checkAllowed holds what is said to be allowed to an answer that was given between two instants.
 // What comes back meanwhile lets a request through, and nothing denies it.
-func (s *recordedState) checkAllowed(t *testing.T, said bool, from, to limiter.Instant, entryAt func(limiter.Instant) *limiter.Entry) {
+func (s *recordedState) checkAllowed(t *testing.T, said bool, from, to store.Instant, entryAt func(store.Instant) *store.Entry) {
 	t.Helper()
 	if said && !entryAt(to+rounding).Allowed {
 		t.Errorf("%+v denies, and the limiter has allowed", entryAt(to+rounding))

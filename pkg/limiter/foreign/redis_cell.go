@@ -3,7 +3,7 @@ package foreign
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // redisCell is the command CL.THROTTLE of the module redis-cell for Redis and Valkey, and that
@@ -21,17 +21,17 @@ func (redisCell) Info() Info {
 }
 
 // Match implements [Layout]. Keys are the caller's.
-func (l redisCell) Match(storeKey string, _ bool) (limiter.Key, bool) {
-	return limiter.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
+func (l redisCell) Match(storeKey string, _ bool) (store.Key, bool) {
+	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
 }
 
 // Together implements [Layout].
-func (redisCell) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (redisCell) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
 // redisCellInterval is a quotient of floats, which is not the same for periods of months.
-func redisCellInterval(limit *limiter.Limit) int64 {
+func redisCellInterval(limit *store.Limit) int64 {
 	return int64(float64(limit.Period) / float64(limit.Count))
 }
 
@@ -55,7 +55,7 @@ func (redisCell) Decode(found *Found) (Reading, error) {
 		}
 	}
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}}, nil
+	return Reading{Entries: []store.Entry{entry}}, nil
 }
 
 // SetRemaining implements [Setter].

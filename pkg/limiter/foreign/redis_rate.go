@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // redisRate is github.com/go-redis/redis_rate from v8 on: a bucket in the form of GCRA. A
@@ -33,9 +33,9 @@ func (redisRate) Info() Info {
 }
 
 // Match implements [Layout]. The prefix cannot be changed, but a client can put one before it.
-func (redisRate) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (redisRate) Match(storeKey string, asked bool) (store.Key, bool) {
 	subject, ok := cutPrefix(storeKey, "rate:", asked)
-	return limiter.Key{Subject: subject, Name: "redis_rate"}, ok && subject != ""
+	return store.Key{Subject: subject, Name: "redis_rate"}, ok && subject != ""
 }
 
 // cutPrefix returns what follows a limiter's usual prefix. Asked, there may be something before
@@ -49,7 +49,7 @@ func cutPrefix(storeKey, prefix string, asked bool) (rest string, ok bool) {
 }
 
 // Together implements [Layout].
-func (redisRate) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (redisRate) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -57,7 +57,7 @@ func (redisRate) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) [
 // comes of them is what the library says, to the last bit. Times are in seconds.
 type redisRateSteps struct{ now, arrival, interval, tolerance float64 }
 
-func stepsOf(limit *limiter.Limit, arrival float64, at limiter.Instant) redisRateSteps {
+func stepsOf(limit *store.Limit, arrival float64, at store.Instant) redisRateSteps {
 	const second = 1_000_000
 	s := redisRateSteps{now: float64(int64(at)/second-redisRateEpoch) + float64(int64(at)%second)/second, arrival: arrival}
 	if limit.Count > 0 {
@@ -95,7 +95,7 @@ func (redisRate) Decode(found *Found) (Reading, error) {
 	if err != nil || !(arrival >= redisRateFirst && arrival <= math.MaxInt32) {
 		return Reading{}, errors.New("not a time in seconds since 2017")
 	}
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.TokenBucket), UsedUnknown: true, ResetTold: true}
+	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true, ResetTold: true}
 	steps := stepsOf(&entry.Limit, arrival, found.Now)
 	entry.ResetAfter = luaSeconds(steps.arrival - steps.now)
 	if entry.LimitKnown() {
@@ -112,7 +112,7 @@ func (redisRate) Decode(found *Found) (Reading, error) {
 	}
 	// The key is kept until the arrival time, rounded up to seconds.
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: agrees(entry.ResetAfter, value.TTL, time.Second)}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: agrees(entry.ResetAfter, value.TTL, time.Second)}, nil
 }
 
 // SetRemaining implements [Setter].
@@ -133,11 +133,11 @@ func (redisRate) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 			steps.arrival = math.Nextafter(steps.arrival, math.Inf(1))
 		default:
 			if steps.arrival > math.MaxInt32 {
-				return nil, limiter.Invalidf("limit %s comes back after 2085, which is too late to be set", limit)
+				return nil, store.Invalidf("limit %s comes back after 2085, which is too late to be set", limit)
 			}
 			ttl := time.Duration(math.Ceil(steps.arrival-steps.now)) * time.Second
 			return []Write{{StoreKey: found.StoreKey, Text: strconv.FormatFloat(steps.arrival, 'g', 17, 64), TTL: max(ttl, time.Second)}}, nil
 		}
 	}
-	return nil, limiter.Invalidf("the limit is too fast to be set: %s counts in steps of 60 ns", redisRate{}.Info().Name)
+	return nil, store.Invalidf("the limit is too fast to be set: %s counts in steps of 60 ns", redisRate{}.Info().Name)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // redisRateWindows is github.com/go-redis/redis_rate up to v7: windows with a number, in a
@@ -42,7 +42,7 @@ func parseNumberedName(storeKey string, asked bool) (n numberedName, ok bool) {
 		return n, false
 	}
 	// A rate has windows of whole seconds.
-	if name, period, has := cutNumber(n.name); has && period%int64(time.Second) == 0 && period <= int64(limiter.MaxPeriod) {
+	if name, period, has := cutNumber(n.name); has && period%int64(time.Second) == 0 && period <= int64(store.MaxPeriod) {
 		n.name, n.period = name, time.Duration(period)
 	}
 	return n, n.name != ""
@@ -60,17 +60,17 @@ func cutNumber(text string) (before string, number int64, ok bool) {
 }
 
 // Match implements [Layout].
-func (l redisRateWindows) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (l redisRateWindows) Match(storeKey string, asked bool) (store.Key, bool) {
 	n, ok := parseNumberedName(storeKey, asked)
 	name := l.Info().Name
 	if n.period > 0 {
-		name += "/" + limiter.FormatPeriod(n.period)
+		name += "/" + store.FormatPeriod(n.period)
 	}
-	return limiter.Key{Subject: n.name, Name: name}, ok
+	return store.Key{Subject: n.name, Name: name}, ok
 }
 
 // Together implements [Layout].
-func (redisRateWindows) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (redisRateWindows) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -89,31 +89,31 @@ func (l redisRateWindows) Decode(found *Found) (Reading, error) {
 	}
 	w, limit := l.windowOf(found)
 	if w.period == 0 {
-		return Reading{Entries: []limiter.Entry{{Limit: limit, UsedUnknown: true}}}, nil
+		return Reading{Entries: []store.Entry{{Limit: limit, UsedUnknown: true}}}, nil
 	}
 	entry := countEntry(limit, count, w.until(found.Now))
 	if w.age(found.Now) > 0 { // it counts for nothing any more
 		entry = countEntry(limit, 0, 0)
-		entry.Key = limiter.Key{Subject: found.Key.Subject, Name: found.Key.Name + "@" + strconv.FormatInt(w.index, 10)}
+		entry.Key = store.Key{Subject: found.Key.Subject, Name: found.Key.Name + "@" + strconv.FormatInt(w.index, 10)}
 	}
 	entry.Defects = lifetime{longest: w.period + redisRateKept, needed: entry.ResetAfter, passes: true}.defects(&entry, value)
 	// Each request has the key kept for 30 seconds more than the period, which nobody else does.
 	least := w.until(found.Now) + redisRateKept
 	certain := value.TTL >= least-clocksDiffer && value.TTL <= w.period+redisRateKept+clocksDiffer
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
-func (l redisRateWindows) windowOf(found *Found) (w window, limit limiter.Limit) {
+func (l redisRateWindows) windowOf(found *Found) (w window, limit store.Limit) {
 	n, _ := parseNumberedName(found.StoreKey, true)
 	if n.period == 0 {
-		return windowOf(found.Limit, limiter.FixedWindow, n.number, time.Second, redisRateKept, found.Now)
+		return windowOf(found.Limit, store.FixedWindow, n.number, time.Second, redisRateKept, found.Now)
 	}
-	limit = limiter.Limit{Algorithm: limiter.FixedWindow, Period: n.period}
+	limit = store.Limit{Algorithm: store.FixedWindow, Period: n.period}
 	switch {
 	case n.period > time.Second: // only a rate below 1/s has such a window, and one request in it
 		limit.Count, limit.Burst = 1, 1
 	case found.Limit.Period == n.period:
-		limit = withAlgorithm(found.Limit, limiter.FixedWindow)
+		limit = withAlgorithm(found.Limit, store.FixedWindow)
 	}
 	return window{n.number, n.period}, limit
 }

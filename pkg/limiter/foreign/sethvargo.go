@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // sethvargo is github.com/sethvargo/go-redisstore for go-limiter: a hash with the start of its
@@ -24,12 +24,12 @@ func (sethvargo) Info() Info {
 }
 
 // Match implements [Layout]. Keys are the caller's.
-func (l sethvargo) Match(storeKey string, _ bool) (limiter.Key, bool) {
-	return limiter.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
+func (l sethvargo) Match(storeKey string, _ bool) (store.Key, bool) {
+	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
 }
 
 // Together implements [Layout].
-func (sethvargo) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (sethvargo) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -103,8 +103,8 @@ func (l sethvargo) Decode(found *Found) (Reading, error) {
 		return Reading{}, err
 	}
 	now := nanoseconds(found.Now)
-	entry := limiter.Entry{UsedUnknown: true, Limit: limiter.Limit{
-		Algorithm: limiter.FixedWindow, Count: int64(t.most), Period: time.Duration(t.interval), FromFirst: true}}
+	entry := store.Entry{UsedUnknown: true, Limit: store.Limit{
+		Algorithm: store.FixedWindow, Count: int64(t.most), Period: time.Duration(t.interval), FromFirst: true}}
 	entry.Limit.Burst = entry.Limit.Count
 	kept := lifetime{longest: max(sethvargoWeek, 3*entry.Limit.Period), passes: true}
 	switch {
@@ -127,7 +127,7 @@ func (l sethvargo) Decode(found *Found) (Reading, error) {
 	const oldest = 366 * 24 * time.Hour
 	age := time.Duration(float64(now) - t.start)
 	certain := !t.isNew && age > -time.Minute && age < oldest && value.TTL >= 0 && value.TTL <= kept.longest
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // sethvargoWeek is for how long a key is kept that somebody has given tokens to. Others are kept
@@ -149,9 +149,9 @@ func (sethvargo) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	case err != nil:
 		return nil, cannotSet(found, err)
 	case t.interval == 0:
-		return nil, limiter.Invalidf("what remains can be set only if the period is known; say it with --limit")
+		return nil, store.Invalidf("what remains can be set only if the period is known; say it with --limit")
 	case remaining < 0 || remaining > int64(t.most):
-		return nil, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, int64(t.most))
+		return nil, store.Invalidf("%d units cannot remain of a limit of %d", remaining, int64(t.most))
 	}
 	writes := []Write{{StoreKey: found.StoreKey, Field: "k", Text: strconv.FormatInt(remaining, 10)}}
 	if current, _ := t.at(nanoseconds(found.Now)); current.last != t.last {

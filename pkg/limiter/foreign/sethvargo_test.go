@@ -3,41 +3,41 @@ package foreign
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func sethvargoVectors() []vector {
 	const storeKey = "203.0.113.9"
-	key := limiter.Key{Subject: storeKey, Name: "sethvargo"}
+	key := store.Key{Subject: storeKey, Name: "sethvargo"}
 	// 1.7952943314667049e+18 is 1795294331466704896 ns.
-	const now = limiter.Instant(1_795_294_341_466_705) // 10.000000104 s later
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10, FromFirst: true}
+	const now = store.Instant(1_795_294_341_466_705) // 10.000000104 s later
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10, FromFirst: true}
 	unknown := limit
 	unknown.Period = 0
 	of := func(ttl time.Duration, fields ...string) []Value { return []Value{hash(storeKey, ttl, fields...)} }
-	entry := func(d limiter.Decision) []limiter.Entry { return []limiter.Entry{{Limit: limit, Decision: d}} }
+	entry := func(d store.Decision) []store.Entry { return []store.Entry{{Limit: limit, Decision: d}} }
 	return []vector{
-		{name: "three taken", storeKey: storeKey, key: key, now: now, certain: true, limit: limiter.Limit{Count: 3, Period: time.Minute},
+		{name: "three taken", storeKey: storeKey, key: key, now: now, certain: true, limit: store.Limit{Count: 3, Period: time.Minute},
 			values: of(175*time.Second, "s", "1.7952943314667049e+18", "t", "0", "m", "10", "k", "7"),
-			want:   entry(limiter.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 49_999_999_896})},
+			want:   entry(store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 49_999_999_896})},
 		{name: "all taken in the third window", storeKey: storeKey, key: key, now: now + 120_000_000, certain: true,
 			values: of(175*time.Second, "s", "1.7952943314667049e+18", "t", "2", "m", "10", "k", "0", "i", "60000000000"),
-			want:   entry(limiter.Decision{Used: 10, ResetAfter: 49_999_999_896, RetryAfter: 49_999_999_896})},
+			want:   entry(store.Decision{Used: 10, ResetAfter: 49_999_999_896, RetryAfter: 49_999_999_896})},
 		{name: "the tokens are of the window before", storeKey: storeKey, key: key, now: now + 180_000_000, certain: true,
 			values: of(115*time.Second, "s", "1.7952943314667049e+18", "t", "2", "m", "10", "k", "0", "i", "60000000000"),
-			want:   entry(limiter.Decision{Allowed: true, Remaining: 10, ResetAfter: 49_999_999_896})},
+			want:   entry(store.Decision{Allowed: true, Remaining: 10, ResetAfter: 49_999_999_896})},
 		{name: "the first window has not ended", storeKey: storeKey, key: key, now: now, certain: true,
 			values: of(175*time.Second, "s", "1.7952943314667049e+18", "t", "0", "m", "10", "k", "7"),
-			want:   []limiter.Entry{{Limit: unknown, Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 7}}}},
+			want:   []store.Entry{{Limit: unknown, Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7}}}},
 		{name: "the first window may have ended", storeKey: storeKey, key: key, now: now, certain: true,
 			values: of(25*time.Second, "s", "1.7952943314667049e+18", "t", "0", "m", "10", "k", "7"),
-			want:   []limiter.Entry{{Limit: unknown, UsedUnknown: true}}},
+			want:   []store.Entry{{Limit: unknown, UsedUnknown: true}}},
 		{name: "somebody gave it tokens, so its expiry says nothing", storeKey: storeKey, key: key, now: now, certain: true,
 			values: of(sethvargoWeek-5*time.Second, "s", "1.7952943314667049e+18", "t", "0", "m", "10", "k", "12"),
-			want:   []limiter.Entry{{Limit: unknown, UsedUnknown: true}}},
+			want:   []store.Entry{{Limit: unknown, UsedUnknown: true}}},
 		{name: "set, and nothing taken", storeKey: storeKey, key: key, now: now,
 			values: of(sethvargoWeek-5*time.Second, "m", "10", "k", "10", "i", "60000000000"),
-			want:   entry(limiter.Decision{Allowed: true, Remaining: 10, ResetAfter: 59_999_999_896})},
+			want:   entry(store.Decision{Allowed: true, Remaining: 10, ResetAfter: 59_999_999_896})},
 		{name: "other fields", storeKey: storeKey, key: key, now: now, wrong: "a hash with other fields than s, t, i, m and k",
 			values: of(time.Minute, "s", "1", "t", "0", "m", "10", "k", "7", "x", "1")},
 		{name: "words", storeKey: storeKey, key: key, now: now, wrong: "a hash with a field that is not a number",

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var update = flag.Bool("update", false, "write what sets the remaining units of the vectors now")
@@ -33,7 +33,7 @@ func TestSetRemainingIsReadAgain(t *testing.T) {
 					continue // nothing would tell, or it is of a window long past
 				}
 				found := v.found(layout, key)
-				if v.want[i].Key != (limiter.Key{}) {
+				if v.want[i].Key != (store.Key{}) {
 					found.Key = v.want[i].Key // one of several limits in a value
 				}
 				for remaining := range int64(11) {
@@ -55,7 +55,7 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 	name = layout.Info().Name + "/" + name
 	writes, err := layout.SetRemaining(found, remaining)
 	if err != nil {
-		if !errors.Is(err, limiter.ErrInvalid) {
+		if !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: %v is not of ErrInvalid", name, err)
 		}
 		return false
@@ -70,7 +70,7 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 		apply(t, &after, write)
 	}
 	reading, err := layout.Decode(&after)
-	if err == nil && len(reading.Entries) == 0 && remaining == withAlgorithm(found.Limit, limiter.TokenBucket).Capacity() {
+	if err == nil && len(reading.Entries) == 0 && remaining == withAlgorithm(found.Limit, store.TokenBucket).Capacity() {
 		return true // it is not there any more
 	}
 	if err != nil || len(reading.Entries) <= number {
@@ -148,8 +148,8 @@ func writesText(found *Found, writes []Write) string {
 
 // found is what a store would give to the layout's Decode, of the key that Match says unless
 // it is said.
-func (v *vector) found(layout Layout, key limiter.Key) *Found {
-	if key == (limiter.Key{}) {
+func (v *vector) found(layout Layout, key store.Key) *Found {
+	if key == (store.Key{}) {
 		key, _ = layout.Match(v.storeKey, true)
 	}
 	found := &Found{StoreKey: v.storeKey, Key: key, Now: v.now, Limit: v.limit}

@@ -1,7 +1,7 @@
 package foreign
 
 import (
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Setting is one limit on its way to another number of units that remain: which store keys to
@@ -10,41 +10,41 @@ import (
 type Setting struct {
 	layout Setter
 	found  Found
-	key    limiter.Key // of the entry
+	key    store.Key // of the entry
 }
 
 // Setting begins to set a limit that a scan has found: its key, and one of its store keys. The
-// error is a [limiter.ErrInvalid] if its layout is not among the sources, or cannot hold any
+// error is a [store.ErrInvalid] if its layout is not among the sources, or cannot hold any
 // number of units.
-func (s Sources) Setting(key limiter.Key, storeKey string, limit limiter.Limit) (*Setting, error) {
+func (s Sources) Setting(key store.Key, storeKey string, limit store.Limit) (*Setting, error) {
 	c, ok := s.named(storeKey, LayoutOf(key))
 	if !ok {
-		return nil, limiter.Invalidf("key %q is not of layout %s as it is looked at here", storeKey, LayoutOf(key))
+		return nil, store.Invalidf("key %q is not of layout %s as it is looked at here", storeKey, LayoutOf(key))
 	}
 	layout, can := c.Layout.(Setter)
 	if !can {
-		return nil, limiter.Invalidf("the units that remain of key %q cannot be set: %s does not keep them in a form that allows it; "+
+		return nil, store.Invalidf("the units that remain of key %q cannot be set: %s does not keep them in a form that allows it; "+
 			"reset it whole", storeKey, LayoutOf(key))
 	}
 	return &Setting{layout, Found{StoreKey: storeKey, Key: c.key, Limit: limit}, key}, nil
 }
 
 // StoreKeys returns the store keys to read. now is what the server's clock shows.
-func (s *Setting) StoreKeys(now limiter.Instant) []string {
+func (s *Setting) StoreKeys(now store.Instant) []string {
 	s.found.Now = now
 	return s.layout.Together(s.found.StoreKey, s.found.Limit, now)
 }
 
 // Entry returns what values, those of StoreKeys, say of the limit with that key, and in its record
 // which parts of them are its own. in is false if nothing is in use.
-func (s *Setting) Entry(key limiter.Key, values []Value) (entry limiter.Entry, in bool, err error) {
+func (s *Setting) Entry(key store.Key, values []Value) (entry store.Entry, in bool, err error) {
 	s.found.Values = values
 	reading, err := s.layout.Decode(&s.found)
 	if err != nil {
-		return entry, false, &limiter.ForeignError{StoreKey: s.found.StoreKey, Holds: notWritten(s.layout, err)}
+		return entry, false, &store.ForeignError{StoreKey: s.found.StoreKey, Holds: notWritten(s.layout, err)}
 	}
 	for _, entry := range reading.Entries {
-		if entry.Key == (limiter.Key{}) {
+		if entry.Key == (store.Key{}) {
 			entry.Key = s.found.Key
 		}
 		if entry.Key == key {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Source says for which keys a layout is meant.
@@ -12,9 +12,9 @@ type Source struct {
 	Layout Layout
 	// Keys are the store keys that an operator says are the layout's: the source is a mapping
 	// then. Zero if none were named, and the layout's usual ones are.
-	Keys limiter.Pattern
+	Keys store.Pattern
 	// Limit is what the operator says of the limits of these keys; zero is not said.
-	Limit limiter.Limit
+	Limit store.Limit
 }
 
 // Sources are the layouts that a store is looked at by. Of the mappings the first one that has a
@@ -24,7 +24,7 @@ type Sources []Source
 // candidate is a source that may have a key, and what came of it.
 type candidate struct {
 	*Source
-	key limiter.Key
+	key store.Key
 	// asked: an operator named the layout for this key. mapped: by a mapping alone, whose
 	// pattern is of many keys and can have strangers among them.
 	asked, mapped bool
@@ -36,7 +36,7 @@ type candidate struct {
 
 // candidates returns the layouts that can have made a store key, at most one of them asked for.
 // What the operator selects is subjects.
-func (s Sources) candidates(storeKey string, subjects limiter.Pattern) (found []candidate) {
+func (s Sources) candidates(storeKey string, subjects store.Pattern) (found []candidate) {
 	only, isMapped := s.only(), false
 	named := only != nil && subjects.LiteralBeginning() != ""
 	for i := range s {
@@ -92,7 +92,7 @@ func (s Sources) named(storeKey, layout string) (c candidate, ok bool) {
 }
 
 // LayoutOf returns the name of the layout that the key of an entry begins with.
-func LayoutOf(key limiter.Key) string {
+func LayoutOf(key store.Key) string {
 	if end := strings.IndexAny(key.Name, "/@"); end >= 0 {
 		return key.Name[:end]
 	}
@@ -101,7 +101,7 @@ func LayoutOf(key limiter.Key) string {
 
 // Glob returns a glob in the form of Redis that matches all store keys which the sources have of
 // a selection of subjects, and as few others as one glob can.
-func (s Sources) Glob(subjects limiter.Pattern) string {
+func (s Sources) Glob(subjects store.Pattern) string {
 	if len(s) == 1 && !s[0].Keys.IsZero() {
 		return s[0].Keys.RedisGlob()
 	}
@@ -142,7 +142,7 @@ func globOf(beginnings []string) string {
 		}
 		slices.Sort(set)
 		text := string(set)
-		switch escaped := limiter.EscapeGlob(text); {
+		switch escaped := store.EscapeGlob(text); {
 		case len(set) == 1:
 			glob.WriteString(escaped)
 		case escaped != text: // not every server reads an escape within a set

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // spring is the RedisRateLimiter of Spring Cloud Gateway: a token bucket in two strings, the
@@ -30,18 +30,18 @@ func (spring) Info() Info {
 
 // Match implements [Layout]. What is in the braces is the route and the client, or the client
 // alone before 4.2. Either can hold dots, so that it is left in one piece.
-func (spring) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (spring) Match(storeKey string, asked bool) (store.Key, bool) {
 	stem, ok := strings.CutSuffix(storeKey, springTokens)
 	if !ok {
 		stem, ok = strings.CutSuffix(storeKey, springTimestamp)
 	}
 	prefix, subject, found := strings.Cut(stem, ".{")
 	ok = ok && found && subject != "" && (asked || prefix == "request_rate_limiter")
-	return limiter.Key{Subject: subject, Name: "spring-cloud-gateway"}, ok
+	return store.Key{Subject: subject, Name: "spring-cloud-gateway"}, ok
 }
 
 // Together implements [Layout].
-func (spring) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (spring) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	stem := strings.TrimSuffix(strings.TrimSuffix(storeKey, springTokens), springTimestamp)
 	return []string{stem + springTokens, stem + springTimestamp}
 }
@@ -66,7 +66,7 @@ func (spring) Decode(found *Found) (Reading, error) {
 	}
 	entry := springEntry(found, tokens, int64(counted))
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, tokensValue, timestampValue)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: tokensValue.Type != NoValue && timestampValue.Type != NoValue}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: tokensValue.Type != NoValue && timestampValue.Type != NoValue}, nil
 }
 
 func springNumber(value *Value, missing float64) (float64, error) {
@@ -86,8 +86,8 @@ func springNumber(value *Value, missing float64) (float64, error) {
 
 // springEntry is the entry of a bucket that had so many tokens at a second. It is refilled at
 // whole seconds only.
-func springEntry(found *Found, tokens float64, counted int64) limiter.Entry {
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.TokenBucket), UsedUnknown: true}
+func springEntry(found *Found, tokens float64, counted int64) store.Entry {
+	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true}
 	if !entry.LimitKnown() {
 		return entry
 	}
@@ -113,12 +113,12 @@ func springEntry(found *Found, tokens float64, counted int64) limiter.Entry {
 
 // SetRemaining implements [Setter].
 func (spring) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit := withAlgorithm(found.Limit, limiter.TokenBucket)
+	limit := withAlgorithm(found.Limit, store.TokenBucket)
 	switch {
 	case limit.Count <= 0 || limit.Period <= 0:
-		return nil, limiter.Invalidf("the limit has to be said, since the keys do not tell it")
+		return nil, store.Invalidf("the limit has to be said, since the keys do not tell it")
 	case remaining < 0 || remaining > limit.Capacity():
-		return nil, limiter.Invalidf("%d units cannot remain of a bucket of %d", remaining, limit.Capacity())
+		return nil, store.Invalidf("%d units cannot remain of a bucket of %d", remaining, limit.Capacity())
 	}
 	fill := float64(limit.Capacity()) / (float64(limit.Count) / limit.Period.Seconds())
 	kept := repeated(toInt64(math.Floor(2*fill)), time.Second)

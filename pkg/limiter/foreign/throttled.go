@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // throttled is github.com/throttled/throttled v2 with one of its Redis stores: a bucket in the
@@ -27,12 +27,12 @@ func isVaried(storeKey string) bool { return len(storeKey) > 1 && strings.HasSuf
 
 // Match implements [Layout]. The prefix is the user's, and may be empty. What is before the
 // first colon of a key of the middleware is not cut off, since it can be of an address.
-func (l throttled) Match(storeKey string, _ bool) (limiter.Key, bool) {
-	return limiter.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
+func (l throttled) Match(storeKey string, _ bool) (store.Key, bool) {
+	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
 }
 
 // Together implements [Layout].
-func (throttled) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (throttled) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -55,7 +55,7 @@ func (throttled) Decode(found *Found) (Reading, error) {
 		kept.rounding = min(time.Second, max(latency, time.Duration(s.interval)))
 	}
 	entry.Defects = kept.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: isVaried(found.StoreKey) && isKeptUntil(arrival, value, found)}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: isVaried(found.StoreKey) && isKeptUntil(arrival, value, found)}, nil
 }
 
 // isKeptUntil reports whether a key is kept until an arrival time, which throttled rounds down

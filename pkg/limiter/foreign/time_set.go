@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // timeSet is a sliding log as hand-written limiters keep it: a sorted set with a member for
@@ -22,12 +22,12 @@ func (timeSet) Info() Info {
 }
 
 // Match implements [Layout]. Keys are anything.
-func (l timeSet) Match(storeKey string, asked bool) (limiter.Key, bool) {
-	return limiter.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != "" && (asked || isNamedLikeALimiter(storeKey))
+func (l timeSet) Match(storeKey string, asked bool) (store.Key, bool) {
+	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != "" && (asked || isNamedLikeALimiter(storeKey))
 }
 
 // Together implements [Layout].
-func (timeSet) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (timeSet) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -47,7 +47,7 @@ func (timeSet) Decode(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.SlidingLog), UsedUnknown: true}
+	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.SlidingLog), UsedUnknown: true}
 	kept := lifetime{passes: true}
 	if entry.LimitKnown() {
 		loggedEntry(&entry, ages, value.Length)
@@ -57,11 +57,11 @@ func (timeSet) Decode(found *Found) (Reading, error) {
 	if value.Length > MostMembers && entry.Limit.Count*10 < value.Length {
 		entry.Defects = append(entry.Defects, grows(true, ""))
 	}
-	return Reading{Entries: []limiter.Entry{entry}}, nil
+	return Reading{Entries: []store.Entry{entry}}, nil
 }
 
 // agesOf returns how long ago the requests of a log were, the oldest first.
-func agesOf(members []Member, now limiter.Instant) (ages []time.Duration, err error) {
+func agesOf(members []Member, now store.Instant) (ages []time.Duration, err error) {
 	unit, ok := unitOf(members[len(members)-1].Score, now)
 	if !ok {
 		return nil, errors.New("a sorted set whose scores are not times")
@@ -79,7 +79,7 @@ func agesOf(members []Member, now limiter.Instant) (ages []time.Duration, err er
 
 // loggedEntry fills in what follows of the ages of requests, the oldest first. A request counts
 // for less than the period. The oldest are missing if there are more in all.
-func loggedEntry(entry *limiter.Entry, ages []time.Duration, all int64) {
+func loggedEntry(entry *store.Entry, ages []time.Duration, all int64) {
 	limit := &entry.Limit
 	old := 0
 	for old < len(ages) && ages[old] >= limit.Period {

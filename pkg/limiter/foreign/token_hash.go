@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // tokenHash is a token bucket as hand-written limiters keep it: a hash of the tokens and of
@@ -28,12 +28,12 @@ func (tokenHash) Info() Info {
 }
 
 // Match implements [Layout]. Keys are anything.
-func (l tokenHash) Match(storeKey string, _ bool) (limiter.Key, bool) {
-	return limiter.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
+func (l tokenHash) Match(storeKey string, _ bool) (store.Key, bool) {
+	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
 }
 
 // Together implements [Layout].
-func (tokenHash) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (tokenHash) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -90,7 +90,7 @@ func (l tokenHash) Decode(found *Found) (Reading, error) {
 	}
 	entry.Defects = kept.defects(&entry, value)
 	certain := exact && ago > -time.Minute && value.TTL >= 0 && value.TTL < longestLimit
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter]. The bucket is full no earlier than it would have been.
@@ -117,7 +117,7 @@ func (l tokenHash) SetRemaining(found *Found, remaining int64) ([]Write, error) 
 }
 
 // now writes an instant as the bucket's limiter does.
-func (r refilled) now(now limiter.Instant) string {
+func (r refilled) now(now store.Instant) string {
 	ns := nanoseconds(now)
 	if strings.ContainsAny(r.text, ".") && r.unit >= time.Millisecond {
 		digits := 6

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // traefik is the rate limit middleware of Traefik from v3.4 on: a token bucket in a hash, with
@@ -23,14 +23,14 @@ func (traefik) Info() Info {
 }
 
 // Match implements [Layout]. The key is "rate:<middleware>@<provider>:<source>".
-func (traefik) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (traefik) Match(storeKey string, asked bool) (store.Key, bool) {
 	rest, ok := cutPrefix(storeKey, "rate:", asked)
 	middleware, source, found := strings.Cut(rest, ":")
-	return limiter.Key{Subject: source, Name: "traefik/" + middleware}, ok && found && source != "" && strings.Contains(middleware, "@")
+	return store.Key{Subject: source, Name: "traefik/" + middleware}, ok && found && source != "" && strings.Contains(middleware, "@")
 }
 
 // Together implements [Layout].
-func (traefik) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (traefik) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -41,7 +41,7 @@ type traefikPace struct {
 	kept     time.Duration // the expiry from each request on
 }
 
-func traefikPaceOf(limit *limiter.Limit) traefikPace {
+func traefikPaceOf(limit *store.Limit) traefikPace {
 	perSecond := float64(limit.Count) * float64(time.Second) / float64(limit.Period)
 	pace := traefikPace{rate: perSecond / 1e6, maxDelay: time.Second / 2, kept: 2 * time.Second}
 	if perSecond >= 1 {
@@ -62,7 +62,7 @@ func (l traefik) Decode(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.TokenBucket), UsedUnknown: true}
+	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true}
 	kept := lifetime{passes: true}
 	if entry.LimitKnown() {
 		pace, capacity := traefikPaceOf(&entry.Limit), float64(entry.Limit.Capacity())
@@ -81,7 +81,7 @@ func (l traefik) Decode(found *Found) (Reading, error) {
 	// No other hash has these two fields, a time of Traefik's and such a key.
 	const oldest = 366 * 24 * time.Hour
 	age := time.Duration(int64(found.Now)-last) * time.Microsecond
-	return Reading{Entries: []limiter.Entry{entry}, Certain: age > -time.Minute && age < oldest}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: age > -time.Minute && age < oldest}, nil
 }
 
 // parse returns when a bucket was last seen, in µs since 1970, and what it held.

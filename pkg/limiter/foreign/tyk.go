@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // tyk is the Tyk gateway: its rolling window, a sorted set with a member for each request, and
@@ -32,17 +32,17 @@ func (tyk) Info() Info {
 
 // Match implements [Layout]. Who is limited is a hash of the API key, perhaps with a scope before
 // it and a hash of the endpoint behind it.
-func (tyk) Match(storeKey string, _ bool) (limiter.Key, bool) {
+func (tyk) Match(storeKey string, _ bool) (store.Key, bool) {
 	storeKey = strings.TrimSuffix(storeKey, tykSentinel)
 	if subject, ok := strings.CutPrefix(storeKey, tykRate); ok {
-		return limiter.Key{Subject: subject, Name: "tyk/rate"}, subject != ""
+		return store.Key{Subject: subject, Name: "tyk/rate"}, subject != ""
 	}
 	subject, ok := strings.CutPrefix(storeKey, tykQuota)
-	return limiter.Key{Subject: subject, Name: "tyk/quota"}, ok && subject != ""
+	return store.Key{Subject: subject, Name: "tyk/quota"}, ok && subject != ""
 }
 
 // Together implements [Layout].
-func (tyk) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (tyk) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	if !strings.HasPrefix(storeKey, tykRate) {
 		return []string{storeKey}
 	}
@@ -65,7 +65,7 @@ func (tyk) Decode(found *Found) (Reading, error) {
 	}
 	entry := countEntry(fromFirst(found.Limit), count, value.TTL)
 	entry.Defects = lifetime{longest: entry.Limit.Period}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}}, nil
+	return Reading{Entries: []store.Entry{entry}}, nil
 }
 
 // tykTimes returns the times of a rolling window in ns since 1970, in ascending order. The
@@ -98,10 +98,10 @@ func decodeTykRate(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	said := withAlgorithm(found.Limit, limiter.SlidingLog)
-	entry := limiter.Entry{Limit: said, UsedUnknown: true}
+	said := withAlgorithm(found.Limit, store.SlidingLog)
+	entry := store.Entry{Limit: said, UsedUnknown: true}
 	if entry.Limit.Period == 0 {
-		entry.Limit = counted(limiter.Limit{Algorithm: limiter.SlidingLog, Period: tykPeriod(set, times, found.Now)}, found.Limit)
+		entry.Limit = counted(store.Limit{Algorithm: store.SlidingLog, Period: tykPeriod(set, times, found.Now)}, found.Limit)
 	}
 	if entry.Limit.Period > 0 {
 		logEntry(&entry, times, set.Length, int64(found.Now)*1000)
@@ -112,18 +112,18 @@ func decodeTykRate(found *Found) (Reading, error) {
 	}
 	entry.Defects = kept.defects(&entry, set)
 	if sentinel.TTL < 0 && sentinel.Type != NoValue {
-		entry.Defects = append(entry.Defects, limiter.Defect{Kind: limiter.NeverExpires, Stuck: true,
+		entry.Defects = append(entry.Defects, store.Defect{Kind: store.NeverExpires, Stuck: true,
 			Text: "the mark of a blocked client has no expiry, so the client is denied for ever"})
 	}
 	certain := len(times) > 0 && set.TTL > 0 && isTykClient(found.Key.Subject)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // tykPeriod returns the period of a rolling window: each request sets the expiry to it, and is
 // the last one of the window. It is 0 if the clocks of the gateway and of Redis differ too much
 // to tell.
-func tykPeriod(set *Value, times []int64, now limiter.Instant) time.Duration {
-	if len(times) == 0 || set.TTL < 0 || set.TTL > limiter.MaxPeriod {
+func tykPeriod(set *Value, times []int64, now store.Instant) time.Duration {
+	if len(times) == 0 || set.TTL < 0 || set.TTL > store.MaxPeriod {
 		return 0
 	}
 	const differ = 200 * time.Millisecond
@@ -145,7 +145,7 @@ func isTykClient(subject string) bool {
 // SetRemaining implements [Setter], for quotas. A rolling window cannot be written with one value.
 func (tyk) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	if len(found.Values) == 2 {
-		return nil, limiter.Invalidf("the requests of key %q cannot be set; reset it to remove them", found.StoreKey)
+		return nil, store.Invalidf("the requests of key %q cannot be set; reset it to remove them", found.StoreKey)
 	}
 	limit := fromFirst(found.Limit)
 	return setCounter(&found.Values[0], limit, remaining, limit.Period)

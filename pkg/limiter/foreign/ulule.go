@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ulule is github.com/ulule/limiter v3: a counter whose window begins with the first request,
@@ -20,16 +20,16 @@ func (ulule) Info() Info {
 }
 
 // Match implements [Layout]. The prefix can be changed, and has a colon behind it.
-func (l ulule) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (l ulule) Match(storeKey string, asked bool) (store.Key, bool) {
 	subject, ok := cutPrefix(storeKey, "limiter:", asked)
 	if !ok && asked {
 		_, subject, ok = strings.Cut(storeKey, ":")
 	}
-	return limiter.Key{Subject: subject, Name: l.Info().Name}, ok && subject != ""
+	return store.Key{Subject: subject, Name: l.Info().Name}, ok && subject != ""
 }
 
 // Together implements [Layout].
-func (ulule) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (ulule) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
@@ -57,12 +57,12 @@ func decodeOwnWindow(found *Found, never string, certain bool) (Reading, error) 
 	}
 	entry := ownWindowEntry(found, count)
 	entry.Defects = lifetime{longest: entry.Limit.Period, never: never}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // ownWindowEntry is the entry of a counter whose window ends with its key. Of a key that never
 // expires nothing better can be said than that it lasts a period, as the library does.
-func ownWindowEntry(found *Found, count int64) limiter.Entry {
+func ownWindowEntry(found *Found, count int64) store.Entry {
 	limit, ends := fromFirst(found.Limit), found.Values[0].TTL
 	if ends < 0 && limit.Period > 0 {
 		ends = limit.Period

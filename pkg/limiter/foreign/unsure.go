@@ -8,7 +8,7 @@ import (
 // UnsureError says of a store key that looks like a limiter's why it was left out. It concerns
 // one key.
 //
-// It is not a [limiter.ForeignError], and no reason for a command to fail: nobody asked for just
+// It is not a [store.ForeignError], and no reason for a command to fail: nobody asked for just
 // this key, or the key is in order and another limiter's. Several limiters have the same prefix,
 // so that a pattern such as "rate:*" also selects keys that its author did not think of. Nothing
 // about them is to be put right.

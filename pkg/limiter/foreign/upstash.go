@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // upstash is @upstash/ratelimit for JavaScript: counters of windows that are numbered from 1970
@@ -66,8 +66,8 @@ func (upstash) parse(storeKey string) (key upstashKey, ok bool) {
 	return key, key.id != ""
 }
 
-func (k *upstashKey) key(window bool) limiter.Key {
-	key := limiter.Key{Subject: k.id, Name: "upstash"}
+func (k *upstashKey) key(window bool) store.Key {
+	key := store.Key{Subject: k.id, Name: "upstash"}
 	if name := strings.TrimLeft(strings.TrimPrefix(k.prefix, upstashPrefix), "/-_."); name != "" {
 		key.Name += "/" + name
 	}
@@ -79,7 +79,7 @@ func (k *upstashKey) key(window bool) limiter.Key {
 
 // Match implements [Layout]. The key is "<prefix>:<id>" with the window's number behind, or
 // without it.
-func (u upstash) Match(storeKey string, asked bool) (limiter.Key, bool) {
+func (u upstash) Match(storeKey string, asked bool) (store.Key, bool) {
 	key, ok := u.parse(storeKey)
 	ok = ok && !strings.HasSuffix(storeKey, upstashDynamic) // which is the limit of all, and nobody's count
 	return key.key(key.index >= leastUpstashWindow), ok && (asked || key.prefix != "")
@@ -87,7 +87,7 @@ func (u upstash) Match(storeKey string, asked bool) (limiter.Key, bool) {
 
 // Together implements [Layout]. The first is the window at now, then the one before, then the
 // keys that may have the count of all.
-func (u upstash) Together(storeKey string, limit limiter.Limit, now limiter.Instant) []string {
+func (u upstash) Together(storeKey string, limit store.Limit, now store.Instant) []string {
 	key, _ := u.parse(storeKey)
 	storeKeys := []string{storeKey}
 	if w := u.window(&key, limit, now); w.period > 0 {
@@ -109,11 +109,11 @@ func (u upstash) Together(storeKey string, limit limiter.Limit, now limiter.Inst
 	return storeKeys
 }
 
-func (upstash) window(key *upstashKey, said limiter.Limit, now limiter.Instant) window {
+func (upstash) window(key *upstashKey, said store.Limit, now store.Instant) window {
 	if key.index == 0 {
 		return window{}
 	}
-	w, _ := windowOf(said, limiter.FixedWindow, key.index, time.Millisecond, time.Second, now)
+	w, _ := windowOf(said, store.FixedWindow, key.index, time.Millisecond, time.Second, now)
 	return w
 }
 
@@ -139,7 +139,7 @@ func (u upstash) Decode(found *Found) (Reading, error) {
 		}
 	} else {
 		reading, err = u.windows(found, &key, dynamic, values)
-		if key := key.key(true); err == nil && key != found.Key && reading.Entries[0].Key == (limiter.Key{}) {
+		if key := key.key(true); err == nil && key != found.Key && reading.Entries[0].Key == (store.Key{}) {
 			reading.Entries[0].Key = key
 		}
 	}
@@ -226,32 +226,32 @@ func upstashBucketOf(value *Value) (b upstashBucket, err error) {
 	var tokensErr error
 	b.tokens, tokensErr = strconv.ParseInt(tokens, 10, 64)
 	if err != nil || tokensErr != nil || value.Length != 2 || b.refilledAt < 0 || b.refilledAt > math.MaxInt64/1_000_000 ||
-		b.tokens > limiter.MaxCount || b.tokens < -limiter.MaxCount {
+		b.tokens > store.MaxCount || b.tokens < -store.MaxCount {
 		return b, errors.New("a hash without the numbers refilledAt and tokens alone")
 	}
 	return b, nil
 }
 
 // refill brings a bucket to now.
-func (b *upstashBucket) refill(limit limiter.Limit, now limiter.Instant) {
+func (b *upstashBucket) refill(limit store.Limit, now store.Instant) {
 	interval := max(1, limit.Period.Milliseconds())
 	refills := (int64(now)/1000 - b.refilledAt) / interval
 	if refills <= 0 {
 		return
 	}
 	b.refilledAt += refills * interval
-	b.tokens = min(limit.Capacity(), b.tokens+min(refills, 2*limiter.MaxCount)*limit.Count)
+	b.tokens = min(limit.Capacity(), b.tokens+min(refills, 2*store.MaxCount)*limit.Count)
 }
 
 // bucket decodes a token bucket. With it the time to reset is that to the next refill, as the
 // limiter itself has it.
-func (upstash) bucket(found *Found, said limiter.Limit, value *Value) (Reading, error) {
+func (upstash) bucket(found *Found, said store.Limit, value *Value) (Reading, error) {
 	b, err := upstashBucketOf(value)
 	if err != nil {
 		return Reading{}, err
 	}
 	now := int64(found.Now) / 1000
-	entry := limiter.Entry{Limit: withAlgorithm(said, limiter.TokenBucket), UsedUnknown: true}
+	entry := store.Entry{Limit: withAlgorithm(said, store.TokenBucket), UsedUnknown: true}
 	certain := value.TTL != 0 && b.refilledAt <= now+clocksDiffer.Milliseconds()
 	var needed time.Duration
 	if entry.LimitKnown() {
@@ -270,16 +270,16 @@ func (upstash) bucket(found *Found, said limiter.Limit, value *Value) (Reading, 
 	}
 	// It is kept until it is full, counted from the last request.
 	entry.Defects = lifetime{needed: needed, passes: true}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
-func (upstash) setBucket(found *Found, said limiter.Limit, value *Value, remaining int64) ([]Write, error) {
-	limit := withAlgorithm(said, limiter.TokenBucket)
+func (upstash) setBucket(found *Found, said store.Limit, value *Value, remaining int64) ([]Write, error) {
+	limit := withAlgorithm(said, store.TokenBucket)
 	if limit.Count <= 0 || limit.Period <= 0 {
-		return nil, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")
+		return nil, store.Invalidf("what remains can be set only if the limit is known; say it with --limit")
 	}
 	if remaining < 0 || remaining > limit.Capacity() {
-		return nil, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Capacity())
+		return nil, store.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Capacity())
 	}
 	b := upstashBucket{refilledAt: int64(found.Now) / 1000}
 	if value.Type != NoValue {

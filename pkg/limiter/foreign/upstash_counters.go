@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // upstashWindows are the windows at an instant, as the limiter weighs them: in ms and in floats.
@@ -71,11 +71,11 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 		if _, _, err := upstashSum(&values[0]); err != nil {
 			return Reading{}, err
 		}
-		entry := limiter.Entry{Limit: limit, UsedUnknown: true}
+		entry := store.Entry{Limit: limit, UsedUnknown: true}
 		entry.Defects = lifetime{passes: true, never: upstashNever}.defects(&entry, &values[0])
 		// One that stays is likely of a window long past.
 		certain := values[0].TTL < 0 && values[0].Type == StringValue && key.index >= leastUpstashWindow
-		return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+		return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 	}
 	var unknown bool
 	counts, read := [2]int64{}, make([]*Value, len(values))
@@ -91,13 +91,13 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 	kept := lifetime{longest: 2*w.period + time.Second, passes: true, never: upstashNever}
 	until := w.until(found.Now)
 	ms := int64(found.Now) / 1000 % w.period.Milliseconds()
-	var entry limiter.Entry
+	var entry store.Entry
 	switch {
 	case alone && w.age(found.Now) > 0: // long past
 		entry = countEntry(limit, 0, 0)
 		entry.Key = key.key(true)
 		entry.Key.Name += "@" + strconv.FormatInt(key.index, 10)
-	case limit.Algorithm == limiter.FixedWindow:
+	case limit.Algorithm == store.FixedWindow:
 		entry = countEntry(limit, w.current, until)
 	default:
 		entry = countEntry(limit, w.used(ms), until)
@@ -116,7 +116,7 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 		value = &values[1]
 	}
 	certain := value.TTL < 0 && value.Type == StringValue || value.TTL <= 2*w.period+time.Second+clocksDiffer && value.TTL >= 0
-	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
 }
 
 // upstashNever is why a counter has no expiry: the script of cachedFixedWindow compares a number
@@ -126,13 +126,13 @@ const upstashNever = "cachedFixedWindow of @upstash/ratelimit never sets one"
 // windowsOf returns the window at now and what is known of its limit. alone: the key is of
 // another window, and was read by itself.
 func (u upstash) windowsOf(found *Found, key *upstashKey, dynamic int64, values []Value) (
-	w upstashWindows, limit limiter.Limit, alone bool) {
-	w.window, limit = windowOf(found.Limit, limiter.FixedWindow, key.index, time.Millisecond, time.Second, found.Now)
+	w upstashWindows, limit store.Limit, alone bool) {
+	w.window, limit = windowOf(found.Limit, store.FixedWindow, key.index, time.Millisecond, time.Second, found.Now)
 	if w.period < time.Millisecond { // which is what the limiter counts in
 		w.period = 0
 	}
 	if limit.Count == 0 && dynamic > 0 || limit.Algorithm.HasBurst() {
-		limit.Algorithm = limiter.FixedWindow
+		limit.Algorithm = store.FixedWindow
 	}
 	if dynamic > 0 {
 		limit.Count, limit.Burst = dynamic, dynamic
@@ -145,7 +145,7 @@ func (u upstash) windowsOf(found *Found, key *upstashKey, dynamic int64, values 
 	}
 	if found.Limit.Algorithm == 0 && slides(&values[0], w.window, found.Now) ||
 		found.Limit.Algorithm == 0 && slides(&values[1], window{w.index - 1, w.period}, found.Now) {
-		limit.Algorithm = limiter.SlidingCounter
+		limit.Algorithm = store.SlidingCounter
 	}
 	return w, limit, false
 }
@@ -153,7 +153,7 @@ func (u upstash) windowsOf(found *Found, key *upstashKey, dynamic int64, values 
 // slides reports whether a window's key is kept for longer than a fixed window's can be: at most
 // for a period after the window's end. One that slides is kept for a second more than that at
 // least.
-func slides(value *Value, w window, now limiter.Instant) bool {
+func slides(value *Value, w window, now store.Instant) bool {
 	return value.Type != NoValue && value.TTL > w.until(now)+w.period+time.Second/2
 }
 
@@ -164,12 +164,12 @@ func (u upstash) setWindows(found *Found, key *upstashKey, dynamic int64, values
 	}
 	for i := range values {
 		if values[i].Type == HashValue {
-			return nil, limiter.Invalidf("what remains cannot be set of a limit that several regions count")
+			return nil, store.Invalidf("what remains cannot be set of a limit that several regions count")
 		}
 	}
 	kept := w.period
 	var writes []Write
-	if limit.Algorithm == limiter.SlidingCounter {
+	if limit.Algorithm == store.SlidingCounter {
 		kept = 2*w.period + time.Second
 		if values[1].Type != NoValue { // all of it counts in this window
 			writes = append(writes, Write{StoreKey: values[1].StoreKey, Text: "0"})

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // vector is what a limiter is known to write, and what it would answer itself at an instant.
@@ -13,11 +13,11 @@ type vector struct {
 	name     string
 	storeKey string // the one that a scan comes across
 	values   []Value
-	now      limiter.Instant
-	limit    limiter.Limit // what an operator says
+	now      store.Instant
+	limit    store.Limit // what an operator says
 	// key is what Match says, and want what Decode says, without what a caller fills in.
-	key     limiter.Key
-	want    []limiter.Entry
+	key     store.Key
+	want    []store.Entry
 	certain bool
 	// wrong is the error of Decode, if there is one.
 	wrong string

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Many limiters number their windows from 1970 on, and put the number into the key: with the
@@ -41,7 +41,7 @@ const (
 // known is false if no round period fits, or more than one can. Then index may be the number of
 // a window long past, or no window's number at all. Periods of more than three months are never
 // known.
-func periodOfWindow(index int64, unit, kept time.Duration, now limiter.Instant) (period time.Duration, known bool) {
+func periodOfWindow(index int64, unit, kept time.Duration, now store.Instant) (period time.Duration, known bool) {
 	at := int64(now) * int64(time.Microsecond)
 	if index <= 0 || index > at/int64(unit)+int64(clocksDiffer/unit)+1 {
 		return 0, false
@@ -49,7 +49,7 @@ func periodOfWindow(index int64, unit, kept time.Duration, now limiter.Instant) 
 	// The window began at index·period, which is from at−windowsKept·period−kept to at.
 	least := (at - int64(kept+clocksDiffer)) / (index + windowsKept)
 	most := (at + int64(clocksDiffer)) / index
-	if most > int64(limiter.MaxPeriod) {
+	if most > int64(store.MaxPeriod) {
 		return 0, false
 	}
 	for _, round := range roundPeriods {
@@ -71,12 +71,12 @@ type window struct {
 
 // age returns which window it is at now: 0 for the one at now, 1 for the one before, less than 0
 // for one of a clock that is ahead.
-func (w window) age(now limiter.Instant) int64 {
+func (w window) age(now store.Instant) int64 {
 	return int64(now)*int64(time.Microsecond)/int64(w.period) - w.index
 }
 
 // until returns how long it is from now to the end of the window, less than 0 if it is over.
-func (w window) until(now limiter.Instant) time.Duration {
+func (w window) until(now store.Instant) time.Duration {
 	elapsed := int64(now) * int64(time.Microsecond) % int64(w.period)
 	return time.Duration((1-w.age(now))*int64(w.period) - elapsed)
 }
@@ -86,8 +86,8 @@ func (w window) until(now limiter.Instant) time.Duration {
 // key is of another period. Then the limit is another one, too, and its count is not known. A
 // count that is said without a period counts for windows of any.
 // The window's period is 0 if it is not known.
-func windowOf(said limiter.Limit, algorithm limiter.Algorithm, index int64, unit, kept time.Duration, now limiter.Instant) (
-	w window, limit limiter.Limit) {
+func windowOf(said store.Limit, algorithm store.Algorithm, index int64, unit, kept time.Duration, now store.Instant) (
+	w window, limit store.Limit) {
 	w = window{index, said.Period}
 	limit = withAlgorithm(said, algorithm)
 	if said.Period > 0 {
@@ -98,13 +98,13 @@ func windowOf(said limiter.Limit, algorithm limiter.Algorithm, index int64, unit
 		}
 	}
 	if period, known := periodOfWindow(index, unit, kept, now); known {
-		return window{index, period}, counted(limiter.Limit{Algorithm: cmp.Or(limit.Algorithm, algorithm), Period: period}, said)
+		return window{index, period}, counted(store.Limit{Algorithm: cmp.Or(limit.Algorithm, algorithm), Period: period}, said)
 	}
 	if said.Period > 0 && w.age(now) > 0 {
 		return w, limit // a window long past, whose key was not deleted
 	}
 	if said.Period > 0 {
-		limit = limiter.Limit{}
+		limit = store.Limit{}
 	}
 	limit.Algorithm = cmp.Or(limit.Algorithm, algorithm)
 	return window{index: index}, limit

@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // somewhen is 2026-11-21T20:52:11.45Z.
-const somewhen = limiter.Instant(1_795_294_331_450_000)
+const somewhen = store.Instant(1_795_294_331_450_000)
 
 func TestPeriodOfWindow(t *testing.T) {
 	for _, period := range []time.Duration{
@@ -22,7 +22,7 @@ func TestPeriodOfWindow(t *testing.T) {
 		}
 		for age := int64(0); age <= 2; age++ {
 			for shift := range int64(50) { // windows end at other times then
-				now := somewhen + limiter.Instant(shift*int64(period/time.Microsecond)/50+shift*977)
+				now := somewhen + store.Instant(shift*int64(period/time.Microsecond)/50+shift*977)
 				index := int64(now)*1000/int64(period) - age
 				got, known := periodOfWindow(index, unit, 0, now)
 				if !known || got != period {
@@ -97,25 +97,25 @@ func TestWindow(t *testing.T) {
 
 func TestWindowOf(t *testing.T) {
 	minute, hour := int64(somewhen)/60e6, int64(somewhen)/3600e6
-	said := limiter.Limit{Count: 10, Period: time.Minute}
-	all := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
+	said := store.Limit{Count: 10, Period: time.Minute}
+	all := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
 	for name, c := range map[string]struct {
-		said   limiter.Limit
+		said   store.Limit
 		index  int64
 		period time.Duration
-		limit  limiter.Limit
+		limit  store.Limit
 	}{
 		"said":                       {said, minute, time.Minute, all},
 		"said, of the window before": {said, minute - 1, time.Minute, all},
 		"said, of a clock ahead":     {said, minute + 1, time.Minute, all},
-		"not said":                   {limiter.Limit{}, minute, time.Minute, limiter.Limit{Algorithm: limiter.FixedWindow, Period: time.Minute}},
-		"the count said":             {limiter.Limit{Count: 10}, minute, time.Minute, all},
-		"said of other keys":         {said, hour, time.Hour, limiter.Limit{Algorithm: limiter.FixedWindow, Period: time.Hour}},
+		"not said":                   {store.Limit{}, minute, time.Minute, store.Limit{Algorithm: store.FixedWindow, Period: time.Minute}},
+		"the count said":             {store.Limit{Count: 10}, minute, time.Minute, all},
+		"said of other keys":         {said, hour, time.Hour, store.Limit{Algorithm: store.FixedWindow, Period: time.Hour}},
 		"long past":                  {said, minute - 300_000, time.Minute, all},
-		"long past, not said":        {limiter.Limit{}, minute - 300_000, 0, limiter.Limit{Algorithm: limiter.FixedWindow}},
-		"of the far future":          {said, minute + 300_000, 0, limiter.Limit{Algorithm: limiter.FixedWindow}},
+		"long past, not said":        {store.Limit{}, minute - 300_000, 0, store.Limit{Algorithm: store.FixedWindow}},
+		"of the far future":          {said, minute + 300_000, 0, store.Limit{Algorithm: store.FixedWindow}},
 	} {
-		w, limit := windowOf(c.said, limiter.FixedWindow, c.index, time.Second, 0, somewhen)
+		w, limit := windowOf(c.said, store.FixedWindow, c.index, time.Second, 0, somewhen)
 		if w != (window{c.index, c.period}) || limit != c.limit {
 			t.Errorf("%s: got %+v of %+v, want %s and %+v", name, w, limit, c.period, c.limit)
 		}

@@ -4,7 +4,7 @@
 // A [Limit] says how much is allowed: a count in a period. A [Request] asks for some of it for one
 // subject, such as a user. [Decisions] are the answer.
 //
-//	limits, err := limiter.New(memorystore.New())
+//	limits, err := store.New(memorystore.New())
 //	...
 //	defer limits.Close()
 //	perMinute := limiter.Per("api/minute", 10, time.Minute)
@@ -59,7 +59,7 @@
 // [New] takes options in any order, and puts each in its place: [Option] lists the places. An
 // option that is wrong, is given twice or has no effect is an error.
 //
-//	limits, err := limiter.New(store, limiter.Breaker{}, limiter.FailLocal(0.25), limiter.Overrides{})
+//	limits, err := store.New(backend, store.Breaker{}, limiter.FailLocal(0.25), store.Overrides{})
 //
 // # Costs that are known later
 //

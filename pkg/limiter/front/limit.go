@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	store "github.com/limitctl/limitctl/pkg/limiter"
+	store "github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Algorithm is a way to count what is used of a limit. The zero Algorithm stands for

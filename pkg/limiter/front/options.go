@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	store "github.com/limitctl/limitctl/pkg/limiter"
+	store "github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Option is a part of a [Limiter] around its store. The order in which options are given to [New]

@@ -9,17 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func limitsBy(by ...[]string) *policy.Policy {
 	p := &policy.Policy{Name: "p"}
 	for i, names := range by {
 		p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprint("limit-", i), By: names,
-			Limit: limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1e9, Period: time.Hour, Burst: 1e9}})
+			Limit: store.Limit{Algorithm: store.TokenBucket, Count: 1e9, Period: time.Hour, Burst: 1e9}})
 	}
 	return p
 }
@@ -33,8 +33,8 @@ func BenchmarkHeaders(b *testing.B) {
 				b.Fatal(err)
 			}
 			reqs = reqs[:limits]
-			decisions := make([]limiter.Decision, limits)
-			if err := memorystore.New().Decide(context.Background(), limiter.Take, reqs, decisions); err != nil {
+			decisions := make([]store.Decision, limits)
+			if err := memorystore.New().Decide(context.Background(), store.Take, reqs, decisions); err != nil {
 				b.Fatal(err)
 			}
 			names := []string{"limit-0", "limit-1"}

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // DefaultIPv6Bits is how many leading bits of an IPv6 address say who a client is, unless
@@ -43,27 +43,27 @@ type Clients struct {
 	IPv6Bits int
 }
 
-// Validate reports, as a [limiter.ErrInvalid], a Header that can be in no request and IPv6Bits that no
+// Validate reports, as a [store.ErrInvalid], a Header that can be in no request and IPv6Bits that no
 // address has.
 func (c *Clients) Validate() error {
 	if !isToken(c.field()) {
-		return limiter.Invalidf("%q is not the name of a header field; write one such as %s, %s or X-Real-IP", c.Header, Forwarded, XForwardedFor)
+		return store.Invalidf("%q is not the name of a header field; write one such as %s, %s or X-Real-IP", c.Header, Forwarded, XForwardedFor)
 	}
 	if bits := c.IPv6Bits; bits < 0 || bits > 128 {
-		return limiter.Invalidf("%d bits of an IPv6 address; it must be from 1 to 128, or 0 for %d", bits, DefaultIPv6Bits)
+		return store.Invalidf("%d bits of an IPv6 address; it must be from 1 to 128, or 0 for %d", bits, DefaultIPv6Bits)
 	}
 	return nil
 }
 
 // ParseNetwork reads a network such as "10.0.0.0/8", or an address such as "::1", which is a
-// network of one. The error is a [limiter.ErrInvalid] that quotes text.
+// network of one. The error is a [store.ErrInvalid] that quotes text.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
 	if address, wrong := netip.ParseAddr(text); wrong == nil {
 		network, err = netip.PrefixFrom(address.WithZone(""), address.BitLen()), nil
 	}
 	if err != nil {
-		return netip.Prefix{}, limiter.Invalidf("%q is not a network; write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1", text)
+		return netip.Prefix{}, store.Invalidf("%q is not a network; write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1", text)
 	}
 	if address := network.Addr(); address.Is4In6() && network.Bits() >= 96 {
 		network = netip.PrefixFrom(address.Unmap(), network.Bits()-96)

@@ -7,18 +7,18 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Three logins an hour for each address.
 func Example() {
 	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
-		{Name: "address", By: []string{"ip"}, Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 3, Period: time.Hour}},
+		{Name: "address", By: []string{"ip"}, Limit: store.Limit{Algorithm: store.SlidingLog, Count: 3, Period: time.Hour}},
 	}}
 	limits, err := front.New(memorystore.New()) // a service of several processes has a redisstore here
 	if err != nil {
@@ -112,7 +112,7 @@ func ExampleOutcomeOf() {
 		return
 	}
 	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
-		{Name: "failures", By: []string{"ip"}, Limit: limiter.Limit{Count: 5, Period: time.Minute}},
+		{Name: "failures", By: []string{"ip"}, Limit: store.Limit{Count: 5, Period: time.Minute}},
 	}}
 	limit, err := httplimit.New(limits, login, httplimit.Options{
 		Rule: httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},
@@ -143,7 +143,7 @@ func ExampleOutcomeOf() {
 // answered in the service's own way.
 func ExampleOptions() {
 	export := &policy.Policy{Name: "export", Limits: []policy.Limit{
-		{Name: "rows", By: []string{"tenant"}, Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Period: 24 * time.Hour}},
+		{Name: "rows", By: []string{"tenant"}, Limit: store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: 24 * time.Hour}},
 	}}
 	limits, err := front.New(memorystore.New())
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Headers are the header fields that tell a client of its limits.
@@ -69,7 +69,7 @@ const (
 // the store is away, is in RateLimit-Policy only, as nothing is known of it. A limit that an
 // operator's override has changed, or of which a local share decides, is told as changed.
 // A block is told as a limit with nothing left until it ends.
-func (h Headers) Set(header http.Header, names []string, reqs []limiter.Request, decisions []limiter.Decision) {
+func (h Headers) Set(header http.Header, names []string, reqs []store.Request, decisions []store.Decision) {
 	h.set(header, names, reqs, decisions, time.Now)
 }
 
@@ -81,7 +81,7 @@ type field struct {
 
 // set is Set with a clock. It makes one text of all values, and cuts it up, since it runs on
 // every request.
-func (h Headers) set(header http.Header, names []string, reqs []limiter.Request, decisions []limiter.Decision, clock func() time.Time) {
+func (h Headers) set(header http.Header, names []string, reqs []store.Request, decisions []store.Decision, clock func() time.Time) {
 	var room [512]byte
 	var fieldRoom [6]field
 	text, fields := room[:0], fieldRoom[:0]
@@ -154,15 +154,15 @@ func put(header http.Header, fields []field, text string) {
 }
 
 // isInTheWay reports whether d can keep a client from something.
-func isInTheWay(d *limiter.Decision) bool {
-	return !d.Shadow && (d.Override == nil || d.Override.Effect != limiter.OverrideExempt)
+func isInTheWay(d *store.Decision) bool {
+	return !d.Shadow && (d.Override == nil || d.Override.Effect != store.OverrideExempt)
 }
 
 // isKnown reports whether anything is known of what is used.
-func isKnown(d *limiter.Decision) bool { return !d.Unguarded }
+func isKnown(d *store.Decision) bool { return !d.Unguarded }
 
 // isTighter reports whether d is to be told rather than other.
-func isTighter(d, other *limiter.Decision) bool {
+func isTighter(d, other *store.Decision) bool {
 	if d.Remaining != other.Remaining {
 		return d.Remaining < other.Remaining
 	}
@@ -170,7 +170,7 @@ func isTighter(d, other *limiter.Decision) bool {
 }
 
 // effective is the limit that d was made by, when limit was asked for.
-func effective(limit *limiter.Limit, d *limiter.Decision) limiter.Limit {
+func effective(limit *store.Limit, d *store.Decision) store.Limit {
 	l := *limit
 	if d.Override != nil {
 		l = d.Override.Apply(l)
@@ -182,9 +182,9 @@ func effective(limit *limiter.Limit, d *limiter.Decision) limiter.Limit {
 }
 
 // appendPolicy appends the parameters of RateLimit-Policy.
-func appendPolicy(text []byte, limit *limiter.Limit) []byte {
+func appendPolicy(text []byte, limit *store.Limit) []byte {
 	quota, window := limit.Count, max(1, wholeSeconds(limit.Period))
-	if limit.Period < time.Second && limit.Period >= limiter.MinPeriod {
+	if limit.Period < time.Second && limit.Period >= store.MinPeriod {
 		quota = quota * int64(time.Second) / int64(limit.Period) // at most 10¹⁸ before dividing
 	}
 	text = strconv.AppendInt(append(text, ";q="...), quota, 10)
@@ -192,7 +192,7 @@ func appendPolicy(text []byte, limit *limiter.Limit) []byte {
 }
 
 // untilMore returns how long until the key of d has more left, or longer where that is not known.
-func untilMore(limit *limiter.Limit, d *limiter.Decision) time.Duration {
+func untilMore(limit *store.Limit, d *store.Decision) time.Duration {
 	if !d.Allowed && d.RetryAfter > 0 {
 		return d.RetryAfter
 	}
@@ -207,7 +207,7 @@ func untilMore(limit *limiter.Limit, d *limiter.Decision) time.Duration {
 	others, _ := bits.Div64(hi, lo, uint64(limit.Count))
 	unit := limit.Period/time.Duration(limit.Count) + 2*time.Microsecond
 	// What was charged under another limit can drain at another rate, so this can be off.
-	if more := d.ResetAfter - time.Duration(others); others <= uint64(limiter.MaxDrain) && more > 0 && more <= unit {
+	if more := d.ResetAfter - time.Duration(others); others <= uint64(store.MaxDrain) && more > 0 && more <= unit {
 		return more
 	}
 	return d.ResetAfter

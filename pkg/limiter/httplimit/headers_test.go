@@ -10,7 +10,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var noon = time.Unix(1_700_000_000, 0)
@@ -115,38 +115,38 @@ func lines(header http.Header) string {
 	return b.String()
 }
 
-func limitOf(text string) limiter.Limit {
-	limit, err := limiter.ParseLimit(text)
+func limitOf(text string) store.Limit {
+	limit, err := store.ParseLimit(text)
 	if err != nil {
 		panic(err)
 	}
 	return limit
 }
 
-func asked(limits ...string) []limiter.Request {
-	var reqs []limiter.Request
+func asked(limits ...string) []store.Request {
+	var reqs []store.Request
 	for _, text := range limits {
-		reqs = append(reqs, limiter.Request{Key: limiter.Key{Subject: "user:42"}, Limit: limitOf(text), Cost: 1})
+		reqs = append(reqs, store.Request{Key: store.Key{Subject: "user:42"}, Limit: limitOf(text), Cost: 1})
 	}
 	return reqs
 }
 
 func TestHeaders(t *testing.T) {
 	second := time.Second
-	block := &limiter.Override{Effect: limiter.OverrideBlock}
-	triple := &limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 3000}
-	another := &limiter.Override{Effect: limiter.OverrideLimit, Limit: limitOf("fixed-window:7/1h")}
-	exempt := &limiter.Override{Effect: limiter.OverrideExempt}
-	unasked := limiter.Decision{Allowed: true, Unguarded: true}
+	block := &store.Override{Effect: store.OverrideBlock}
+	triple := &store.Override{Effect: store.OverrideTimes, Thousandths: 3000}
+	another := &store.Override{Effect: store.OverrideLimit, Limit: limitOf("fixed-window:7/1h")}
+	exempt := &store.Override{Effect: store.OverrideExempt}
+	unasked := store.Decision{Allowed: true, Unguarded: true}
 	for _, test := range []struct {
 		what      string
 		names     []string
 		limits    []string
-		decisions []limiter.Decision
+		decisions []store.Decision
 		want      string
 	}{
 		{"two limits of a policy", []string{"burst", "daily"}, []string{"fixed-window:100/1m", "fixed-window:1000/1d"},
-			[]limiter.Decision{
+			[]store.Decision{
 				{Allowed: true, Used: 50, Remaining: 50, ResetAfter: 29*second + 1},
 				{Allowed: true, Used: 900, Remaining: 100, ResetAfter: 3600 * second},
 			}, `Ratelimit-Policy: "burst";q=100;w=60,"daily";q=1000;w=86400
@@ -156,7 +156,7 @@ X-Ratelimit-Remaining: 50
 X-Ratelimit-Reset: 1700000030
 `},
 		{"a limit without a policy", nil, []string{"10/1m"},
-			[]limiter.Decision{{Allowed: true, Used: 1, Remaining: 9, ResetAfter: 6 * second}},
+			[]store.Decision{{Allowed: true, Used: 1, Remaining: 9, ResetAfter: 6 * second}},
 			`Ratelimit-Policy: "default";q=10;w=60
 Ratelimit: "default";r=9;t=6
 X-Ratelimit-Limit: 10
@@ -164,7 +164,7 @@ X-Ratelimit-Remaining: 9
 X-Ratelimit-Reset: 1700000006
 `},
 		{"several limits without a policy", nil, []string{"10/1m", "sliding-log:3/1h", "20/1m"},
-			[]limiter.Decision{{Allowed: true, Remaining: 9}, {Allowed: true, Remaining: 2}, {Allowed: true, Remaining: 3}},
+			[]store.Decision{{Allowed: true, Remaining: 9}, {Allowed: true, Remaining: 2}, {Allowed: true, Remaining: 3}},
 			`Ratelimit-Policy: "token-bucket/1m";q=10;w=60,"sliding-log/1h";q=3;w=3600,"token-bucket/1m+";q=20;w=60
 Ratelimit: "token-bucket/1m";r=9;t=0,"sliding-log/1h";r=2;t=0,"token-bucket/1m+";r=3;t=0
 X-Ratelimit-Limit: 3
@@ -172,7 +172,7 @@ X-Ratelimit-Remaining: 2
 X-Ratelimit-Reset: 1700000000
 `},
 		{"a bucket: t is the next unit, and what is saved up can be more than q", nil, []string{"10/1m,burst=20"},
-			[]limiter.Decision{{Allowed: true, Used: 5, Remaining: 15, ResetAfter: 29 * second}},
+			[]store.Decision{{Allowed: true, Used: 5, Remaining: 15, ResetAfter: 29 * second}},
 			`Ratelimit-Policy: "default";q=10;w=60
 Ratelimit: "default";r=15;t=5
 X-Ratelimit-Limit: 20
@@ -181,7 +181,7 @@ X-Ratelimit-Reset: 1700000005
 `},
 		{"periods that are not whole seconds", []string{"a", "b", "c"},
 			[]string{"fixed-window:3/700ms", "fixed-window:5/1500ms", "fixed-window:1/1ms"},
-			[]limiter.Decision{{Allowed: true, Remaining: 2}, {Allowed: true, Remaining: 4}, {Allowed: true}},
+			[]store.Decision{{Allowed: true, Remaining: 2}, {Allowed: true, Remaining: 4}, {Allowed: true}},
 			`Ratelimit-Policy: "a";q=4;w=1,"b";q=5;w=2,"c";q=1000;w=1
 Ratelimit: "a";r=2;t=0,"b";r=4;t=0,"c";r=0;t=0
 X-Ratelimit-Limit: 1
@@ -189,7 +189,7 @@ X-Ratelimit-Remaining: 0
 X-Ratelimit-Reset: 1700000000
 `},
 		{"a denial", []string{"burst", "daily"}, []string{"10/1m", "1000/1d"},
-			[]limiter.Decision{
+			[]store.Decision{
 				{Used: 10, RetryAfter: 1500 * time.Millisecond, ResetAfter: 60 * second},
 				{Allowed: true, Used: 10, Remaining: 990, ResetAfter: 864 * second},
 			}, `Ratelimit-Policy: "burst";q=10;w=60,"daily";q=1000;w=86400
@@ -200,7 +200,7 @@ X-Ratelimit-Reset: 1700000002
 Retry-After: 2
 `},
 		{"a shadow that would deny", []string{"a", "trial"}, []string{"fixed-window:10/1m", "fixed-window:1/1m"},
-			[]limiter.Decision{
+			[]store.Decision{
 				{Allowed: true, Used: 4, Remaining: 6, ResetAfter: second}, {Shadow: true, RetryAfter: second, ResetAfter: second},
 			},
 			`Ratelimit-Policy: "a";q=10;w=60
@@ -210,11 +210,11 @@ X-Ratelimit-Remaining: 6
 X-Ratelimit-Reset: 1700000001
 `},
 		{"nothing but a shadow", []string{"trial"}, []string{"1/1m"},
-			[]limiter.Decision{{Shadow: true, RetryAfter: second, ResetAfter: second}}, ""},
+			[]store.Decision{{Shadow: true, RetryAfter: second, ResetAfter: second}}, ""},
 		{"an exempt client", []string{"a"}, []string{"1/1m"},
-			[]limiter.Decision{{Allowed: true, Used: 1, DecidedBy: limiter.DecidedByOverride, Override: exempt}}, ""},
+			[]store.Decision{{Allowed: true, Used: 1, DecidedBy: store.DecidedByOverride, Override: exempt}}, ""},
 		{"three times as much", []string{"a"}, []string{"10/1m,burst=20"},
-			[]limiter.Decision{{Allowed: true, Used: 1, Remaining: 59, ResetAfter: 2 * second, Override: triple}},
+			[]store.Decision{{Allowed: true, Used: 1, Remaining: 59, ResetAfter: 2 * second, Override: triple}},
 			`Ratelimit-Policy: "a";q=30;w=60
 Ratelimit: "a";r=59;t=2
 X-Ratelimit-Limit: 60
@@ -222,8 +222,8 @@ X-Ratelimit-Remaining: 59
 X-Ratelimit-Reset: 1700000002
 `},
 		{"another limit, by its local share", []string{"a"}, []string{"100/1m"},
-			[]limiter.Decision{{Allowed: true, Used: 1, Remaining: 2, ResetAfter: 60 * second, Override: another,
-				DecidedBy: limiter.DecidedByLocal, LocalShare: limiter.WholeShare / 2}},
+			[]store.Decision{{Allowed: true, Used: 1, Remaining: 2, ResetAfter: 60 * second, Override: another,
+				DecidedBy: store.DecidedByLocal, LocalShare: store.WholeShare / 2}},
 			`Ratelimit-Policy: "a";q=3;w=3600
 Ratelimit: "a";r=2;t=60
 X-Ratelimit-Limit: 3
@@ -231,7 +231,7 @@ X-Ratelimit-Remaining: 2
 X-Ratelimit-Reset: 1700000060
 `},
 		{"a blocked key", []string{"a"}, []string{"10/1m"},
-			[]limiter.Decision{{RetryAfter: 90 * second, ResetAfter: 90 * second, DecidedBy: limiter.DecidedByOverride, Override: block}},
+			[]store.Decision{{RetryAfter: 90 * second, ResetAfter: 90 * second, DecidedBy: store.DecidedByOverride, Override: block}},
 			`Ratelimit-Policy: "a";q=10;w=60
 Ratelimit: "a";r=0;t=90
 X-Ratelimit-Limit: 10
@@ -240,7 +240,7 @@ X-Ratelimit-Reset: 1700000090
 Retry-After: 90
 `},
 		{"a limit that was not asked", []string{"a", "b"}, []string{"10/1m", "5/1m"},
-			[]limiter.Decision{unasked, {RetryAfter: second, ResetAfter: 60 * second}},
+			[]store.Decision{unasked, {RetryAfter: second, ResetAfter: 60 * second}},
 			`Ratelimit-Policy: "a";q=10;w=60,"b";q=5;w=60
 Ratelimit: "b";r=0;t=1
 X-Ratelimit-Limit: 5
@@ -249,17 +249,17 @@ X-Ratelimit-Reset: 1700000001
 Retry-After: 1
 `},
 		{"nobody was asked, all are let in", []string{"a"}, []string{"10/1m"},
-			[]limiter.Decision{{Allowed: true, Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}},
+			[]store.Decision{{Allowed: true, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}},
 			"Ratelimit-Policy: \"a\";q=10;w=60\n"},
 		{"nobody was asked, nobody is let in", []string{"a"}, []string{"10/1m"},
-			[]limiter.Decision{{Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}},
+			[]store.Decision{{Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}},
 			"Ratelimit-Policy: \"a\";q=10;w=60\n"},
 		{"names as structured fields need them", []string{`a"b\c`, "ä%\x00", ""}, []string{"1/1m", "2/1m", "3/1m"},
-			[]limiter.Decision{unasked, unasked, unasked},
+			[]store.Decision{unasked, unasked, unasked},
 			`Ratelimit-Policy: "a\"b\\c";q=1;w=60,"%C3%A4%25%00";q=2;w=60,"";q=3;w=60
 `},
 		{"the longest wait", []string{"a"}, []string{"1/1d,burst=10000"},
-			[]limiter.Decision{{Used: 1e9, RetryAfter: limiter.MaxDrain, ResetAfter: limiter.MaxDrain}},
+			[]store.Decision{{Used: 1e9, RetryAfter: store.MaxDrain, ResetAfter: store.MaxDrain}},
 			`Ratelimit-Policy: "a";q=1;w=86400
 Ratelimit: "a";r=0;t=3162240000
 X-Ratelimit-Limit: 10000
@@ -283,7 +283,7 @@ Retry-After: 3162240000
 // Only the fields that are wanted are set, and what was there of them is replaced.
 func TestHeadersAreChosen(t *testing.T) {
 	reqs := asked("10/1m")
-	decisions := []limiter.Decision{{RetryAfter: time.Second, ResetAfter: time.Minute}}
+	decisions := []store.Decision{{RetryAfter: time.Second, ResetAfter: time.Minute}}
 	for h, want := range map[Headers][]string{
 		0:                      {},
 		RateLimit:              {policyField, rateLimitField},
@@ -312,7 +312,7 @@ func TestHeadersAreChosen(t *testing.T) {
 // What somebody adds to one field does not write into another.
 func TestHeadersAreSafeToAddTo(t *testing.T) {
 	header := http.Header{}
-	AllHeaders.Set(header, nil, asked("10/1m"), []limiter.Decision{{RetryAfter: time.Second}})
+	AllHeaders.Set(header, nil, asked("10/1m"), []store.Decision{{RetryAfter: time.Second}})
 	before := header.Clone()
 	for name := range header {
 		header.Add(name, "more")

@@ -17,16 +17,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func limitOf(t *testing.T, text string) limiter.Limit {
+func limitOf(t *testing.T, text string) store.Limit {
 	t.Helper()
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,21 +55,21 @@ func byUser() httplimit.Rule {
 }
 
 // door returns a limiter that decides with store.
-func door(t testing.TB, store limiter.Store) *front.Limiter {
+func door(t testing.TB, backend store.Store) *front.Limiter {
 	t.Helper()
-	limits, err := front.New(store)
+	limits, err := front.New(backend)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return limits
 }
 
-func newService(t *testing.T, p *policy.Policy, store limiter.Store, options httplimit.Options) *service {
+func newService(t *testing.T, p *policy.Policy, backend store.Store, options httplimit.Options) *service {
 	t.Helper()
 	if options.Rule.Attributes == nil {
 		options.Rule.Attributes = byUser().Attributes
 	}
-	m, err := httplimit.New(door(t, store), p, options)
+	m, err := httplimit.New(door(t, backend), p, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,8 +123,8 @@ func TestWhoWaitsIsLetThrough(t *testing.T) {
 		for _, cost := range []int64{1, 3} {
 			t.Run(fmt.Sprint(limits, cost), func(t *testing.T) {
 				now := time.Unix(1_700_000_000, 123_456_000)
-				store := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
-				s := newService(t, policyOf(t, limits...), store, httplimit.Options{WithoutDelay: true,
+				backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
+				s := newService(t, policyOf(t, limits...), backend, httplimit.Options{WithoutDelay: true,
 					Cost: func(*http.Request) int64 { return cost }})
 				waits := 0
 				for range 40 {
@@ -241,11 +241,11 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 		retryAfter string
 		told       bool
 	}{
-		{fmt.Errorf("%w: %s", limiter.ErrUnavailable, secret), 503, httplimit.ReducedCapacity, "1", true},
-		{fmt.Errorf("%w: %s", limiter.ErrOutcomeUnknown, secret), 503, httplimit.ReducedCapacity, "1", true},
-		{fmt.Errorf("%w: %w: %s", limiter.ErrGaveUp, context.Canceled, secret), 503, httplimit.ReducedCapacity, "1", false},
-		{fmt.Errorf("%w: %s", limiter.ErrRefused, secret), 500, "", "", true},
-		{fmt.Errorf("%w: %s", limiter.ErrForeign, secret), 500, "", "", true},
+		{fmt.Errorf("%w: %s", store.ErrUnavailable, secret), 503, httplimit.ReducedCapacity, "1", true},
+		{fmt.Errorf("%w: %s", store.ErrOutcomeUnknown, secret), 503, httplimit.ReducedCapacity, "1", true},
+		{fmt.Errorf("%w: %w: %s", store.ErrGaveUp, context.Canceled, secret), 503, httplimit.ReducedCapacity, "1", false},
+		{fmt.Errorf("%w: %s", store.ErrRefused, secret), 500, "", "", true},
+		{fmt.Errorf("%w: %s", store.ErrForeign, secret), 500, "", "", true},
 		{errors.New(secret), 500, "", "", true},
 	} {
 		var told error
@@ -265,7 +265,7 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 			t.Errorf("%v: told of %v", test.err, told)
 		}
 	}
-	s := newService(t, policyOf(t, "1/1h"), failing{limiter.ErrUnavailable}, httplimit.Options{
+	s := newService(t, policyOf(t, "1/1h"), failing{store.ErrUnavailable}, httplimit.Options{
 		Failed: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), 599) },
 	})
 	if response := s.get("X-User", "ada"); response.StatusCode != 599 {
@@ -275,9 +275,9 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 
 // A failure policy decides in the place of a store that is away. Nothing is made up of what is left.
 func TestFailurePolicies(t *testing.T) {
-	for onError, status := range map[limiter.FailurePolicy]int{limiter.AllowOnError: 200, limiter.DenyOnError: 429} {
-		store := limiter.WithFailure(failing{limiter.ErrUnavailable}, limiter.Failure{Policy: onError})
-		response := newService(t, policyOf(t, "1/1h"), store, httplimit.Options{}).get("X-User", "ada")
+	for onError, status := range map[store.FailurePolicy]int{store.AllowOnError: 200, store.DenyOnError: 429} {
+		backend := store.WithFailure(failing{store.ErrUnavailable}, store.Failure{Policy: onError})
+		response := newService(t, policyOf(t, "1/1h"), backend, httplimit.Options{}).get("X-User", "ada")
 		if response.StatusCode != status {
 			t.Errorf("%s: %d", onError, response.StatusCode)
 		}
@@ -297,7 +297,7 @@ func TestFailurePolicies(t *testing.T) {
 // failing is a store that answers with an error.
 type failing struct{ err error }
 
-func (s failing) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
+func (s failing) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	return s.err
 }
 
@@ -395,7 +395,7 @@ func TestAttributesOfTheService(t *testing.T) {
 		{policy.Attributes{"user": "eve"}, nil, 429, ""},
 		{policy.Attributes{"user": strings.Repeat("e", 10000)}, nil, 200, "user:" + strings.Repeat("e", 63) + "~"},
 		{policy.Attributes{"usr": "eve"}, nil, 500, ""},
-		{nil, limiter.Invalidf("the session is over"), 400, ""},
+		{nil, store.Invalidf("the session is over"), 400, ""},
 		{nil, errors.New("no sessions"), 500, ""},
 	} {
 		own, wrong = test.own, test.wrong
@@ -436,7 +436,7 @@ func TestWhatNewRefuses(t *testing.T) {
 		"a field of two words":      {good, httplimit.Options{Rule: byUser(), Clients: httplimit.Clients{Header: "X Real"}}, `"X Real"`},
 		"a denial that sounds good": {good, status, "200"},
 	} {
-		if _, err := httplimit.New(door(t, memorystore.New()), test.policy, test.options); !errors.Is(err, limiter.ErrInvalid) ||
+		if _, err := httplimit.New(door(t, memorystore.New()), test.policy, test.options); !errors.Is(err, store.ErrInvalid) ||
 			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -501,7 +501,7 @@ func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
 			return err
 		}, "200"},
 	} {
-		if err := test.make(); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+		if err := test.make(); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,13 +1,13 @@
 package httplimit
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // defaultName is what a single limit is called that is not of a policy.
 const defaultName = "default"
 
 // appendItem appends the name of the i-th limit as a String of structured fields (RFC 9651), as
 // the next member of the list that begins at begin.
-func appendItem(text []byte, begin int, names []string, reqs []limiter.Request, i int) []byte {
+func appendItem(text []byte, begin int, names []string, reqs []store.Request, i int) []byte {
 	if len(text) > begin {
 		text = append(text, ',')
 	}
@@ -30,7 +30,7 @@ func appendItem(text []byte, begin int, names []string, reqs []limiter.Request, 
 }
 
 // keyName is what the limit of req is called in its store.
-func keyName(req *limiter.Request) string {
+func keyName(req *store.Request) string {
 	if req.Key.Name != "" {
 		return req.Key.Name
 	}

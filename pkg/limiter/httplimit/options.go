@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Options say how a [Middleware] limits requests. The functions must be safe for concurrent use.
@@ -18,7 +18,7 @@ type Options struct {
 	Headers Headers
 	// Attributes, if not nil, returns attributes that are not in the request as such, for instance the user
 	// of a session. They are added to those of Rule, and come before them. The error is
-	// answered with 400 if it is a [limiter.ErrInvalid], and else with 500.
+	// answered with 400 if it is a [store.ErrInvalid], and else with 500.
 	Attributes func(r *http.Request) (policy.Attributes, error)
 	// Cost, if not nil, returns how many units r costs; 0 is that it is not limited. nil is
 	// that each request costs 1.
@@ -39,23 +39,23 @@ type Options struct {
 // NoHeaders is none of the fields, in [Options].
 const NoHeaders Headers = 1 << 7
 
-// check reports, as a [limiter.ErrInvalid], why p cannot be decided with o.
+// check reports, as a [store.ErrInvalid], why p cannot be decided with o.
 func (o *Options) check(p *policy.Policy) error {
 	if problems := p.Problems(); len(problems) > 0 {
-		return limiter.Invalidf("policy %q: %s", p.Name, problems[0].Text)
+		return store.Invalidf("policy %q: %s", p.Name, problems[0].Text)
 	}
 	known, _ := p.Attributes()
 	for name, source := range o.Rule.Attributes {
 		if !slices.Contains(known, name) {
-			return limiter.Invalidf("policy %q has no attribute %q, for which there is a source", p.Name, name)
+			return store.Invalidf("policy %q has no attribute %q, for which there is a source", p.Name, name)
 		}
 		if source.kind == 0 {
-			return limiter.Invalidf("the source of attribute %q is empty; make it with ParseSource", name)
+			return store.Invalidf("the source of attribute %q is empty; make it with ParseSource", name)
 		}
 	}
 	for _, name := range p.Needed() {
 		if _, has := o.Rule.Attributes[name]; !has && o.Attributes == nil {
-			return limiter.Invalidf("policy %q needs the attribute %q; say where it is in a request", p.Name, name)
+			return store.Invalidf("policy %q needs the attribute %q; say where it is in a request", p.Name, name)
 		}
 	}
 	return o.checkAnswers()
@@ -67,7 +67,7 @@ func (o *Options) checkAnswers() error {
 		return err
 	}
 	if status := o.Rule.Status(); status < 400 || status > 599 {
-		return limiter.Invalidf("status %d of a denial; it must be from 400 to 599", status)
+		return store.Invalidf("status %d of a denial; it must be from 400 to 599", status)
 	}
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
-	store "github.com/limitctl/limitctl/pkg/limiter"
 	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
+	store "github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Outcome is what was decided of a request.

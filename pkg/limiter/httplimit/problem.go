@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Types of problems that draft-ietf-httpapi-ratelimit-headers registers.
@@ -56,12 +56,12 @@ func (p *Problem) Write(w http.ResponseWriter) {
 }
 
 // WriteFailure answers a request about which nothing was decided: with 400 if the request lacks
-// something ([limiter.ErrInvalid]), with 503 and Retry-After if the store is away or the time
+// something ([store.ErrInvalid]), with 503 and Retry-After if the store is away or the time
 // is over, and else with 500. It tells what the client can change, and nothing of the store.
 func WriteFailure(w http.ResponseWriter, err error) {
 	problem := Problem{Title: "Request cannot be decided", Status: http.StatusInternalServerError}
 	switch {
-	case errors.Is(err, limiter.ErrInvalid):
+	case errors.Is(err, store.ErrInvalid):
 		problem = Problem{Title: "Request cannot be counted", Status: http.StatusBadRequest, Detail: err.Error()}
 	case isForLater(err):
 		w.Header().Set(retryAfterField, "1") // when the store is back is not known
@@ -72,5 +72,5 @@ func WriteFailure(w http.ResponseWriter, err error) {
 
 // isForLater reports whether the same request can be decided another time.
 func isForLater(err error) bool {
-	return errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) || errors.Is(err, limiter.ErrGaveUp)
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrGaveUp)
 }

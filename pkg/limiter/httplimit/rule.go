@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Rule says how one policy limits HTTP requests.
@@ -91,7 +91,7 @@ func (s *Skip) hasPath(asked string) bool {
 }
 
 // Missing says, in the words of a client, what a request lacks that a limit of p needs. It
-// returns nil if nothing lacks, else a [limiter.ErrInvalid]. attributes are those of the request.
+// returns nil if nothing lacks, else a [store.ErrInvalid]. attributes are those of the request.
 func (rule *Rule) Missing(p *policy.Policy, attributes policy.Attributes) error {
 	return rule.missing(p.Needed(), attributes)
 }
@@ -110,5 +110,5 @@ func (rule *Rule) missing(needed []string, attributes policy.Attributes) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return limiter.Invalidf("the request must have exactly one value for %s", strings.Join(missing, " and for "))
+	return store.Invalidf("the request must have exactly one value for %s", strings.Join(missing, " and for "))
 }

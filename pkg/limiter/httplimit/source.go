@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Source says where in a request the value of an attribute is. The zero Source is invalid.
@@ -71,12 +71,12 @@ const maxSegments = 32
 // that differ: the service could go by another one of them than is counted. Everything but
 // the client's address is what the client says, so the service must check it before it goes by it.
 //
-// The error is a [limiter.ErrInvalid].
+// The error is a [store.ErrInvalid].
 func ParseSource(text string) (Source, error) {
 	if secret, hashed := strings.CutPrefix(text, hashWord); hashed {
 		s, err := ParseSource(secret)
 		if err == nil && s.hashed {
-			err = limiter.Invalidf("source %q is hashed twice; write hash: once", text)
+			err = store.Invalidf("source %q is hashed twice; write hash: once", text)
 		}
 		s.hashed = true
 		return s, err
@@ -89,7 +89,7 @@ func ParseSource(text string) (Source, error) {
 		s := Source{kind: each.kind, name: name}
 		return s, s.check(text)
 	}
-	return Source{}, limiter.Invalidf("source %q is unknown; it is client, method, host, path, path:N, header:NAME, query:NAME, "+
+	return Source{}, store.Invalidf("source %q is unknown; it is client, method, host, path, path:N, header:NAME, query:NAME, "+
 		"cookie:NAME or value:TEXT, or hash: and one of these", text)
 }
 
@@ -108,20 +108,20 @@ func (s *Source) check(text string) error {
 	switch s.kind {
 	case fromHeader:
 		if !isToken(s.name) {
-			return limiter.Invalidf("source %q: %q is not the name of a header field", text, s.name)
+			return store.Invalidf("source %q: %q is not the name of a header field", text, s.name)
 		}
 		s.name = http.CanonicalHeaderKey(s.name)
 		if s.name == XForwardedFor || s.name == Forwarded {
-			return limiter.Invalidf("source %q: any client can send that field; use client, and trust the proxies that set it", text)
+			return store.Invalidf("source %q: any client can send that field; use client, and trust the proxies that set it", text)
 		}
 	case fromCookie:
 		if !isToken(s.name) {
-			return limiter.Invalidf("source %q: %q is not the name of a cookie", text, s.name)
+			return store.Invalidf("source %q: %q is not the name of a cookie", text, s.name)
 		}
 	case fromSegments:
 		n, err := strconv.Atoi(s.name)
 		if err != nil || n < 1 || n > maxSegments {
-			return limiter.Invalidf("source %q: %q is not a number of segments; it must be from 1 to %d, such as path:2", text, s.name,
+			return store.Invalidf("source %q: %q is not a number of segments; it must be from 1 to %d, such as path:2", text, s.name,
 				maxSegments)
 		}
 		s.name, s.segments = strconv.Itoa(n), n

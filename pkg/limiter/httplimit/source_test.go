@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestParseSource(t *testing.T) {
@@ -25,7 +25,7 @@ func TestParseSource(t *testing.T) {
 	for _, text := range []string{"", "ip", "client:", "client:a", "header:", "header:a b", "header:ä", "cookie:a;b",
 		"path:0", "path:33", "path:x", "path:-1",
 		"header:X-Forwarded-For", "header:forwarded", "Client", " client"} {
-		if s, err := ParseSource(text); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), text) {
+		if s, err := ParseSource(text); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q is %q, %v", text, s, err)
 		}
 	}
@@ -160,10 +160,10 @@ func TestLongValues(t *testing.T) {
 	} {
 		r := &http.Request{Header: http.Header{"A": {value}}}
 		got := rule.Of(r, &Clients{})["a"]
-		if escaped := limiter.Subject(got); len(escaped) > maxValue || seen[got] != "" {
+		if escaped := store.Subject(got); len(escaped) > maxValue || seen[got] != "" {
 			t.Errorf("%.20q… is %q, of %d bytes; so is %q", value, got, len(escaped), seen[got])
 		}
-		if len(limiter.Subject(value)) <= maxValue && got != value {
+		if len(store.Subject(value)) <= maxValue && got != value {
 			t.Errorf("%q is %q, though it is short", value, got)
 		}
 		if !strings.HasPrefix(value, strings.TrimRight(got, "~-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
@@ -258,7 +258,7 @@ func FuzzAttributes(f *testing.F) {
 			t.Fatal(err)
 		}
 		for i := range reqs {
-			if err := reqs[i].Normalize(limiter.Take); err != nil {
+			if err := reqs[i].Normalize(store.Take); err != nil {
 				t.Errorf("%q: %v", reqs[i].Key, err)
 			}
 		}
@@ -288,7 +288,7 @@ func TestASecretIsHashed(t *testing.T) {
 		t.Errorf("it is written %s", text)
 	}
 	for _, wrong := range []string{"hash:", "hash:hash:client", "hash:nothing"} {
-		if _, err := ParseSource(wrong); !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := ParseSource(wrong); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}

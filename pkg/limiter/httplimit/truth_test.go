@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A service that keeps to what clients are told finds it true, whatever the limits are: what is left
@@ -20,7 +20,7 @@ import (
 func TestWhatIsToldIsTrue(t *testing.T) {
 	algorithms := []string{"token-bucket", "leaky-bucket", "fixed-window", "sliding-log", "sliding-counter"}
 	periods := []string{"1ms", "300ms", "999ms", "1s", "1500ms", "7s", "1m", "1h", "30d"}
-	drawLimit := rapid.Custom(func(t *rapid.T) limiter.Limit {
+	drawLimit := rapid.Custom(func(t *rapid.T) store.Limit {
 		algorithm := rapid.SampledFrom(algorithms).Draw(t, "algorithm")
 		text := fmt.Sprintf("%s:%d/%s", algorithm, rapid.IntRange(1, 12).Draw(t, "count"), rapid.SampledFrom(periods).Draw(t, "period"))
 		switch {
@@ -33,20 +33,20 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1_700_000_000, 0)
-		store := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
-		decide := func(op limiter.Op, reqs []limiter.Request) []limiter.Decision {
-			decisions := make([]limiter.Decision, len(reqs))
-			if err := store.Decide(context.Background(), op, reqs, decisions); err != nil {
+		backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
+		decide := func(op store.Op, reqs []store.Request) []store.Decision {
+			decisions := make([]store.Decision, len(reqs))
+			if err := backend.Decide(context.Background(), op, reqs, decisions); err != nil {
 				t.Fatal(err)
 			}
 			return decisions
 		}
-		var reqs []limiter.Request
+		var reqs []store.Request
 		var names []string
 		most := int64(24)
 		for i, limit := range rapid.SliceOfN(drawLimit, 1, 3).Draw(t, "limits") {
 			names = append(names, "limit-"+strconv.Itoa(i))
-			reqs = append(reqs, limiter.Request{Key: limiter.Key{Subject: "user:42", Name: "p/" + names[i]}, Limit: limit})
+			reqs = append(reqs, store.Request{Key: store.Key{Subject: "user:42", Name: "p/" + names[i]}, Limit: limit})
 			most = min(most, limit.Capacity())
 		}
 		// left returns what a limit has left after some time, without changing it.
@@ -56,7 +56,7 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 			defer func() { now = before }()
 			req := reqs[i]
 			req.Cost = 1
-			return decide(limiter.Peek, []limiter.Request{req})[0].Remaining
+			return decide(store.Peek, []store.Request{req})[0].Remaining
 		}
 		for range 30 {
 			passed := rapid.OneOf(rapid.Int64Range(0, 2e6), rapid.Int64Range(0, 3e9)).Draw(t, "µs that pass")
@@ -65,7 +65,7 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 			for i := range reqs {
 				reqs[i].Cost = cost
 			}
-			op := rapid.SampledFrom([]limiter.Op{limiter.Take, limiter.Take, limiter.Peek}).Draw(t, "operation")
+			op := rapid.SampledFrom([]store.Op{store.Take, store.Take, store.Peek}).Draw(t, "operation")
 			decisions := decide(op, reqs)
 			header := http.Header{}
 			AllHeaders.set(header, names, reqs, decisions, func() time.Time { return now })
@@ -86,7 +86,7 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 			if len(seen.states) != len(reqs) || seen.left != strconv.FormatInt(least, 10) {
 				t.Fatalf("of %d limits the least left is %d: %v", len(reqs), least, header)
 			}
-			if allowed := limiter.AllAllowed(decisions); allowed != (seen.retryAfter < 0) {
+			if allowed := store.AllAllowed(decisions); allowed != (seen.retryAfter < 0) {
 				t.Fatalf("allowed %v: %v", allowed, header)
 			}
 			reset, _ := strconv.ParseInt(seen.reset, 10, 64)
@@ -104,15 +104,15 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 				if late := time.Unix(reset, 0).Sub(now) - seconds(seen.retryAfter); late >= time.Second {
 					t.Fatalf("the reset is %s after Retry-After: %v", late, header)
 				}
-				if now = time.Unix(reset, 0); !limiter.AllAllowed(decide(limiter.Peek, reqs)) {
+				if now = time.Unix(reset, 0); !store.AllAllowed(decide(store.Peek, reqs)) {
 					t.Fatalf("at the reset the same is denied: %v", header)
 				}
 				now = before.Add(seconds(seen.retryAfter - 1))
-				if limiter.AllAllowed(decide(limiter.Peek, reqs)) {
+				if store.AllAllowed(decide(store.Peek, reqs)) {
 					t.Fatalf("Retry-After is more than a second late: %v", header)
 				}
 				now = before.Add(seconds(seen.retryAfter))
-				if !limiter.AllAllowed(decide(limiter.Peek, reqs)) {
+				if !store.AllAllowed(decide(store.Peek, reqs)) {
 					t.Fatalf("after Retry-After the same is denied: %v", header)
 				}
 				now = before
@@ -125,11 +125,11 @@ func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // A local share is told as what it is.
 func TestALocalShareIsTold(t *testing.T) {
-	away := awayStore{limiter.ErrUnavailable}
-	store := limiter.WithFailure(away, limiter.Failure{Policy: limiter.LocalOnError, Share: limiter.WholeShare / 10})
+	away := awayStore{store.ErrUnavailable}
+	backend := store.WithFailure(away, store.Failure{Policy: store.LocalOnError, Share: store.WholeShare / 10})
 	reqs := asked("fixed-window:100/1h")
-	decisions := make([]limiter.Decision, 1)
-	if err := store.Decide(t.Context(), limiter.Take, reqs, decisions); err != nil {
+	decisions := make([]store.Decision, 1)
+	if err := backend.Decide(t.Context(), store.Take, reqs, decisions); err != nil {
 		t.Fatal(err)
 	}
 	header := http.Header{}
@@ -142,7 +142,7 @@ func TestALocalShareIsTold(t *testing.T) {
 // awayStore answers with an error.
 type awayStore struct{ err error }
 
-func (s awayStore) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
+func (s awayStore) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	return s.err
 }
 

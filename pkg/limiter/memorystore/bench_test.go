@@ -6,22 +6,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func BenchmarkTakeOneKey(b *testing.B) {
-	for _, kind := range limiter.Kinds() {
+	for _, kind := range store.Kinds() {
 		b.Run(kind.String(), func(b *testing.B) {
-			l := limiter.New(memorystore.New())
-			limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: limiter.MaxCount, Period: time.Minute} // faster than any loop
+			l := store.New(memorystore.New())
+			limit := store.Limit{Algorithm: kind.Algorithm(), Count: store.MaxCount, Period: time.Minute} // faster than any loop
 			switch {
-			case limit.Algorithm == limiter.SlidingLog:
-				limit.Count, limit.Period = limiter.MaxSlidingLogCount, time.Millisecond
+			case limit.Algorithm == store.SlidingLog:
+				limit.Count, limit.Period = store.MaxSlidingLogCount, time.Millisecond
 			case kind.HasSlices():
 				limit.Slices = 60
 			}
-			key := limiter.Key{Subject: "user:123456"}
+			key := store.Key{Subject: "user:123456"}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
@@ -33,9 +33,9 @@ func BenchmarkTakeOneKey(b *testing.B) {
 }
 
 func BenchmarkTakeManyKeys(b *testing.B) {
-	l := limiter.New(memorystore.New())
-	limit := limiter.Limit{Count: 1_000_000, Period: limiter.MaxPeriod} // so slow that no key lapses meanwhile
-	keys := make([]limiter.Key, 100_000)
+	l := store.New(memorystore.New())
+	limit := store.Limit{Count: 1_000_000, Period: store.MaxPeriod} // so slow that no key lapses meanwhile
+	keys := make([]store.Key, 100_000)
 	for i := range keys {
 		keys[i].Subject = fmt.Sprintf("user:%d", i)
 	}
@@ -51,12 +51,12 @@ func BenchmarkTakeManyKeys(b *testing.B) {
 
 // BenchmarkDecideOneKey is the store by itself, without the Limiter's face.
 func BenchmarkDecideOneKey(b *testing.B) {
-	store := memorystore.New()
-	reqs := []limiter.Request{{Key: limiter.Key{Subject: "user:123456"}, Limit: limiter.Limit{Count: 1000, Period: time.Minute}, Cost: 1}}
-	decisions := make([]limiter.Decision, 1)
+	backend := memorystore.New()
+	reqs := []store.Request{{Key: store.Key{Subject: "user:123456"}, Limit: store.Limit{Count: 1000, Period: time.Minute}, Cost: 1}}
+	decisions := make([]store.Decision, 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := store.Decide(context.Background(), limiter.Take, reqs, decisions); err != nil {
+		if err := backend.Decide(context.Background(), store.Take, reqs, decisions); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // bound counts the keys of a Store that may hold so many, in all its shards.
@@ -25,7 +25,7 @@ const lookForRoom = 1024
 //
 // No key that is in use ever makes way for another: its subject would have its whole limit again.
 // A new key that comes when n are held takes the place of one that has become unused. If a short
-// look finds none, the call that would add the key is a [limiter.ErrRefused] that charges nothing,
+// look finds none, the call that would add the key is a [store.ErrRefused] that charges nothing,
 // and the keys that are held are decided as ever. With a million keys such a look may miss one; the
 // next goes on where it ended.
 func WithMaxKeys(n int) Option {
@@ -33,7 +33,7 @@ func WithMaxKeys(n int) Option {
 		s.bound = nil
 		if n >= 1 {
 			s.bound = &bound{most: int64(n)}
-			s.bound.full = fmt.Errorf("%w: the store holds its most keys, %d, and all are in use", limiter.ErrRefused, n)
+			s.bound.full = fmt.Errorf("%w: the store holds its most keys, %d, and all are in use", store.ErrRefused, n)
 		}
 	}
 }

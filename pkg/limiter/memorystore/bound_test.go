@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -18,13 +18,13 @@ import (
 func TestConformanceWithABound(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
 		Sequences: 2000,
-		New: func(_ testing.TB, clock func() time.Time) limiter.Store {
+		New: func(_ testing.TB, clock func() time.Time) store.Store {
 			if clock == nil {
 				return New(WithMaxKeys(1_000_000))
 			}
 			return New(WithClock(clock), WithMaxKeys(1_000_000))
 		},
-		Dump: func(_ testing.TB, store limiter.Store) string { return dump(store.(*Store)) },
+		Dump: func(_ testing.TB, backend store.Store) string { return dump(backend.(*Store)) },
 	})
 }
 
@@ -42,21 +42,21 @@ func newFull(t *testing.T) *fullStore {
 	f := &fullStore{T: t, now: time.Unix(1_700_000_000, 0)}
 	f.Store = New(WithClock(func() time.Time { return f.now }), WithMaxKeys(mostKeys))
 	for i := range mostKeys {
-		f.is(nil, limiter.Take, two(fmt.Sprint("held", i)))
+		f.is(nil, store.Take, two(fmt.Sprint("held", i)))
 	}
 	return f
 }
 
-func two(subject string) limiter.Request {
-	return limiter.Request{Key: limiter.Key{Subject: subject, Name: "two"}, Cost: 1,
-		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 2, Period: time.Minute}}
+func two(subject string) store.Request {
+	return store.Request{Key: store.Key{Subject: subject, Name: "two"}, Cost: 1,
+		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 2, Period: time.Minute}}
 }
 
 // is decides reqs and wants that error.
-func (f *fullStore) is(want error, op limiter.Op, reqs ...limiter.Request) []limiter.Decision {
+func (f *fullStore) is(want error, op store.Op, reqs ...store.Request) []store.Decision {
 	f.Helper()
-	decisions := make([]limiter.Decision, len(reqs))
-	if err := f.Decide(context.Background(), op, reqs, decisions); !errors.Is(err, want) || limiter.IsAway(err) {
+	decisions := make([]store.Decision, len(reqs))
+	if err := f.Decide(context.Background(), op, reqs, decisions); !errors.Is(err, want) || store.IsAway(err) {
 		f.Errorf("%s %v: %v, want %v", op, reqs, err, want)
 	}
 	if n := f.Len(); n > mostKeys {
@@ -67,21 +67,21 @@ func (f *fullStore) is(want error, op limiter.Op, reqs ...limiter.Request) []lim
 
 func (f *fullStore) used(subject string) int64 {
 	f.Helper()
-	return f.is(nil, limiter.Peek, two(subject))[0].Used
+	return f.is(nil, store.Peek, two(subject))[0].Used
 }
 
 // A full store refuses new keys, charges nothing for them, and decides the keys that it holds.
 func TestAFullStoreRefusesNewKeys(t *testing.T) {
 	f := newFull(t)
-	for _, op := range []limiter.Op{limiter.Take, limiter.Charge, limiter.TakeUpTo, limiter.Adjust} {
-		f.is(limiter.ErrRefused, op, two("new"))
-		f.is(limiter.ErrRefused, op, two("held0"), two("new"))
-		f.is(limiter.ErrRefused, op, two("new"), two("held0"))
+	for _, op := range []store.Op{store.Take, store.Charge, store.TakeUpTo, store.Adjust} {
+		f.is(store.ErrRefused, op, two("new"))
+		f.is(store.ErrRefused, op, two("held0"), two("new"))
+		f.is(store.ErrRefused, op, two("new"), two("held0"))
 	}
-	for _, op := range []limiter.Op{limiter.Peek, limiter.Refund} { // which add none
+	for _, op := range []store.Op{store.Peek, store.Refund} { // which add none
 		f.is(nil, op, two("new"))
 	}
-	if err := f.Decide(context.Background(), limiter.Take, []limiter.Request{two("new")}, make([]limiter.Decision, 1)); err == nil ||
+	if err := f.Decide(context.Background(), store.Take, []store.Request{two("new")}, make([]store.Decision, 1)); err == nil ||
 		!strings.Contains(err.Error(), "the store holds its most keys, 3, and all are in use") {
 		t.Errorf("it says %v", err)
 	}
@@ -90,62 +90,62 @@ func TestAFullStoreRefusesNewKeys(t *testing.T) {
 			t.Errorf("of key %d %d are used, want 1", i, used)
 		}
 	}
-	if d := f.is(nil, limiter.Take, two("held0"))[0]; !d.Allowed || d.Used != 2 {
+	if d := f.is(nil, store.Take, two("held0"))[0]; !d.Allowed || d.Used != 2 {
 		t.Errorf("a key that is held: %+v", d)
 	}
 	// What a limit that is held denies is denied, and no key makes way for another.
-	if d := f.is(nil, limiter.Take, two("held0"), two("new"))[0]; d.Allowed {
+	if d := f.is(nil, store.Take, two("held0"), two("new"))[0]; d.Allowed {
 		t.Errorf("a third of two: %+v", d)
 	}
 	token := two("new")
 	token.Token, token.TokenTTL = "t", time.Hour
-	f.is(limiter.ErrRefused, limiter.Take, token)
-	f.is(nil, limiter.Refund, two("held1")) // down to nothing, which makes a place
-	if d := f.is(nil, limiter.Take, token)[0]; !d.Allowed || d.Repeated || d.Used != 1 {
+	f.is(store.ErrRefused, store.Take, token)
+	f.is(nil, store.Refund, two("held1")) // down to nothing, which makes a place
+	if d := f.is(nil, store.Take, token)[0]; !d.Allowed || d.Repeated || d.Used != 1 {
 		t.Errorf("once there is a place: %+v", d)
 	}
-	f.is(limiter.ErrRefused, limiter.Take, two("held1"))
+	f.is(store.ErrRefused, store.Take, two("held1"))
 }
 
 // A key that has become unused makes way, in whatever shard it is, and not a microsecond before.
 func TestAFullStoreReclaimsUnusedKeys(t *testing.T) {
 	for i := range 200 { // keys of all shards
 		f := newFull(t)
-		end := f.is(nil, limiter.Peek, two("held0"))[0].ResetAfter
+		end := f.is(nil, store.Peek, two("held0"))[0].ResetAfter
 		f.now = f.now.Add(end - time.Microsecond)
-		f.is(limiter.ErrRefused, limiter.Take, two(fmt.Sprint("new", i)))
+		f.is(store.ErrRefused, store.Take, two(fmt.Sprint("new", i)))
 		f.now = f.now.Add(time.Microsecond)
 		for n := range mostKeys {
-			f.is(nil, limiter.Take, two(fmt.Sprint("new", i, "/", n)))
+			f.is(nil, store.Take, two(fmt.Sprint("new", i, "/", n)))
 		}
-		f.is(limiter.ErrRefused, limiter.Take, two(fmt.Sprint("new", i)))
+		f.is(store.ErrRefused, store.Take, two(fmt.Sprint("new", i)))
 	}
 }
 
 // What operators change is bounded, too, and deleting makes places.
 func TestAFullStoreRefusesOperators(t *testing.T) {
 	f, ctx := newFull(t), context.Background()
-	adjustment := limiter.Adjustment{Key: two("new").Key, Limit: two("new").Limit, Used: 1}
-	held := limiter.Adjustment{Key: two("held0").Key, Limit: two("new").Limit, Used: 2}
-	if results, err := f.Adjust(ctx, held, adjustment); !errors.Is(err, limiter.ErrRefused) || !results[0].Done || results[1].Done {
+	adjustment := store.Adjustment{Key: two("new").Key, Limit: two("new").Limit, Used: 1}
+	held := store.Adjustment{Key: two("held0").Key, Limit: two("new").Limit, Used: 2}
+	if results, err := f.Adjust(ctx, held, adjustment); !errors.Is(err, store.ErrRefused) || !results[0].Done || results[1].Done {
 		t.Errorf("adjusted: %+v, %v", results, err)
 	}
-	var records []limiter.Record
-	for entry, err := range f.Scan(ctx, limiter.Query{Keys: []limiter.Key{two("held1").Key}, Records: true}) {
+	var records []store.Record
+	for entry, err := range f.Scan(ctx, store.Query{Keys: []store.Key{two("held1").Key}, Records: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		records = append(records, entry.Record, entry.Record)
 		records[1].Key = two("new").Key
 	}
-	if outcomes, err := f.Import(ctx, true, records...); !errors.Is(err, limiter.ErrRefused) ||
-		outcomes[0] != limiter.AlreadyThere || outcomes[1] != limiter.NotKnown {
+	if outcomes, err := f.Import(ctx, true, records...); !errors.Is(err, store.ErrRefused) ||
+		outcomes[0] != store.AlreadyThere || outcomes[1] != store.NotKnown {
 		t.Errorf("imported: %v, %v", outcomes, err)
 	}
-	if n, _, err := f.Delete(ctx, limiter.Records(two("held2").Key)...); n != 1 || err != nil {
+	if n, _, err := f.Delete(ctx, store.Records(two("held2").Key)...); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if outcomes, err := f.Import(ctx, true, records...); err != nil || outcomes[1] != limiter.Imported || f.Len() != mostKeys {
+	if outcomes, err := f.Import(ctx, true, records...); err != nil || outcomes[1] != store.Imported || f.Len() != mostKeys {
 		t.Errorf("once there is a place: %v, %v, %d keys", outcomes, err, f.Len())
 	}
 }
@@ -154,26 +154,26 @@ func TestAFullStoreRefusesOperators(t *testing.T) {
 func TestManyCallersFillAStore(t *testing.T) {
 	const most = 100
 	now := time.Unix(1_700_000_000, 0)
-	store := New(WithMaxKeys(most), WithClock(func() time.Time { return now }))
+	backend := New(WithMaxKeys(most), WithClock(func() time.Time { return now }))
 	var added atomic.Int64
 	var all sync.WaitGroup
 	for caller := range 32 {
 		all.Go(func() {
 			for i := range 20 {
-				reqs := []limiter.Request{two(fmt.Sprint(caller, "/", i))}
-				err := store.Decide(context.Background(), limiter.Take, reqs, make([]limiter.Decision, 1))
+				reqs := []store.Request{two(fmt.Sprint(caller, "/", i))}
+				err := backend.Decide(context.Background(), store.Take, reqs, make([]store.Decision, 1))
 				switch {
 				case err == nil:
 					added.Add(1)
-				case !errors.Is(err, limiter.ErrRefused):
+				case !errors.Is(err, store.ErrRefused):
 					t.Error(err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	if n := added.Load(); n != most || store.Len() != most {
-		t.Errorf("%d keys were added, and %d are held, want %d", n, store.Len(), most)
+	if n := added.Load(); n != most || backend.Len() != most {
+		t.Errorf("%d keys were added, and %d are held, want %d", n, backend.Len(), most)
 	}
 }
 
@@ -181,11 +181,11 @@ func TestManyCallersFillAStore(t *testing.T) {
 func TestLooksForRoomGoOn(t *testing.T) {
 	const most = 10_000
 	now := time.Unix(1_700_000_000, 0)
-	store := New(WithMaxKeys(most), WithClock(func() time.Time { return now }))
+	backend := New(WithMaxKeys(most), WithClock(func() time.Time { return now }))
 	decide := func(subject string, period time.Duration) error {
 		req := two(subject)
 		req.Limit.Period = period
-		return store.Decide(context.Background(), limiter.Take, []limiter.Request{req}, make([]limiter.Decision, 1))
+		return backend.Decide(context.Background(), store.Take, []store.Request{req}, make([]store.Decision, 1))
 	}
 	for i := range most {
 		period := 24 * time.Hour
@@ -198,8 +198,8 @@ func TestLooksForRoomGoOn(t *testing.T) {
 	}
 	now = now.Add(time.Second)
 	slots := 0
-	for i := range store.shards {
-		slots += len(store.shards[i].slots)
+	for i := range backend.shards {
+		slots += len(backend.shards[i].slots)
 	}
 	looks := 1
 	for ; decide("new", time.Hour) != nil; looks++ {
@@ -207,7 +207,7 @@ func TestLooksForRoomGoOn(t *testing.T) {
 			t.Fatalf("in %d slots %d looks found nothing", slots, looks)
 		}
 	}
-	if err := decide("newer", time.Hour); !errors.Is(err, limiter.ErrRefused) || store.Len() != most {
-		t.Errorf("after %d looks found the place: %v, %d keys", looks, err, store.Len())
+	if err := decide("newer", time.Hour); !errors.Is(err, store.ErrRefused) || backend.Len() != most {
+		t.Errorf("after %d looks found the place: %v, %d keys", looks, err, backend.Len())
 	}
 }

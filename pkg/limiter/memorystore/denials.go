@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ limiter.DenialTable = (*Store)(nil)
+var _ store.DenialTable = (*Store)(nil)
 
 // denials is the table of denials. The zero value is an empty one.
 type denials struct {
@@ -19,13 +19,13 @@ type denials struct {
 }
 
 type denialMinute struct {
-	rows   map[limiter.Key]limiter.Denied
+	rows   map[store.Key]store.Denied
 	others int64
 	lost   bool
 }
 
-// AddDenials implements [limiter.DenialTable].
-func (s *Store) AddDenials(_ context.Context, d limiter.Denials) error {
+// AddDenials implements [store.DenialTable].
+func (s *Store) AddDenials(_ context.Context, d store.Denials) error {
 	if err := cmp.Or(s.check(), d.Check()); err != nil {
 		return err
 	}
@@ -43,18 +43,18 @@ func (s *Store) AddDenials(_ context.Context, d limiter.Denials) error {
 		if s.denials.minutes == nil {
 			s.denials.minutes = map[int64]*denialMinute{}
 		}
-		m = &denialMinute{rows: map[limiter.Key]limiter.Denied{}}
+		m = &denialMinute{rows: map[store.Key]store.Denied{}}
 		s.denials.minutes[number] = m
 	}
 	for _, row := range d.Rows {
 		held := m.rows[row.Key]
-		m.rows[row.Key] = limiter.Denied{Key: row.Key, Count: held.Count + row.Count,
+		m.rows[row.Key] = store.Denied{Key: row.Key, Count: held.Count + row.Count,
 			LastAt: max(held.LastAt, now-max(0, d.Now-row.LastAt))}
 	}
 	m.others += d.Others
 	m.lost = m.lost || d.Lost
 	if len(m.rows) > denialtable.MostHeld {
-		for _, row := range m.list()[limiter.DenialsKept:] {
+		for _, row := range m.list()[store.DenialsKept:] {
 			m.others += row.Count
 			delete(m.rows, row.Key)
 		}
@@ -63,8 +63,8 @@ func (s *Store) AddDenials(_ context.Context, d limiter.Denials) error {
 }
 
 // list returns the rows, those denied most first.
-func (m *denialMinute) list() []limiter.Denied {
-	rows := make([]limiter.Denied, 0, len(m.rows))
+func (m *denialMinute) list() []store.Denied {
+	rows := make([]store.Denied, 0, len(m.rows))
 	for _, row := range m.rows {
 		rows = append(rows, row)
 	}
@@ -72,10 +72,10 @@ func (m *denialMinute) list() []limiter.Denied {
 	return rows
 }
 
-// Denials implements [limiter.DenialTable].
-func (s *Store) Denials(_ context.Context, last time.Duration) (limiter.Denials, error) {
+// Denials implements [store.DenialTable].
+func (s *Store) Denials(_ context.Context, last time.Duration) (store.Denials, error) {
 	if err := cmp.Or(s.check(), denialtable.CheckLast(last)); err != nil {
-		return limiter.Denials{}, err
+		return store.Denials{}, err
 	}
 	now := s.clock()
 	sum := denialtable.NewSum(now, last)

@@ -3,12 +3,12 @@ package memorystore
 import (
 	"context"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ limiter.Identity = (*Store)(nil)
+var _ store.Identity = (*Store)(nil)
 
-// StoreID implements [limiter.Identity].
+// StoreID implements [store.Identity].
 func (s *Store) StoreID(context.Context) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
@@ -19,12 +19,12 @@ func (s *Store) StoreID(context.Context) (string, error) {
 	return "", nil
 }
 
-// EnsureStoreID implements [limiter.Identity].
+// EnsureStoreID implements [store.Identity].
 func (s *Store) EnsureStoreID(ctx context.Context) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
 	}
-	id := limiter.NewStoreID()
+	id := store.NewStoreID()
 	s.id.CompareAndSwap(nil, &id)
 	return s.StoreID(ctx)
 }

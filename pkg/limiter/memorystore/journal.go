@@ -6,33 +6,33 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ limiter.Journal = (*Store)(nil)
+var _ store.Journal = (*Store)(nil)
 
 // journal is the journal. The zero value is an empty one.
 type journal struct {
 	mu      sync.Mutex
-	entries []limiter.JournalEntry
+	entries []store.JournalEntry
 }
 
-// AppendJournal implements [limiter.Journal].
+// AppendJournal implements [store.Journal].
 func (s *Store) AppendJournal(_ context.Context, text string) error {
-	if err := cmp.Or(s.check(), limiter.CheckJournalText(text)); err != nil {
+	if err := cmp.Or(s.check(), store.CheckJournalText(text)); err != nil {
 		return err
 	}
 	s.journal.mu.Lock()
 	defer s.journal.mu.Unlock()
 	j := &s.journal
-	if j.entries = append(j.entries, limiter.JournalEntry{At: s.clock().Time(), Text: text}); len(j.entries) > limiter.JournalKept {
+	if j.entries = append(j.entries, store.JournalEntry{At: s.clock().Time(), Text: text}); len(j.entries) > store.JournalKept {
 		j.entries = slices.Delete(j.entries, 0, 1)
 	}
 	return nil
 }
 
-// ReadJournal implements [limiter.Journal].
-func (s *Store) ReadJournal(_ context.Context, most int) (entries []limiter.JournalEntry, damaged int, err error) {
+// ReadJournal implements [store.Journal].
+func (s *Store) ReadJournal(_ context.Context, most int) (entries []store.JournalEntry, damaged int, err error) {
 	if err := s.check(); err != nil {
 		return nil, 0, err
 	}

@@ -7,16 +7,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Scan implements [limiter.Keyspace]. It holds one shard's lock at a time and
+// Scan implements [store.Keyspace]. It holds one shard's lock at a time and
 // sees each shard at one instant. It does not slow down for KeysPerSecond: nobody else is
 // kept waiting.
-func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
+func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		if err := s.check(); err != nil {
-			yield(limiter.Entry{}, err)
+			yield(store.Entry{}, err)
 			return
 		}
 		total := int64(0)
@@ -37,7 +37,7 @@ func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Ent
 			found, n := s.scanShard(&s.shards[i], &q)
 			for _, e := range found {
 				if err := ctx.Err(); err != nil {
-					yield(limiter.Entry{}, err)
+					yield(store.Entry{}, err)
 					return
 				}
 				if !yield(e, nil) {
@@ -51,7 +51,7 @@ func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Ent
 	}
 }
 
-func (s *Store) scanShard(shard *shard, q *limiter.Query) (found []limiter.Entry, looked int) {
+func (s *Store) scanShard(shard *shard, q *store.Query) (found []store.Entry, looked int) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	now := s.clock()
@@ -70,7 +70,7 @@ func (s *shard) size() int {
 }
 
 // look describes one key, if it is in use.
-func (s *Store) look(q *limiter.Query, key limiter.Key) (entry limiter.Entry, inUse bool) {
+func (s *Store) look(q *store.Query, key store.Key) (entry store.Entry, inUse bool) {
 	hash := s.hash(key)
 	shard := s.shardOf(hash)
 	shard.mu.Lock()
@@ -78,13 +78,13 @@ func (s *Store) look(q *limiter.Query, key limiter.Key) (entry limiter.Entry, in
 	now := s.clock()
 	e := shard.find(hash, key)
 	if e == nil || e.state.Used(now) == 0 {
-		return limiter.Entry{}, false
+		return store.Entry{}, false
 	}
 	return s.describe(q, e, now), true
 }
 
-func (s *Store) describe(q *limiter.Query, e *entry, now limiter.Instant) limiter.Entry {
-	described := limiter.NewEntry(q, e.key, s.layout.StoreKey(e.key), &e.state, now)
+func (s *Store) describe(q *store.Query, e *entry, now store.Instant) store.Entry {
+	described := store.NewEntry(q, e.key, s.layout.StoreKey(e.key), &e.state, now)
 	described.State = nil // which is not the reader's to keep
 	if q.States && e.state.IsShort() {
 		described.State = e.state.Clone()
@@ -98,12 +98,12 @@ func (s *Store) describe(q *limiter.Query, e *entry, now limiter.Instant) limite
 	return described
 }
 
-func recordOf(e *entry, now limiter.Instant) limiter.Record {
-	return limiter.Record{Key: e.key, Value: e.state.AppendRecord(nil), Expires: e.state.UnusedAt(now).Time()}
+func recordOf(e *entry, now store.Instant) store.Record {
+	return store.Record{Key: e.key, Value: e.state.AppendRecord(nil), Expires: e.state.UnusedAt(now).Time()}
 }
 
-// Delete implements [limiter.Keyspace].
-func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+// Delete implements [store.Keyspace].
+func (s *Store) Delete(ctx context.Context, records ...store.Record) (deleted int, changed []store.Record, err error) {
 	if err := s.check(); err != nil {
 		return 0, nil, err
 	}
@@ -130,8 +130,8 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 	return deleted, changed, nil
 }
 
-// Adjust implements [limiter.Keyspace].
-func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+// Adjust implements [store.Keyspace].
+func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]store.Adjusted, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) (
 			return nil, err
 		}
 	}
-	results := make([]limiter.Adjusted, len(adjustments))
+	results := make([]store.Adjusted, len(adjustments))
 	for i := range adjustments {
 		if err := s.withRoom(func() (err error) { results[i], err = s.adjustOne(&adjustments[i]); return err }); err != nil {
 			return results, err
@@ -150,7 +150,7 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) (
 	return results, nil
 }
 
-func (s *Store) adjustOne(a *limiter.Adjustment) (limiter.Adjusted, error) {
+func (s *Store) adjustOne(a *store.Adjustment) (store.Adjusted, error) {
 	hash := s.hash(a.Key)
 	shard := s.shardOf(hash)
 	shard.mu.Lock()
@@ -161,20 +161,20 @@ func (s *Store) adjustOne(a *limiter.Adjustment) (limiter.Adjusted, error) {
 		fresh := &entry{key: a.Key}
 		_, changed := a.Apply(&fresh.state, now)
 		if changed && !s.bound.reserve(1) {
-			return limiter.Adjusted{}, s.bound.full
+			return store.Adjusted{}, s.bound.full
 		}
 		if changed {
 			fresh.expireAfter(time.Duration(fresh.state.UnusedAt(now)-now)*time.Microsecond, now)
 			shard.add(hash, fresh)
 		}
-		return limiter.Adjusted{Done: true, After: fresh.state.Used(now)}, nil
+		return store.Adjusted{Done: true, After: fresh.state.Used(now)}, nil
 	}
-	var held limiter.Record
+	var held store.Record
 	if a.Kept != nil {
 		held = recordOf(e, now)
 	}
 	before, changed := a.Apply(&e.state, now)
-	result := limiter.Adjusted{Done: true, Before: before, After: e.state.Used(now)}
+	result := store.Adjusted{Done: true, Before: before, After: e.state.Used(now)}
 	if !changed {
 		return result, nil
 	}
@@ -189,8 +189,8 @@ func (s *Store) adjustOne(a *limiter.Adjustment) (limiter.Adjusted, error) {
 	return result, nil
 }
 
-// Import implements [limiter.Keyspace].
-func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+// Import implements [store.Keyspace].
+func (s *Store) Import(ctx context.Context, replace bool, records ...store.Record) ([]store.ImportOutcome, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 			return nil, err
 		}
 	}
-	outcomes := make([]limiter.ImportOutcome, len(records))
+	outcomes := make([]store.ImportOutcome, len(records))
 	for i := range records {
 		if err := s.withRoom(func() (err error) { outcomes[i], err = s.importOne(replace, &records[i]); return err }); err != nil {
 			return outcomes, err
@@ -208,10 +208,10 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 	return outcomes, nil
 }
 
-func (s *Store) importOne(replace bool, r *limiter.Record) (limiter.ImportOutcome, error) {
+func (s *Store) importOne(replace bool, r *store.Record) (store.ImportOutcome, error) {
 	imported := &entry{key: r.Key}
 	if imported.state.DecodeRecord(r.Value) != nil {
-		return limiter.Foreign, nil // which Check has refused before
+		return store.Foreign, nil // which Check has refused before
 	}
 	hash := s.hash(r.Key)
 	shard := s.shardOf(hash)
@@ -220,24 +220,24 @@ func (s *Store) importOne(replace bool, r *limiter.Record) (limiter.ImportOutcom
 	now := s.clock()
 	unusedAt := imported.state.UnusedAt(now)
 	if imported.state.Used(now) == 0 {
-		return limiter.Lapsed, nil
+		return store.Lapsed, nil
 	}
 	e := shard.find(hash, r.Key)
 	switch {
 	case e == nil || e.state.Used(now) == 0:
 	case bytes.Equal(e.state.AppendRecord(nil), r.Value):
-		return limiter.AlreadyThere, nil
+		return store.AlreadyThere, nil
 	case !replace:
-		return limiter.InUse, nil
+		return store.InUse, nil
 	}
 	imported.expireAfter(time.Duration(unusedAt-now)*time.Microsecond, now)
 	if e != nil {
 		e.state, e.expiresAt = imported.state, imported.expiresAt
-		return limiter.Imported, nil
+		return store.Imported, nil
 	}
 	if !s.bound.reserve(1) {
-		return limiter.NotKnown, s.bound.full
+		return store.NotKnown, s.bound.full
 	}
 	shard.add(hash, imported)
-	return limiter.Imported, nil
+	return store.Imported, nil
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/overridetable"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ limiter.OverrideTable = (*Store)(nil)
+var _ store.OverrideTable = (*Store)(nil)
 
 // overrides is the table of overrides. The zero value is an empty one.
 type overrides struct {
@@ -22,25 +22,25 @@ type overrides struct {
 
 type override struct {
 	text             []byte // as other stores have it
-	created, expires limiter.Instant
+	created, expires store.Instant
 }
 
 // at returns o as it is read at now.
-func (o *override) at(id string, now limiter.Instant) (limiter.Override, error) {
+func (o *override) at(id string, now store.Instant) (store.Override, error) {
 	read, err := overridetable.Decode(o.text)
 	overridetable.Complete(&read, id, o.created, o.expires, now)
 	return read, err
 }
 
 // drop removes what has ended. The caller holds mu.
-func (t *overrides) drop(now limiter.Instant) {
+func (t *overrides) drop(now store.Instant) {
 	maps.DeleteFunc(t.byID, func(_ string, o *override) bool { return o.expires <= now })
 	if len(t.byID) == 0 {
 		t.version = ""
 	}
 }
 
-// OverrideVersion implements [limiter.OverrideTable].
+// OverrideVersion implements [store.OverrideTable].
 func (s *Store) OverrideVersion(context.Context) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
@@ -51,8 +51,8 @@ func (s *Store) OverrideVersion(context.Context) (string, error) {
 	return s.overrides.version, nil
 }
 
-// Overrides implements [limiter.OverrideTable].
-func (s *Store) Overrides(context.Context) (list []limiter.Override, version string, err error) {
+// Overrides implements [store.OverrideTable].
+func (s *Store) Overrides(context.Context) (list []store.Override, version string, err error) {
 	if err := s.check(); err != nil {
 		return nil, "", err
 	}
@@ -71,14 +71,14 @@ func (s *Store) Overrides(context.Context) (list []limiter.Override, version str
 	return list, s.overrides.version, nil
 }
 
-// SetOverride implements [limiter.OverrideTable].
-func (s *Store) SetOverride(_ context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+// SetOverride implements [store.OverrideTable].
+func (s *Store) SetOverride(_ context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	if err := s.check(); err != nil {
-		return limiter.Override{}, err
+		return store.Override{}, err
 	}
 	written, err := overridetable.Encode(&o, lasts)
 	if err != nil {
-		return limiter.Override{}, err
+		return store.Override{}, err
 	}
 	s.overrides.mu.Lock()
 	defer s.overrides.mu.Unlock()
@@ -90,8 +90,8 @@ func (s *Store) SetOverride(_ context.Context, o limiter.Override, lasts time.Du
 		try++
 		id = written.ID(try)
 	}
-	if s.overrides.byID[id] == nil && len(s.overrides.byID) >= limiter.MaxOverrides {
-		return limiter.Override{}, overridetable.ErrFull()
+	if s.overrides.byID[id] == nil && len(s.overrides.byID) >= store.MaxOverrides {
+		return store.Override{}, overridetable.ErrFull()
 	}
 	if s.overrides.byID == nil {
 		s.overrides.byID = map[string]*override{}
@@ -103,10 +103,10 @@ func (s *Store) SetOverride(_ context.Context, o limiter.Override, lasts time.Du
 	return held.at(id, now)
 }
 
-// RevokeOverride implements [limiter.OverrideTable].
-func (s *Store) RevokeOverride(_ context.Context, id string) (o limiter.Override, found bool, err error) {
+// RevokeOverride implements [store.OverrideTable].
+func (s *Store) RevokeOverride(_ context.Context, id string) (o store.Override, found bool, err error) {
 	if err := s.check(); err != nil {
-		return limiter.Override{}, false, err
+		return store.Override{}, false, err
 	}
 	s.overrides.mu.Lock()
 	defer s.overrides.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Store) RevokeOverride(_ context.Context, id string) (o limiter.Override
 	s.overrides.drop(now)
 	held := s.overrides.byID[id]
 	if held == nil {
-		return limiter.Override{}, false, nil
+		return store.Override{}, false, nil
 	}
 	delete(s.overrides.byID, id)
 	s.overrides.version = overridetable.NewVersion()

@@ -3,7 +3,7 @@ package memorystore
 import (
 	"sync"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // shard is a part of the keys under a lock of its own: a hash table with open
@@ -27,10 +27,10 @@ type slot struct {
 }
 
 type entry struct {
-	key       limiter.Key
-	state     limiter.State
-	expiresAt limiter.Instant // when state equals an unused one
-	_         [16]byte        // so that it lies in two lines of a processor's cache, and not in three
+	key       store.Key
+	state     store.State
+	expiresAt store.Instant // when state equals an unused one
+	_         [16]byte      // so that it lies in two lines of a processor's cache, and not in three
 }
 
 const (
@@ -45,7 +45,7 @@ const (
 )
 
 // find returns the entry of key, if the shard holds one.
-func (s *shard) find(hash uint64, key limiter.Key) *entry {
+func (s *shard) find(hash uint64, key store.Key) *entry {
 	if i := s.index(hash, key); s.slots[i].entry != nil {
 		return s.slots[i].entry
 	}
@@ -53,7 +53,7 @@ func (s *shard) find(hash uint64, key limiter.Key) *entry {
 }
 
 // index returns the slot of key, or the empty one where it would go.
-func (s *shard) index(hash uint64, key limiter.Key) int {
+func (s *shard) index(hash uint64, key store.Key) int {
 	mask := len(s.slots) - 1
 	i := int(hash) & mask
 	for {
@@ -79,7 +79,7 @@ func (s *shard) keep(hash uint64, e *entry, isNew bool) {
 // reclaim makes a charge pay its part of looking for expired entries. It
 // comes after all entries of a call are kept, since it may remove those whose
 // expiry is still that of before.
-func (s *shard) reclaim(isNew bool, now limiter.Instant) {
+func (s *shard) reclaim(isNew bool, now store.Instant) {
 	if isNew {
 		s.sweep(sweepOnInsert, now)
 		return
@@ -104,7 +104,7 @@ func (s *shard) add(hash uint64, e *entry) {
 
 // sweep looks at n slots, further round from last time, and removes entries that
 // have expired.
-func (s *shard) sweep(n int, now limiter.Instant) {
+func (s *shard) sweep(n int, now store.Instant) {
 	for range n {
 		s.hand &= len(s.slots) - 1
 		if e := s.slots[s.hand].entry; e != nil && e.expiresAt <= now {

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // shardCount keeps callers on different keys out of each other's way. Its
@@ -23,14 +23,14 @@ const (
 	shardCount = 1 << shardBits
 )
 
-// Store is a [limiter.Store] and a [limiter.Keyspace] in memory.
+// Store is a [store.Store] and a [store.Keyspace] in memory.
 //
 // It has no lock that all calls share, and starts no goroutine. Each call removes a few
 // keys that are unused by now, so that the Store holds at most a small multiple of the
 // keys in use.
 type Store struct {
-	layout limiter.OwnLayout
-	clock  func() limiter.Instant
+	layout store.OwnLayout
+	clock  func() store.Instant
 	seed   maphash.Seed
 	closed atomic.Bool
 	// The name that was hashed lately.
@@ -50,15 +50,15 @@ type Option func(*Store)
 
 // WithClock decides by clock instead of the process's time.
 func WithClock(clock func() time.Time) Option {
-	return func(s *Store) { s.clock = func() limiter.Instant { return limiter.InstantOf(clock()) } }
+	return func(s *Store) { s.clock = func() store.Instant { return store.InstantOf(clock()) } }
 }
 
 // WithPrefix sets what the store keys shown by Scan begin with.
-func WithPrefix(prefix string) Option { return func(s *Store) { s.layout = limiter.OwnLayout(prefix) } }
+func WithPrefix(prefix string) Option { return func(s *Store) { s.layout = store.OwnLayout(prefix) } }
 
 // New returns an empty Store.
 func New(options ...Option) *Store {
-	s := &Store{layout: limiter.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
+	s := &Store{layout: store.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
 	for _, option := range options {
 		option(s)
 	}
@@ -71,11 +71,11 @@ func New(options ...Option) *Store {
 // monotonicClock tells the time of day as it was at the start plus what has
 // passed since, so that setting the system's clock changes no limit; reading it
 // also costs about half of time.Now.
-func monotonicClock() func() limiter.Instant {
+func monotonicClock() func() store.Instant {
 	start := time.Now()
-	startInstant := limiter.InstantOf(start)
-	return func() limiter.Instant {
-		return startInstant + limiter.Instant(time.Since(start)/time.Microsecond)
+	startInstant := store.InstantOf(start)
+	return func() store.Instant {
+		return startInstant + store.Instant(time.Since(start)/time.Microsecond)
 	}
 }
 
@@ -88,14 +88,14 @@ func (s *Store) Len() int {
 	return held
 }
 
-// Close makes all calls from now on a [limiter.ErrClosed]. The memory goes with the Store.
+// Close makes all calls from now on a [store.ErrClosed]. The memory goes with the Store.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	return nil
 }
 
 // errClosed is the error of each call of a Store that is closed.
-var errClosed = fmt.Errorf("the memory store is %w", limiter.ErrClosed)
+var errClosed = fmt.Errorf("the memory store is %w", store.ErrClosed)
 
 // check returns errClosed if s is closed.
 func (s *Store) check() error {
@@ -105,16 +105,16 @@ func (s *Store) check() error {
 	return nil
 }
 
-// Decide implements [limiter.Store]. One request allocates nothing, unless its
+// Decide implements [store.Store]. One request allocates nothing, unless its
 // key is new or its log grows.
-func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if err := s.check(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return cmp.Or(limiter.GaveUp(ctx), fmt.Errorf("%w: %w", limiter.ErrUnavailable, err))
+		return cmp.Or(store.GaveUp(ctx), fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	}
-	if limiter.IsSpecial(op, reqs) {
+	if store.IsSpecial(op, reqs) {
 		return s.decideSpecial(op, reqs, decisions)
 	}
 	if len(reqs) == 1 && s.bound == nil {
@@ -123,16 +123,16 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if len(reqs) == 1 {
 		return s.withRoom(func() error { return s.decideOne(op, &reqs[0], decisions) })
 	}
-	normalized, err := limiter.NormalizeAll(nil, op, reqs)
+	normalized, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
 	}
-	return s.decideSeveral(normalized, decisions, func(states []*limiter.State, now limiter.Instant) (bool, error) {
-		return limiter.Decide(op, normalized, states, decisions, now), nil
+	return s.decideSeveral(normalized, decisions, func(states []*store.State, now store.Instant) (bool, error) {
+		return store.Decide(op, normalized, states, decisions, now), nil
 	})
 }
 
-func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Decision) error {
 	r := req
 	if !req.HasDefaults() {
 		own := *req
@@ -157,7 +157,7 @@ func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limit
 			e = &entry{key: r.Key}
 		}
 	}
-	if limiter.DecideOne(op, r, &e.state, &decisions[0], now) {
+	if store.DecideOne(op, r, &e.state, &decisions[0], now) {
 		if isNew && !e.state.IsZero() && !s.bound.reserve(1) {
 			return s.bound.full
 		}
@@ -169,19 +169,19 @@ func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limit
 }
 
 // expireAfter notes when e's state equals an unused one.
-func (e *entry) expireAfter(d time.Duration, now limiter.Instant) {
-	e.expiresAt = now + limiter.Instant(d/time.Microsecond)
+func (e *entry) expireAfter(d time.Duration, now store.Instant) {
+	e.expiresAt = now + store.Instant(d/time.Microsecond)
 }
 
 // decideSeveral lets decide answer reqs against their states, and keeps what it changed. It may
 // ask decide a second time, if the first found no room.
-func (s *Store) decideSeveral(reqs []limiter.Request, decisions []limiter.Decision,
-	decide func(states []*limiter.State, now limiter.Instant) (changed bool, err error)) error {
+func (s *Store) decideSeveral(reqs []store.Request, decisions []store.Decision,
+	decide func(states []*store.State, now store.Instant) (changed bool, err error)) error {
 	return s.withRoom(func() error { return s.decideSeveralNow(reqs, decisions, decide) })
 }
 
-func (s *Store) decideSeveralNow(reqs []limiter.Request, decisions []limiter.Decision,
-	decide func(states []*limiter.State, now limiter.Instant) (changed bool, err error)) error {
+func (s *Store) decideSeveralNow(reqs []store.Request, decisions []store.Decision,
+	decide func(states []*store.State, now store.Instant) (changed bool, err error)) error {
 	hashes := make([]uint64, len(reqs))
 	locked := uint64(0) // a bit for each shard
 	for i := range reqs {
@@ -198,7 +198,7 @@ func (s *Store) decideSeveralNow(reqs []limiter.Request, decisions []limiter.Dec
 		}
 	}()
 	entries, isNew := make([]*entry, len(reqs)), make([]bool, len(reqs))
-	states := make([]*limiter.State, len(reqs))
+	states := make([]*store.State, len(reqs))
 	for i := range reqs {
 		entries[i] = s.shardOf(hashes[i]).find(hashes[i], reqs[i].Key)
 		if isNew[i] = entries[i] == nil; isNew[i] {
@@ -238,7 +238,7 @@ func (s *Store) decideSeveralNow(reqs []limiter.Request, decisions []limiter.Dec
 	return nil
 }
 
-func (s *Store) hash(key limiter.Key) uint64 {
+func (s *Store) hash(key store.Key) uint64 {
 	// One hash is rotated, so that swapping subject and name gives another.
 	return maphash.String(s.seed, key.Subject) ^ bits.RotateLeft64(s.hashName(key.Name), 32)
 }

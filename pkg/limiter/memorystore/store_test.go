@@ -11,20 +11,20 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
 		Sequences: 2000,
-		New: func(tb testing.TB, clock func() time.Time) limiter.Store {
+		New: func(tb testing.TB, clock func() time.Time) store.Store {
 			if clock == nil {
 				return New()
 			}
 			return New(WithClock(clock))
 		},
-		Dump: func(tb testing.TB, store limiter.Store) string { return dump(store.(*Store)) },
+		Dump: func(tb testing.TB, backend store.Store) string { return dump(backend.(*Store)) },
 	})
 }
 
@@ -54,9 +54,9 @@ func dump(s *Store) string {
 func TestOneOffKeysAreReclaimed(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(1_700_000_000, 0)
-	store := New(WithClock(func() time.Time { return now }))
-	l := limiter.New(store)
-	limit := limiter.Limit{Count: 1, Period: time.Second}
+	backend := New(WithClock(func() time.Time { return now }))
+	l := store.New(backend)
+	limit := store.Limit{Count: 1, Period: time.Second}
 	keys := 10_000_000
 	if testing.Short() {
 		keys /= 100
@@ -65,11 +65,11 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 	most := 0
 	for i := range keys {
 		now = now.Add(time.Second / perSecond)
-		if _, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("ip:%d", i), Name: "x"}, limit, 1); err != nil {
+		if _, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("ip:%d", i), Name: "x"}, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 		if i%10_000 == 0 {
-			most = max(most, held(store))
+			most = max(most, held(backend))
 		}
 	}
 	if most > 2*perSecond {
@@ -77,17 +77,17 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 	}
 
 	now = now.Add(time.Hour)
-	busy := limiter.Limit{Count: limiter.MaxCount, Period: time.Hour}
-	for i := range 8 * sweepEvery * held(store) { // enough for each shard to look at all it has
-		if _, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("busy:%d", i%1000), Name: "x"}, busy, 1); err != nil {
+	busy := store.Limit{Count: store.MaxCount, Period: time.Hour}
+	for i := range 8 * sweepEvery * held(backend) { // enough for each shard to look at all it has
+		if _, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("busy:%d", i%1000), Name: "x"}, busy, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if left := held(store); left > 1200 { // shards with few busy keys come to it later
+	if left := held(backend); left > 1200 { // shards with few busy keys come to it later
 		t.Errorf("%d keys are held, of which 1000 are in use", left)
 	}
-	for i := range store.shards {
-		if s := &store.shards[i]; len(s.slots) > 8*max(s.held, minSlots) {
+	for i := range backend.shards {
+		if s := &backend.shards[i]; len(s.slots) > 8*max(s.held, minSlots) {
 			t.Errorf("shard %d has %d slots and holds %d entries", i, len(s.slots), s.held)
 		}
 	}
@@ -106,10 +106,10 @@ func held(s *Store) int {
 func TestTableAgainstAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := shard{slots: make([]slot, minSlots)}
-		model := map[limiter.Key]*entry{}
-		hashOf := func(key limiter.Key) uint64 { return uint64(len(key.Subject)) * 5 % 23 } // few, and close together
+		model := map[store.Key]*entry{}
+		hashOf := func(key store.Key) uint64 { return uint64(len(key.Subject)) * 5 % 23 } // few, and close together
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
-			key := limiter.Key{Subject: strings.Repeat("x", rapid.IntRange(1, 40).Draw(t, "key")),
+			key := store.Key{Subject: strings.Repeat("x", rapid.IntRange(1, 40).Draw(t, "key")),
 				Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")}
 			if model[key] == nil {
 				e := &entry{key: key}
@@ -124,7 +124,7 @@ func TestTableAgainstAMap(t *testing.T) {
 			}
 			for n := range 41 {
 				for _, name := range []string{"a", "b"} {
-					key := limiter.Key{Subject: strings.Repeat("x", n), Name: name}
+					key := store.Key{Subject: strings.Repeat("x", n), Name: name}
 					if got := s.find(hashOf(key), key); got != model[key] {
 						t.Fatalf("key %v is found as %p, want %p", key, got, model[key])
 					}
@@ -135,10 +135,10 @@ func TestTableAgainstAMap(t *testing.T) {
 }
 
 func TestTakeAllocatesNothing(t *testing.T) {
-	for _, algorithm := range limiter.Algorithms() {
-		l := limiter.New(New())
-		limit := limiter.Limit{Algorithm: algorithm, Count: 1000, Period: time.Hour}
-		key := limiter.Key{Subject: "user:42"}
+	for _, algorithm := range store.Algorithms() {
+		l := store.New(New())
+		limit := store.Limit{Algorithm: algorithm, Count: 1000, Period: time.Hour}
+		key := store.Key{Subject: "user:42"}
 		take := func() {
 			if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
 				t.Fatal(err)

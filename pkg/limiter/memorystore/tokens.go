@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // tokens remembers calls by their tokens. Its lock is held while such a call is decided, so that the
@@ -19,18 +19,18 @@ type tokens struct {
 // token is one that is remembered.
 type token struct {
 	text   string
-	record limiter.TokenRecord
+	record store.TokenRecord
 	index  int // in the heap
 }
 
-// decideSpecial decides what [limiter.IsSpecial].
-func (s *Store) decideSpecial(op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	reqs, err := limiter.NormalizeAll(nil, op, reqs)
+// decideSpecial decides what [store.IsSpecial].
+func (s *Store) decideSpecial(op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	reqs, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
 	}
 	text := reqs[0].Token
-	var known limiter.TokenRecord
+	var known store.TokenRecord
 	if text != "" {
 		s.tokens.mu.Lock()
 		defer s.tokens.mu.Unlock()
@@ -39,12 +39,12 @@ func (s *Store) decideSpecial(op limiter.Op, reqs []limiter.Request, decisions [
 			known = t.record
 		}
 	}
-	var record limiter.TokenRecord
-	var changes limiter.Changes
-	err = s.decideSeveral(reqs, decisions, func(states []*limiter.State, now limiter.Instant) (_ bool, err error) {
+	var record store.TokenRecord
+	var changes store.Changes
+	err = s.decideSeveral(reqs, decisions, func(states []*store.State, now store.Instant) (_ bool, err error) {
 		record = known
 		record.Parts = slices.Clone(known.Parts)
-		changes, err = limiter.DecideSpecial(op, reqs, states, decisions, &record, now)
+		changes, err = store.DecideSpecial(op, reqs, states, decisions, &record, now)
 		return changes.States, err
 	})
 	if err == nil && changes.Token {
@@ -54,7 +54,7 @@ func (s *Store) decideSpecial(op limiter.Op, reqs []limiter.Request, decisions [
 }
 
 // keep remembers record for text, or forgets text if record is zero.
-func (t *tokens) keep(text string, record limiter.TokenRecord) {
+func (t *tokens) keep(text string, record store.TokenRecord) {
 	known := t.byToken[text]
 	switch {
 	case record.IsZero() && known != nil:
@@ -76,7 +76,7 @@ func (t *tokens) keep(text string, record limiter.TokenRecord) {
 
 // forgetOld forgets what is over at now. Each call with a token does that, so that no more is
 // held than what is still remembered, and what came to its end since the last such call.
-func (t *tokens) forgetOld(now limiter.Instant) {
+func (t *tokens) forgetOld(now store.Instant) {
 	for len(t.byEnd) > 0 && t.byEnd[0].record.Expires <= now {
 		delete(t.byToken, heap.Pop(&t.byEnd).(*token).text)
 	}

@@ -6,18 +6,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Tokens are held no longer than they are remembered.
 func TestTokensDoNotPileUp(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	store := New(WithClock(func() time.Time { return now }))
+	backend := New(WithClock(func() time.Time { return now }))
 	take := func(n int) {
 		t.Helper()
-		req := limiter.Request{Key: limiter.Key{Subject: "a"}, Limit: limiter.Limit{Count: 1e9, Period: time.Second}, Cost: 1,
+		req := store.Request{Key: store.Key{Subject: "a"}, Limit: store.Limit{Count: 1e9, Period: time.Second}, Cost: 1,
 			Token: fmt.Sprint(n), TokenTTL: time.Minute}
-		if err := store.Decide(context.Background(), limiter.Take, []limiter.Request{req}, make([]limiter.Decision, 1)); err != nil {
+		if err := backend.Decide(context.Background(), store.Take, []store.Request{req}, make([]store.Decision, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -25,12 +25,12 @@ func TestTokensDoNotPileUp(t *testing.T) {
 		take(n)
 		now = now.Add(time.Second)
 	}
-	if held := len(store.tokens.byToken); held > 60 || len(store.tokens.byEnd) != held {
-		t.Errorf("%d tokens are held, %d in the order of their ends; 60 are remembered", held, len(store.tokens.byEnd))
+	if held := len(backend.tokens.byToken); held > 60 || len(backend.tokens.byEnd) != held {
+		t.Errorf("%d tokens are held, %d in the order of their ends; 60 are remembered", held, len(backend.tokens.byEnd))
 	}
 	now = now.Add(time.Hour)
 	take(-1)
-	if held := len(store.tokens.byToken); held != 1 {
+	if held := len(backend.tokens.byToken); held != 1 {
 		t.Errorf("%d tokens are held, and one is remembered", held)
 	}
 }

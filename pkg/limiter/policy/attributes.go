@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/subjecttext"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Attributes are what is known of a request, such as ip=203.0.113.9 and
@@ -33,22 +33,22 @@ func (a Attributes) has(other Attributes) bool {
 }
 
 // ParseAttributes reads arguments of the form name=value. The error is a
-// [limiter.ErrInvalid] that quotes the argument.
+// [store.ErrInvalid] that quotes the argument.
 func ParseAttributes(arguments []string) (Attributes, error) {
 	attributes := Attributes{}
 	for _, argument := range arguments {
 		name, value, found := strings.Cut(argument, "=")
 		if !found {
-			return nil, limiter.Invalidf("argument %q is not an attribute; write name=value, such as ip=203.0.113.9", argument)
+			return nil, store.Invalidf("argument %q is not an attribute; write name=value, such as ip=203.0.113.9", argument)
 		}
 		if err := ValidateName("attribute", name); err != nil {
 			return nil, err
 		}
 		if _, twice := attributes[name]; twice {
-			return nil, limiter.Invalidf("attribute %q is given twice; keep one", name)
+			return nil, store.Invalidf("attribute %q is given twice; keep one", name)
 		}
 		if value == "" {
-			return nil, limiter.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
+			return nil, store.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
 		}
 		attributes[name] = value
 	}
@@ -63,7 +63,7 @@ const MaxNameLength = subjecttext.MaxNameLength
 // beginning with a letter.
 func ValidateName(what, name string) error {
 	if !subjecttext.IsName(name) {
-		return limiter.Invalidf("%s name %q is not valid; use at most %d letters, digits, - and _, beginning with a letter", what,
+		return store.Invalidf("%s name %q is not valid; use at most %d letters, digits, - and _, beginning with a letter", what,
 			name, MaxNameLength)
 	}
 	return nil

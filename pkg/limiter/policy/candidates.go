@@ -3,12 +3,12 @@ package policy
 import (
 	"slices"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Candidate is a limit that may count for a request.
 type Candidate struct {
-	Limit limiter.Limit
+	Limit store.Limit
 	// Override is the index of the override that it comes from, or -1.
 	Override int
 	// Unknown are the attributes of the override that are not known, in order. Without any

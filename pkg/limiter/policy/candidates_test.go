@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Whatever the attributes are that are not known, the limit that counts is a candidate, and
@@ -15,9 +15,9 @@ import (
 func TestTheLimitThatCountsIsACandidate(t *testing.T) {
 	attributes := rapid.MapOfN(rapid.SampledFrom([]string{"tenant", "plan", "region"}), rapid.SampledFrom([]string{"a", "b"}), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {
-		l := Limit{Limit: limiter.Limit{Count: 1, Period: time.Minute}}
+		l := Limit{Limit: store.Limit{Count: 1, Period: time.Minute}}
 		for i, when := range rapid.SliceOfN(attributes, 0, 4).Draw(t, "overrides") {
-			l.Overrides = append(l.Overrides, Override{When: when, Limit: limiter.Limit{Count: int64(i) + 2, Period: time.Minute}})
+			l.Overrides = append(l.Overrides, Override{When: when, Limit: store.Limit{Count: int64(i) + 2, Period: time.Minute}})
 		}
 		all := Attributes(attributes.Draw(t, "attributes"))
 		for _, name := range []string{"tenant", "plan", "region"} {

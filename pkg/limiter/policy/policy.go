@@ -1,11 +1,11 @@
 // Package policy holds policies: named lists of limits that are decided
 // together, each for a subject made of some attributes of a request.
 //
-// A policy makes requests of attributes; any [limiter.Store] decides them:
+// A policy makes requests of attributes; any [store.Store] decides them:
 //
 //	login := policy.Policy{Name: "login", Limits: []policy.Limit{
-//		{Name: "ip", By: []string{"ip"}, Limit: limiter.Limit{Count: 10, Period: time.Minute}},
-//		{Name: "email", By: []string{"email"}, Limit: limiter.Limit{Count: 5, Period: time.Minute}},
+//		{Name: "ip", By: []string{"ip"}, Limit: store.Limit{Count: 10, Period: time.Minute}},
+//		{Name: "email", By: []string{"email"}, Limit: store.Limit{Count: 5, Period: time.Minute}},
 //	}}
 //	reqs, err := login.Requests(policy.Attributes{"ip": "203.0.113.9", "email": "a@example.com"}, 1)
 package policy
@@ -17,7 +17,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/spelling"
 	"github.com/limitctl/limitctl/internal/subjecttext"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Policy is a named list of limits decided together, all or nothing, in the
@@ -26,10 +26,10 @@ type Policy struct {
 	Name string
 	// OnError is what an unreachable store means for requests under the policy;
 	// see [Policy.Failure].
-	OnError limiter.FailurePolicy
+	OnError store.FailurePolicy
 	// LocalShare is what a local shadow gets of each limit under
-	// [limiter.LocalOnError]; zero stands for [limiter.DefaultShare].
-	LocalShare limiter.Share
+	// [store.LocalOnError]; zero stands for [store.DefaultShare].
+	LocalShare store.Share
 	// HashBy puts all limits into one slot of a Redis Cluster, so that they are
 	// decided at one instant there, too. The By of every limit begins with these
 	// attributes, and they alone are the subject of its keys. Without HashBy each
@@ -44,7 +44,7 @@ type Limit struct {
 	// By names the attributes that together are who is limited.
 	By []string
 	// Limit is how much is allowed where no override applies.
-	Limit limiter.Limit
+	Limit store.Limit
 	// Overrides are other limits for some requests; the first that matches applies.
 	Overrides []Override
 	// Shadow: the limit is counted and reported, but never denies.
@@ -55,13 +55,13 @@ type Limit struct {
 // attributes may have any value.
 type Override struct {
 	When  Attributes
-	Limit limiter.Limit
+	Limit store.Limit
 }
 
 // Failure returns what an unreachable store means under the policy, for
-// [limiter.WithFailure].
-func (p *Policy) Failure() limiter.Failure {
-	return limiter.Failure{Policy: p.OnError, Share: p.LocalShare}
+// [store.WithFailure].
+func (p *Policy) Failure() store.Failure {
+	return store.Failure{Policy: p.OnError, Share: p.LocalShare}
 }
 
 // Attributes returns the names of all attributes that the policy can use, in
@@ -88,7 +88,7 @@ func (p *Policy) Needed() []string {
 	return slices.Sorted(maps.Keys(needed))
 }
 
-// CheckAttributes reports, as a [limiter.ErrInvalid], the attributes that no
+// CheckAttributes reports, as a [store.ErrInvalid], the attributes that no
 // limit of the policy uses: a misspelled one could keep an override from applying.
 func (p *Policy) CheckAttributes(attributes Attributes) error {
 	known, _ := p.Attributes()
@@ -98,7 +98,7 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 			if near := spelling.Nearest(name, known, 2); near != "" {
 				meant = "; did you mean " + near + "?"
 			}
-			return limiter.Invalidf("unknown attribute %q; policy %q uses %s%s", name, p.Name, strings.Join(known, ", "), meant)
+			return store.Invalidf("unknown attribute %q; policy %q uses %s%s", name, p.Name, strings.Join(known, ", "), meant)
 		}
 	}
 	return nil
@@ -106,15 +106,15 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 
 // Requests returns the request that each limit of the policy makes of the
 // attributes, for cost units. An attribute that is missing or unknown is a
-// [limiter.ErrInvalid] that names it. The policy must have no [Problem].
-func (p *Policy) Requests(attributes Attributes, cost int64) ([]limiter.Request, error) {
+// [store.ErrInvalid] that names it. The policy must have no [Problem].
+func (p *Policy) Requests(attributes Attributes, cost int64) ([]store.Request, error) {
 	reqs, _, err := p.RequestsWithOverrides(attributes, cost)
 	return reqs, err
 }
 
 // RequestsWithOverrides is [Policy.Requests] that also says, for each request, the index
 // of the override that its limit comes from, or -1.
-func (p *Policy) RequestsWithOverrides(attributes Attributes, cost int64) (reqs []limiter.Request, overrides []int, err error) {
+func (p *Policy) RequestsWithOverrides(attributes Attributes, cost int64) (reqs []store.Request, overrides []int, err error) {
 	if err := p.CheckAttributes(attributes); err != nil {
 		return nil, nil, err
 	}
@@ -131,22 +131,22 @@ func (p *Policy) RequestsWithOverrides(attributes Attributes, cost int64) (reqs 
 		if len(missing) > 1 {
 			noun = "attributes"
 		}
-		return nil, nil, limiter.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "),
+		return nil, nil, store.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "),
 			strings.Join(missing, "=VALUE "))
 	}
-	reqs = make([]limiter.Request, 0, len(p.Limits))
+	reqs = make([]store.Request, 0, len(p.Limits))
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		limit, override := l.For(attributes)
 		overrides = append(overrides, override)
-		reqs = append(reqs, limiter.Request{Key: p.Key(l, attributes), Limit: limit, Cost: cost, Shadow: l.Shadow})
+		reqs = append(reqs, store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: cost, Shadow: l.Shadow})
 	}
 	return reqs, overrides, nil
 }
 
 // For returns the limit that counts for the attributes, and the index of the
 // override it comes from, or -1.
-func (l *Limit) For(attributes Attributes) (limit limiter.Limit, override int) {
+func (l *Limit) For(attributes Attributes) (limit store.Limit, override int) {
 	for i := range l.Overrides {
 		if attributes.has(l.Overrides[i].When) {
 			return l.Overrides[i].Limit, i
@@ -163,16 +163,16 @@ func (l *Limit) For(attributes Attributes) (limit limiter.Limit, override int) {
 //
 // Under HashBy the subject is those attributes alone, and the others follow the
 // name: tenant:acme  api/user-route:user:7
-func (p *Policy) Key(l *Limit, attributes Attributes) limiter.Key {
+func (p *Policy) Key(l *Limit, attributes Attributes) store.Key {
 	name := p.Name + "/" + l.Name
 	if n := len(p.HashBy); n > 0 {
-		key := limiter.Key{Subject: join(p.HashBy, attributes), Name: name}
+		key := store.Key{Subject: join(p.HashBy, attributes), Name: name}
 		if len(l.By) > n {
 			key.Name += ":" + join(l.By[n:], attributes)
 		}
 		return key
 	}
-	return limiter.Key{Subject: join(l.By, attributes), Name: name}
+	return store.Key{Subject: join(l.By, attributes), Name: name}
 }
 
 // Parts are what a key of a policy's limit was made of.
@@ -183,7 +183,7 @@ type Parts struct {
 
 // ParseKey takes a key apart that [Policy.Key] made, with no policy at hand. ok
 // is false for any other key.
-func ParseKey(key limiter.Key) (parts Parts, ok bool) {
+func ParseKey(key store.Key) (parts Parts, ok bool) {
 	policy, limit, attributes, ok := subjecttext.SplitKey(key.Subject, key.Name)
 	if !ok || validateOwnName("policy", policy) != nil {
 		return Parts{}, false
@@ -206,7 +206,7 @@ func (p *Parts) LimitName() string { return p.Policy + "/" + p.Limit }
 
 // LimitName is the name of a key's limit without the attributes that a policy may have
 // put behind it.
-func LimitName(key limiter.Key) string {
+func LimitName(key store.Key) string {
 	if parts, ok := ParseKey(key); ok {
 		return parts.LimitName()
 	}

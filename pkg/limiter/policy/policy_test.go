@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // awkward are pieces of values that a careless joining would mistake for its own.
@@ -35,7 +35,7 @@ func attributeName() *rapid.Generator[string] {
 type made struct {
 	policy     *Policy
 	attributes []Attribute
-	key        limiter.Key
+	key        store.Key
 }
 
 // aKey makes a key of a policy with one limit, whose subject is the first n of its
@@ -47,7 +47,7 @@ func aKey(t *rapid.T, label string) made {
 		Name:   rapid.SampledFrom([]string{"p", "api", "a-b"}).Draw(t, label+" policy"),
 		HashBy: by[:hashed],
 		Limits: []Limit{{Name: rapid.SampledFrom([]string{"l", "p", "x_1"}).Draw(t, label+" limit"), By: by,
-			Limit: limiter.Limit{Count: 1, Period: 1e9}}},
+			Limit: store.Limit{Count: 1, Period: 1e9}}},
 	}}
 	if problems := m.policy.Problems(); len(problems) > 0 {
 		t.Fatal(problems)
@@ -88,7 +88,7 @@ func TestKeysAreUnambiguous(t *testing.T) {
 				!slices.Equal(parts.Attributes, a.attributes) {
 				t.Fatalf("%q of %v is taken apart into %+v, %t", a.key, a.attributes, parts, ok)
 			}
-			tooLong := len(a.key.Subject) > limiter.MaxSubjectLength || len(a.key.Name) > limiter.MaxNameLength
+			tooLong := len(a.key.Subject) > store.MaxSubjectLength || len(a.key.Name) > store.MaxNameLength
 			if err := a.key.Validate(); err != nil && !tooLong {
 				t.Fatalf("%q of %v: %v", a.key, a.attributes, err)
 			}
@@ -106,7 +106,7 @@ func TestWhereOneValueEnds(t *testing.T) {
 		text := value().Draw(t, "text")
 		p := &Policy{Name: "p", HashBy: []string{"a"}[:rapid.IntRange(0, 1).Draw(t, "hashed")]}
 		l := &Limit{Name: "l", By: []string{"a", "b"}}
-		seen := map[limiter.Key]int{}
+		seen := map[store.Key]int{}
 		for i := 1; i < len(text); i++ {
 			key := p.Key(l, Attributes{"a": text[:i], "b": text[i:]})
 			if j, is := seen[key]; is {
@@ -121,23 +121,23 @@ func TestKey(t *testing.T) {
 	for _, test := range []struct {
 		by, hashBy []string
 		attributes Attributes
-		want       limiter.Key
+		want       store.Key
 	}{
-		{[]string{"ip"}, nil, Attributes{"ip": "203.0.113.9"}, limiter.Key{Subject: "ip:203.0.113.9", Name: "p/l"}},
-		{[]string{"ip"}, nil, Attributes{"ip": "2001:db8::7"}, limiter.Key{Subject: "ip:2001:db8::7", Name: "p/l"}}, // readable
+		{[]string{"ip"}, nil, Attributes{"ip": "203.0.113.9"}, store.Key{Subject: "ip:203.0.113.9", Name: "p/l"}},
+		{[]string{"ip"}, nil, Attributes{"ip": "2001:db8::7"}, store.Key{Subject: "ip:2001:db8::7", Name: "p/l"}}, // readable
 		{[]string{"ip", "user"}, nil, Attributes{"ip": "2001:db8::7", "user": "7"},
-			limiter.Key{Subject: "ip:2001%3Adb8%3A%3A7:user:7", Name: "p/l"}},
-		{[]string{"user", "ip"}, nil, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "user:7:ip:::1", Name: "p/l"}},
+			store.Key{Subject: "ip:2001%3Adb8%3A%3A7:user:7", Name: "p/l"}},
+		{[]string{"user", "ip"}, nil, Attributes{"ip": "::1", "user": "7"}, store.Key{Subject: "user:7:ip:::1", Name: "p/l"}},
 		{[]string{"a", "A"}, nil, Attributes{"a": "a", "A": "2001:db8::7"},
-			limiter.Key{Subject: "a:a:A:2001%3Adb8%3A%3A7", Name: "p/l"}}, // a:A:2001:db8::7 is an address, too
-		{[]string{"a"}, nil, Attributes{"a": "a:A:2001:db8::7"}, limiter.Key{Subject: "a:a:A:2001:db8::7", Name: "p/l"}},
+			store.Key{Subject: "a:a:A:2001%3Adb8%3A%3A7", Name: "p/l"}}, // a:A:2001:db8::7 is an address, too
+		{[]string{"a"}, nil, Attributes{"a": "a:A:2001:db8::7"}, store.Key{Subject: "a:a:A:2001:db8::7", Name: "p/l"}},
 		{[]string{"user", "ip"}, []string{"user"}, Attributes{"ip": "::1", "user": "7"},
-			limiter.Key{Subject: "user:7", Name: "p/l:ip:::1"}},
-		{[]string{"ip", "user"}, []string{"ip"}, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "ip:::1", Name: "p/l:user:7"}},
-		{[]string{"a", "b"}, nil, Attributes{"a": "a:b", "b": "c"}, limiter.Key{Subject: "a:a%3Ab:b:c", Name: "p/l"}},
-		{[]string{"a", "b"}, nil, Attributes{"a": "a", "b": "b:c"}, limiter.Key{Subject: "a:a:b:b%3Ac", Name: "p/l"}},
-		{[]string{"a"}, nil, Attributes{"a": "{x}%\n\xff é*"}, limiter.Key{Subject: "a:%7Bx%7D%25%0A%FF é*", Name: "p/l"}},
-		{[]string{"ip"}, nil, Attributes{"ip": "fe80::1%eth0"}, limiter.Key{Subject: "ip:fe80%3A%3A1%25eth0", Name: "p/l"}},
+			store.Key{Subject: "user:7", Name: "p/l:ip:::1"}},
+		{[]string{"ip", "user"}, []string{"ip"}, Attributes{"ip": "::1", "user": "7"}, store.Key{Subject: "ip:::1", Name: "p/l:user:7"}},
+		{[]string{"a", "b"}, nil, Attributes{"a": "a:b", "b": "c"}, store.Key{Subject: "a:a%3Ab:b:c", Name: "p/l"}},
+		{[]string{"a", "b"}, nil, Attributes{"a": "a", "b": "b:c"}, store.Key{Subject: "a:a:b:b%3Ac", Name: "p/l"}},
+		{[]string{"a"}, nil, Attributes{"a": "{x}%\n\xff é*"}, store.Key{Subject: "a:%7Bx%7D%25%0A%FF é*", Name: "p/l"}},
+		{[]string{"ip"}, nil, Attributes{"ip": "fe80::1%eth0"}, store.Key{Subject: "ip:fe80%3A%3A1%25eth0", Name: "p/l"}},
 	} {
 		p := &Policy{Name: "p", HashBy: test.hashBy}
 		if got := p.Key(&Limit{Name: "l", By: test.by}, test.attributes); got != test.want {
@@ -169,7 +169,7 @@ func TestIPv6StaysReadable(t *testing.T) {
 }
 
 func TestParseKeyOfOthers(t *testing.T) {
-	for _, key := range []limiter.Key{
+	for _, key := range []store.Key{
 		{}, {Subject: "user:42", Name: "token-bucket/1m"}, {Subject: "user:42", Name: "p"}, {Subject: "user", Name: "p/l"},
 		{Subject: "user:", Name: "p/l"},
 		{Subject: "a:b:c", Name: "p/l"}, {Subject: "a:%3a", Name: "p/l"}, {Subject: "a:%41", Name: "p/l"},
@@ -193,7 +193,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Add("a:%", "p/l:")
 	f.Add("ip:1:2:3:4:5:6:7:8", "p/l")
 	f.Fuzz(func(t *testing.T, subject, name string) {
-		key := limiter.Key{Subject: subject, Name: name}
+		key := store.Key{Subject: subject, Name: name}
 		parts, ok := ParseKey(key)
 		if !ok {
 			return
@@ -206,7 +206,7 @@ func FuzzParseKey(f *testing.F) {
 			return join(names, attributes)
 		}
 		inSubject, _ := ParseSubject(subject)
-		again := limiter.Key{Subject: rejoin(inSubject), Name: parts.Policy + "/" + parts.Limit}
+		again := store.Key{Subject: rejoin(inSubject), Name: parts.Policy + "/" + parts.Limit}
 		if rest := parts.Attributes[len(inSubject):]; len(rest) > 0 {
 			again.Name += ":" + rejoin(rest)
 		}
@@ -218,11 +218,11 @@ func FuzzParseKey(f *testing.F) {
 
 func TestRequests(t *testing.T) {
 	p := &Policy{Name: "api", Limits: []Limit{
-		{Name: "tenant", By: []string{"tenant"}, Limit: limiter.Limit{Count: 10, Period: 1e9}, Overrides: []Override{
-			{Attributes{"tenant": "acme"}, limiter.Limit{Count: 20, Period: 1e9}},
-			{Attributes{"plan": "gold"}, limiter.Limit{Count: 30, Period: 1e9}},
+		{Name: "tenant", By: []string{"tenant"}, Limit: store.Limit{Count: 10, Period: 1e9}, Overrides: []Override{
+			{Attributes{"tenant": "acme"}, store.Limit{Count: 20, Period: 1e9}},
+			{Attributes{"plan": "gold"}, store.Limit{Count: 30, Period: 1e9}},
 		}},
-		{Name: "user", By: []string{"tenant", "user"}, Limit: limiter.Limit{Count: 5, Period: 1e9}, Shadow: true},
+		{Name: "user", By: []string{"tenant", "user"}, Limit: store.Limit{Count: 5, Period: 1e9}, Shadow: true},
 	}}
 	for _, test := range []struct {
 		attributes Attributes
@@ -240,7 +240,7 @@ func TestRequests(t *testing.T) {
 	} {
 		reqs, err := p.Requests(test.attributes, 3)
 		if test.want != "" {
-			if fmt.Sprint(err) != test.want || !errors.Is(err, limiter.ErrInvalid) {
+			if fmt.Sprint(err) != test.want || !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%v: the error is %v", test.attributes, err)
 			}
 			continue
@@ -261,10 +261,10 @@ func TestRequests(t *testing.T) {
 func TestUnreachableOverrides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		when := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"1", "2"}), 1, 3)
-		p := &Policy{Name: "p", Limits: []Limit{{Name: "l", By: []string{"a"}, Limit: limiter.Limit{Count: 1, Period: 1e9}}}}
+		p := &Policy{Name: "p", Limits: []Limit{{Name: "l", By: []string{"a"}, Limit: store.Limit{Count: 1, Period: 1e9}}}}
 		var want []string
 		for i := range rapid.IntRange(1, 8).Draw(t, "overrides") {
-			o := Override{When: when.Draw(t, "when"), Limit: limiter.Limit{Count: 1, Period: 1e9}}
+			o := Override{When: when.Draw(t, "when"), Limit: store.Limit{Count: 1, Period: 1e9}}
 			if j := slices.IndexFunc(p.Limits[0].Overrides, func(earlier Override) bool { return o.When.has(earlier.When) }); j >= 0 {
 				want = append(want, fmt.Sprintf("limits[0].overrides[%d].when by %d", i, j+1))
 			}
@@ -294,7 +294,7 @@ func TestParseAttributes(t *testing.T) {
 		"=x":      `attribute name "" is not valid; use at most 64 letters, digits, - and _, beginning with a letter`,
 		"twice=b": `attribute "twice" is given twice; keep one`,
 	} {
-		if _, err := ParseAttributes([]string{"twice=a", argument}); fmt.Sprint(err) != want || !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := ParseAttributes([]string{"twice=a", argument}); fmt.Sprint(err) != want || !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%q: the error is %v", argument, err)
 		}
 	}

@@ -3,7 +3,7 @@ package policy
 import (
 	"slices"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Prepared is a policy that is ready to make many requests with little work. It is safe for
@@ -40,8 +40,8 @@ func (p *Policy) Prepare() *Prepared {
 // AppendRequests is [Policy.RequestsWithOverrides] that appends to slices, which may be nil. After
 // an error they are as they were.
 func (p *Prepared) AppendRequests(
-	reqs []limiter.Request, overrides []int, attributes Attributes, cost int64,
-) ([]limiter.Request, []int, error) {
+	reqs []store.Request, overrides []int, attributes Attributes, cost int64,
+) ([]store.Request, []int, error) {
 	if !p.accepts(attributes) {
 		_, _, err := p.RequestsWithOverrides(attributes, cost)
 		return reqs, overrides, err
@@ -50,16 +50,16 @@ func (p *Prepared) AppendRequests(
 	for i := range p.Limits {
 		l, prepared := &p.Limits[i], &p.limits[i]
 		limit, override := l.For(attributes)
-		req := limiter.Request{Limit: limit, Cost: cost, Shadow: l.Shadow}
+		req := store.Request{Limit: limit, Cost: cost, Shadow: l.Shadow}
 		switch {
 		case !prepared.fixedName:
 			req.Key = p.Key(l, attributes)
 		case prepared.like < i:
-			req.Key = limiter.Key{Subject: reqs[first+prepared.like].Key.Subject, Name: prepared.name}
+			req.Key = store.Key{Subject: reqs[first+prepared.like].Key.Subject, Name: prepared.name}
 		case len(p.HashBy) > 0:
-			req.Key = limiter.Key{Subject: join(p.HashBy, attributes), Name: prepared.name}
+			req.Key = store.Key{Subject: join(p.HashBy, attributes), Name: prepared.name}
 		default:
-			req.Key = limiter.Key{Subject: join(l.By, attributes), Name: prepared.name}
+			req.Key = store.Key{Subject: join(l.By, attributes), Name: prepared.name}
 		}
 		reqs, overrides = append(reqs, req), append(overrides, override)
 	}

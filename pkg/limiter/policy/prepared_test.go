@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A prepared policy makes the requests of the policy, for any attributes, and the same errors.
@@ -31,9 +31,9 @@ func TestPreparedMakesTheSameRequests(t *testing.T) {
 			if len(p.HashBy) > 0 && r.IntN(2) == 0 {
 				by = p.HashBy
 			}
-			l := Limit{Name: fmt.Sprintf("l%d", i), By: by, Limit: limiter.Limit{Count: int64(i + 1), Period: time.Second}, Shadow: r.IntN(2) == 0}
+			l := Limit{Name: fmt.Sprintf("l%d", i), By: by, Limit: store.Limit{Count: int64(i + 1), Period: time.Second}, Shadow: r.IntN(2) == 0}
 			if r.IntN(2) == 0 {
-				l.Overrides = []Override{{When: Attributes{names[r.IntN(5)]: "x"}, Limit: limiter.Limit{Count: 9, Period: time.Second}}}
+				l.Overrides = []Override{{When: Attributes{names[r.IntN(5)]: "x"}, Limit: store.Limit{Count: 9, Period: time.Second}}}
 			}
 			p.Limits = append(p.Limits, l)
 		}
@@ -46,7 +46,7 @@ func TestPreparedMakesTheSameRequests(t *testing.T) {
 			attributes[name] = values[r.IntN(len(values))]
 		}
 		want, wantOverrides, wantErr := p.RequestsWithOverrides(attributes, 3)
-		before, beforeOverrides := []limiter.Request{{Cost: 7}}, []int{7}
+		before, beforeOverrides := []store.Request{{Cost: 7}}, []int{7}
 		got, overrides, err := p.Prepare().AppendRequests(before, beforeOverrides, attributes, 3)
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
 			t.Fatalf("%+v for %v: the error is %v, not %v", p, attributes, err, wantErr)
@@ -66,12 +66,12 @@ func TestPreparedMakesTheSameRequests(t *testing.T) {
 // With room in the slices, only the texts of subjects are allocated, each once.
 func TestPreparedAllocatesSubjectsOnly(t *testing.T) {
 	p := (&Policy{Name: "login", Limits: []Limit{
-		{Name: "minute", By: []string{"ip"}, Limit: limiter.Limit{Count: 1, Period: time.Minute}},
-		{Name: "hour", By: []string{"ip"}, Limit: limiter.Limit{Count: 1, Period: time.Hour}},
-		{Name: "user", By: []string{"ip", "user"}, Limit: limiter.Limit{Count: 1, Period: time.Hour}},
+		{Name: "minute", By: []string{"ip"}, Limit: store.Limit{Count: 1, Period: time.Minute}},
+		{Name: "hour", By: []string{"ip"}, Limit: store.Limit{Count: 1, Period: time.Hour}},
+		{Name: "user", By: []string{"ip", "user"}, Limit: store.Limit{Count: 1, Period: time.Hour}},
 	}}).Prepare()
 	attributes := Attributes{"ip": "203.0.113.9", "user": "a"}
-	reqs, overrides := make([]limiter.Request, 0, 3), make([]int, 0, 3)
+	reqs, overrides := make([]store.Request, 0, 3), make([]int, 0, 3)
 	if n := testing.AllocsPerRun(100, func() { p.AppendRequests(reqs, overrides, attributes, 1) }); n != 2 {
 		t.Errorf("%v allocations, want 2", n)
 	}
@@ -79,8 +79,8 @@ func TestPreparedAllocatesSubjectsOnly(t *testing.T) {
 
 func BenchmarkRequests(b *testing.B) {
 	p := &Policy{Name: "login", Limits: []Limit{
-		{Name: "minute", By: []string{"ip"}, Limit: limiter.Limit{Count: 1, Period: time.Minute}},
-		{Name: "user", By: []string{"user"}, Limit: limiter.Limit{Count: 1, Period: time.Hour}},
+		{Name: "minute", By: []string{"ip"}, Limit: store.Limit{Count: 1, Period: time.Minute}},
+		{Name: "user", By: []string{"user"}, Limit: store.Limit{Count: 1, Period: time.Hour}},
 	}}
 	attributes := Attributes{"ip": "203.0.113.9", "user": "a"}
 	b.Run("policy", func(b *testing.B) {
@@ -91,7 +91,7 @@ func BenchmarkRequests(b *testing.B) {
 	})
 	b.Run("prepared", func(b *testing.B) {
 		b.ReportAllocs()
-		prepared, reqs, overrides := p.Prepare(), make([]limiter.Request, 0, 2), make([]int, 0, 2)
+		prepared, reqs, overrides := p.Prepare(), make([]store.Request, 0, 2), make([]int, 0, 2)
 		for b.Loop() {
 			prepared.AppendRequests(reqs, overrides, attributes, 1)
 		}

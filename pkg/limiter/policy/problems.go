@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Problem is a mistake in a policy. Path says where it is, from the policy on:
@@ -27,8 +27,8 @@ func (p *Policy) Problems() []Problem {
 	if len(p.Limits) == 0 {
 		add("limits", "policy %q has no limits; add at least one", p.Name)
 	}
-	if len(p.Limits) > limiter.MaxRequests {
-		add("limits", "policy %q has %d limits; at most %d are decided together", p.Name, len(p.Limits), limiter.MaxRequests)
+	if len(p.Limits) > store.MaxRequests {
+		add("limits", "policy %q has %d limits; at most %d are decided together", p.Name, len(p.Limits), store.MaxRequests)
 	}
 	for _, text := range duplicates(p.HashBy) {
 		add("hash_by", "attribute %q is named twice; name it once", text)
@@ -104,8 +104,8 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 // validateOwnName is ValidateName for what stands in the names of keys, where an
 // algorithm's name begins that of a limit without a name of its own.
 func validateOwnName(what, name string) error {
-	if _, err := limiter.ParseAlgorithm(name); err == nil && what == "policy" {
-		return limiter.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look like those "+
+	if _, err := store.ParseAlgorithm(name); err == nil && what == "policy" {
+		return store.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look like those "+
 			"of unnamed limits", name)
 	}
 	return ValidateName(what, name)

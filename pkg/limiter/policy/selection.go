@@ -5,39 +5,39 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/subjecttext"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Selection is which keys of policies an operator means.
 type Selection struct {
 	// Policies and Limits select by name; the zero Pattern is every name.
-	Policies, Limits limiter.Pattern
+	Policies, Limits store.Pattern
 	// Attributes are those that a key must have. It may have others.
 	Attributes Attributes
 }
 
 // Match reports whether the selection is of that key, going by the key alone.
-func (s *Selection) Match(key limiter.Key) bool {
+func (s *Selection) Match(key store.Key) bool {
 	parts, ok := ParseKey(key)
 	return ok && matches(s.Policies, parts.Policy) && matches(s.Limits, parts.Limit) && parts.Has(s.Attributes)
 }
 
-func matches(p limiter.Pattern, name string) bool { return p.IsZero() || p.Match(name) }
+func matches(p store.Pattern, name string) bool { return p.IsZero() || p.Match(name) }
 
 // Query returns how to find the selected keys in a store. Known policies help: keys
 // whose names follow from the attributes are reached directly, and a scan looks at
 // no more subjects than it must. An attribute by which none of the selected limits
-// is, is a [limiter.ErrInvalid].
-func (s *Selection) Query(known []*Policy) (limiter.Query, error) {
-	everything, err := limiter.ParsePattern("*")
+// is, is a [store.ErrInvalid].
+func (s *Selection) Query(known []*Policy) (store.Query, error) {
+	everything, err := store.ParsePattern("*")
 	if err != nil {
-		return limiter.Query{}, err
+		return store.Query{}, err
 	}
-	names, err := limiter.ParsePattern(orAny(s.Policies) + "/" + orAny(s.Limits) + "*") // what follows hash_by comes after
+	names, err := store.ParsePattern(orAny(s.Policies) + "/" + orAny(s.Limits) + "*") // what follows hash_by comes after
 	if err != nil {
-		return limiter.Query{}, err
+		return store.Query{}, err
 	}
-	q := limiter.Query{Subjects: everything, Names: names, Match: s.Match}
+	q := store.Query{Subjects: everything, Names: names, Match: s.Match}
 	name, exact := s.Policies.Exact()
 	at := slices.IndexFunc(known, func(p *Policy) bool { return p.Name == name })
 	if !exact || at < 0 {
@@ -46,23 +46,23 @@ func (s *Selection) Query(known []*Policy) (limiter.Query, error) {
 	p := known[at]
 	limits, err := s.limitsOf(p)
 	if err != nil {
-		return limiter.Query{}, err
+		return store.Query{}, err
 	}
 	if keys := s.keys(p, limits); len(keys) > 0 {
-		return limiter.Query{Keys: keys}, nil
+		return store.Query{Keys: keys}, nil
 	}
 	if glob := s.subjectGlob(p, limits); glob != "" {
-		q.Subjects, err = limiter.ParsePattern(glob)
+		q.Subjects, err = store.ParsePattern(glob)
 	}
 	return q, err
 }
 
-func orAny(p limiter.Pattern) string {
+func orAny(p store.Pattern) string {
 	if p.IsZero() {
 		return "*"
 	}
 	if name, exact := p.Exact(); exact {
-		return limiter.EscapeGlob(name)
+		return store.EscapeGlob(name)
 	}
 	return p.String()
 }
@@ -87,17 +87,17 @@ func (s *Selection) limitsOf(p *Policy) ([]*Limit, error) {
 		for i := range p.Limits {
 			all[i] = p.Limits[i].Name
 		}
-		return nil, limiter.Invalidf("policy %q has no limit %q; it has %s", p.Name, s.Limits, strings.Join(all, ", "))
+		return nil, store.Invalidf("policy %q has no limit %q; it has %s", p.Name, s.Limits, strings.Join(all, ", "))
 	case len(limits) == 0:
-		return nil, limiter.Invalidf("none of the limits %s of policy %q is by %s", list(named), p.Name,
+		return nil, store.Invalidf("none of the limits %s of policy %q is by %s", list(named), p.Name,
 			strings.Join(s.Attributes.Names(), " and "))
 	}
 	return limits, nil
 }
 
 // keys returns the keys of limits, if the attributes are all that is in them.
-func (s *Selection) keys(p *Policy, limits []*Limit) []limiter.Key {
-	var keys []limiter.Key
+func (s *Selection) keys(p *Policy, limits []*Limit) []store.Key {
+	var keys []store.Key
 	for _, l := range limits {
 		for _, name := range l.By {
 			if _, known := s.Attributes[name]; !known {
@@ -113,7 +113,7 @@ func (s *Selection) keys(p *Policy, limits []*Limit) []limiter.Key {
 func (s *Selection) subjectGlob(p *Policy, limits []*Limit) string {
 	for _, name := range s.Attributes.Names() {
 		value := s.Attributes[name]
-		written := limiter.EscapeGlob(name + ":" + subjecttext.Escape(value))
+		written := store.EscapeGlob(name + ":" + subjecttext.Escape(value))
 		first, inAll := true, !subjecttext.IsPlainIPv6(value)
 		for _, l := range limits {
 			subject := l.By

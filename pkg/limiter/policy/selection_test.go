@@ -11,8 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // operators' names: few, so that selections often meet keys.
@@ -42,7 +42,7 @@ func policies() *rapid.Generator[[]*Policy] {
 						by = append(by, name)
 					}
 				}
-				p.Limits = append(p.Limits, Limit{Name: limit, By: by, Limit: limiter.Limit{Count: 10, Period: time.Hour}})
+				p.Limits = append(p.Limits, Limit{Name: limit, By: by, Limit: store.Limit{Count: 10, Period: time.Hour}})
 			}
 			if problems := p.Problems(); len(problems) > 0 {
 				t.Fatal(problems)
@@ -58,11 +58,11 @@ func policies() *rapid.Generator[[]*Policy] {
 // at hand, when keys may be reached directly, and without.
 func TestQuerySelectsWhatMatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		store := memorystore.New()
-		defer store.Close()
+		backend := memorystore.New()
+		defer backend.Close()
 		known := policies().Draw(t, "known")
 		pool := rapid.SliceOfN(values, 1, 4).Draw(t, "values")
-		written := map[limiter.Key]func(*Selection) bool{}
+		written := map[store.Key]func(*Selection) bool{}
 		for range rapid.IntRange(1, 30).Draw(t, "keys") {
 			p := rapid.SampledFrom(known).Draw(t, "policy of the key")
 			l := &p.Limits[rapid.IntRange(0, len(p.Limits)-1).Draw(t, "limit of the key")]
@@ -74,14 +74,14 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 			written[key] = func(s *Selection) bool {
 				return matches(s.Policies, p.Name) && matches(s.Limits, l.Name) && attributes.has(s.Attributes)
 			}
-			take(t, store, key)
+			take(t, backend, key)
 		}
 		for _, value := range pool { // others' keys, that look alike
 			for _, subject := range []string{"tenant:" + value, value} {
-				key := limiter.Key{Subject: subject, Name: "token-bucket/1h"}
+				key := store.Key{Subject: subject, Name: "token-bucket/1h"}
 				if key.Validate() == nil {
 					written[key] = func(*Selection) bool { return false }
-					take(t, store, key)
+					take(t, backend, key)
 				}
 			}
 		}
@@ -90,12 +90,12 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 		for _, name := range rapid.SliceOfNDistinct(attributeNames, 0, 3, rapid.ID[string]).Draw(t, "selected by") {
 			s.Attributes[name] = rapid.SampledFrom(pool).Draw(t, "selected "+name)
 		}
-		pattern := func(names *rapid.Generator[string], label string) limiter.Pattern {
+		pattern := func(names *rapid.Generator[string], label string) store.Pattern {
 			text := rapid.OneOf(names, rapid.SampledFrom([]string{"", "*", "a*", "[la]*", "?"})).Draw(t, label)
 			if text == "" {
-				return limiter.Pattern{}
+				return store.Pattern{}
 			}
-			p, err := limiter.ParsePattern(text)
+			p, err := store.ParsePattern(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 
 		whole := wholeSelection(t, known, pool) // whose keys are reached directly
 		for _, s := range []*Selection{&s, whole} {
-			want := map[limiter.Key]bool{}
+			want := map[store.Key]bool{}
 			for key, isMeant := range written {
 				if s.Match(key) != isMeant(s) {
 					t.Fatalf("Match(%q) is %t", key, s.Match(key))
@@ -116,7 +116,7 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 			}
 			for _, hand := range [][]*Policy{nil, known} {
 				q, err := s.Query(hand)
-				if errors.Is(err, limiter.ErrInvalid) && len(want) == 0 && hand != nil {
+				if errors.Is(err, store.ErrInvalid) && len(want) == 0 && hand != nil {
 					continue // it says that no limit is by that
 				}
 				if err != nil {
@@ -125,8 +125,8 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 				if s == whole && (q.Keys == nil) != (hand == nil) {
 					t.Fatalf("with %d policies known it looks at the keys %q", len(hand), q.Keys)
 				}
-				got := map[limiter.Key]bool{}
-				for entry, err := range store.Scan(context.Background(), q) {
+				got := map[store.Key]bool{}
+				for entry, err := range backend.Scan(context.Background(), q) {
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -150,10 +150,10 @@ func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
 		s.Attributes[name] = rapid.SampledFrom(pool).Draw(t, "whole "+name)
 	}
 	var err error
-	if s.Policies, err = limiter.ExactPattern(p.Name); err != nil {
+	if s.Policies, err = store.ExactPattern(p.Name); err != nil {
 		t.Fatal(err)
 	}
-	if s.Limits, err = limiter.ExactPattern(l.Name); err != nil {
+	if s.Limits, err = store.ExactPattern(l.Name); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -162,10 +162,10 @@ func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
 // An address is written with its colons where it comes last and without them
 // elsewhere; a scan for it finds both.
 func TestQueryOfAnAddress(t *testing.T) {
-	limit := limiter.Limit{Count: 10, Period: time.Hour}
+	limit := store.Limit{Count: 10, Period: time.Hour}
 	p := &Policy{Name: "api", Limits: []Limit{{Name: "ip", By: []string{"ip"}, Limit: limit},
 		{Name: "both", By: []string{"ip", "user"}, Limit: limit}}}
-	name, err := limiter.ExactPattern("api")
+	name, err := store.ExactPattern("api")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,12 +184,12 @@ func TestQueryOfAnAddress(t *testing.T) {
 // Keys made under an earlier configuration are found by a policy that is a glob, for
 // which nothing is taken from the configuration at hand.
 func TestQueryOfAnEarlierConfiguration(t *testing.T) {
-	limit := limiter.Limit{Count: 10, Period: time.Hour}
+	limit := store.Limit{Count: 10, Period: time.Hour}
 	before := &Policy{Name: "api", Limits: []Limit{{Name: "gone", By: []string{"user", "tenant"}, Limit: limit}}}
 	now := &Policy{Name: "api", HashBy: []string{"tenant"}, Limits: []Limit{{Name: "l", By: []string{"tenant"}, Limit: limit}}}
 	key := before.Key(&before.Limits[0], Attributes{"tenant": "acme", "user": "7"})
 	for text, want := range map[string]bool{"api": false, "api*": true} {
-		name, err := limiter.ParsePattern(text)
+		name, err := store.ParsePattern(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,8 +201,8 @@ func TestQueryOfAnEarlierConfiguration(t *testing.T) {
 	}
 }
 
-func take(t *rapid.T, store limiter.Store, key limiter.Key) {
-	if _, err := limiter.New(store).Take(context.Background(), key, limiter.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
+func take(t *rapid.T, backend store.Store, key store.Key) {
+	if _, err := store.New(backend).Take(context.Background(), key, store.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
 		t.Fatal(fmt.Errorf("%q: %w", key, err))
 	}
 }

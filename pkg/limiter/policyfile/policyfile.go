@@ -37,9 +37,9 @@ import (
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // MaxSize is the most bytes that a file may have.
@@ -49,11 +49,11 @@ const MaxSize = configfile.MaxSize
 type File struct {
 	// Name is the file's path, or what Parse was told to call it.
 	Name string
-	// Prefix is what the store's keys begin with: [limiter.DefaultPrefix] unless the
+	// Prefix is what the store's keys begin with: [store.DefaultPrefix] unless the
 	// file says otherwise.
 	Prefix string
 	// Breaker has its defaults filled in; nil is that the file wants none.
-	Breaker *limiter.Breaker
+	Breaker *store.Breaker
 	// Policies are in the order written.
 	Policies []*policy.Policy
 	// HTTP says how HTTP requests are limited, with its defaults filled in and a rule for
@@ -83,12 +83,12 @@ func Parse(name string, data []byte) (*File, error) {
 	}
 	file := &File{Name: name, Prefix: read.Prefix, Breaker: read.Breaker, Policies: read.Policies, HTTP: read.HTTP, sum: sha256.Sum256(data)}
 	if file.Prefix == "" {
-		file.Prefix = limiter.DefaultPrefix
+		file.Prefix = store.DefaultPrefix
 	}
 	return file, nil
 }
 
-// Policy returns the policy of that name. The error is a [limiter.ErrInvalid] that says
+// Policy returns the policy of that name. The error is a [store.ErrInvalid] that says
 // which policies there are.
 func (f *File) Policy(name string) (*policy.Policy, error) {
 	return configfile.FindPolicy(f.Name, f.Policies, name)
@@ -108,7 +108,7 @@ type Mistake struct {
 }
 
 // Mistakes is the error of a file that is wrong: all mistakes, in the order of the lines.
-// It is a [limiter.ErrInvalid].
+// It is a [store.ErrInvalid].
 type Mistakes struct {
 	List []Mistake
 	text string
@@ -126,5 +126,5 @@ func newMistakes(found []yamlfile.Mistake) *Mistakes {
 // All of it is safe to print: nothing in the file gets at a terminal.
 func (m *Mistakes) Error() string { return m.text }
 
-// Is makes Mistakes a [limiter.ErrInvalid].
-func (m *Mistakes) Is(target error) bool { return target == limiter.ErrInvalid }
+// Is makes Mistakes a [store.ErrInvalid].
+func (m *Mistakes) Is(target error) bool { return target == store.ErrInvalid }

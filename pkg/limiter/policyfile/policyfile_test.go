@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // testdata are the configurations that the command is tested with, too.
@@ -68,7 +68,7 @@ func TestErrorsAreTheCommands(t *testing.T) {
 func checkMistakes(t *testing.T, name string, err error) {
 	t.Helper()
 	var mistakes *policyfile.Mistakes
-	if !errors.As(err, &mistakes) || !errors.Is(err, limiter.ErrInvalid) {
+	if !errors.As(err, &mistakes) || !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("%s: the error is a %T", name, err)
 		return
 	}
@@ -108,15 +108,15 @@ func TestWhatAFileSays(t *testing.T) {
 		t.Errorf("the policies are %q, not %q", names, want)
 	}
 	merged, err := file.Policy("merged")
-	if err != nil || merged.OnError != limiter.DenyOnError {
+	if err != nil || merged.OnError != store.DenyOnError {
 		t.Errorf("%+v, %v", merged, err)
 	}
-	if _, err := file.Policy("hashd"); !errors.Is(err, limiter.ErrInvalid) ||
+	if _, err := file.Policy("hashd"); !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(fmt.Sprint(err), `policy "hashd" is unknown; did you mean hashed?; ../`) {
 		t.Error(err)
 	}
 	none, err := policyfile.Parse("none.yaml", []byte("contexts: {}"))
-	if err != nil || none.Prefix != limiter.DefaultPrefix {
+	if err != nil || none.Prefix != store.DefaultPrefix {
 		t.Errorf("%+v, %v", none, err)
 	}
 	if _, err := none.Policy("x"); fmt.Sprint(err) != `policy "x": none.yaml has no policies` {
@@ -222,12 +222,12 @@ func TestLoadReadsOnlyFiles(t *testing.T) {
 
 // sickStore is away until it is back.
 type sickStore struct {
-	limiter.Store
+	store.Store
 	asked int
 	err   error
 }
 
-func (s *sickStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *sickStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if s.asked++; s.err != nil {
 		return s.err
 	}
@@ -241,7 +241,7 @@ func TestDefaultsOfOutages(t *testing.T) {
 		t.Errorf("%+v, %v", none, err)
 	}
 	silent, err := policyfile.Parse("x.yaml", []byte("policies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}"))
-	if err != nil || silent.Breaker.Failures != 5 || silent.Policies[0].LocalShare != limiter.DefaultShare {
+	if err != nil || silent.Breaker.Failures != 5 || silent.Policies[0].LocalShare != store.DefaultShare {
 		t.Errorf("%+v, %v", silent, err)
 	}
 }

@@ -11,11 +11,11 @@ import (
 
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/sleep"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Runtime decides by the policies of a file, and can put a changed file in force: all its limits at one
@@ -26,12 +26,12 @@ import (
 // store keeps overrides and denials, it applies the overrides of operators and counts who is denied. It is
 // safe for concurrent use.
 type Runtime struct {
-	store  limiter.Store
+	store  store.Store
 	policy []front.Option // of each policy's limiter
 	base   []front.Option // of what all policies share
 
-	watch   *limiter.OverrideWatch
-	denials *limiter.DenialCollector
+	watch   *store.OverrideWatch
+	denials *store.DenialCollector
 	local   *memorystore.Store // decides while the store is away
 
 	reloading sync.Mutex
@@ -54,18 +54,18 @@ type policyInForce struct {
 }
 
 // NewRuntime decides by file with store, which has the file's prefix. Options go around the store of each policy, such as
-// limiter.Leases, limiter.Timeout or limiter.Observer. What the file says is no option: the breaker, and for a policy
+// store.Leases, limiter.Timeout or store.Observer. What the file says is no option: the breaker, and for a policy
 // with on_error what decides while the store is away.
 //
-// The error is a [limiter.ErrInvalid] about an option or the store.
-func NewRuntime(file *File, store limiter.Store, options ...front.Option) (*Runtime, error) {
+// The error is a [store.ErrInvalid] about an option or the store.
+func NewRuntime(file *File, backend store.Store, options ...front.Option) (*Runtime, error) {
 	if file == nil {
-		return nil, limiter.Invalidf("the file is nil; make it with Load or Parse")
+		return nil, store.Invalidf("the file is nil; make it with Load or Parse")
 	}
-	if store == nil {
-		return nil, limiter.Invalidf("the store is nil")
+	if backend == nil {
+		return nil, store.Invalidf("the store is nil")
 	}
-	r := &Runtime{store: store, local: memorystore.New()}
+	r := &Runtime{store: backend, local: memorystore.New()}
 	var observer front.Observer
 	for _, option := range options {
 		switch o := option.(type) {
@@ -79,12 +79,12 @@ func NewRuntime(file *File, store limiter.Store, options ...front.Option) (*Runt
 			r.policy = append(r.policy, o)
 		}
 	}
-	if _, has := limiter.OverrideTableOf(store); has {
-		r.watch = limiter.WatchOverrides(store, limiter.Overrides{OnError: observer.OnOverrides, OnRecovered: recovered(observer.OnOverrides)})
+	if _, has := store.OverrideTableOf(backend); has {
+		r.watch = store.WatchOverrides(backend, store.Overrides{OnError: observer.OnOverrides, OnRecovered: recovered(observer.OnOverrides)})
 		r.policy = append(r.policy, front.Overrides{Watch: r.watch})
 	}
-	if _, has := limiter.DenialTableOf(store); has {
-		r.denials = limiter.CollectDenials(store, limiter.DenialLog{OnError: observer.OnDenialLog, OnRecovered: recovered(observer.OnDenialLog)})
+	if _, has := store.DenialTableOf(backend); has {
+		r.denials = store.CollectDenials(backend, store.DenialLog{OnError: observer.OnDenialLog, OnRecovered: recovered(observer.OnDenialLog)})
 		r.policy = append(r.policy, front.DenialLog{Collector: r.denials})
 	}
 	if err := r.put(file); err != nil {
@@ -105,7 +105,7 @@ func recovered(f func(error)) func() {
 func (r *Runtime) File() *File { return r.inForce.Load().file }
 
 // Requests returns what a policy asks about a call that has these attributes, and the limiter that decides
-// it: for its methods Reserve or Wait, for instance. The error is a [limiter.ErrInvalid] if there is no
+// it: for its methods Reserve or Wait, for instance. The error is a [store.ErrInvalid] if there is no
 // such policy, or if attributes are missing or too many.
 func (r *Runtime) Requests(name string, attributes policy.Attributes, cost int64) (*front.Limiter, []front.Request, error) {
 	version := r.inForce.Load()
@@ -163,7 +163,7 @@ func (r *Runtime) Reload() error {
 		return err
 	}
 	if file.Prefix != before.Prefix {
-		return limiter.Invalidf("%s has another prefix now, and the store is open with %q; start the service again", file.Name, before.Prefix)
+		return store.Invalidf("%s has another prefix now, and the store is open with %q; start the service again", file.Name, before.Prefix)
 	}
 	return r.put(file)
 }
@@ -225,7 +225,7 @@ func (r *Runtime) put(file *File) error {
 	var wrong error
 	r.served.Range(func(name, _ any) bool {
 		if p := next.policies[name.(string)]; p == nil {
-			wrong = limiter.Invalidf("%s has no policy %q any more, and HTTP requests are limited by it", file.Name, name)
+			wrong = store.Invalidf("%s has no policy %q any more, and HTTP requests are limited by it", file.Name, name)
 		} else if p.wrong != nil {
 			wrong = p.wrong
 		}
@@ -237,7 +237,7 @@ func (r *Runtime) put(file *File) error {
 	return wrong
 }
 
-func sameBreaker(one, other *limiter.Breaker) bool {
+func sameBreaker(one, other *store.Breaker) bool {
 	if one == nil || other == nil {
 		return one == other
 	}
@@ -269,16 +269,16 @@ func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *
 // onError is what decides while the store is away.
 func (r *Runtime) onError(p *policy.Policy) front.Option {
 	switch p.OnError {
-	case limiter.AllowOnError:
+	case store.AllowOnError:
 		return front.FailOpen()
-	case limiter.DenyOnError:
+	case store.DenyOnError:
 		return front.FailClosed()
-	case limiter.LocalOnError:
+	case store.LocalOnError:
 		share := p.LocalShare
 		if share == 0 {
-			share = limiter.DefaultShare
+			share = store.DefaultShare
 		}
-		return front.FailLocalIn(r.local, float64(share)/float64(limiter.WholeShare))
+		return front.FailLocalIn(r.local, float64(share)/float64(store.WholeShare))
 	}
 	return nil
 }

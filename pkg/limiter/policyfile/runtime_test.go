@@ -17,11 +17,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	front "github.com/limitctl/limitctl/pkg/limiter/front"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Each policy has its own word for an outage, and one breaker is for all of them.
@@ -34,10 +34,10 @@ func TestARuntimeInAnOutage(t *testing.T) {
 		if b := file.Breaker; b.Failures != 3 || b.Slow != 250*time.Millisecond || b.Pause != time.Second || b.MaxPause != time.Minute {
 			t.Errorf("the breaker is %+v", b)
 		}
-		store := &sickStore{Store: memorystore.New(), err: fmt.Errorf("%w: no route", limiter.ErrUnavailable)}
+		backend := &sickStore{Store: memorystore.New(), err: fmt.Errorf("%w: no route", store.ErrUnavailable)}
 		told := 0
 		var changes []string
-		policies, err := policyfile.NewRuntime(file, store, front.Observer{
+		policies, err := policyfile.NewRuntime(file, backend, front.Observer{
 			OnFailure: func(error) { told++ },
 			OnBreaker: func(c front.BreakerChange) { changes = append(changes, c.To.String()) },
 		})
@@ -61,8 +61,8 @@ func TestARuntimeInAnOutage(t *testing.T) {
 		if want := map[string]int{"login": 12, "api": 20}; !maps.Equal(allowed, want) {
 			t.Errorf("allowed %v, want %v", allowed, want)
 		}
-		if told != 90 || store.asked != 3 || !slices.Equal(changes, []string{"open"}) {
-			t.Errorf("%d failures, the store was asked %d times, and the breaker went %v", told, store.asked, changes)
+		if told != 90 || backend.asked != 3 || !slices.Equal(changes, []string{"open"}) {
+			t.Errorf("%d failures, the store was asked %d times, and the breaker went %v", told, backend.asked, changes)
 		}
 	})
 }
@@ -87,12 +87,12 @@ func (w written) write(text string) {
 }
 
 // open decides by the file.
-func (w written) open(store limiter.Store) (*policyfile.Runtime, error) {
+func (w written) open(backend store.Store) (*policyfile.Runtime, error) {
 	file, err := policyfile.Load(w.path)
 	if err != nil {
 		return nil, err
 	}
-	return policyfile.NewRuntime(file, store)
+	return policyfile.NewRuntime(file, backend)
 }
 
 const api = "policies: {api: {limits: [{name: user, by: [user], limit: %s}]%s}}\n"
@@ -105,16 +105,16 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		f := newWritten(t, fmt.Sprintf(api, "4/366d", ", on_error: local, local_share: 50%"))
 		kept := memorystore.New()
 		sick := &sickStore{Store: kept}
-		store := limiter.KeepKeyspace(sick, kept)
-		eve, err := limiter.ExactPattern("user:eve")
+		backend := store.KeepKeyspace(sick, kept)
+		eve, err := store.ExactPattern("user:eve")
 		if err != nil {
 			t.Fatal(err)
 		}
-		block := limiter.Override{Subjects: eve, Effect: limiter.OverrideBlock, Reason: "test", By: "me"}
+		block := store.Override{Subjects: eve, Effect: store.OverrideBlock, Reason: "test", By: "me"}
 		if _, err := kept.SetOverride(t.Context(), block, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		policies, err := f.open(store)
+		policies, err := f.open(backend)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		}
 		take(ada)
 		time.Sleep(2 * time.Second) // the overrides are read
-		sick.err = limiter.ErrUnavailable
+		sick.err = store.ErrUnavailable
 		for range 7 { // opens the breaker; 2 are let through locally
 			take(ada)
 		}
@@ -167,7 +167,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer policies.Close()
-	if _, err := policies.Middleware("api"); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), `"user"`) {
+	if _, err := policies.Middleware("api"); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), `"user"`) {
 		t.Errorf("without a rule for HTTP: %v", err)
 	}
 	withHTTP := fmt.Sprintf(api, "1/366d", `, http: {attributes: {user: "header:X-User"}}`)
@@ -207,10 +207,10 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 	if err := policies.Reload(); err != nil || get() != 404 {
 		t.Errorf("the middleware does not follow: %v", err)
 	}
-	if _, err := policies.Take(t.Context(), "no", ada, 1); !errors.Is(err, limiter.ErrInvalid) {
+	if _, err := policies.Take(t.Context(), "no", ada, 1); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a policy that there is not: %v", err)
 	}
-	if d, err := policies.Take(t.Context(), "api", policy.Attributes{}, 1); !errors.Is(err, limiter.ErrInvalid) || d.Allowed() {
+	if d, err := policies.Take(t.Context(), "api", policy.Attributes{}, 1); !errors.Is(err, store.ErrInvalid) || d.Allowed() {
 		t.Errorf("an attribute that is missing: %v", err)
 	}
 	if err := os.Remove(f.path); err != nil {

@@ -7,16 +7,16 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Adjust implements [limiter.Keyspace] with many keys in each script call.
-func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+// Adjust implements [store.Keyspace] with many keys in each script call.
+func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]store.Adjusted, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	adjustments = slices.Clone(adjustments)
-	keys := make([]limiter.Key, len(adjustments))
+	keys := make([]store.Key, len(adjustments))
 	for i := range adjustments {
 		if err := adjustments[i].Normalize(); err != nil {
 			return nil, err
@@ -24,9 +24,9 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) (
 		keys[i] = adjustments[i].Key
 	}
 	if i := firstRepeated(keys); i >= 0 {
-		return nil, limiter.Invalidf("key %s is to be adjusted twice", keys[i])
+		return nil, store.Invalidf("key %s is to be adjusted twice", keys[i])
 	}
-	results := make([]limiter.Adjusted, len(adjustments))
+	results := make([]store.Adjusted, len(adjustments))
 	var foreign []error
 	for first := 0; first < len(adjustments); {
 		// What has changed since comes back, and is about as large.
@@ -43,8 +43,8 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) (
 }
 
 // firstRepeated returns the index of the first key that is there before, or -1.
-func firstRepeated(keys []limiter.Key) int {
-	seen := make(map[limiter.Key]struct{}, len(keys))
+func firstRepeated(keys []store.Key) int {
+	seen := make(map[store.Key]struct{}, len(keys))
 	for i, key := range keys {
 		if _, has := seen[key]; has {
 			return i
@@ -55,7 +55,7 @@ func firstRepeated(keys []limiter.Key) int {
 }
 
 // adjustBatch is Adjust for adjustments whose records go in one exchange.
-func (s *Store) adjustBatch(ctx context.Context, adjustments []limiter.Adjustment, keys []limiter.Key, results []limiter.Adjusted) (
+func (s *Store) adjustBatch(ctx context.Context, adjustments []store.Adjustment, keys []store.Key, results []store.Adjusted) (
 	foreign []error, err error,
 ) {
 	bytes := 0
@@ -75,11 +75,11 @@ func (s *Store) adjustBatch(ctx context.Context, adjustments []limiter.Adjustmen
 		arguments := withClock([]any{packAdjustments(adjustments, batch)}, s.clock)
 		reply, err := s.array(ctx, true, s.scripts.toAdjust(), storeKeys, arguments, 4)
 		if err != nil {
-			return s.explain(err, limiter.Adjust.String(), true, storeKeys)
+			return s.explain(err, store.Adjust.String(), true, storeKeys)
 		}
 		left, ok := s.readAdjusted(reply, adjustments, storeKeys, batch, results)
 		if !ok {
-			return s.refuse(limiter.Adjust.String(), true)
+			return s.refuse(store.Adjust.String(), true)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -90,11 +90,11 @@ func (s *Store) adjustBatch(ctx context.Context, adjustments []limiter.Adjustmen
 }
 
 // packAdjustments packs ARGV[1] of lua/adjust.lua.
-func packAdjustments(adjustments []limiter.Adjustment, batch []int) []byte {
-	packed := []byte{opCodes[limiter.Adjust]}
+func packAdjustments(adjustments []store.Adjustment, batch []int) []byte {
+	packed := []byte{opCodes[store.Adjust]}
 	for _, i := range batch {
 		a := &adjustments[i]
-		packed = appendRequests(packed, []limiter.Request{{Limit: a.Limit, Cost: a.Used}})
+		packed = appendRequests(packed, []store.Request{{Limit: a.Limit, Cost: a.Used}})
 	}
 	for _, i := range batch {
 		a := &adjustments[i]
@@ -113,7 +113,7 @@ func packAdjustments(adjustments []limiter.Adjustment, batch []int) []byte {
 // readAdjusted reads the reply about the keys of a batch into results. It returns the errors of
 // foreign values, and whether the script can have answered so.
 func (s *Store) readAdjusted(
-	reply []any, adjustments []limiter.Adjustment, storeKeys []string, batch []int, results []limiter.Adjusted,
+	reply []any, adjustments []store.Adjustment, storeKeys []string, batch []int, results []store.Adjusted,
 ) (foreign []error, ok bool) {
 	if len(reply)%4 != 1 {
 		return nil, false
@@ -123,7 +123,7 @@ func (s *Store) readAdjusted(
 		return nil, false
 	}
 	for n, i := range batch {
-		results[i] = limiter.Adjusted{Done: true, Before: unitsAt(units, 8*n), After: unitsAt(units, 8*n+4)}
+		results[i] = store.Adjusted{Done: true, Before: unitsAt(units, 8*n), After: unitsAt(units, 8*n+4)}
 		if r := &results[i]; r.After != r.Before && r.After != adjustments[i].Used {
 			return nil, false
 		}
@@ -134,12 +134,12 @@ func (s *Store) readAdjusted(
 			return foreign, false
 		}
 		if holds := text(reply[n+1]); holds != "" {
-			foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[at], Holds: s.servers.Redact(holds)})
-			results[batch[at]] = limiter.Adjusted{}
+			foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[at], Holds: s.servers.Redact(holds)})
+			results[batch[at]] = store.Adjusted{}
 			continue
 		}
 		i := batch[at]
-		results[i].Record = limiter.Record{Key: adjustments[i].Key, Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])}
+		results[i].Record = store.Record{Key: adjustments[i].Key, Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])}
 	}
 	return foreign, true
 }

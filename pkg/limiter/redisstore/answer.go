@@ -6,18 +6,18 @@ import (
 	"sync"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // longAgo is before any server's clock, the year 2001.
-const longAgo = limiter.Instant(1e15)
+const longAgo = store.Instant(1e15)
 
 // follows reports whether an answer follows from the state that came with it. No script
 // answers otherwise; who is in between, or in the server's place, might.
-func follows(state *limiter.State, req *limiter.Request, op limiter.Op, allowed, charged bool, now limiter.Instant) bool {
+func follows(state *store.State, req *store.Request, op store.Op, allowed, charged bool, now store.Instant) bool {
 	used, capacity := state.Used(now), req.Limit.Capacity()
 	switch {
-	case op == limiter.Refund || op == limiter.Adjust:
+	case op == store.Refund || op == store.Adjust:
 		return allowed
 	case charged && allowed:
 		return state.Limit == req.Limit && 0 < used && used <= capacity
@@ -27,7 +27,7 @@ func follows(state *limiter.State, req *limiter.Request, op limiter.Op, allowed,
 
 // parseReply derives the decisions from the script's reply: the states as they
 // are now, which the pure Go algorithms explain.
-func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) parseReply(reply string, op store.Op, keys []string, reqs []store.Request, decisions []store.Decision) error {
 	if len(reply) < 7 {
 		return redisserver.ErrAnswer
 	}
@@ -36,16 +36,16 @@ func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []li
 }
 
 // instantOf reads the instant that a reply begins with.
-func instantOf(reply string) limiter.Instant {
+func instantOf(reply string) store.Instant {
 	var instant [8]byte
 	copy(instant[1:], reply[:7])
-	return limiter.Instant(binary.BigEndian.Uint64(instant[:]))
+	return store.Instant(binary.BigEndian.Uint64(instant[:]))
 }
 
 // parsing is memory for reading an answer.
 type parsing struct {
-	states []limiter.State
-	before limiter.State
+	states []store.State
+	before store.State
 	record []byte
 }
 
@@ -55,8 +55,8 @@ var parsings = sync.Pool{New: func() any { return new(parsing) }}
 // allowed, and its record as it is now. If granted is set they are about the last of several
 // that asked the same: this one was charged, and later of the others after it.
 func (s *Store) parseVerdicts(
-	rest string, op limiter.Op, granted bool, later int64, now limiter.Instant, keys []string, reqs []limiter.Request,
-	decisions []limiter.Decision,
+	rest string, op store.Op, granted bool, later int64, now store.Instant, keys []string, reqs []store.Request,
+	decisions []store.Decision,
 ) error {
 	if s.clock == nil && now < longAgo {
 		return redisserver.ErrAnswer
@@ -66,23 +66,23 @@ func (s *Store) parseVerdicts(
 	p.states = slices.Grow(p.states[:0], len(reqs))[:len(reqs)]
 	states := p.states
 	for i := range reqs {
-		states[i] = limiter.State{}
+		states[i] = store.State{}
 		if len(rest) < 2 || len(rest) < 2+int(rest[1]) || rest[0] > 1 {
 			return redisserver.ErrAnswer
 		}
-		decisions[i] = limiter.Decision{Allowed: granted || rest[0] == 1, Shadow: reqs[i].Shadow}
+		decisions[i] = store.Decision{Allowed: granted || rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
 			p.record = append(p.record[:0], record...)
 			err := states[i].DecodeRecordUnder(&reqs[i].Limit, p.record)
-			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
+			if err != nil && decisions[i].Allowed && op != store.Peek { // it may have been written over
 				return redisserver.ErrAnswer
 			} else if err != nil {
-				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
+				return &store.ForeignError{StoreKey: keys[i], Holds: err.Error()}
 			}
 			states[i].Units -= later * reqs[i].Cost // at that instant nothing else differs
 		}
 		rest = rest[2+int(rest[1]):]
-		if op == limiter.Refund {
+		if op == store.Refund {
 			if len(rest) < 4 {
 				return redisserver.ErrAnswer
 			}
@@ -95,14 +95,14 @@ func (s *Store) parseVerdicts(
 	if len(rest) > 0 {
 		return redisserver.ErrAnswer
 	}
-	charged := op == limiter.Take && limiter.AllAllowed(decisions)
+	charged := op == store.Take && store.AllAllowed(decisions)
 	for i := range reqs {
 		if !follows(&states[i], &reqs[i], op, decisions[i].Allowed, charged, now) {
 			return redisserver.ErrAnswer
 		}
 		decision := states[i].Answer(&reqs[i], now, decisions[i].Allowed)
 		decision.Refunded = decisions[i].Refunded
-		if decision.Allowed && (op == limiter.Take || op == limiter.Peek) {
+		if decision.Allowed && (op == store.Take || op == store.Peek) {
 			before := &p.before
 			*before = states[i]
 			if charged {

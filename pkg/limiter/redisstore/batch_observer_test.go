@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Each call is told of once, however many go together, and a panic of who is told changes
@@ -19,7 +19,7 @@ import (
 func TestTheBatchObserverIsToldOfEachCallOnce(t *testing.T) {
 	server := redistest.Start(t)
 	var calls, batches, largest atomic.Int64
-	store, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1}), redisstore.WithBudget(time.Minute),
+	backend, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1}), redisstore.WithBudget(time.Minute),
 		redisstore.WithBatchObserver(func(n int) {
 			calls.Add(int64(n))
 			batches.Add(1)
@@ -30,11 +30,11 @@ func TestTheBatchObserverIsToldOfEachCallOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	limit := limiter.Limit{Count: 1000, Period: time.Minute}
+	defer backend.Close()
+	limit := store.Limit{Count: 1000, Period: time.Minute}
 	take := func() {
-		reqs := []limiter.Request{{Key: limiter.Key{Subject: "a"}, Limit: limit, Cost: 1}}
-		if err := store.Decide(context.Background(), limiter.Take, reqs, make([]limiter.Decision, 1)); err != nil {
+		reqs := []store.Request{{Key: store.Key{Subject: "a"}, Limit: limit, Cost: 1}}
+		if err := backend.Decide(context.Background(), store.Take, reqs, make([]store.Decision, 1)); err != nil {
 			t.Error(err)
 		}
 	}

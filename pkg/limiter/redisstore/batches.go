@@ -8,7 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // clusterCalls is how many slots of a Cluster are worked on at once; their calls
@@ -35,7 +35,7 @@ func oneByOne(batch []int, do func(batch []int) error) error {
 // most size of them and, in a Cluster, of one slot. There several calls of do go on
 // at once. After an error, or when ctx ends, no more calls begin; it returns the first
 // error, and with it that of a call whose outcome is unknown, which no other may hide.
-func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do func(batch []int) error) error {
+func (s *Store) eachBatch(ctx context.Context, keys []store.Key, size int, do func(batch []int) error) error {
 	slotOf := s.shards.slotOf
 	if slotOf == nil {
 		for first := 0; first < len(keys); first += size {
@@ -82,7 +82,7 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 				if first == nil {
 					first = err
 				}
-				if errors.Is(err, limiter.ErrOutcomeUnknown) {
+				if errors.Is(err, store.ErrOutcomeUnknown) {
 					unknown = err
 				}
 				end()
@@ -95,7 +95,7 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 	switch {
 	case first == nil && skipped: // the caller's time was over
 		return s.explain(ctx.Err(), "call", false, nil)
-	case unknown == nil || errors.Is(first, limiter.ErrOutcomeUnknown):
+	case unknown == nil || errors.Is(first, store.ErrOutcomeUnknown):
 		return first
 	}
 	return errors.Join(first, unknown)

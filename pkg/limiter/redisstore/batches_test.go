@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // That the outcome of one call is unknown is not hidden by another call of the same
@@ -18,8 +18,8 @@ import (
 func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
 	s := &Store{isCluster: true, shards: sharding{slotOf: redisserver.SlotOf},
 		servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
-	keys := []limiter.Key{{Subject: "a"}, {Subject: "b"}} // of different slots
-	for _, order := range [][]error{{limiter.ErrUnavailable, limiter.ErrOutcomeUnknown}, {limiter.ErrOutcomeUnknown, limiter.ErrUnavailable}} {
+	keys := []store.Key{{Subject: "a"}, {Subject: "b"}} // of different slots
+	for _, order := range [][]error{{store.ErrUnavailable, store.ErrOutcomeUnknown}, {store.ErrOutcomeUnknown, store.ErrUnavailable}} {
 		var both sync.WaitGroup
 		both.Add(2)
 		first := make(chan struct{})
@@ -33,7 +33,7 @@ func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
 			<-first
 			return fmt.Errorf("second: %w", order[1])
 		})
-		if !errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if !errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("of %v it returns %v", order, err)
 		}
 	}
@@ -44,14 +44,14 @@ func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
 func TestEachBatchTellsOfADeadline(t *testing.T) {
 	s := &Store{isCluster: true, shards: sharding{slotOf: redisserver.SlotOf},
 		servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
-	keys := []limiter.Key{{Subject: "a"}, {Subject: "b"}}
+	keys := []store.Key{{Subject: "a"}, {Subject: "b"}}
 	late, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()
 	err := s.eachBatch(late, keys, 10, func([]int) error {
 		t.Error("a call began after the deadline")
 		return nil
 	})
-	if !errors.Is(err, limiter.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it returns %v, want an ErrUnavailable", err)
 	}
 	soon, interrupt := context.WithCancel(context.Background())

@@ -7,37 +7,37 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Callers that wait together under [limiter.WithBudget] are told that the store is away when its
+// Callers that wait together under [store.WithBudget] are told that the store is away when its
 // time is over, and those that leave before that they gave up.
 func TestTheBudgetOfACrowdIsKept(t *testing.T) {
 	server := redistest.Start(t)
-	store := openPatient(t, server)
-	if err := takingOf(store)(context.Background(), 0); err != nil {
+	backend := openPatient(t, server)
+	if err := takingOf(backend)(context.Background(), 0); err != nil {
 		t.Fatal(err)
 	}
 	server.Pause()
-	alone := enter(inFlight, takingOf(store)) // so that others wait
-	store.sender.single.awaitState(inFlight, 0)
+	alone := enter(inFlight, takingOf(backend)) // so that others wait
+	backend.sender.single.awaitState(inFlight, 0)
 	const many = 100
-	short := enter(many, takingOf(limiter.WithBudget(store, 20*time.Millisecond)))
-	long := enter(many, takingOf(limiter.WithBudget(store, forever)))
+	short := enter(many, takingOf(store.WithBudget(backend, 20*time.Millisecond)))
+	long := enter(many, takingOf(store.WithBudget(backend, forever)))
 	hurried, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	hasty := enterWith(hurried, cancel, many, takingOf(limiter.WithBudget(store, forever)))
+	hasty := enterWith(hurried, cancel, many, takingOf(store.WithBudget(backend, forever)))
 	for _, err := range short.wait() {
-		if !limiter.IsAway(err) || errors.Is(err, limiter.ErrGaveUp) {
+		if !store.IsAway(err) || errors.Is(err, store.ErrGaveUp) {
 			t.Fatalf("the store's time was over: %v", err)
 		}
 	}
 	for _, err := range hasty.wait() {
-		if !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || limiter.IsAway(err) {
+		if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
 			t.Fatalf("the caller's time was over: %v", err)
 		}
 	}
 	for _, err := range long.left() {
-		if !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.Canceled) || limiter.IsAway(err) {
+		if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.Canceled) || store.IsAway(err) {
 			t.Fatalf("the caller left: %v", err)
 		}
 	}

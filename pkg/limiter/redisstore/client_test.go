@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A dead server is dialled once, and a frozen one is asked once and given up: without a
@@ -24,17 +24,17 @@ func TestAClientGivesUpAtOnce(t *testing.T) {
 		dials.Add(1)
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}})
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
-	limits, key, limit := limiter.New(store), limiter.Key{Subject: "u"}, limiter.Limit{Count: 10, Period: time.Hour}
+	t.Cleanup(func() { backend.Close() })
+	limits, key, limit := store.New(backend), store.Key{Subject: "u"}, store.Limit{Count: 10, Period: time.Hour}
 	if d, err := limits.Take(context.Background(), key, limit, 1); err != nil || d.Used != 1 || dials.Load() != 1 {
 		t.Fatalf("%+v, %v, dialled %d times", d, err, dials.Load())
 	}
 	server.Pause()
-	if _, err := limits.Take(context.Background(), key, limit, 1); !limiter.IsAway(err) {
+	if _, err := limits.Take(context.Background(), key, limit, 1); !store.IsAway(err) {
 		t.Errorf("frozen: %v", err)
 	}
 	server.Resume()
@@ -44,7 +44,7 @@ func TestAClientGivesUpAtOnce(t *testing.T) {
 	server.Kill()
 	before := dials.Load()
 	for range 3 { // the first may find its connection dead
-		if _, err := limits.Peek(context.Background(), key, limit, 1); !limiter.IsAway(err) {
+		if _, err := limits.Peek(context.Background(), key, limit, 1); !store.IsAway(err) {
 			t.Errorf("dead: %v", err)
 		}
 	}
@@ -62,18 +62,18 @@ func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "10000") // longer than the pause
 	client := redisstore.NewClusterClient(redis.ClusterOptions{Addrs: cluster.Addrs()})
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
-	limits := limiter.New(store)
+	t.Cleanup(func() { backend.Close() })
+	limits := store.New(backend)
 	if d, err := limits.Take(ctx, user, hundred, 1); err != nil || d.Used != 1 {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	master, _ := owner(t, cluster, user.Subject)
 	cluster.Masters[master].Pause()
-	if _, err := limits.Take(ctx, user, hundred, 1); !limiter.IsAway(err) {
+	if _, err := limits.Take(ctx, user, hundred, 1); !store.IsAway(err) {
 		t.Errorf("frozen: %v", err)
 	}
 	cluster.Masters[master].Resume()
@@ -81,7 +81,7 @@ func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 		t.Errorf("one unit was taken twice or more: %+v, %v", d, err)
 	}
 	cluster.Masters[master].Kill()
-	if _, err := limits.Take(ctx, user, hundred, 1); !limiter.IsAway(err) {
+	if _, err := limits.Take(ctx, user, hundred, 1); !store.IsAway(err) {
 		t.Errorf("dead: %v", err)
 	}
 	err = client.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
@@ -101,12 +101,12 @@ func TestAFailoverClientFindsTheMaster(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	client := redisstore.NewFailoverClient(redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs()})
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
-	if d, err := limiter.New(store).Take(ctx, user, hundred, 1); err != nil || d.Used != 1 {
+	t.Cleanup(func() { backend.Close() })
+	if d, err := store.New(backend).Take(ctx, user, hundred, 1); err != nil || d.Used != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	o := client.Options()

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -38,7 +38,7 @@ func TestConformanceOnACluster(t *testing.T) {
 	var stores atomic.Int64
 	storetest.Run(t, storetest.Harness{
 		Sequences: 300, DropsEnded: true,
-		New: func(tb testing.TB, clock func() time.Time) limiter.Store {
+		New: func(tb testing.TB, clock func() time.Time) store.Store {
 			s := clustered{client: client, prefix: fmt.Sprintf("store%d", stores.Add(1))}
 			options := []redisstore.Option{redisstore.WithPrefix(s.prefix)}
 			if clock != nil {
@@ -51,10 +51,10 @@ func TestConformanceOnACluster(t *testing.T) {
 			tb.Cleanup(func() { s.clear(tb) }) // every scan of the others goes by its keys
 			return s
 		},
-		Dump:   func(tb testing.TB, store limiter.Store) string { return store.(clustered).dump(tb) },
-		Prefix: func(store limiter.Store) string { return store.(clustered).prefix },
-		Plant: func(tb testing.TB, store limiter.Store, key limiter.Key, value string) func() bool {
-			storeKey := limiter.OwnLayout(store.(clustered).prefix).StoreKey(key)
+		Dump:   func(tb testing.TB, backend store.Store) string { return backend.(clustered).dump(tb) },
+		Prefix: func(backend store.Store) string { return backend.(clustered).prefix },
+		Plant: func(tb testing.TB, backend store.Store, key store.Key, value string) func() bool {
+			storeKey := store.OwnLayout(backend.(clustered).prefix).StoreKey(key)
 			if err := client.Set(ctx, storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)
 			}

@@ -13,13 +13,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // yearly limits lose nothing while a test runs.
-func yearly(count int64) limiter.Limit {
-	return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: redistest.LongPeriod()}
+func yearly(count int64) store.Limit {
+	return store.Limit{Algorithm: store.FixedWindow, Count: count, Period: redistest.LongPeriod()}
 }
 
 // subjectsOn returns a subject on each master, none of which another test uses.
@@ -37,20 +37,20 @@ func subjectsOn(t *testing.T, cluster *redistest.Cluster, name string) [3]string
 }
 
 // asking returns requests of one unit for subjects on several masters.
-func asking(subjects [3]string, limits ...limiter.Limit) []limiter.Request {
-	reqs := make([]limiter.Request, len(limits))
+func asking(subjects [3]string, limits ...store.Limit) []store.Request {
+	reqs := make([]store.Request, len(limits))
 	for i, limit := range limits {
-		reqs[i] = limiter.Request{Key: limiter.Key{Subject: subjects[i], Name: "limit"}, Limit: limit, Cost: 1}
+		reqs[i] = store.Request{Key: store.Key{Subject: subjects[i], Name: "limit"}, Limit: limit, Cost: 1}
 	}
 	return reqs
 }
 
 // inUse returns what is used of each request's key.
-func inUse(t *testing.T, store limiter.Store, reqs []limiter.Request) []int64 {
+func inUse(t *testing.T, backend store.Store, reqs []store.Request) []int64 {
 	t.Helper()
 	units := make([]int64, len(reqs))
 	for i, req := range reqs {
-		d, err := limiter.New(store).Peek(ctx, req.Key, req.Limit, 1)
+		d, err := store.New(backend).Peek(ctx, req.Key, req.Limit, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,9 +59,9 @@ func inUse(t *testing.T, store limiter.Store, reqs []limiter.Request) []int64 {
 	return units
 }
 
-func wantUsed(t *testing.T, when string, store limiter.Store, reqs []limiter.Request, want ...int64) {
+func wantUsed(t *testing.T, when string, backend store.Store, reqs []store.Request, want ...int64) {
 	t.Helper()
-	if got := inUse(t, store, reqs); !slices.Equal(got, want) {
+	if got := inUse(t, backend, reqs); !slices.Equal(got, want) {
 		t.Errorf("%s: %d used, want %d", when, got, want)
 	}
 }
@@ -103,18 +103,18 @@ func (h *scriptCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 
 // interrupted returns a store on the cluster that calls do before its second script
 // call from now, and that knows the scripts and has connections.
-func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.ClusterOptions, reqs []limiter.Request,
+func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.ClusterOptions, reqs []store.Request,
 	do func()) (*redisstore.Store, error) {
 	t.Helper()
 	options.DialerRetries = 1
 	client := clusterClient(t, cluster, options)
 	calls := watchScripts(client)
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, op := range []limiter.Op{limiter.Take, limiter.Refund, limiter.Peek} {
-		if err := store.Decide(ctx, op, reqs, make([]limiter.Decision, len(reqs))); err != nil {
+	for _, op := range []store.Op{store.Take, store.Refund, store.Peek} {
+		if err := backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs))); err != nil {
 			return nil, err
 		}
 	}
@@ -123,7 +123,7 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 			do()
 		}
 	})
-	return store, nil
+	return backend, nil
 }
 
 // Each slot's decisions say what its own master's clock showed.
@@ -132,24 +132,24 @@ func TestSlotsAreDatedApart(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	reqs := asking(subjectsOn(t, cluster, "dated"), yearly(10), yearly(10))
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
-	clock := func() limiter.Instant {
+	clock := func() store.Instant {
 		now, err := client.Time(ctx).Result()
 		if err != nil {
 			t.Error(err)
 		}
-		return limiter.InstantOf(now)
+		return store.InstantOf(now)
 	}
-	var between limiter.Instant
-	store, err := interrupted(t, cluster, redis.ClusterOptions{}, reqs, func() { between = clock() })
+	var between store.Instant
+	backend, err := interrupted(t, cluster, redis.ClusterOptions{}, reqs, func() { between = clock() })
 	if err != nil {
 		t.Fatal(err)
 	}
-	decisions := make([]limiter.Decision, 2)
+	decisions := make([]store.Decision, 2)
 	before := clock()
-	if err := store.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
+	if err := backend.Decide(ctx, store.Take, reqs, decisions); err != nil {
 		t.Fatal(err)
 	}
-	if order := []limiter.Instant{before, decisions[0].At, between, decisions[1].At, clock()}; !slices.IsSorted(order) {
+	if order := []store.Instant{before, decisions[0].At, between, decisions[1].At, clock()}; !slices.IsSorted(order) {
 		t.Errorf("before, the first, between, the second and after are %d", order)
 	}
 }
@@ -159,16 +159,16 @@ func TestSlotsAreDatedApart(t *testing.T) {
 func TestLimitsOfSeveralSlots(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	l, store := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
-	take := func(t *testing.T, reqs []limiter.Request) []limiter.Decision {
+	l, backend := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
+	take := func(t *testing.T, reqs []store.Request) []store.Decision {
 		t.Helper()
-		decisions := make([]limiter.Decision, len(reqs))
-		if err := store.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
+		decisions := make([]store.Decision, len(reqs))
+		if err := backend.Decide(ctx, store.Take, reqs, decisions); err != nil {
 			t.Fatal(err)
 		}
 		return decisions
 	}
-	use := func(t *testing.T, req limiter.Request, units int64) {
+	use := func(t *testing.T, req store.Request, units int64) {
 		t.Helper()
 		if d, err := l.Take(ctx, req.Key, req.Limit, units); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
@@ -182,13 +182,13 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 				t.Errorf("limit %d: %+v", i, d)
 			}
 		}
-		wantUsed(t, "after one take", store, reqs, 1, 1, 1)
+		wantUsed(t, "after one take", backend, reqs, 1, 1, 1)
 	})
 
 	// Wherever in the order a limit denies.
 	for at := range 3 {
 		t.Run(fmt.Sprintf("denied by %d", at), func(t *testing.T) {
-			limits := []limiter.Limit{yearly(10), {Algorithm: limiter.LeakyBucket, Count: 10, Period: limiter.MaxPeriod}, yearly(10)}
+			limits := []store.Limit{yearly(10), {Algorithm: store.LeakyBucket, Count: 10, Period: store.MaxPeriod}, yearly(10)}
 			limits[at] = yearly(3)
 			reqs := asking(subjectsOn(t, cluster, fmt.Sprint("denied", at)), limits...)
 			before := make([]int64, 3)
@@ -211,11 +211,11 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 				if i == at && (d.RetryAfter > alone.RetryAfter || alone.RetryAfter-d.RetryAfter > time.Minute) {
 					t.Errorf("retry after %s, and by itself %s", d.RetryAfter, alone.RetryAfter)
 				}
-				if isBucket := reqs[i].Limit.Algorithm == limiter.LeakyBucket; (d.Delay > 0) != isBucket {
+				if isBucket := reqs[i].Limit.Algorithm == store.LeakyBucket; (d.Delay > 0) != isBucket {
 					t.Errorf("limit %d: the delay of what would be allowed is %s", i, d.Delay)
 				}
 			}
-			wantUsed(t, "after a denial", store, reqs, before...)
+			wantUsed(t, "after a denial", backend, reqs, before...)
 		})
 	}
 
@@ -223,7 +223,7 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 		subjects := subjectsOn(t, cluster, "shadows")
 		// The first slot has a limit in earnest, and a shadow that does not fit.
 		reqs := asking(subjects, yearly(10), yearly(10), yearly(2))
-		full := limiter.Request{Key: limiter.Key{Subject: subjects[0], Name: "full"}, Limit: yearly(5), Cost: 1, Shadow: true}
+		full := store.Request{Key: store.Key{Subject: subjects[0], Name: "full"}, Limit: yearly(5), Cost: 1, Shadow: true}
 		use(t, full, 5)
 		reqs[1].Shadow = true
 		reqs = append(reqs, full)
@@ -234,64 +234,64 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 				}
 			}
 		}
-		wantUsed(t, "after two takes", store, reqs, 2, 2, 2, 5)
+		wantUsed(t, "after two takes", backend, reqs, 2, 2, 2, 5)
 		// The last in earnest denies now: no shadow is charged, and what was not
 		// charged is not given back.
 		d := take(t, reqs)
 		if !d[0].Allowed || !d[1].Allowed || d[2].Allowed || d[3].Allowed || d[0].Used != 2 || d[1].Used != 2 || d[3].Used != 5 {
 			t.Errorf("denied by the third: %+v", d)
 		}
-		wantUsed(t, "after a denial", store, reqs, 2, 2, 2, 5)
+		wantUsed(t, "after a denial", backend, reqs, 2, 2, 2, 5)
 		// One that does not fit in a slot of its own keeps nothing from being charged.
 		use(t, reqs[1], 8)
 		reqs[2].Limit = yearly(10)
 		if d := take(t, reqs); !d[0].Allowed || d[1].Allowed || !d[2].Allowed {
 			t.Errorf("beside a full shadow: %+v", d)
 		}
-		wantUsed(t, "after a take beside full shadows", store, reqs, 3, 10, 3, 5)
+		wantUsed(t, "after a take beside full shadows", backend, reqs, 3, 10, 3, 5)
 	})
 
 	t.Run("the caller gives up in between", func(t *testing.T) {
 		reqs := asking(subjectsOn(t, cluster, "impatient"), yearly(10), yearly(10))
 		var err error
 		// What is given back can take longer than the caller waits for it, on a busy machine.
-		for attempt := 0; attempt == 0 || attempt < 50 && errors.Is(err, limiter.ErrOutcomeUnknown); attempt++ {
+		for attempt := 0; attempt == 0 || attempt < 50 && errors.Is(err, store.ErrOutcomeUnknown); attempt++ {
 			giving, up := context.WithCancel(ctx)
-			store, notReady := interrupted(t, cluster, redis.ClusterOptions{}, reqs, up)
+			backend, notReady := interrupted(t, cluster, redis.ClusterOptions{}, reqs, up)
 			if notReady != nil {
 				t.Fatal(notReady)
 			}
-			err = store.Decide(giving, limiter.Take, reqs, make([]limiter.Decision, 2))
-			store.Close() // waits for what is given back
+			err = backend.Decide(giving, store.Take, reqs, make([]store.Decision, 2))
+			backend.Close() // waits for what is given back
 		}
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrGaveUp) || errors.Is(err, limiter.ErrOutcomeUnknown) ||
-			limiter.IsAway(err) {
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrOutcomeUnknown) ||
+			store.IsAway(err) {
 			t.Errorf("got %v, want an ErrGaveUp that is context.Canceled: nothing was charged", err)
 		}
-		wantUsed(t, "after giving up", store, reqs, 0, 0)
+		wantUsed(t, "after giving up", backend, reqs, 0, 0)
 	})
 
 	// Pairs of a user's limit and one of all: never more than either allows, and
 	// nothing lost of either.
 	t.Run("at the same time", func(t *testing.T) {
 		const callers, each, most, ofUser = 32, 20, 300, 12
-		everybody := limiter.Request{Key: limiter.Key{Subject: "everybody", Name: "limit"}, Limit: yearly(most), Cost: 1}
-		pairs, granted := make([]limiter.Request, callers+1), make([]int64, callers+1)
+		everybody := store.Request{Key: store.Key{Subject: "everybody", Name: "limit"}, Limit: yearly(most), Cost: 1}
+		pairs, granted := make([]store.Request, callers+1), make([]int64, callers+1)
 		pairs[callers] = everybody
 		var all sync.WaitGroup
 		for n := range callers {
-			pairs[n] = limiter.Request{Key: limiter.Key{Subject: fmt.Sprint("one:", n), Name: "limit"}, Limit: yearly(ofUser), Cost: 1}
-			pair := []limiter.Request{pairs[n], everybody}
+			pairs[n] = store.Request{Key: store.Key{Subject: fmt.Sprint("one:", n), Name: "limit"}, Limit: yearly(ofUser), Cost: 1}
+			pair := []store.Request{pairs[n], everybody}
 			if n%2 == 0 {
 				slices.Reverse(pair)
 			}
 			all.Go(func() {
 				for range each {
-					decisions := make([]limiter.Decision, 2)
-					if err := store.Decide(ctx, limiter.Take, pair, decisions); err != nil {
+					decisions := make([]store.Decision, 2)
+					if err := backend.Decide(ctx, store.Take, pair, decisions); err != nil {
 						t.Error(err)
 					}
-					if limiter.AllAllowed(decisions) {
+					if store.AllAllowed(decisions) {
 						granted[n]++
 					}
 				}
@@ -307,7 +307,7 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 		if granted[callers] > most || granted[callers] < most/2 {
 			t.Errorf("%d of %d were granted", granted[callers], most)
 		}
-		wantUsed(t, "at the end", store, pairs, granted...)
+		wantUsed(t, "at the end", backend, pairs, granted...)
 	})
 }
 
@@ -328,8 +328,8 @@ func TestALaterSlotIsAway(t *testing.T) {
 			t.Error(wrong)
 		}
 	}
-	decide := func(store limiter.Store, op limiter.Op, reqs []limiter.Request) error {
-		return store.Decide(ctx, op, reqs, make([]limiter.Decision, len(reqs)))
+	decide := func(backend store.Store, op store.Op, reqs []store.Request) error {
+		return backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs)))
 	}
 
 	// It may have been charged where there was no answer, and only there.
@@ -339,11 +339,11 @@ func TestALaterSlotIsAway(t *testing.T) {
 		defer cluster.Masters[1].Resume()
 		reqs := asking(subjectsOn(t, cluster, fmt.Sprint("paused for ", timeout)), yearly(10), yearly(10))
 		options := redis.ClusterOptions{ReadTimeout: timeout, DialTimeout: timeout}
-		store, err := interrupted(t, cluster, options, reqs, cluster.Masters[1].Pause)
+		backend, err := interrupted(t, cluster, options, reqs, cluster.Masters[1].Pause)
 		if err != nil {
 			return err
 		}
-		missing = judge("hung", decide(store, limiter.Take, reqs), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
+		missing = judge("hung", decide(backend, store.Take, reqs), store.ErrOutcomeUnknown, store.ErrUnavailable)
 		if got := inUse(t, patient, reqs[:1]); missing == nil && got[0] != 0 {
 			missing = fmt.Errorf("while the second is hung %d units of the first are used", got[0])
 		}
@@ -355,7 +355,7 @@ func TestALaterSlotIsAway(t *testing.T) {
 	redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) (missing error) {
 		reqs := asking(subjectsOn(t, cluster, fmt.Sprint("gone for ", timeout)), yearly(10), yearly(10))
 		options := redis.ClusterOptions{ReadTimeout: timeout, DialTimeout: timeout}
-		store, err := interrupted(t, cluster, options, reqs, func() {
+		backend, err := interrupted(t, cluster, options, reqs, func() {
 			cluster.Masters[0].Pause()
 			cluster.Masters[1].Kill()
 			killed = true
@@ -363,10 +363,10 @@ func TestALaterSlotIsAway(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err = decide(store, limiter.Take, reqs); !killed {
+		if err = decide(backend, store.Take, reqs); !killed {
 			return fmt.Errorf("the second was not asked: %w", err)
 		}
-		check("the first hung once charged, the second gone", err, limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
+		check("the first hung once charged, the second gone", err, store.ErrOutcomeUnknown, store.ErrUnavailable)
 		return nil
 	})
 	cluster.Masters[0].Resume()
@@ -374,18 +374,18 @@ func TestALaterSlotIsAway(t *testing.T) {
 	// Nothing was charged anywhere: the master is known to be gone.
 	reqs := asking(subjectsOn(t, cluster, "unreached"), yearly(10), yearly(10))
 	_, late := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
-	check("gone", decide(late, limiter.Take, reqs), limiter.ErrUnavailable, limiter.ErrOutcomeUnknown)
+	check("gone", decide(late, store.Take, reqs), store.ErrUnavailable, store.ErrOutcomeUnknown)
 	wantUsed(t, "with the second gone", late, reqs[:1], 0)
-	check("gone, for a refund that began", decide(late, limiter.Refund, reqs), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
-	check("gone, for a peek", decide(late, limiter.Peek, reqs), limiter.ErrUnavailable, limiter.ErrOutcomeUnknown)
+	check("gone, for a refund that began", decide(late, store.Refund, reqs), store.ErrOutcomeUnknown, store.ErrUnavailable)
+	check("gone, for a peek", decide(late, store.Peek, reqs), store.ErrUnavailable, store.ErrOutcomeUnknown)
 
 	// What an earlier limit denies is denied, whoever is away.
 	reqs = asking(subjectsOn(t, cluster, "used up"), yearly(1), yearly(10))
-	if err := decide(late, limiter.Take, reqs[:1]); err != nil {
+	if err := decide(late, store.Take, reqs[:1]); err != nil {
 		t.Fatal(err)
 	}
-	decisions := make([]limiter.Decision, 2)
-	if err := late.Decide(ctx, limiter.Take, reqs, decisions); err != nil || decisions[0].Allowed || limiter.AllAllowed(decisions) ||
+	decisions := make([]store.Decision, 2)
+	if err := late.Decide(ctx, store.Take, reqs, decisions); err != nil || decisions[0].Allowed || store.AllAllowed(decisions) ||
 		!decisions[1].Unguarded || decisions[1].At != 0 {
 		t.Errorf("denied by the first, the second gone: %v, %+v", err, decisions)
 	}
@@ -397,28 +397,28 @@ func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	subjects := subjectsOn(t, cluster, "torn")
-	reqs := make([]limiter.Request, 2)
+	reqs := make([]store.Request, 2)
 	for i, name := range []string{"here", "there"} {
-		reqs[i] = limiter.Request{Key: limiter.Key{Subject: subjects[0], Name: name}, Limit: yearly(10), Cost: 1}
+		reqs[i] = store.Request{Key: store.Key{Subject: subjects[0], Name: name}, Limit: yearly(10), Cost: 1}
 	}
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
 	calls := watchScripts(client)
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	take := func() error { return store.Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, 2)) }
+	take := func() error { return backend.Decide(ctx, store.Take, reqs, make([]store.Decision, 2)) }
 	if err := take(); err != nil {
 		t.Fatal(err)
 	}
 	from, slot := owner(t, cluster, subjects[0])
-	if err := cluster.BeginMoveSlot(slot, (from+1)%3, limiter.OwnLayout("rl").StoreKey(reqs[1].Key)); err != nil {
+	if err := cluster.BeginMoveSlot(slot, (from+1)%3, store.OwnLayout("rl").StoreKey(reqs[1].Key)); err != nil {
 		t.Fatal(err)
 	}
-	if err := take(); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if err := take(); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("while it is half moved: %v, want an ErrUnavailable", err)
 	}
-	wantUsed(t, "while it is half moved", store, reqs, 1, 1)
+	wantUsed(t, "while it is half moved", backend, reqs, 1, 1)
 	calls.tell(func(n int64) {
 		if n == 3 {
 			if err := cluster.MoveSlot(slot, (from+1)%3); err != nil {
@@ -429,5 +429,5 @@ func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 	if err := take(); err != nil {
 		t.Errorf("when the move ends meanwhile: %v", err)
 	}
-	wantUsed(t, "when it is moved", store, reqs, 2, 2)
+	wantUsed(t, "when it is moved", backend, reqs, 2, 2)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Thousands of keys in many slots are deleted, written and adjusted to the last one,
@@ -29,13 +29,13 @@ func TestRecordsOfACluster(t *testing.T) {
 	}
 	everything := slices.Clone(c.keys)
 	for _, storeKey := range foreign {
-		key, _ := limiter.OwnLayout("rl").Match(storeKey)
+		key, _ := store.OwnLayout("rl").Match(storeKey)
 		everything = append(everything, key)
 	}
 	check := func(when string) {
 		t.Helper()
 		records := c.records()
-		if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[limiter.AlreadyThere] != len(records) {
+		if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[store.AlreadyThere] != len(records) {
 			t.Errorf("%s: importing what is there: %v, %v", when, tally(outcomes), err)
 		}
 		// Every other key is used since it was scanned.
@@ -47,10 +47,10 @@ func TestRecordsOfACluster(t *testing.T) {
 			}
 		}
 		for _, key := range everything[len(c.keys):] {
-			changed = append(changed, limiter.Record{Key: key})
+			changed = append(changed, store.Record{Key: key})
 		}
 		deleted, found, err := c.store.Delete(ctx, changed...)
-		if deleted != len(c.keys) || len(found) != len(c.keys)/2 || !errors.Is(err, limiter.ErrForeign) || limiter.IsAway(err) ||
+		if deleted != len(c.keys) || len(found) != len(c.keys)/2 || !errors.Is(err, store.ErrForeign) || store.IsAway(err) ||
 			strings.Count(err.Error(), "holds 5 bytes") != len(foreign) {
 			t.Errorf("%s: deleted %d of %d, of which %d were used since: %v", when, deleted, len(c.keys), len(found), err)
 		}
@@ -59,19 +59,19 @@ func TestRecordsOfACluster(t *testing.T) {
 				t.Errorf("%s: %s holds %q, %v", when, storeKey, got, err)
 			}
 		}
-		if deleted, _, err := c.store.Delete(ctx, limiter.Records(c.keys...)...); deleted != 0 || err != nil {
+		if deleted, _, err := c.store.Delete(ctx, store.Records(c.keys...)...); deleted != 0 || err != nil {
 			t.Errorf("%s: deleted %d keys that are gone: %v", when, deleted, err)
 		}
-		if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[limiter.Imported] != len(records) {
+		if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[store.Imported] != len(records) {
 			t.Errorf("%s: importing: %v, %v", when, tally(outcomes), err)
 		}
-		c.scan(t, when, limiter.Query{Keys: c.keys}, c.which(all))
-		adjustments := make([]limiter.Adjustment, len(everything))
+		c.scan(t, when, store.Query{Keys: c.keys}, c.which(all))
+		adjustments := make([]store.Adjustment, len(everything))
 		for i, key := range everything {
-			adjustments[i] = limiter.Adjustment{Key: key, Limit: yearly(100), Used: 42}
+			adjustments[i] = store.Adjustment{Key: key, Limit: yearly(100), Used: 42}
 		}
 		results, err := c.store.Adjust(ctx, adjustments...)
-		if !errors.Is(err, limiter.ErrForeign) || limiter.IsAway(err) || strings.Count(err.Error(), "holds 5 bytes") != len(foreign) {
+		if !errors.Is(err, store.ErrForeign) || store.IsAway(err) || strings.Count(err.Error(), "holds 5 bytes") != len(foreign) {
 			t.Errorf("%s: adjusting: %v", when, err)
 		}
 		for i, r := range results {
@@ -80,12 +80,12 @@ func TestRecordsOfACluster(t *testing.T) {
 			}
 		}
 		for first := 0; first < len(c.keys); first += 1000 { // limits of one subject and of many, 50 a call
-			reqs := make([]limiter.Request, 50)
+			reqs := make([]store.Request, 50)
 			for i := range reqs {
-				reqs[i] = limiter.Request{Key: c.keys[first+i], Limit: yearly(100), Cost: 42}
+				reqs[i] = store.Request{Key: c.keys[first+i], Limit: yearly(100), Cost: 42}
 			}
-			for _, op := range []limiter.Op{limiter.Adjust, limiter.Peek} {
-				decisions := make([]limiter.Decision, len(reqs))
+			for _, op := range []store.Op{store.Adjust, store.Peek} {
+				decisions := make([]store.Decision, len(reqs))
 				if err := c.store.Decide(ctx, op, reqs, decisions); err != nil {
 					t.Errorf("%s: %s: %v", when, op, err)
 					continue
@@ -111,7 +111,7 @@ func TestRecordsOfACluster(t *testing.T) {
 	from, slot := owner(t, c.cluster, c.large[0])
 	var moved []string
 	for i := range 300 {
-		moved = append(moved, limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: c.large[0], Name: fmt.Sprint("limit/", 3*i)}))
+		moved = append(moved, store.OwnLayout("rl").StoreKey(store.Key{Subject: c.large[0], Name: fmt.Sprint("limit/", 3*i)}))
 	}
 	if err := c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...); err != nil {
 		t.Fatal(err)
@@ -122,14 +122,14 @@ func TestRecordsOfACluster(t *testing.T) {
 			t.Errorf("with a slot half moved %d of %d were deleted: %v", deleted, want, err)
 		}
 	}
-	if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[limiter.Imported] != len(records) {
+	if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[store.Imported] != len(records) {
 		t.Errorf("with a slot half moved: %v, %v", tally(outcomes), err)
 	}
-	c.scan(t, "with a slot half moved", limiter.Query{Keys: c.keys, Records: true}, c.which(all))
+	c.scan(t, "with a slot half moved", store.Query{Keys: c.keys, Records: true}, c.which(all))
 }
 
-func tally(outcomes []limiter.ImportOutcome) map[limiter.ImportOutcome]int {
-	n := map[limiter.ImportOutcome]int{}
+func tally(outcomes []store.ImportOutcome) map[store.ImportOutcome]int {
+	n := map[store.ImportOutcome]int{}
 	for _, outcome := range outcomes {
 		n[outcome]++
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // crowd is 5,000 keys: of three subjects with a thousand each, whose slots are large,
@@ -23,7 +23,7 @@ type crowd struct {
 	cluster *redistest.Cluster
 	store   *redisstore.Store
 	large   []string
-	keys    []limiter.Key
+	keys    []store.Key
 	expires time.Time
 }
 
@@ -33,10 +33,10 @@ func newCrowd(t *testing.T, cluster *redistest.Cluster) *crowd {
 	c := &crowd{cluster: cluster, large: large[:], expires: time.Now().Add(24 * time.Hour).Truncate(time.Millisecond)}
 	for i := range 1000 {
 		for _, subject := range c.large {
-			c.keys = append(c.keys, limiter.Key{Subject: subject, Name: fmt.Sprint("limit/", i)})
+			c.keys = append(c.keys, store.Key{Subject: subject, Name: fmt.Sprint("limit/", i)})
 		}
 		for _, name := range []string{"a", "b"} {
-			c.keys = append(c.keys, limiter.Key{Subject: fmt.Sprint("small:", i), Name: name})
+			c.keys = append(c.keys, store.Key{Subject: fmt.Sprint("small:", i), Name: name})
 		}
 	}
 	_, c.store = onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
@@ -45,15 +45,15 @@ func newCrowd(t *testing.T, cluster *redistest.Cluster) *crowd {
 }
 
 // crowdRecord is what the crowd's keys hold: 7 of 100 used.
-func crowdRecord(key limiter.Key, expires time.Time) limiter.Record {
-	var state limiter.State
+func crowdRecord(key store.Key, expires time.Time) store.Record {
+	var state store.State
 	limit, _ := yearly(100).Normalize()
-	state.Charge(limit, 7, limiter.InstantOf(expires.Add(-24*time.Hour)))
-	return limiter.Record{Key: key, Value: state.AppendRecord(nil), Expires: expires}
+	state.Charge(limit, 7, store.InstantOf(expires.Add(-24*time.Hour)))
+	return store.Record{Key: key, Value: state.AppendRecord(nil), Expires: expires}
 }
 
-func (c *crowd) records() []limiter.Record {
-	records := make([]limiter.Record, len(c.keys))
+func (c *crowd) records() []store.Record {
+	records := make([]store.Record, len(c.keys))
 	for i, key := range c.keys {
 		records[i] = crowdRecord(key, c.expires)
 	}
@@ -64,7 +64,7 @@ func (c *crowd) fill(t *testing.T) {
 	t.Helper()
 	outcomes, err := c.store.Import(ctx, true, c.records()...)
 	for i := range outcomes {
-		if outcomes[i] != limiter.Imported {
+		if outcomes[i] != store.Imported {
 			t.Fatalf("%s: outcome %d", c.keys[i], outcomes[i])
 		}
 	}
@@ -74,8 +74,8 @@ func (c *crowd) fill(t *testing.T) {
 }
 
 // which returns those of the crowd's keys that selects says.
-func (c *crowd) which(selects func(limiter.Key) bool) map[limiter.Key]int {
-	want := map[limiter.Key]int{}
+func (c *crowd) which(selects func(store.Key) bool) map[store.Key]int {
+	want := map[store.Key]int{}
 	for _, key := range c.keys {
 		if selects(key) {
 			want[key] = 1
@@ -84,12 +84,12 @@ func (c *crowd) which(selects func(limiter.Key) bool) map[limiter.Key]int {
 	return want
 }
 
-func all(limiter.Key) bool { return true }
+func all(store.Key) bool { return true }
 
 // scan wants each of those keys once, and each whole.
-func (c *crowd) scan(t *testing.T, what string, q limiter.Query, want map[limiter.Key]int) {
+func (c *crowd) scan(t *testing.T, what string, q store.Query, want map[store.Key]int) {
 	t.Helper()
-	found := map[limiter.Key]int{}
+	found := map[store.Key]int{}
 	odd := 0
 	for entry, err := range c.store.Scan(ctx, q) {
 		if err != nil {
@@ -98,7 +98,7 @@ func (c *crowd) scan(t *testing.T, what string, q limiter.Query, want map[limite
 		}
 		found[entry.Key]++
 		sound := entry.Decision.Used == 7 && entry.Limit.Count == 100 && entry.TTL > 23*time.Hour && entry.TTL <= 24*time.Hour &&
-			entry.StoreKey == limiter.OwnLayout("rl").StoreKey(entry.Key)
+			entry.StoreKey == store.OwnLayout("rl").StoreKey(entry.Key)
 		if q.Records {
 			sound = sound && entry.Record.Key == entry.Key && len(entry.Record.Value) > 26 && time.Until(entry.Record.Expires) > 23*time.Hour
 		}
@@ -172,17 +172,17 @@ func TestScanOfACluster(t *testing.T) {
 	c := newCrowd(t, redistest.StartCluster(t))
 	large := mustPattern(c.large[1])
 	names := mustPattern("limit/*")
-	some := func(key limiter.Key) bool { return strings.HasSuffix(key.Name, "7") || key.Name == "b" }
+	some := func(key store.Key) bool { return strings.HasSuffix(key.Name, "7") || key.Name == "b" }
 	queries := map[string]struct {
-		query   limiter.Query
-		selects func(limiter.Key) bool
+		query   store.Query
+		selects func(store.Key) bool
 	}{
-		"all":     {limiter.Query{Subjects: everyKey, Records: true, Bytes: true}, all},
-		"subject": {limiter.Query{Subjects: large, Bytes: true}, func(key limiter.Key) bool { return key.Subject == c.large[1] }},
-		"names":   {limiter.Query{Subjects: everyKey, Names: names}, func(key limiter.Key) bool { return names.Match(key.Name) }},
-		"match":   {limiter.Query{Subjects: everyKey, Match: some}, some},
-		"keys":    {limiter.Query{Keys: c.keys, Records: true, Bytes: true}, all},
-		"slowly":  {limiter.Query{Subjects: everyKey, KeysPerSecond: 8000}, all},
+		"all":     {store.Query{Subjects: everyKey, Records: true, Bytes: true}, all},
+		"subject": {store.Query{Subjects: large, Bytes: true}, func(key store.Key) bool { return key.Subject == c.large[1] }},
+		"names":   {store.Query{Subjects: everyKey, Names: names}, func(key store.Key) bool { return names.Match(key.Name) }},
+		"match":   {store.Query{Subjects: everyKey, Match: some}, some},
+		"keys":    {store.Query{Keys: c.keys, Records: true, Bytes: true}, all},
+		"slowly":  {store.Query{Subjects: everyKey, KeysPerSecond: 8000}, all},
 	}
 	for name, q := range queries {
 		c.scan(t, name, q.query, c.which(q.selects))
@@ -207,7 +207,7 @@ func TestScanOfACluster(t *testing.T) {
 		from, slot := owner(t, c.cluster, subject)
 		var moved []string
 		for i := range 500 {
-			moved = append(moved, limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: subject, Name: fmt.Sprint("limit/", 2*i)}))
+			moved = append(moved, store.OwnLayout("rl").StoreKey(store.Key{Subject: subject, Name: fmt.Sprint("limit/", 2*i)}))
 		}
 		if err := c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...); err != nil {
 			t.Fatal(err)
@@ -225,13 +225,13 @@ func TestScanLosesAMaster(t *testing.T) {
 	c := newCrowd(t, redistest.StartCluster(t, "--cluster-node-timeout", "60000")) // the others go on
 	victim, _ := owner(t, c.cluster, c.large[1])
 	master := c.cluster.Masters[victim]
-	want := c.which(func(key limiter.Key) bool {
+	want := c.which(func(key store.Key) bool {
 		at, _ := owner(t, c.cluster, key.Subject)
 		return at != victim
 	})
-	found := map[limiter.Key]int{}
+	found := map[store.Key]int{}
 	var failures []error
-	for entry, err := range c.store.Scan(ctx, limiter.Query{Subjects: everyKey, KeysPerSecond: 5000}) { // most is yet to come
+	for entry, err := range c.store.Scan(ctx, store.Query{Subjects: everyKey, KeysPerSecond: 5000}) { // most is yet to come
 		if err != nil {
 			failures = append(failures, err)
 			continue
@@ -252,7 +252,7 @@ func TestScanLosesAMaster(t *testing.T) {
 	}
 	wantLost := func(when string, err error) {
 		t.Helper()
-		if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) ||
+		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) ||
 			!strings.Contains(err.Error(), "the master "+master.Addr) {
 			t.Errorf("%s: %v, want one ErrUnavailable that names the master %s", when, err, master.Addr)
 		}
@@ -263,10 +263,10 @@ func TestScanLosesAMaster(t *testing.T) {
 	}
 
 	// It is no different when the master is gone before, or with one subject of it.
-	for what, subjects := range map[string]limiter.Pattern{"all": everyKey, "its subject": mustPattern(c.large[1])} {
+	for what, subjects := range map[string]store.Pattern{"all": everyKey, "its subject": mustPattern(c.large[1])} {
 		n := 0
 		var last error
-		for _, err := range c.store.Scan(ctx, limiter.Query{Subjects: subjects}) {
+		for _, err := range c.store.Scan(ctx, store.Query{Subjects: subjects}) {
 			if last = err; err == nil {
 				n++
 			}
@@ -277,8 +277,8 @@ func TestScanLosesAMaster(t *testing.T) {
 		wantLost(what, last)
 	}
 	other := mustPattern(c.large[(victim+1)%3])
-	c.scan(t, "a subject of another master", limiter.Query{Subjects: other},
-		c.which(func(key limiter.Key) bool { return other.Match(key.Subject) }))
+	c.scan(t, "a subject of another master", store.Query{Subjects: other},
+		c.which(func(key store.Key) bool { return other.Match(key.Subject) }))
 }
 
 // Who may not look at single slots still finds all, with slots half moved, and with
@@ -295,12 +295,12 @@ func TestScanWithoutTheRightToSlots(t *testing.T) {
 	}
 	for i, subject := range c.large[:2] {
 		from, slot := owner(t, c.cluster, subject)
-		half := limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: subject, Name: "limit/7"})
+		half := store.OwnLayout("rl").StoreKey(store.Key{Subject: subject, Name: "limit/7"})
 		if err := c.cluster.BeginMoveSlot(slot, (from+1+i)%3, half); err != nil {
 			t.Fatal(err)
 		}
 	}
 	large := mustPattern(c.large[0])
-	c.scan(t, "a subject", limiter.Query{Subjects: large}, c.which(func(key limiter.Key) bool { return large.Match(key.Subject) }))
-	c.scan(t, "all", limiter.Query{Subjects: everyKey, Records: true, Bytes: true}, c.which(all))
+	c.scan(t, "a subject", store.Query{Subjects: large}, c.which(func(key store.Key) bool { return large.Match(key.Subject) }))
+	c.scan(t, "all", store.Query{Subjects: everyKey, Records: true, Bytes: true}, c.which(all))
 }

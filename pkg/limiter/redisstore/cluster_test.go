@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // clusterClient returns a client of cluster, or of the addresses in options if that
@@ -35,13 +35,13 @@ func clusterClient(t *testing.T, cluster *redistest.Cluster, options redis.Clust
 }
 
 // onCluster returns a limiter on a Cluster, and its client.
-func onCluster(t *testing.T, options redis.ClusterOptions) (*limiter.Limiter, *redisstore.Store) {
+func onCluster(t *testing.T, options redis.ClusterOptions) (*store.Limiter, *redisstore.Store) {
 	t.Helper()
-	store, err := redisstore.Own(clusterClient(t, nil, options))
+	backend, err := redisstore.Own(clusterClient(t, nil, options))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limiter.New(store), store
+	return store.New(backend), backend
 }
 
 // takes counts the script calls that the nodes have run.
@@ -124,8 +124,8 @@ func TestTakesFollowASlotThatMoves(t *testing.T) {
 	// answers ASK, once for each of these.
 	from, _ = owner(t, cluster, user.Subject)
 	to = (from + 1) % 3
-	if err := cluster.BeginMoveSlot(slot, to, limiter.OwnLayout("rl").StoreKey(
-		limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})); err != nil {
+	if err := cluster.BeginMoveSlot(slot, to, store.OwnLayout("rl").StoreKey(
+		store.Key{Subject: user.Subject, Name: limit.DefaultName()})); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -170,9 +170,9 @@ func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
 				switch {
 				case err == nil:
 					known++
-				case errors.Is(err, limiter.ErrOutcomeUnknown):
+				case errors.Is(err, store.ErrOutcomeUnknown):
 					left++
-				case !errors.Is(err, limiter.ErrUnavailable):
+				case !errors.Is(err, store.ErrUnavailable):
 					t.Errorf("got %v, want an error that says it is away", err)
 				}
 			}
@@ -186,7 +186,7 @@ func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
 		}
 		node.Pause()
 		left := take()
-		if _, err := l.Peek(ctx, user, limit, 1); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if _, err := l.Peek(ctx, user, limit, 1); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("a peek fails with %v, want an ErrUnavailable", err)
 		}
 		node.Resume()
@@ -218,9 +218,9 @@ func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
 	if _, err := late.Take(ctx, user, hundred, 1); err != nil {
 		t.Fatal(err)
 	}
-	check := func(name string, l *limiter.Limiter) {
+	check := func(name string, l *store.Limiter) {
 		t.Helper()
-		if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v, want an ErrUnavailable", name, err)
 		}
 	}
@@ -250,7 +250,7 @@ func TestTakesFindANewMaster(t *testing.T) {
 	}
 	i, _ := owner(t, cluster, user.Subject)
 	cluster.Masters[i].Kill()
-	if _, err := l.Take(ctx, user, hundred, 1); !limiter.IsAway(err) {
+	if _, err := l.Take(ctx, user, hundred, 1); !store.IsAway(err) {
 		t.Fatalf("with its master killed a take fails with %v", err)
 	}
 	if err := cluster.Failover(i); err != nil {
@@ -270,14 +270,14 @@ func TestASingleServerIsNoCluster(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	l, _ := onCluster(t, redis.ClusterOptions{Addrs: []string{server.Addr}})
-	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "single server") {
+	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "single server") {
 		t.Errorf("got %v, want an ErrRefused that says it is a single server", err)
 	}
 	cluster := redistest.StartCluster(t)
 	i, _ := owner(t, cluster, user.Subject)
 	other := slices.Concat(cluster.Masters[:i], cluster.Masters[i+1:])[0]
 	l = connected(t, &redistest.Server{Process: other}, redis.Options{})
-	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) ||
+	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, store.ErrRefused) ||
 		!strings.Contains(err.Error(), "connect to it as a Cluster") {
 		t.Errorf("got %v, want an ErrRefused that says it is a Cluster", err)
 	}
@@ -288,11 +288,11 @@ func TestWhatNeverReachedANodeIsNotInDoubtAfterAScan(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := clusterClient(t, cluster, redis.ClusterOptions{PoolSize: 1, PoolTimeout: 50 * time.Millisecond})
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range store.Scan(ctx, limiter.Query{Subjects: mustPattern("*")}) {
+	for _, err := range backend.Scan(ctx, store.Query{Subjects: mustPattern("*")}) {
 		t.Fatal(err)
 	}
 	err = client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
@@ -303,8 +303,8 @@ func TestWhatNeverReachedANodeIsNotInDoubtAfterAScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = limiter.New(store).Take(ctx, user, hundred, 1)
-	if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+	_, err = store.New(backend).Take(ctx, user, hundred, 1)
+	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("without a connection: %v, want an ErrUnavailable", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A caller that waits for the client's only connection leaves when the store's time is over,
@@ -28,11 +28,11 @@ func TestWaitingForAConnectionIsWithinTheBudget(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		}})
 	defer client.Close()
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
+	l := store.New(backend)
 	server.Pause()
 	defer server.Resume()
 	var all sync.WaitGroup

@@ -10,15 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // forever is longer than any test runs. What would only end after it hangs.
 const forever = time.Hour
 
 // neverLapsing is a limit of which nothing lapses while a test runs.
-func neverLapsing(count int64) limiter.Limit {
-	return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: redistest.LongPeriod()}
+func neverLapsing(count int64) store.Limit {
+	return store.Limit{Algorithm: store.FixedWindow, Count: count, Period: redistest.LongPeriod()}
 }
 
 // openPatient opens a store whose client gives up nothing by itself.
@@ -27,18 +27,18 @@ func openPatient(t *testing.T, server *redistest.Server, options ...Option) *Sto
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
 		DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
-	store, err := Own(client, options...)
+	backend, err := Own(client, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store
+	return backend
 }
 
-// takingOf returns a function that takes a unit of store; each i has a key of its own.
-func takingOf(store limiter.Store) func(ctx context.Context, i int) error {
-	l := limiter.New(store)
+// takingOf returns a function that takes a unit of backend; each i has a key of its own.
+func takingOf(backend store.Store) func(ctx context.Context, i int) error {
+	l := store.New(backend)
 	return func(ctx context.Context, i int) error {
-		_, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
+		_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
 		return err
 	}
 }

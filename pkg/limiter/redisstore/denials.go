@@ -17,10 +17,10 @@ import (
 	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ limiter.DenialTable = (*Store)(nil)
+var _ store.DenialTable = (*Store)(nil)
 
 const (
 	// minuteTries is how often a write looks for the minute that the server is in. The
@@ -47,10 +47,10 @@ func (s *Store) denialKey(minute int64) string {
 
 func denialTag(minute int64) string { return fmt.Sprintf("denials:%d", minute) }
 
-// AddDenials implements [limiter.DenialTable] in one script call. The minute is that of the
+// AddDenials implements [store.DenialTable] in one script call. The minute is that of the
 // server's clock, which the key has to be known before: it is guessed, and the server says
 // so if it is another.
-func (s *Store) AddDenials(ctx context.Context, d limiter.Denials) error {
+func (s *Store) AddDenials(ctx context.Context, d store.Denials) error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -79,11 +79,11 @@ func (s *Store) AddDenials(ctx context.Context, d limiter.Denials) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the clocks of the servers differ by more than a minute", limiter.ErrRefused)
+	return fmt.Errorf("%w: the clocks of the servers differ by more than a minute", store.ErrRefused)
 }
 
 // denialArguments packs the ARGV of lua/denials.lua.
-func denialArguments(minute int64, clock any, d *limiter.Denials) []any {
+func denialArguments(minute int64, clock any, d *store.Denials) []any {
 	packed := appendSix(nil, uint64(d.Total()))
 	lost := uint64(0)
 	if d.Lost {
@@ -112,23 +112,23 @@ func six(text string) int64 {
 	return int64(binary.BigEndian.Uint64(eight[:]))
 }
 
-// Denials implements [limiter.DenialTable]. It reads up to 61 minutes, a key each.
-func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denials, error) {
+// Denials implements [store.DenialTable]. It reads up to 61 minutes, a key each.
+func (s *Store) Denials(ctx context.Context, last time.Duration) (store.Denials, error) {
 	if err := s.check(); err != nil {
-		return limiter.Denials{}, err
+		return store.Denials{}, err
 	}
 	if err := denialtable.CheckLast(last); err != nil {
-		return limiter.Denials{}, err
+		return store.Denials{}, err
 	}
 	end, err := s.alone(ctx)
 	if err != nil {
-		return limiter.Denials{}, err
+		return store.Denials{}, err
 	}
 	defer end()
 	away := &awayMasters{store: s}
 	now, err := s.denialClock(ctx, away)
 	if err != nil {
-		return limiter.Denials{}, err
+		return store.Denials{}, err
 	}
 	sum := denialtable.NewSum(now, last)
 	from, to := denialtable.Minutes(now, last)
@@ -145,11 +145,11 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denial
 			})
 		}
 		if err := reading.Wait(); err != nil {
-			return limiter.Denials{}, s.explain(sentError{err}, "read of denials", false, nil)
+			return store.Denials{}, s.explain(sentError{err}, "read of denials", false, nil)
 		}
 		for i := range read {
 			if errs[i] != nil {
-				return limiter.Denials{}, errs[i]
+				return store.Denials{}, errs[i]
 			}
 			sum.Add(read[i].rows, read[i].others, read[i].lost)
 		}
@@ -162,9 +162,9 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denial
 // denialClock returns the instant that counts: what a server's clock shows, unless the store
 // has another one. In a Cluster it is the clock of the master that has the current minute, or
 // the one before if that master is away.
-func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now limiter.Instant, err error) {
+func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now store.Instant, err error) {
 	if s.clock != nil {
-		return limiter.InstantOf(s.clock()), nil
+		return store.InstantOf(s.clock()), nil
 	}
 	current := (time.Now().UnixMilli() + s.ahead.Load()) / minuteMS
 	for minute := current; minute > current-minuteMasters && now == 0; minute-- {
@@ -183,7 +183,7 @@ func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now limiter
 }
 
 // serverTime asks the server that has a key for its clock.
-func (s *Store) serverTime(ctx context.Context, key string) (limiter.Instant, error) {
+func (s *Store) serverTime(ctx context.Context, key string) (store.Instant, error) {
 	c := &call{Cmd: redis.NewCmd(ctx, "time"), key: key, reads: true}
 	if err := s.sender.send(ctx, c); err != nil {
 		return 0, s.explain(err, "read of the clock", false, []string{key})
@@ -194,8 +194,8 @@ func (s *Store) serverTime(ctx context.Context, key string) (limiter.Instant, er
 	}
 	seconds, err := strconv.ParseInt(text(parts[0]), 10, 64)
 	micros, err2 := strconv.ParseInt(text(parts[1]), 10, 64)
-	now := limiter.Instant(seconds*1e6 + micros)
-	if err != nil || err2 != nil || now < longAgo || now > limiter.MaxInstant {
+	now := store.Instant(seconds*1e6 + micros)
+	if err != nil || err2 != nil || now < longAgo || now > store.MaxInstant {
 		return 0, s.refuse("read of the clock", false)
 	}
 	return now, nil
@@ -223,11 +223,11 @@ func (a *awayMasters) ask(ctx context.Context, minute int64, question func(ctx c
 	inTime := ctx
 	if deadline, limited := ctx.Deadline(); part != "" && limited {
 		var cancel context.CancelFunc
-		inTime, cancel = limiter.BudgetContext(ctx, time.Until(deadline)/awayShare)
+		inTime, cancel = store.BudgetContext(ctx, time.Until(deadline)/awayShare)
 		defer cancel()
 	}
 	err := question(inTime)
-	if part == "" || !limiter.IsAway(err) || ctx.Err() != nil {
+	if part == "" || !store.IsAway(err) || ctx.Err() != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -239,13 +239,13 @@ func (a *awayMasters) ask(ctx context.Context, minute int64, question func(ctx c
 	return nil
 }
 
-// err is an [limiter.IncompleteError] for each master that is away, nil for none.
+// err is an [store.IncompleteError] for each master that is away, nil for none.
 func (a *awayMasters) err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var errs []error
 	for _, part := range slices.Sorted(maps.Keys(a.errs)) {
-		errs = append(errs, &limiter.IncompleteError{Part: part, Err: a.errs[part]})
+		errs = append(errs, &store.IncompleteError{Part: part, Err: a.errs[part]})
 	}
 	if len(errs) == 1 {
 		return errs[0]
@@ -254,7 +254,7 @@ func (a *awayMasters) err() error {
 }
 
 type denialMinute struct {
-	rows   []limiter.Denied
+	rows   []store.Denied
 	others int64
 	lost   bool
 }
@@ -264,7 +264,7 @@ func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, e
 	key := s.denialKey(number)
 	c := &call{Cmd: redis.NewCmd(ctx, "hgetall", key), key: key, reads: true}
 	if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
-		return m, &limiter.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
+		return m, &store.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
 	} else if err != nil {
 		return m, s.explain(err, "read of denials", false, []string{key})
 	}
@@ -279,10 +279,10 @@ func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, e
 			total, m.lost = count, last != 0
 			return true
 		}
-		var row limiter.Denied
+		var row store.Denied
 		var named bool
 		row.Key.Subject, row.Key.Name, named = strings.Cut(name, "\x00")
-		row.Count, row.LastAt = count, limiter.Instant(last*1000)
+		row.Count, row.LastAt = count, store.Instant(last*1000)
 		if !named || row.Key.Name == "" || row.Key.Validate() != nil {
 			return false
 		}
@@ -304,7 +304,7 @@ func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, e
 		return m, s.refuse("read of denials", false)
 	}
 	if !sound || total < known || known < 0 {
-		return m, &limiter.ForeignError{StoreKey: key, Holds: "a hash that is not a table of denials"}
+		return m, &store.ForeignError{StoreKey: key, Holds: "a hash that is not a table of denials"}
 	}
 	m.others = total - known
 	return m, nil

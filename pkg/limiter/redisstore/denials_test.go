@@ -15,24 +15,24 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func newDenialStore(tb testing.TB, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
 	tb.Helper()
-	store, err := redisstore.Own(client, options...)
+	backend, err := redisstore.Own(client, options...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return store
+	return backend
 }
 
-func takeOften(tb testing.TB, store limiter.Store, subject string, times int) {
+func takeOften(tb testing.TB, backend store.Store, subject string, times int) {
 	tb.Helper()
 	for range times {
-		key, limit := limiter.Key{Subject: subject}, limiter.Limit{Count: 1, Period: 366 * 24 * time.Hour}
-		if _, err := limiter.New(store).Take(context.Background(), key, limit, 1); err != nil {
+		key, limit := store.Key{Subject: subject}, store.Limit{Count: 1, Period: 366 * 24 * time.Hour}
+		if _, err := store.New(backend).Take(context.Background(), key, limit, 1); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -46,11 +46,11 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 	var writers sync.WaitGroup
 	for range 8 {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
-		store := limiter.WithDenialLog(newDenialStore(t, client), limiter.DenialLog{Every: time.Millisecond})
+		backend := store.WithDenialLog(newDenialStore(t, client), store.DenialLog{Every: time.Millisecond})
 		writers.Go(func() {
-			takeOften(t, store, "user:42", 300)
-			takeOften(t, store, "user:7", 30)
-			store.Close()
+			takeOften(t, backend, "user:42", 300)
+			takeOften(t, backend, "user:7", 30)
+			backend.Close()
 		})
 	}
 	writers.Wait()
@@ -59,9 +59,9 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 	if err != nil || !d.Exact() || len(d.Rows) != 2 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	for i, want := range []limiter.Denied{
-		{Key: limiter.Key{Subject: "user:42", Name: "token-bucket/366d"}, Count: 8*300 - 1},
-		{Key: limiter.Key{Subject: "user:7", Name: "token-bucket/366d"}, Count: 8*30 - 1},
+	for i, want := range []store.Denied{
+		{Key: store.Key{Subject: "user:42", Name: "token-bucket/366d"}, Count: 8*300 - 1},
+		{Key: store.Key{Subject: "user:7", Name: "token-bucket/366d"}, Count: 8*30 - 1},
 	} {
 		if row := d.Rows[i]; row.Key != want.Key || row.Count != want.Count || row.LastAt > d.Now || d.Now-row.LastAt > 600e6 {
 			t.Errorf("%+v, want %+v, at %d", row, want, d.Now)
@@ -89,17 +89,17 @@ func TestWhatAMinuteOfDenialsHolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.UnixMilli(1_795_294_331_450)
-	store := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	key := fmt.Sprintf("rl!{denials:%d}", now.Unix()/60)
-	add := func(lost bool, others int64, rows ...limiter.Denied) {
+	add := func(lost bool, others int64, rows ...store.Denied) {
 		t.Helper()
-		d := limiter.Denials{Rows: rows, Others: others, Lost: lost, Now: 10_000_000} // by a clock of its own
-		if err := store.AddDenials(t.Context(), d); err != nil {
+		d := store.Denials{Rows: rows, Others: others, Lost: lost, Now: 10_000_000} // by a clock of its own
+		if err := backend.AddDenials(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 	}
-	denied := func(subject string, count int64, last limiter.Instant) limiter.Denied {
-		return limiter.Denied{Key: limiter.Key{Subject: subject, Name: "n"}, Count: count, LastAt: last}
+	denied := func(subject string, count int64, last store.Instant) store.Denied {
+		return store.Denied{Key: store.Key{Subject: subject, Name: "n"}, Count: count, LastAt: last}
 	}
 	want := func(fields map[string][2]int64) {
 		t.Helper()
@@ -127,8 +127,8 @@ func TestWhatAMinuteOfDenialsHolds(t *testing.T) {
 		"c\x00n": {1, 1_795_294_333_450}})
 	server.Do("DEL", key)
 	for write := range 8 {
-		var rows []limiter.Denied
-		for i := range limiter.MaxDenialRows {
+		var rows []store.Denied
+		for i := range store.MaxDenialRows {
 			rows = append(rows, denied(fmt.Sprintf("%d:%d", write, i), int64(1+i%2), 10_000_000))
 		}
 		add(false, 0, rows...)
@@ -140,7 +140,7 @@ func TestWhatAMinuteOfDenialsHolds(t *testing.T) {
 	if held, _ := server.Do("HLEN", key).(int64); held != 1001 {
 		t.Errorf("%d fields are held after that, want 1,000 keys and the sum", held)
 	}
-	d, err := store.Denials(t.Context(), time.Minute)
+	d, err := backend.Denials(t.Context(), time.Minute)
 	if err != nil || len(d.Rows) != 1000 || d.Others != 600 || d.Lost ||
 		d.Rows[0].Count != 3 || d.Rows[799].Count != 2 || d.Rows[800].Count != 1 {
 		t.Errorf("%d rows, %d others, %v: %.300v", len(d.Rows), d.Others, err, d.Rows)
@@ -152,15 +152,15 @@ func TestDenialsOfAClusterAreSpread(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	now := time.Now()
-	store := newDenialStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
-	row := limiter.Denied{Key: limiter.Key{Subject: "u", Name: "n"}, Count: 1}
+	backend := newDenialStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
+	row := store.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
 	for range 30 {
-		if err := store.AddDenials(context.Background(), limiter.Denials{Rows: []limiter.Denied{row}}); err != nil {
+		if err := backend.AddDenials(context.Background(), store.Denials{Rows: []store.Denied{row}}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Minute)
 	}
-	if d, err := store.Denials(context.Background(), time.Hour); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 30 {
+	if d, err := backend.Denials(context.Background(), time.Hour); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 30 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	for i, master := range cluster.Masters {
@@ -179,10 +179,10 @@ func TestDenialsWithAMasterAway(t *testing.T) {
 	// The others would stop, too, once they notice.
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	now := time.Now()
-	store := newDenialStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
-	row := limiter.Denied{Key: limiter.Key{Subject: "u", Name: "n"}, Count: 1}
+	backend := newDenialStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
+	row := store.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
 	for range 30 {
-		if err := store.AddDenials(t.Context(), limiter.Denials{Rows: []limiter.Denied{row}}); err != nil {
+		if err := backend.AddDenials(t.Context(), store.Denials{Rows: []store.Denied{row}}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Minute)
@@ -195,11 +195,11 @@ func TestDenialsWithAMasterAway(t *testing.T) {
 	}
 	cluster.Masters[1].Pause()
 	t.Cleanup(cluster.Masters[1].Resume)
-	ctx, cancel := limiter.BudgetContext(t.Context(), 20*time.Second)
+	ctx, cancel := store.BudgetContext(t.Context(), 20*time.Second)
 	defer cancel()
-	d, err := store.Denials(ctx, time.Hour)
-	var incomplete *limiter.IncompleteError
-	if !errors.As(err, &incomplete) || incomplete.Part != cluster.Masters[1].Addr || !limiter.IsAway(err) {
+	d, err := backend.Denials(ctx, time.Hour)
+	var incomplete *store.IncompleteError
+	if !errors.As(err, &incomplete) || incomplete.Part != cluster.Masters[1].Addr || !store.IsAway(err) {
 		t.Errorf("with one master away: %v", err)
 	}
 	if want := int64(30 - len(missing)); len(d.Rows) != 1 || d.Rows[0].Count != want || !d.Lost {
@@ -214,14 +214,14 @@ func TestDenialsWithoutTheRight(t *testing.T) {
 	server.Do("ACL", "SETUSER", "old", "on", ">pw", "~rl:*", "+@all")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "old", Password: "pw", DisableIdentity: true})
 	told := make(chan error, 100)
-	store := limiter.WithDenialLog(newDenialStore(t, client), limiter.DenialLog{Every: time.Millisecond,
+	backend := store.WithDenialLog(newDenialStore(t, client), store.DenialLog{Every: time.Millisecond,
 		OnError: func(err error) { told <- err }})
-	takeOften(t, store, "user:42", 2)
-	if err := <-told; !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
+	takeOften(t, backend, "user:42", 2)
+	if err := <-told; !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
 		t.Errorf("told %v", err)
 	}
-	takeOften(t, store, "user:42", 500)
-	store.Close()
+	takeOften(t, backend, "user:42", 500)
+	backend.Close()
 	if len(told) > 0 {
 		t.Errorf("told again: %v", <-told)
 	}
@@ -232,16 +232,16 @@ func TestForeignDenials(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.Now()
-	store := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	key := fmt.Sprintf("rl!{denials:%d}", now.Unix()/60)
 	for _, plant := range [][]any{{"SET", key, "x"}, {"HSET", key, "a", "b"}, {"HSET", key, "", "b"}} {
 		server.Do(plant...)
 		before := fmt.Sprint(server.Do("DUMP", key))
-		row := limiter.Denied{Key: limiter.Key{Subject: "u", Name: "n"}, Count: 1}
-		if err := store.AddDenials(context.Background(), limiter.Denials{Rows: []limiter.Denied{row}}); err == nil || limiter.IsAway(err) {
+		row := store.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
+		if err := backend.AddDenials(context.Background(), store.Denials{Rows: []store.Denied{row}}); err == nil || store.IsAway(err) {
 			t.Errorf("%v: added, %v", plant, err)
 		}
-		if _, err := store.Denials(context.Background(), time.Minute); !errors.Is(err, limiter.ErrForeign) {
+		if _, err := backend.Denials(context.Background(), time.Minute); !errors.Is(err, store.ErrForeign) {
 			t.Errorf("%v: read, %v", plant, err)
 		}
 		if fmt.Sprint(server.Do("DUMP", key)) != before {
@@ -256,11 +256,11 @@ func TestForeignDenials(t *testing.T) {
 func TestDenialsAreByTheServersClock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store := newDenialStore(t, server.Client())
-	store.SetAhead(5 * time.Hour)
+	backend := newDenialStore(t, server.Client())
+	backend.SetAhead(5 * time.Hour)
 	add := func() {
-		row := limiter.Denied{Key: limiter.Key{Subject: "u", Name: "n"}, Count: 1}
-		if err := store.AddDenials(context.Background(), limiter.Denials{Rows: []limiter.Denied{row}}); err != nil {
+		row := store.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
+		if err := backend.AddDenials(context.Background(), store.Denials{Rows: []store.Denied{row}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -270,7 +270,7 @@ func TestDenialsAreByTheServersClock(t *testing.T) {
 	if again := server.CommandCalls("evalsha") + server.CommandCalls("eval") - first; again != 1 {
 		t.Errorf("the second write asks %d times", again)
 	}
-	if d, err := store.Denials(context.Background(), 2*time.Minute); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 2 {
+	if d, err := backend.Denials(context.Background(), 2*time.Minute); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 2 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -283,17 +283,17 @@ func BenchmarkAddDenials(b *testing.B) {
 	}{{"200 keys", 200}, {"1000 keys", 1000}, {"always others", math.MaxInt}} {
 		b.Run(c.name, func(b *testing.B) {
 			server := redistest.Start(b)
-			store := newDenialStore(b, server.Client())
+			backend := newDenialStore(b, server.Client())
 			next := 0
 			server.Do("CONFIG", "RESETSTAT")
 			for b.Loop() {
-				var d limiter.Denials
-				for range limiter.MaxDenialRows {
-					key := limiter.Key{Subject: "tenant:acme:user:" + strconv.Itoa(next), Name: "api/user-minute"}
-					d.Rows = append(d.Rows, limiter.Denied{Key: key, Count: int64(1 + next%7)})
+				var d store.Denials
+				for range store.MaxDenialRows {
+					key := store.Key{Subject: "tenant:acme:user:" + strconv.Itoa(next), Name: "api/user-minute"}
+					d.Rows = append(d.Rows, store.Denied{Key: key, Count: int64(1 + next%7)})
 					next = (next + 1) % c.keys
 				}
-				if err := store.AddDenials(context.Background(), d); err != nil {
+				if err := backend.AddDenials(context.Background(), d); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -315,10 +315,10 @@ func BenchmarkAddDenials(b *testing.B) {
 func TestAWriteOfDenialsIsBounded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store := limiter.WithDenialLog(newDenialStore(t, server.Client()), limiter.DenialLog{Every: time.Hour})
+	backend := store.WithDenialLog(newDenialStore(t, server.Client()), store.DenialLog{Every: time.Hour})
 	const keys = 300
 	for i := range keys {
-		takeOften(t, store, fmt.Sprintf("%03d%s", i, strings.Repeat("é", 500)), 2)
+		takeOften(t, backend, fmt.Sprintf("%03d%s", i, strings.Repeat("é", 500)), 2)
 	}
 	received := func() (bytes int) {
 		_, after, _ := strings.Cut(fmt.Sprint(server.Do("INFO", "stats")), "total_net_input_bytes:")
@@ -327,7 +327,7 @@ func TestAWriteOfDenialsIsBounded(t *testing.T) {
 	}
 	server.Do("CONFIG", "RESETSTAT")
 	before := received()
-	if err := store.Close(); err != nil {
+	if err := backend.Close(); err != nil {
 		t.Fatal(err)
 	}
 	writes := server.CommandCalls("hset")

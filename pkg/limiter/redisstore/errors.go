@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // explain turns an error of the client into one of the limiter's, which names the server,
@@ -36,7 +36,7 @@ func (s *Store) explain(err error, verb string, changes bool, keys []string) err
 	if node == nil {
 		return s.servers.ExplainCall(err, call)
 	}
-	return &limiter.PartError{Part: partOf(node), Err: s.servers.ExplainCall(err, call)}
+	return &store.PartError{Part: partOf(node), Err: s.servers.ExplainCall(err, call)}
 }
 
 // partOf returns the part of the store that an error is of. A slot that nobody has is asked
@@ -57,13 +57,13 @@ func (s *Store) refuse(verb string, changes bool) error {
 const foreignReply = "FOREIGN "
 
 // foreignError reads "FOREIGN <request> <what>".
-func foreignError(reply string, keys []string) (*limiter.ForeignError, bool) {
+func foreignError(reply string, keys []string) (*store.ForeignError, bool) {
 	number, holds, _ := strings.Cut(strings.TrimPrefix(reply, foreignReply), " ")
 	i, err := strconv.Atoi(number)
 	if err != nil || i < 1 || i > len(keys) {
 		return nil, false
 	}
-	return &limiter.ForeignError{StoreKey: keys[i-1], Holds: holds}, true
+	return &store.ForeignError{StoreKey: keys[i-1], Holds: holds}, true
 }
 
 // failingCommand returns the command behind "script: <sha>, on @user_script:<line>".

@@ -11,7 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // exchange is one pipeline of calls.
@@ -115,7 +115,7 @@ func (l *lane) exchange(ctx context.Context, e *exchange) error {
 }
 
 // reads reports whether m's call is one that never writes.
-func (l *lane) reads(m *merged) bool { return m.op == limiter.Peek && !l.scripts.noReadOnly.Load() }
+func (l *lane) reads(m *merged) bool { return m.op == store.Peek && !l.scripts.noReadOnly.Load() }
 
 // process sends calls in one go. Each has its own error afterwards.
 func (l *lane) process(ctx context.Context, calls []*call) {

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Law 6 by the server's clock: a key expires at the millisecond after its state
@@ -21,52 +21,52 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 	ctx := context.Background()
 	for _, old := range []bool{false, true} {
 		server := redistest.Start(t)
-		store, err := Own(server.Client())
+		backend, err := Own(server.Client())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if old {
-			for _, kind := range limiter.Kinds() {
-				for _, op := range []limiter.Op{limiter.Take, limiter.Refund} {
-					limit := limiter.Limit{Algorithm: kind.Algorithm()}
+			for _, kind := range store.Kinds() {
+				for _, op := range []store.Op{store.Take, store.Refund} {
+					limit := store.Limit{Algorithm: kind.Algorithm()}
 					if kind.HasSlices() {
 						limit.Slices = 3
 					}
-					store.scripts.deciding(op, []limiter.Request{{Limit: limit}})
+					backend.scripts.deciding(op, []store.Request{{Limit: limit}})
 				}
-				made := store.scripts.one[kind].Load()
-				store.scripts.one[kind].Store(newScript(strings.Replace(made.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)))
+				made := backend.scripts.one[kind].Load()
+				backend.scripts.one[kind].Store(newScript(strings.Replace(made.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)))
 			}
-			made := store.scripts.numbers.Load()
-			store.scripts.numbers.Store(newScript(strings.Replace(made.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)))
+			made := backend.scripts.numbers.Load()
+			backend.scripts.numbers.Store(newScript(strings.Replace(made.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)))
 		}
-		for _, kind := range limiter.Kinds() {
+		for _, kind := range store.Kinds() {
 			for i := range 20 {
-				limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: 1000, Period: 61*time.Second + 789*time.Microsecond}
+				limit := store.Limit{Algorithm: kind.Algorithm(), Count: 1000, Period: 61*time.Second + 789*time.Microsecond}
 				if kind.HasSlices() {
 					limit.Period, limit.Slices = limit.Period-time.Microsecond, 4
 				}
-				key := limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: kind.String()}
+				key := store.Key{Subject: fmt.Sprintf("user:%d", i), Name: kind.String()}
 				var began time.Time // the last write
 				for range 1 + i%3 {
 					began = time.Now()
-					if _, err := limiter.New(store).Take(ctx, key, limit, int64(1+7*i)); err != nil {
+					if _, err := store.New(backend).Take(ctx, key, limit, int64(1+7*i)); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if i%5 == 4 {
 					began = time.Now()
-					if _, err := limiter.New(store).Refund(ctx, key, limit, 3); err != nil {
+					if _, err := store.New(backend).Refund(ctx, key, limit, 3); err != nil {
 						t.Fatal(err)
 					}
 				}
 				took := time.Since(began)
-				storeKey := limiter.OwnLayout("rl").StoreKey(key)
-				record, err := store.client.Get(ctx, storeKey).Bytes()
+				storeKey := store.OwnLayout("rl").StoreKey(key)
+				record, err := backend.client.Get(ctx, storeKey).Bytes()
 				if err != nil {
 					t.Fatal(err)
 				}
-				var state limiter.State
+				var state store.State
 				if err := state.DecodeRecord(record); err != nil {
 					t.Fatal(err)
 				}
@@ -90,28 +90,28 @@ func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	client := server.Client()
-	store, err := Own(client)
+	backend, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 3000 {
-		limit := limiter.Limit{Algorithm: limiter.Algorithms()[i%len(limiter.Algorithms())]}
+		limit := store.Limit{Algorithm: store.Algorithms()[i%len(store.Algorithms())]}
 		limit.Count = 1 + int64(math.Pow(10, 9*random.Float64()))/2
-		if limit.Algorithm == limiter.SlidingLog {
-			limit.Count = min(limit.Count, limiter.MaxSlidingLogCount)
+		if limit.Algorithm == store.SlidingLog {
+			limit.Count = min(limit.Count, store.MaxSlidingLogCount)
 		}
-		limit.Period = time.Second + time.Duration(random.Int64N(int64(limiter.MaxPeriod-time.Second)/1000))*time.Microsecond
-		key := limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"}
-		if _, err := limiter.New(store).Take(ctx, key, limit, 1+random.Int64N(limit.Count)); err != nil {
+		limit.Period = time.Second + time.Duration(random.Int64N(int64(store.MaxPeriod-time.Second)/1000))*time.Microsecond
+		key := store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"}
+		if _, err := store.New(backend).Take(ctx, key, limit, 1+random.Int64N(limit.Count)); err != nil {
 			t.Fatal(err)
 		}
-		storeKey := limiter.OwnLayout("rl").StoreKey(key)
+		storeKey := store.OwnLayout("rl").StoreKey(key)
 		record, err := client.Get(ctx, storeKey).Bytes()
 		if err == redis.Nil {
 			continue // so little that it has lapsed
 		}
-		var state limiter.State
+		var state store.State
 		if err := state.DecodeRecord(record); err != nil {
 			t.Fatal(err)
 		}

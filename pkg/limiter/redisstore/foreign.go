@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Foreign returns the limits that other limiters keep in the servers of s, as far as sources
@@ -13,9 +13,9 @@ import (
 //
 // Scan reads only with commands that never write. Keys that sources are not sure of come with
 // a [foreign.UnsureError]. Delete and Import go by the parts of a record, each of which is
-// checked and changed in one step. Decide is a [limiter.ErrInvalid]: only the limiter itself
+// checked and changed in one step. Decide is a [store.ErrInvalid]: only the limiter itself
 // decides. The journal and the identity are those of s.
-func (s *Store) Foreign(sources foreign.Sources) limiter.Keyspace {
+func (s *Store) Foreign(sources foreign.Sources) store.Keyspace {
 	return &foreignKeys{store: s, sources: sources}
 }
 
@@ -25,28 +25,28 @@ type foreignKeys struct {
 	sources foreign.Sources
 }
 
-// Decide implements [limiter.Store].
-func (f *foreignKeys) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
-	return limiter.Invalidf("only the limiter that wrote the keys can decide by them")
+// Decide implements [store.Store].
+func (f *foreignKeys) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+	return store.Invalidf("only the limiter that wrote the keys can decide by them")
 }
 
-// Close implements [limiter.Store].
+// Close implements [store.Store].
 func (f *foreignKeys) Close() error { return f.store.Close() }
 
-// AppendJournal implements [limiter.Journal].
+// AppendJournal implements [store.Journal].
 func (f *foreignKeys) AppendJournal(ctx context.Context, text string) error {
 	return f.store.AppendJournal(ctx, text)
 }
 
-// ReadJournal implements [limiter.Journal].
-func (f *foreignKeys) ReadJournal(ctx context.Context, most int) ([]limiter.JournalEntry, int, error) {
+// ReadJournal implements [store.Journal].
+func (f *foreignKeys) ReadJournal(ctx context.Context, most int) ([]store.JournalEntry, int, error) {
 	return f.store.ReadJournal(ctx, most)
 }
 
-// StoreID implements [limiter.Identity].
+// StoreID implements [store.Identity].
 func (f *foreignKeys) StoreID(ctx context.Context) (string, error) { return f.store.StoreID(ctx) }
 
-// EnsureStoreID implements [limiter.Identity].
+// EnsureStoreID implements [store.Identity].
 func (f *foreignKeys) EnsureStoreID(ctx context.Context) (string, error) {
 	return f.store.EnsureStoreID(ctx)
 }
@@ -57,8 +57,8 @@ func (f *foreignKeys) isBeside(storeKey string) bool {
 }
 
 // tagsOf returns keys whose subjects lie in the slots of store keys.
-func tagsOf(storeKeys []string) []limiter.Key {
-	keys := make([]limiter.Key, len(storeKeys))
+func tagsOf(storeKeys []string) []store.Key {
+	keys := make([]store.Key, len(storeKeys))
 	for i, storeKey := range storeKeys {
 		keys[i].Subject = hashTag(storeKey)
 	}

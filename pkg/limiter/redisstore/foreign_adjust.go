@@ -8,43 +8,43 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // foreignAdjustment is one adjustment on its way.
 type foreignAdjustment struct {
-	*limiter.Adjustment
+	*store.Adjustment
 	setting *foreign.Setting
-	result  *limiter.Adjusted
+	result  *store.Adjusted
 	// storeKeys are those that were read, and writes what is to be written there.
 	storeKeys []string
 	writes    []foreign.Write
 	read      map[string]*heldValue
 	before    int64
-	record    limiter.Record // what was there, if that is not what the caller has kept
+	record    store.Record // what was there, if that is not what the caller has kept
 }
 
 // adjustTries is how often a limit is looked at that is used before it could be written.
 const adjustTries = 8
 
-// Adjust implements [limiter.Keyspace] for limits of a layout that is a [foreign.Setter]. What to
+// Adjust implements [store.Keyspace] for limits of a layout that is a [foreign.Setter]. What to
 // write is found out here, and written if all values are then what they were. A limit that is
-// used all the time, so that this does not come about, is an [limiter.ErrUnavailable] and stays
+// used all the time, so that this does not come about, is an [store.ErrUnavailable] and stays
 // as it is.
-func (f *foreignKeys) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+func (f *foreignKeys) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]store.Adjusted, error) {
 	if err := f.store.check(); err != nil {
 		return nil, err
 	}
-	results := make([]limiter.Adjusted, len(adjustments))
+	results := make([]store.Adjusted, len(adjustments))
 	pending := make([]*foreignAdjustment, len(adjustments))
 	for i := range adjustments {
 		a := &adjustments[i]
 		if len(a.Parts) == 0 {
-			return nil, limiter.Invalidf("the adjustment of key %q names no store keys", a.Key.Subject)
+			return nil, store.Invalidf("the adjustment of key %q names no store keys", a.Key.Subject)
 		}
 		if remaining := a.Limit.Capacity() - a.Used; a.Used < 0 || remaining < 0 {
-			return nil, limiter.Invalidf("%d used is not within limit %s of key %q", a.Used, a.Limit, a.Parts[0].StoreKey)
+			return nil, store.Invalidf("%d used is not within limit %s of key %q", a.Used, a.Limit, a.Parts[0].StoreKey)
 		}
 		setting, err := f.sources.Setting(a.Key, a.Parts[0].StoreKey, a.Limit)
 		if err != nil {
@@ -69,7 +69,7 @@ func (f *foreignKeys) adjust(ctx context.Context, pending []*foreignAdjustment, 
 	for try := 0; len(pending) > 0; try++ {
 		if try == adjustTries {
 			return left, fmt.Errorf("%w: key %q is used so often that it could not be set in %d tries; it was left as it is",
-				limiter.ErrUnavailable, pending[0].Parts[0].StoreKey, adjustTries)
+				store.ErrUnavailable, pending[0].Parts[0].StoreKey, adjustTries)
 		}
 		now, later := distinct(pending)
 		ready, foreign, err := f.prepare(ctx, now, before)
@@ -99,7 +99,7 @@ func (f *foreignKeys) adjust(ctx context.Context, pending []*foreignAdjustment, 
 func distinct(all []*foreignAdjustment) (now, later []*foreignAdjustment) {
 	taken := map[string]bool{}
 	for _, a := range all {
-		free := !slices.ContainsFunc(a.Parts, func(p limiter.Part) bool { return taken[p.StoreKey] })
+		free := !slices.ContainsFunc(a.Parts, func(p store.Part) bool { return taken[p.StoreKey] })
 		for i := range a.Parts {
 			taken[a.Parts[i].StoreKey] = true
 		}
@@ -119,12 +119,12 @@ func (f *foreignKeys) prepare(ctx context.Context, all []*foreignAdjustment, bef
 ) {
 	now, err := f.timeAt(ctx, all[0].Parts[0].StoreKey)
 	if err != nil {
-		return nil, nil, f.store.explain(err, limiter.Adjust.String(), false, nil)
+		return nil, nil, f.store.explain(err, store.Adjust.String(), false, nil)
 	}
 	r := &foreignReader{foreignKeys: f, dumps: true, now: now, values: map[string]*heldValue{}, server: f.store.client}
 	if f.store.isCluster {
 		if r.server, err = f.store.servers.ServerOf(ctx, all[0].Parts[0].StoreKey); err != nil {
-			return nil, nil, f.store.explain(err, limiter.Adjust.String(), false, nil)
+			return nil, nil, f.store.explain(err, store.Adjust.String(), false, nil)
 		}
 	}
 	var storeKeys []string
@@ -139,12 +139,12 @@ func (f *foreignKeys) prepare(ctx context.Context, all []*foreignAdjustment, bef
 	}
 	for some := range slices.Chunk(storeKeys, 2*redisserver.KeysPerRead) {
 		if err := r.add(ctx, some); err != nil {
-			return nil, nil, f.store.explain(err, limiter.Adjust.String(), false, some)
+			return nil, nil, f.store.explain(err, store.Adjust.String(), false, some)
 		}
 	}
 	for _, a := range all {
 		switch writes, err := a.plan(r, before); {
-		case errors.Is(err, limiter.ErrForeign):
+		case errors.Is(err, store.ErrForeign):
 			left = append(left, err)
 		case err != nil:
 			return nil, left, err
@@ -170,7 +170,7 @@ func (a *foreignAdjustment) plan(r *foreignReader, before map[string]*heldValue)
 	for i, storeKey := range a.storeKeys {
 		held := r.values[storeKey]
 		if held.tooLarge != "" {
-			return false, &limiter.ForeignError{StoreKey: storeKey, Holds: held.tooLarge}
+			return false, &store.ForeignError{StoreKey: storeKey, Holds: held.tooLarge}
 		}
 		values[i] = held.Value
 	}
@@ -180,13 +180,13 @@ func (a *foreignAdjustment) plan(r *foreignReader, before map[string]*heldValue)
 	}
 	if a.before = 0; in {
 		if !entry.UsedKnown() {
-			return false, limiter.Invalidf("the units in use of key %q are not known, so none can be set", a.storeKeys[0])
+			return false, store.Invalidf("the units in use of key %q are not known, so none can be set", a.storeKeys[0])
 		}
 		a.before = entry.Used
 	}
-	*a.result = limiter.Adjusted{}
+	*a.result = store.Adjusted{}
 	if a.Wanted(a.before) == a.before {
-		*a.result = limiter.Adjusted{Done: true, Before: a.before, After: a.before}
+		*a.result = store.Adjusted{Done: true, Before: a.before, After: a.before}
 		return false, nil
 	}
 	if a.writes, err = a.setting.Writes(a.Limit.Capacity() - a.Used); err != nil {
@@ -195,7 +195,7 @@ func (a *foreignAdjustment) plan(r *foreignReader, before map[string]*heldValue)
 	for i := range a.writes {
 		w := &a.writes[i]
 		if held := r.values[w.StoreKey]; held == nil || held.Type == foreign.NoValue && w.TTL == 0 {
-			return false, limiter.Invalidf("key %q has gone, so nothing can be set there; reset it whole", w.StoreKey)
+			return false, store.Invalidf("key %q has gone, so nothing can be set there; reset it whole", w.StoreKey)
 		}
 	}
 	a.read = r.values
@@ -205,8 +205,8 @@ func (a *foreignAdjustment) plan(r *foreignReader, before map[string]*heldValue)
 
 // note notes which of the limit's own parts are there and what they hold, if the caller has kept
 // something else. What other adjustments have written meanwhile is not what was there.
-func (a *foreignAdjustment) note(own []limiter.Part, before map[string]*heldValue) {
-	a.record = limiter.Record{}
+func (a *foreignAdjustment) note(own []store.Part, before map[string]*heldValue) {
+	a.record = store.Record{}
 	differs, kept := false, false
 	names := slices.Clone(own)
 	for i := range a.Parts {
@@ -215,9 +215,9 @@ func (a *foreignAdjustment) note(own []limiter.Part, before map[string]*heldValu
 			names = append(names, a.Parts[i])
 		}
 	}
-	var parts []limiter.Part
+	var parts []store.Part
 	for i := range names {
-		part := limiter.Part{StoreKey: names[i].StoreKey, Field: names[i].Field}
+		part := store.Part{StoreKey: names[i].StoreKey, Field: names[i].Field}
 		held := a.read[part.StoreKey]
 		if was := before[part.StoreKey]; was != nil {
 			held = was
@@ -235,11 +235,11 @@ func (a *foreignAdjustment) note(own []limiter.Part, before map[string]*heldValu
 		parts = append(parts, part)
 	}
 	if kept && differs && len(parts) > 0 {
-		a.record = limiter.Record{Key: a.Key, Parts: parts}
+		a.record = store.Record{Key: a.Key, Parts: parts}
 	}
 }
 
 // samePart returns the index of the part that is at the same place, or -1.
-func samePart(parts []limiter.Part, as *limiter.Part) int {
-	return slices.IndexFunc(parts, func(p limiter.Part) bool { return p.StoreKey == as.StoreKey && p.Field == as.Field })
+func samePart(parts []store.Part, as *store.Part) int {
+	return slices.IndexFunc(parts, func(p store.Part) bool { return p.StoreKey == as.StoreKey && p.Field == as.Field })
 }

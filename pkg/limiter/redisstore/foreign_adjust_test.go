@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What comes back of a limit that was used between the scan and the setting are its own parts alone:
@@ -40,20 +40,20 @@ func TestOnlyItsOwnPartsComeBackOfASetLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			store, err := redisstore.Own(server.Client(), redisstore.WithClock(at))
+			backend, err := redisstore.Own(server.Client(), redisstore.WithClock(at))
 			if err != nil {
 				t.Fatal(err)
 			}
-			limit := limiter.Limit{Count: 20, Period: time.Minute, Burst: 20}
-			keys := store.Foreign(foreign.Sources{{Layout: layout, Limit: limit}})
+			limit := store.Limit{Count: 20, Period: time.Minute, Burst: 20}
+			keys := backend.Foreign(foreign.Sources{{Layout: layout, Limit: limit}})
 			for _, command := range c.write {
 				server.Do(command...)
 			}
-			var a limiter.Adjustment
-			entries, errs := scanned(t, keys, limiter.Query{Records: true})
+			var a store.Adjustment
+			entries, errs := scanned(t, keys, store.Query{Records: true})
 			for key, e := range entries {
 				if key.Subject == "alice" {
-					a = limiter.Adjustment{Key: key, Limit: e.Limit, Used: 1, Parts: e.Record.Parts}
+					a = store.Adjustment{Key: key, Limit: e.Limit, Used: 1, Parts: e.Record.Parts}
 				}
 			}
 			if len(errs) > 0 || len(a.Parts) != 1 {

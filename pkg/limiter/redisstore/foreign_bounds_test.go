@@ -16,8 +16,8 @@ import (
 	"github.com/limitctl/limitctl/internal/hostile"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // sent is how many bytes a server has sent.
@@ -64,7 +64,7 @@ func TestLargeForeignValuesAreNotFetched(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		had := sent(server)
-		entries, errs := scanned(t, keys, limiter.Query{Records: records, Bytes: true})
+		entries, errs := scanned(t, keys, store.Query{Records: records, Bytes: true})
 		if bytes := sent(server) - had; bytes > 24<<20 || !records && bytes > 3<<20 {
 			t.Errorf("records %v: the server has sent %d bytes", records, bytes)
 		}
@@ -82,7 +82,7 @@ func TestLargeForeignValuesAreNotFetched(t *testing.T) {
 			delete(want, "times:list")
 		}
 		for _, err := range errs {
-			var of *limiter.ForeignError
+			var of *store.ForeignError
 			if !errors.As(err, &of) || want[of.StoreKey] == "" || !strings.Contains(of.Holds, want[of.StoreKey]) {
 				t.Errorf("records %v: %v", records, err)
 				continue
@@ -93,15 +93,15 @@ func TestLargeForeignValuesAreNotFetched(t *testing.T) {
 			t.Errorf("records %v: nothing is said of %v", records, want)
 		}
 		for subject, members := range map[string]int64{"zset": 10_000, "list": 10_000, "set": 0} {
-			e, has := entries[limiter.Key{Subject: subject, Name: "times"}]
+			e, has := entries[store.Key{Subject: subject, Name: "times"}]
 			if has != (!records || subject == "list") || has && (e.Used < many || e.Remaining != members) {
 				t.Errorf("records %v: of the %s came %v, %+v", records, subject, has, e.Decision)
 			}
 		}
-		if e := entries[limiter.Key{Subject: "fine", Name: "pair"}]; e.Used != 5 {
+		if e := entries[store.Key{Subject: "fine", Name: "pair"}]; e.Used != 5 {
 			t.Errorf("records %v: what is beside came as %+v", records, e)
 		}
-		if e := entries[limiter.Key{Subject: "middle", Name: "times"}]; e.Used != 100_000 {
+		if e := entries[store.Key{Subject: "middle", Name: "times"}]; e.Used != 100_000 {
 			t.Errorf("records %v: a long string came as %+v", records, e.Decision)
 		}
 	}
@@ -115,7 +115,7 @@ func TestLargeForeignHashesWithoutTheirSize(t *testing.T) {
 	server.Do("ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-memory")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "blind", Password: "pw", DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
-	entries, errs := scanned(t, foreignOn(t, client), limiter.Query{})
+	entries, errs := scanned(t, foreignOn(t, client), store.Query{})
 	if len(entries) != 1 || len(errs) != 1 || !strings.Contains(errs[0].Error(), "a hash of 30000 fields, and limitctl takes at most 10000") {
 		t.Errorf("found are %v, %v", entries, errs)
 	}
@@ -153,7 +153,7 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 	server.Do("ZADD", "times:z", 1, "a")
 	pairs := recordsOf(t, keys)
 	server.Do("FLUSHALL")
-	var pair, zset limiter.Record
+	var pair, zset store.Record
 	for _, r := range pairs {
 		if r.Key.Name == "pair" {
 			pair = r
@@ -161,18 +161,18 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 			zset = r
 		}
 	}
-	family := limiter.Record{Key: pair.Key, Parts: append(pair.Parts[:1:1], zset.Parts...)} // a string, then a sorted set
+	family := store.Record{Key: pair.Key, Parts: append(pair.Parts[:1:1], zset.Parts...)} // a string, then a sorted set
 	newer := family
-	newer.Parts = append([]limiter.Part(nil), family.Parts...)
+	newer.Parts = append([]store.Part(nil), family.Parts...)
 	newer.Parts[1].Dump = redisstore.NewerDump(zset.Parts[0].Dump)
 	for _, holds := range []any{nil, "0"} {
 		if holds != nil {
 			server.Do("SET", "pair:a", holds, "EX", 500)
 		}
 		outcomes, err := keys.Import(ctx, true, newer)
-		if !errors.Is(err, limiter.ErrRefused) ||
+		if !errors.Is(err, store.ErrRefused) ||
 			!strings.Contains(err.Error(), `key "times:z" was dumped by a newer server (format 99)`) ||
-			outcomes[0] == limiter.Imported {
+			outcomes[0] == store.Imported {
 			t.Errorf("it came to %v, %v", outcomes, err)
 		}
 		if got := server.Do("GET", "pair:a"); got != holds || holds != nil && server.Do("TTL", "pair:a").(int64) < 490 {
@@ -180,27 +180,27 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 		}
 	}
 	damaged := family
-	damaged.Parts = append([]limiter.Part(nil), family.Parts...)
+	damaged.Parts = append([]store.Part(nil), family.Parts...)
 	damaged.Parts[1].Dump = append([]byte("x"), zset.Parts[0].Dump...)
-	if _, err := keys.Import(ctx, true, damaged); !errors.Is(err, limiter.ErrInvalid) ||
+	if _, err := keys.Import(ctx, true, damaged); !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(err.Error(), "is damaged in the backup") {
 		t.Errorf("a damaged dump: %v", err)
 	}
-	for _, edited := range []limiter.Part{
+	for _, edited := range []store.Part{
 		{StoreKey: "rl!id"}, {StoreKey: "rl!{audit}"}, {StoreKey: "rl!more", Field: "f", Type: "hash"}, {StoreKey: "times:z", Type: "zset"},
 	} {
 		edited.Type = cmp.Or(edited.Type, "string")
 		edited.Dump = pair.Parts[0].Dump
-		some := limiter.Record{Key: pair.Key, Parts: []limiter.Part{pair.Parts[0], edited}}
-		if _, err := keys.Import(ctx, true, some); !errors.Is(err, limiter.ErrInvalid) {
+		some := store.Record{Key: pair.Key, Parts: []store.Part{pair.Parts[0], edited}}
+		if _, err := keys.Import(ctx, true, some); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("a backup that was edited to name %q: %v", edited.StoreKey, err)
 		}
 	}
 	// Each costs only itself.
-	edited := limiter.Record{Key: pair.Key, Parts: []limiter.Part{{StoreKey: "rl!id", Type: "string", Dump: pair.Parts[0].Dump}}}
+	edited := store.Record{Key: pair.Key, Parts: []store.Part{{StoreKey: "rl!id", Type: "string", Dump: pair.Parts[0].Dump}}}
 	outcomes, err := keys.Import(ctx, true, edited, zset, damaged, pair)
-	if unfit := (*limiter.UnfitError)(nil); !errors.As(err, &unfit) ||
-		!slices.Equal(outcomes, []limiter.ImportOutcome{limiter.Unfit, limiter.Imported, limiter.Unfit, limiter.Imported}) {
+	if unfit := (*store.UnfitError)(nil); !errors.As(err, &unfit) ||
+		!slices.Equal(outcomes, []store.ImportOutcome{store.Unfit, store.Imported, store.Unfit, store.Imported}) {
 		t.Errorf("with what cannot be restored it came to %v, %v", outcomes, err)
 	}
 	if server.Do("EXISTS", "rl!id") != int64(0) || server.Do("EXISTS", "pair:a", "pair:a:timer", "times:z") != int64(3) {
@@ -208,14 +208,14 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 	}
 	server.Do("DEL", "times:z")
 	server.Do("CONFIG", "SET", "maxmemory", "1")
-	if _, err := keys.Import(ctx, true, family); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "memory") {
+	if _, err := keys.Import(ctx, true, family); !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "memory") {
 		t.Errorf("without memory: %v", err)
 	}
 	if deleted, _, err := keys.Delete(ctx, pair); deleted != 1 || err != nil { // which helps
 		t.Errorf("without memory: deleted %d, %v", deleted, err)
 	}
 	server.Do("CONFIG", "SET", "maxmemory", "0")
-	if outcomes, err := keys.Import(ctx, false, family); err != nil || outcomes[0] != limiter.Imported {
+	if outcomes, err := keys.Import(ctx, false, family); err != nil || outcomes[0] != store.Imported {
 		t.Errorf("it came to %v, %v", outcomes, err)
 	}
 }
@@ -236,7 +236,7 @@ func TestAForeignScanOfAHostileServer(t *testing.T) {
 				client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, MaxRetries: -1, Protocol: 2,
 					ReadTimeout: 200 * time.Millisecond, ContextTimeoutEnabled: true})
 				t.Cleanup(func() { client.Close() })
-				entries, errs := scanned(t, foreignOn(t, client), limiter.Query{Records: true})
+				entries, errs := scanned(t, foreignOn(t, client), store.Query{Records: true})
 				if len(errs) == 0 && len(entries) == 0 && !is.Sound {
 					t.Error("it found nothing and says that all is well")
 				}
@@ -265,7 +265,7 @@ func TestManyForeignValuesAreHeldAFewAtATime(t *testing.T) {
 	keys := foreignAt(t, server)
 	var most uint64
 	found := 0
-	for _, err := range keys.Scan(ctx, limiter.Query{Subjects: everyKey}) {
+	for _, err := range keys.Scan(ctx, store.Query{Subjects: everyKey}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // deletion is the deletion of some records.
 type deletion struct {
 	*foreignKeys
-	records []limiter.Record
+	records []store.Record
 	mu      sync.Mutex
 	// outcomes are those of the parts, 0 for one that is not known, and late what parts held. Both
 	// are by the index of a part in all.
@@ -27,10 +27,10 @@ type late struct {
 	expires any
 }
 
-// Delete implements [limiter.Keyspace]. A record is deleted if any of its parts was there. The
+// Delete implements [store.Keyspace]. A record is deleted if any of its parts was there. The
 // parts of a record that lie in one slot are deleted together or, if one has become something
 // else, not at all. A part that several records share is deleted once, for all of them.
-func (f *foreignKeys) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+func (f *foreignKeys) Delete(ctx context.Context, records ...store.Record) (deleted int, changed []store.Record, err error) {
 	if err := f.store.check(); err != nil {
 		return 0, nil, err
 	}
@@ -67,7 +67,7 @@ func (d *deletion) call(ctx context.Context, units []foreignUnit) error {
 		}
 		if len(again) > 0 {
 			d.mu.Lock()
-			d.foreign = append(d.foreign, &limiter.ForeignError{StoreKey: unit.parts[0].StoreKey,
+			d.foreign = append(d.foreign, &store.ForeignError{StoreKey: unit.parts[0].StoreKey,
 				Holds: "by now more than a backup takes"})
 			d.mu.Unlock()
 		}
@@ -110,7 +110,7 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 			return nil, d.store.refuse("deletion", true)
 		}
 		if is := text(reply[n+1]); is != "" {
-			d.foreign = append(d.foreign, &limiter.ForeignError{StoreKey: storeKeys[i],
+			d.foreign = append(d.foreign, &store.ForeignError{StoreKey: storeKeys[i],
 				Holds: fmt.Sprintf("a %s by now, and held a %s", d.store.servers.Redact(is), parts[i].Type)})
 			continue
 		}
@@ -123,10 +123,10 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 
 // result returns how many records were deleted, and those that held something else than what
 // the caller has kept, as they were.
-func (d *deletion) result(units []foreignUnit) (deleted int, changed []limiter.Record) {
+func (d *deletion) result(units []foreignUnit) (deleted int, changed []store.Record) {
 	type fate struct{ some, new bool }
 	fates := make([]fate, len(d.records))
-	held := make([][]limiter.Part, len(d.records)) // what was deleted
+	held := make([][]store.Part, len(d.records)) // what was deleted
 	for i := range units {
 		for j, part := range units[i].parts {
 			n := units[i].first + j

@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// CheckImport implements [limiter.ImportCheck]. It tries the commands by which a script brings the
+// CheckImport implements [store.ImportCheck]. It tries the commands by which a script brings the
 // records back, each with arguments that no server takes. Rights are checked before arguments, so
 // that the answer tells them and nothing is changed.
-func (f *foreignKeys) CheckImport(ctx context.Context, records ...limiter.Record) error {
+func (f *foreignKeys) CheckImport(ctx context.Context, records ...store.Record) error {
 	if err := f.store.check(); err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (f *foreignKeys) CheckImport(ctx context.Context, records ...limiter.Record
 }
 
 // importTries are what to try of the commands that bring back a part.
-func importTries(part *limiter.Part) [][]any {
+func importTries(part *store.Part) [][]any {
 	switch key := part.StoreKey; {
 	case part.Field != "" && !part.Expires.IsZero():
 		return [][]any{{"hset", key, "", "", ""}, {"pexpireat", key, "never"}} // a value is missing; no number
@@ -51,9 +51,9 @@ func (f *foreignKeys) try(ctx context.Context, args []any) error {
 	err := f.store.client.Do(ctx, args...).Err()
 	switch {
 	case redisserver.IsErrorReply(err, "ERR unknown command"):
-		return fmt.Errorf("%w: the server has no command %s", limiter.ErrRefused, strings.ToUpper(command))
+		return fmt.Errorf("%w: the server has no command %s", store.ErrRefused, strings.ToUpper(command))
 	case redisserver.LacksRight(err) && strings.Contains(err.Error(), "to run"):
-		return fmt.Errorf("%w: %s", limiter.ErrRefused, redisserver.LacksCommand(command))
+		return fmt.Errorf("%w: %s", store.ErrRefused, redisserver.LacksCommand(command))
 	case redisserver.IsReply(err):
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A server that stalls while keys of other limiters are changed leaves the outcome unknown, and
@@ -30,13 +30,13 @@ func TestForeignChangesWhileTheServerStalls(t *testing.T) {
 	}
 	server.Do("HSET", "bucket:h", "n", 5)
 	records := recordsOf(t, keys)
-	adjustments := make([]limiter.Adjustment, len(records))
+	adjustments := make([]store.Adjustment, len(records))
 	for i := range records {
-		adjustments[i] = limiter.Adjustment{Key: records[i].Key, Limit: tenAMinute, Used: 1, Parts: records[i].Parts}
+		adjustments[i] = store.Adjustment{Key: records[i].Key, Limit: tenAMinute, Used: 1, Parts: records[i].Parts}
 	}
-	for verb, change := range map[string]func(limiter.Keyspace) error{
-		"deletion": func(keys limiter.Keyspace) error { _, _, err := keys.Delete(ctx, records...); return err },
-		"import":   func(keys limiter.Keyspace) error { _, err := keys.Import(ctx, true, records...); return err },
+	for verb, change := range map[string]func(store.Keyspace) error{
+		"deletion": func(keys store.Keyspace) error { _, _, err := keys.Delete(ctx, records...); return err },
+		"import":   func(keys store.Keyspace) error { _, err := keys.Import(ctx, true, records...); return err },
 	} {
 		redistest.Patiently(t, 300*time.Millisecond, func(budget time.Duration) (missing error) {
 			if err := client.Ping(ctx).Err(); err != nil { // there is a connection
@@ -45,7 +45,7 @@ func TestForeignChangesWhileTheServerStalls(t *testing.T) {
 			server.Pause()
 			err := change(foreignOn(t, client, redisstore.WithBudget(budget)))
 			server.Resume()
-			if !errors.Is(err, limiter.ErrOutcomeUnknown) || !strings.Contains(err.Error(), verb) {
+			if !errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), verb) {
 				return fmt.Errorf("%s: %w", verb, err)
 			}
 			return nil
@@ -57,11 +57,11 @@ func TestForeignChangesWhileTheServerStalls(t *testing.T) {
 		"import":   func() error { _, err := keys.Import(ctx, true, records...); return err },
 		"adjust":   func() error { _, err := keys.Adjust(ctx, adjustments...); return err },
 		"scan": func() error {
-			_, errs := scanned(t, keys, limiter.Query{})
+			_, errs := scanned(t, keys, store.Query{})
 			return errors.Join(errs...)
 		},
 	} {
-		if err := change(); !limiter.IsAway(err) {
+		if err := change(); !store.IsAway(err) {
 			t.Errorf("%s of a server that is away: %v", name, err)
 		}
 	}
@@ -88,13 +88,13 @@ func TestForeignFamiliesAfterAFailover(t *testing.T) {
 	}
 	deadline := time.Now().Add(30 * time.Second)
 	deleted, changed, err := keys.Delete(ctx, records...)
-	for ; limiter.IsAway(err) && deleted == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for ; store.IsAway(err) && deleted == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		deleted, changed, err = keys.Delete(ctx, records...)
 	}
 	if deleted != 100 || len(changed) > 0 || err != nil {
 		t.Fatalf("deleted %d, changed %d, %v", deleted, len(changed), err)
 	}
-	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[limiter.Imported] != 100 {
+	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[store.Imported] != 100 {
 		t.Errorf("importing came to %v, %v", tally(outcomes), err)
 	}
 }
@@ -113,14 +113,14 @@ func TestForeignChangesWithoutARight(t *testing.T) {
 		t.Cleanup(func() { client.Close() })
 		keys := foreignOn(t, client)
 		_, _, err := keys.Delete(ctx, records...)
-		if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), right) || server.Do("DBSIZE") != int64(3) {
+		if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), right) || server.Do("DBSIZE") != int64(3) {
 			t.Errorf("without %s: %v; %v keys are left", right, err, server.Do("DBSIZE"))
 		}
 	}
 	server.Do("ACL", "SETUSER", "tried", "reset", "on", ">pw", "~pair:a", "~bucket:*", "+@all")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "tried", Password: "pw", DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
-	if _, _, err := foreignOn(t, client).Delete(ctx, records...); !errors.Is(err, limiter.ErrRefused) || server.Do("DBSIZE") != int64(3) {
+	if _, _, err := foreignOn(t, client).Delete(ctx, records...); !errors.Is(err, store.ErrRefused) || server.Do("DBSIZE") != int64(3) {
 		t.Errorf("without the right to a key: %v; %v keys are left", err, server.Do("DBSIZE"))
 	}
 }

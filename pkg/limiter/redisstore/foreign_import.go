@@ -6,26 +6,26 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Import implements [limiter.Keyspace]. The parts of a record that lie in one slot come back
+// Import implements [store.Keyspace]. The parts of a record that lie in one slot come back
 // together or not at all. A large hash or set has its members in no order, so that one which is
 // there already can seem to be in use. A part that a newer server has dumped, and this one cannot read, is a
-// [limiter.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
-// a store key that limitctl keeps something of its own under is left, with a [limiter.UnfitError].
-func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+// [store.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
+// a store key that limitctl keeps something of its own under is left, with a [store.UnfitError].
+func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...store.Record) ([]store.ImportOutcome, error) {
 	if err := f.store.check(); err != nil {
 		return nil, err
 	}
-	outcomes := make([]limiter.ImportOutcome, len(records))
+	outcomes := make([]store.ImportOutcome, len(records))
 	var unfit []error
-	var fit []limiter.Record
+	var fit []store.Record
 	var places []int // of those that fit
 	for i := range records {
 		if err := f.checkForeign(&records[i]); err != nil {
-			outcomes[i], unfit = limiter.Unfit, append(unfit, &limiter.UnfitError{Err: err})
+			outcomes[i], unfit = store.Unfit, append(unfit, &store.UnfitError{Err: err})
 			continue
 		}
 		fit, places = append(fit, records[i]), append(places, i)
@@ -41,8 +41,8 @@ func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...limit
 }
 
 // importFit is Import for records that were checked.
-func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []limiter.Record) ([]limiter.ImportOutcome, error) {
-	outcomes := make([]limiter.ImportOutcome, len(records))
+func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []store.Record) ([]store.ImportOutcome, error) {
+	outcomes := make([]store.ImportOutcome, len(records))
 	err := f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
 		units, err := f.unitsOf(records[first:end])
 		if err != nil {
@@ -80,23 +80,23 @@ func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []lim
 	return outcomes, err
 }
 
-// checkForeign reports, as a [limiter.ErrInvalid], what makes a record unfit to be imported.
-func (f *foreignKeys) checkForeign(r *limiter.Record) error {
+// checkForeign reports, as a [store.ErrInvalid], what makes a record unfit to be imported.
+func (f *foreignKeys) checkForeign(r *store.Record) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
 	if len(r.Parts) == 0 {
-		return limiter.Invalidf("the record of key %q names no store keys", r.Key.Subject)
+		return store.Invalidf("the record of key %q names no store keys", r.Key.Subject)
 	}
 	for i := range r.Parts {
 		part := &r.Parts[i]
 		if part.Field == "" && (!soundDump(part.Dump) || (part.Dump[0] == dumpString) != (part.Type == string(foreign.StringValue))) {
-			return limiter.Invalidf("the value of key %q is damaged in the backup", part.StoreKey)
+			return store.Invalidf("the value of key %q is damaged in the backup", part.StoreKey)
 		}
 		text, _ := dumpedText(part.Dump)
 		held := foreign.Value{StoreKey: part.StoreKey, Type: foreign.ValueType(part.Type), Text: text}
 		if f.isBeside(part.StoreKey) || foreign.IsOwn(&held) {
-			return limiter.Invalidf("key %q is limitctl's own, and not another limiter's as the backup says", part.StoreKey)
+			return store.Invalidf("key %q is limitctl's own, and not another limiter's as the backup says", part.StoreKey)
 		}
 	}
 	return nil
@@ -124,34 +124,34 @@ func (f *foreignKeys) importUnits(ctx context.Context, replace bool, units []for
 }
 
 // cannotRead says that the server does not take the dump of a part, which is sound.
-func (f *foreignKeys) cannotRead(part *limiter.Part) error {
+func (f *foreignKeys) cannotRead(part *store.Part) error {
 	return fmt.Errorf("%w: key %q was dumped by a newer server (format %d), and this one cannot read that; restore it to a server "+
-		"as new as the one it is from", limiter.ErrRefused, part.StoreKey, versionOf(part.Dump))
+		"as new as the one it is from", store.ErrRefused, part.StoreKey, versionOf(part.Dump))
 }
 
 // importOutcome reads a byte of the reply of an import script.
-func importOutcome(reply byte) (outcome limiter.ImportOutcome, known bool) {
+func importOutcome(reply byte) (outcome store.ImportOutcome, known bool) {
 	switch reply {
 	case 'i':
-		return limiter.Imported, true
+		return store.Imported, true
 	case 'a':
-		return limiter.AlreadyThere, true
+		return store.AlreadyThere, true
 	case 'l':
-		return limiter.Lapsed, true
+		return store.Lapsed, true
 	case 'u':
-		return limiter.InUse, true
+		return store.InUse, true
 	case 'f':
-		return limiter.Foreign, true
+		return store.Foreign, true
 	case '-': // what became of the others says why
-		return limiter.NotKnown, true
+		return store.NotKnown, true
 	}
-	return limiter.NotKnown, false
+	return store.NotKnown, false
 }
 
 // combined is what became of a record by what became of two of its parts: what was left counts
 // more than what came back, and that more than what was there or had expired.
-func combined(a, b limiter.ImportOutcome) limiter.ImportOutcome {
-	for _, outcome := range []limiter.ImportOutcome{limiter.Foreign, limiter.InUse, limiter.Imported, limiter.AlreadyThere} {
+func combined(a, b store.ImportOutcome) store.ImportOutcome {
+	for _, outcome := range []store.ImportOutcome{store.Foreign, store.InUse, store.Imported, store.AlreadyThere} {
 		if a == outcome || b == outcome {
 			return outcome
 		}

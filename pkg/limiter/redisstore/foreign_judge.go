@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // familiesSeen remembers what a scan has found.
@@ -25,7 +25,7 @@ func newFamiliesSeen(servers *redisserver.Servers) *familiesSeen {
 }
 
 // isFirst reports whether what was found has not come before.
-func (s *familiesSeen) isFirst(storeKey, principal string, entries []limiter.Entry) bool {
+func (s *familiesSeen) isFirst(storeKey, principal string, entries []store.Entry) bool {
 	several := principal != storeKey
 	for i := range entries {
 		several = several || len(entries[i].Record.Parts) > 1
@@ -144,11 +144,11 @@ func (sc *foreignScan) learn(server redis.Cmdable, r *foreignReader) {
 }
 
 // instant is what limits are decided by when the server's clock shows now.
-func (f *foreignKeys) instant(now time.Time) limiter.Instant {
+func (f *foreignKeys) instant(now time.Time) store.Instant {
 	if f.store.clock != nil {
 		now = f.store.clock()
 	}
-	return limiter.InstantOf(now)
+	return store.InstantOf(now)
 }
 
 // addAll reads the values that looks need and that are not known yet. It reports whether there
@@ -198,7 +198,7 @@ func (sc *foreignScan) judge(look *foreign.Look, r *foreignReader) foreignFound 
 		return found // its master is missing
 	}
 	if unsure := (*foreign.UnsureError)(nil); tooLarge != nil && !errors.As(err, &unsure) && (err != nil || len(entries) > 0) {
-		entries, err = nil, &limiter.ForeignError{StoreKey: tooLarge.StoreKey, Holds: tooLarge.tooLarge}
+		entries, err = nil, &store.ForeignError{StoreKey: tooLarge.StoreKey, Holds: tooLarge.tooLarge}
 	}
 	if len(entries) == 0 && err == nil || !sc.seen.isFirst(look.StoreKey, principal, entries) {
 		return found
@@ -212,7 +212,7 @@ func (sc *foreignScan) judge(look *foreign.Look, r *foreignReader) foreignFound 
 
 // dropUnusedForeign leaves out entries of which nothing is known to be in use, unless something
 // is wrong with their keys.
-func dropUnusedForeign(entries []limiter.Entry) []limiter.Entry {
+func dropUnusedForeign(entries []store.Entry) []store.Entry {
 	kept := entries[:0]
 	for i := range entries {
 		if e := &entries[i]; !e.UsedKnown() || e.Used > 0 || e.TTL < 0 || len(e.Defects) > 0 {
@@ -223,7 +223,7 @@ func dropUnusedForeign(entries []limiter.Entry) []limiter.Entry {
 }
 
 // complete adds what the query asks for besides to one of several entries.
-func (sc *foreignScan) complete(e *limiter.Entry, values map[string]*heldValue, several int) {
+func (sc *foreignScan) complete(e *store.Entry, values map[string]*heldValue, several int) {
 	for i := range e.Record.Parts {
 		part := &e.Record.Parts[i]
 		held := values[part.StoreKey]

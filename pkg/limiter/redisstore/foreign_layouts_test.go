@@ -11,13 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // tenAMinute is what an operator says of the limits of the layouts of these tests.
-var tenAMinute = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Period: time.Minute}
+var tenAMinute = store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Minute}
 
 // layout is the base of layouts for tests, whose store keys are "<name>:<subject>", with
 // something behind it.
@@ -27,32 +27,32 @@ func (l layout) Info() foreign.Info {
 	return foreign.Info{Name: string(l), Prefixes: []string{string(l) + ":"}}
 }
 
-func (l layout) Match(storeKey string, _ bool) (limiter.Key, bool) {
+func (l layout) Match(storeKey string, _ bool) (store.Key, bool) {
 	subject, ok := strings.CutPrefix(storeKey, string(l)+":")
-	return limiter.Key{Subject: strings.TrimSuffix(subject, ":timer"), Name: string(l)}, ok
+	return store.Key{Subject: strings.TrimSuffix(subject, ":timer"), Name: string(l)}, ok
 }
 
-func (l layout) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (l layout) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	return []string{storeKey}
 }
 
 // counted is the entry of a counter.
-func counted(found *foreign.Found, text string) (limiter.Entry, error) {
+func counted(found *foreign.Found, text string) (store.Entry, error) {
 	used, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return limiter.Entry{}, errors.New("not a counter")
+		return store.Entry{}, errors.New("not a counter")
 	}
-	return limiter.Entry{Limit: found.Limit, Decision: limiter.Decision{Used: used, Remaining: max(0, found.Limit.Capacity()-used)}}, nil
+	return store.Entry{Limit: found.Limit, Decision: store.Decision{Used: used, Remaining: max(0, found.Limit.Capacity()-used)}}, nil
 }
 
-func reading(err error, entries ...limiter.Entry) (foreign.Reading, error) {
+func reading(err error, entries ...store.Entry) (foreign.Reading, error) {
 	return foreign.Reading{Entries: entries, Certain: true}, err
 }
 
 // pair is a counter and its timer, under two store keys.
 type pair struct{ layout }
 
-func (p pair) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+func (p pair) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
 	counter := strings.TrimSuffix(storeKey, ":timer")
 	return []string{counter, counter + ":timer"}
 }
@@ -106,14 +106,14 @@ func (s shared) Decode(found *foreign.Found) (foreign.Reading, error) {
 	if value.Type != foreign.HashValue {
 		return reading(fmt.Errorf("a %s", value.Type))
 	}
-	var entries []limiter.Entry
+	var entries []store.Entry
 	for i := range value.Members {
 		e, err := counted(found, value.Members[i].Text)
 		if err != nil {
 			return reading(err)
 		}
-		e.Key = limiter.Key{Subject: value.Members[i].Name, Name: string(s.layout)}
-		e.Record.Parts = []limiter.Part{{StoreKey: found.StoreKey, Field: value.Members[i].Name, Type: "hash"}}
+		e.Key = store.Key{Subject: value.Members[i].Name, Name: string(s.layout)}
+		e.Record.Parts = []store.Part{{StoreKey: found.StoreKey, Field: value.Members[i].Name, Type: "hash"}}
 		entries = append(entries, e)
 	}
 	return reading(nil, entries...)
@@ -130,13 +130,13 @@ func (d double) Decode(found *foreign.Found) (foreign.Reading, error) {
 	if value.Type != foreign.StringValue {
 		return reading(fmt.Errorf("a %s", value.Type))
 	}
-	var entries []limiter.Entry
+	var entries []store.Entry
 	for i, text := range strings.Split(string(value.Text), ",") {
 		e, err := counted(found, text)
 		if err != nil {
 			return reading(err)
 		}
-		e.Key = limiter.Key{Subject: found.Key.Subject, Name: fmt.Sprintf("%s/%d", d.layout, i)}
+		e.Key = store.Key{Subject: found.Key.Subject, Name: fmt.Sprintf("%s/%d", d.layout, i)}
 		entries = append(entries, e)
 	}
 	return reading(nil, entries...)
@@ -155,8 +155,8 @@ func (s times) Decode(found *foreign.Found) (foreign.Reading, error) {
 	if value.Type == foreign.NoValue {
 		return reading(nil)
 	}
-	d := limiter.Decision{Used: value.Length, Remaining: int64(len(value.Members))}
-	return reading(nil, limiter.Entry{Limit: found.Limit, Decision: d})
+	d := store.Decision{Used: value.Length, Remaining: int64(len(value.Members))}
+	return reading(nil, store.Entry{Limit: found.Limit, Decision: d})
 }
 
 // testLayouts are all of them.
@@ -169,29 +169,29 @@ func testLayouts() foreign.Sources {
 }
 
 // foreignOn returns the keyspace of the test layouts in the servers of a client.
-func foreignOn(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) limiter.Keyspace {
+func foreignOn(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) store.Keyspace {
 	t.Helper()
-	store, err := redisstore.Own(client, options...)
+	backend, err := redisstore.Own(client, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store.Foreign(testLayouts())
+	return backend.Foreign(testLayouts())
 }
 
 // foreignAt returns the keyspace of the test layouts on a server.
-func foreignAt(t testing.TB, server *redistest.Server) limiter.Keyspace {
+func foreignAt(t testing.TB, server *redistest.Server) store.Keyspace {
 	t.Helper()
 	return foreignOn(t, server.Client())
 }
 
 // scanned returns the entries that a scan gives by their keys, and its errors. A key that
 // comes twice fails the test.
-func scanned(t testing.TB, keys limiter.Keyspace, q limiter.Query) (entries map[limiter.Key]limiter.Entry, errs []error) {
+func scanned(t testing.TB, keys store.Keyspace, q store.Query) (entries map[store.Key]store.Entry, errs []error) {
 	t.Helper()
 	if q.Subjects.IsZero() {
 		q.Subjects = everyKey
 	}
-	entries = map[limiter.Key]limiter.Entry{}
+	entries = map[store.Key]store.Entry{}
 	for e, err := range keys.Scan(ctx, q) {
 		if err != nil {
 			errs = append(errs, err)
@@ -206,9 +206,9 @@ func scanned(t testing.TB, keys limiter.Keyspace, q limiter.Query) (entries map[
 }
 
 // recordsOf returns the records of a scan that must not fail.
-func recordsOf(t testing.TB, keys limiter.Keyspace) (records []limiter.Record) {
+func recordsOf(t testing.TB, keys store.Keyspace) (records []store.Record) {
 	t.Helper()
-	entries, errs := scanned(t, keys, limiter.Query{Records: true})
+	entries, errs := scanned(t, keys, store.Query{Records: true})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Store keys that belong together are changed together where they lie in one slot. Those of a
@@ -15,7 +15,7 @@ import (
 
 // foreignPart is a part of one record, or of several that share it.
 type foreignPart struct {
-	*limiter.Part
+	*store.Part
 	records []int
 }
 
@@ -26,14 +26,14 @@ type foreignUnit struct {
 }
 
 // unitsOf returns the parts of records, each once, as units.
-func (f *foreignKeys) unitsOf(records []limiter.Record) ([]foreignUnit, error) {
+func (f *foreignKeys) unitsOf(records []store.Record) ([]foreignUnit, error) {
 	type name struct{ storeKey, field string }
 	type place struct{ unit, part int }
 	known := make(map[name]place, len(records))
 	var units []foreignUnit
 	for i := range records {
 		if len(records[i].Parts) == 0 {
-			return nil, limiter.Invalidf("the record of key %q names no store keys", records[i].Key.Subject)
+			return nil, store.Invalidf("the record of key %q names no store keys", records[i].Key.Subject)
 		}
 		mine := len(units) // the units of this record begin here
 		for j := range records[i].Parts {
@@ -115,7 +115,7 @@ func (f *foreignKeys) run(ctx context.Context, verb string, script *script, unit
 }
 
 // dumpedPart returns the text that a part holds, if it is one, and else what DUMP returned.
-func dumpedPart(part *limiter.Part) (value []byte, isText bool) {
+func dumpedPart(part *store.Part) (value []byte, isText bool) {
 	if part.Field != "" {
 		return part.Dump, true
 	}
@@ -128,7 +128,7 @@ func dumpedPart(part *limiter.Part) (value []byte, isText bool) {
 }
 
 // keptPart tells the scripts which value of a part the caller has; see lua/foreign_held.lua.
-func keptPart(part *limiter.Part) []byte {
+func keptPart(part *store.Part) []byte {
 	if part.Dump == nil {
 		return []byte{}
 	}
@@ -153,7 +153,7 @@ func mark(isText bool) byte {
 
 // dumpOf is what a part holds by the answer of a script that was told to look for what kept
 // stands for.
-func dumpOf(part *limiter.Part, kept, answer []byte) []byte {
+func dumpOf(part *store.Part, kept, answer []byte) []byte {
 	if part.Field == "" && len(kept) > 0 && kept[0] == mark(true) {
 		return dumpText(answer)
 	}
@@ -161,7 +161,7 @@ func dumpOf(part *limiter.Part, kept, answer []byte) []byte {
 }
 
 // sameValue reports whether two dumps are of the same value.
-func sameValue(a, b *limiter.Part) bool {
+func sameValue(a, b *store.Part) bool {
 	one, isText := dumpedPart(a)
 	other, alsoText := dumpedPart(b)
 	return isText == alsoText && bytes.Equal(one, other)

@@ -14,9 +14,9 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // replay does with a real Redis what another limiter does, in virtual time. A limiter that we
@@ -225,7 +225,7 @@ func TestForeignReplay(t *testing.T) {
 func (l replayed) run(t *testing.T, client *redis.Client, random *rand.Rand) {
 	client.FlushDB(context.Background())
 	r := &replay{Cmdable: client, now: time.Unix(1_795_294_320+random.Int64N(3600), 0), ends: map[string]time.Time{}}
-	store, err := redisstore.Own(client, redisstore.WithClock(func() time.Time { return r.now }))
+	backend, err := redisstore.Own(client, redisstore.WithClock(func() time.Time { return r.now }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func (l replayed) run(t *testing.T, client *redis.Client, random *rand.Rand) {
 		t.Fatal(err)
 	}
 	limit.Algorithm = 0
-	keys := store.Foreign(foreign.Sources{{Layout: layout, Keys: mustPattern(l.keys), Limit: limit}})
+	keys := backend.Foreign(foreign.Sources{{Layout: layout, Keys: mustPattern(l.keys), Limit: limit}})
 	for range 12 {
 		r.advance(l.random(random))
 		r.show()
@@ -279,8 +279,8 @@ func (l replayed) random(random *rand.Rand) time.Duration {
 }
 
 // read returns the entry of the limit, or nil if nothing is in use.
-func (l replayed) read(t *testing.T, keys limiter.Keyspace) (found *limiter.Entry) {
-	for e, err := range keys.Scan(context.Background(), limiter.Query{Subjects: mustPattern("*")}) {
+func (l replayed) read(t *testing.T, keys store.Keyspace) (found *store.Entry) {
+	for e, err := range keys.Scan(context.Background(), store.Query{Subjects: mustPattern("*")}) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
@@ -294,7 +294,7 @@ func (l replayed) read(t *testing.T, keys limiter.Keyspace) (found *limiter.Entr
 	return found
 }
 
-func (l replayed) expect(t *testing.T, r *replay, before *limiter.Entry, allowed bool) {
+func (l replayed) expect(t *testing.T, r *replay, before *store.Entry, allowed bool) {
 	if got := l.take(r); got != allowed {
 		t.Errorf("at %s it is %v that a request is allowed, want %v by what was read: %+v", r.now.UTC(), got, allowed, before)
 	}

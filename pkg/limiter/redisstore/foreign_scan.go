@@ -13,8 +13,8 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // foreignPage is what a scan has read in one go.
@@ -26,14 +26,14 @@ type foreignPage struct {
 // foreignFound is what came of one store key, or of several that belong together.
 type foreignFound struct {
 	storeKey string
-	entries  []limiter.Entry
+	entries  []store.Entry
 	err      error
 }
 
 // foreignScan is one scan. It reads from several goroutines.
 type foreignScan struct {
 	*foreignKeys
-	query limiter.Query
+	query store.Query
 	pace  *redisserver.Pacer
 	pages chan foreignPage
 	// hashes: most values that were read last are no strings.
@@ -44,11 +44,11 @@ type foreignScan struct {
 	lost   map[string]error                // what is missing, by master
 }
 
-// Scan implements [limiter.Keyspace].
-func (f *foreignKeys) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
+// Scan implements [store.Keyspace].
+func (f *foreignKeys) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		if err := f.store.check(); err != nil {
-			yield(limiter.Entry{}, err)
+			yield(store.Entry{}, err)
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
@@ -75,16 +75,16 @@ func (f *foreignKeys) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limit
 			q.Report(min(looked, total), total)
 		}
 		if err := sc.withLost(<-scanned); err != nil {
-			yield(limiter.Entry{}, f.store.explain(err, "scan", false, nil))
+			yield(store.Entry{}, f.store.explain(err, "scan", false, nil))
 			return
 		}
 		q.Report(total, total)
 	}
 }
 
-func (found *foreignFound) yield(yield func(limiter.Entry, error) bool) bool {
+func (found *foreignFound) yield(yield func(store.Entry, error) bool) bool {
 	if found.err != nil {
-		return yield(limiter.Entry{StoreKey: found.storeKey}, found.err)
+		return yield(store.Entry{StoreKey: found.storeKey}, found.err)
 	}
 	for i := range found.entries {
 		if !yield(found.entries[i], nil) {
@@ -117,7 +117,7 @@ func (sc *foreignScan) readKeys(ctx context.Context) error {
 	if err := sc.send(ctx, foreignPage{total: int64(len(sc.query.StoreKeys))}); err != nil {
 		return err
 	}
-	storeKeys, keys := sc.query.StoreKeys, map[string][]limiter.Key{}
+	storeKeys, keys := sc.query.StoreKeys, map[string][]store.Key{}
 	if len(sc.query.Keys) == len(storeKeys) {
 		storeKeys = nil
 		for i, storeKey := range sc.query.StoreKeys {
@@ -153,7 +153,7 @@ func (sc *foreignScan) readKeys(ctx context.Context) error {
 
 // lookAt looks at one of the query's store keys. Of keys without a name only whom they are of is
 // known, and the query says that.
-func (sc *foreignScan) lookAt(storeKey string, keys []limiter.Key) *foreign.Look {
+func (sc *foreignScan) lookAt(storeKey string, keys []store.Key) *foreign.Look {
 	if len(keys) == 0 || keys[0].Name == "" {
 		return sc.sources.Look(storeKey, &sc.query)
 	}
@@ -246,7 +246,7 @@ func partsIn(err error) (parts []string) {
 		}
 		return parts
 	}
-	if of := (*limiter.IncompleteError)(nil); errors.As(err, &of) {
+	if of := (*store.IncompleteError)(nil); errors.As(err, &of) {
 		return []string{of.Part}
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // setWords are the words of one store key for lua/foreign_set.lua, but for its family.
@@ -45,7 +45,7 @@ func (f *foreignKeys) writtenSlot(a *foreignAdjustment) (string, error) {
 	first := a.writes[0].StoreKey
 	for i := range a.writes {
 		if storeKey := a.writes[i].StoreKey; !f.together(first, storeKey) {
-			return "", limiter.Invalidf("keys %q and %q lie in different slots of the Cluster, so they cannot be set at one instant; "+
+			return "", store.Invalidf("keys %q and %q lie in different slots of the Cluster, so they cannot be set at one instant; "+
 				"reset them whole", first, storeKey)
 		}
 	}
@@ -64,22 +64,22 @@ func (f *foreignKeys) setTogether(ctx context.Context, some []*foreignAdjustment
 		}
 		last[n] = len(storeKeys) - 1
 	}
-	cmd, err := f.run(ctx, limiter.Adjust.String(), f.store.scripts.toSetForeign(), make([]foreignUnit, len(some)), storeKeys, arguments)
+	cmd, err := f.run(ctx, store.Adjust.String(), f.store.scripts.toSetForeign(), make([]foreignUnit, len(some)), storeKeys, arguments)
 	if err != nil {
 		return nil, err
 	}
 	reply, err := cmd.Text()
 	if err != nil || len(reply) != len(storeKeys) {
-		return nil, f.store.refuse(limiter.Adjust.String(), true)
+		return nil, f.store.refuse(store.Adjust.String(), true)
 	}
 	for n, a := range some {
 		switch reply[last[n]] {
 		case '1':
-			*a.result = limiter.Adjusted{Done: true, Before: a.before, After: a.Used, Record: a.record}
+			*a.result = store.Adjusted{Done: true, Before: a.before, After: a.Used, Record: a.record}
 		case 'c':
 			changed = append(changed, a)
 		default:
-			return nil, f.store.refuse(limiter.Adjust.String(), true)
+			return nil, f.store.refuse(store.Adjust.String(), true)
 		}
 	}
 	return changed, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // hostileTimeout is how long the clients here wait.
@@ -31,8 +31,8 @@ func plainClient(t *testing.T, addr string) *redis.Client {
 	return client
 }
 
-func fivePerMinute(subject string) limiter.Request {
-	return limiter.Request{Key: limiter.Key{Subject: subject}, Limit: limiter.Limit{Count: 5, Period: time.Minute}, Cost: 1}
+func fivePerMinute(subject string) store.Request {
+	return store.Request{Key: store.Key{Subject: subject}, Limit: store.Limit{Count: 5, Period: time.Minute}, Cost: 1}
 }
 
 // A service that hands any client to Own has the same protection.
@@ -48,22 +48,22 @@ func TestHostileServersCostAServiceABound(t *testing.T) {
 			<-free
 			continue
 		}
-		store, err := redisstore.Own(plainClient(t, addr))
+		backend, err := redisstore.Own(plainClient(t, addr))
 		if err != nil {
 			t.Fatal(err)
 		}
 		asking.Go(func() {
 			defer func() { <-free }()
-			reqs := []limiter.Request{fivePerMinute("a")}
-			decisions := make([]limiter.Decision, 1)
-			err := store.Decide(context.Background(), limiter.Take, reqs, decisions)
+			reqs := []store.Request{fivePerMinute("a")}
+			decisions := make([]store.Decision, 1)
+			err := backend.Decide(context.Background(), store.Take, reqs, decisions)
 			// Bytes that are nothing leave open whether it was charged, and must not
 			// be taken for an answer.
-			if !b.Sound && !errors.Is(err, limiter.ErrOutcomeUnknown) {
+			if !b.Sound && !errors.Is(err, store.ErrOutcomeUnknown) {
 				t.Errorf("%s: a take ends with %v", b.Name, err)
 			}
-			for _, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey}) {
-				if err != nil && !errors.Is(err, limiter.ErrRefused) && !limiter.IsAway(err) && !errors.Is(err, limiter.ErrForeign) {
+			for _, err := range backend.Scan(context.Background(), store.Query{Subjects: everyKey}) {
+				if err != nil && !errors.Is(err, store.ErrRefused) && !store.IsAway(err) && !errors.Is(err, store.ErrForeign) {
 					t.Errorf("%s: a scan ends with %v", b.Name, err)
 				}
 			}
@@ -107,7 +107,7 @@ func (clumsy) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipeli
 // A bug of the client's is an error of who asked, alone or in a pipeline with others.
 func TestAPanicOfTheClientIsAnError(t *testing.T) {
 	client := plainClient(t, redistest.Start(t).Addr)
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +115,8 @@ func TestAPanicOfTheClientIsAnError(t *testing.T) {
 	var asking sync.WaitGroup
 	for i := range 50 {
 		asking.Go(func() {
-			reqs := []limiter.Request{fivePerMinute(strconv.Itoa(i))}
-			err := store.Decide(context.Background(), limiter.Take, reqs, make([]limiter.Decision, 1))
+			reqs := []store.Request{fivePerMinute(strconv.Itoa(i))}
+			err := backend.Decide(context.Background(), store.Take, reqs, make([]store.Decision, 1))
 			var bug *panics.Error
 			if !errors.As(err, &bug) || !strings.Contains(err.Error(), "internal error: makeslice") {
 				t.Errorf("error %v", err)
@@ -124,7 +124,7 @@ func TestAPanicOfTheClientIsAnError(t *testing.T) {
 		})
 	}
 	asking.Wait()
-	for _, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey}) {
+	for _, err := range backend.Scan(context.Background(), store.Query{Subjects: everyKey}) {
 		if err == nil {
 			t.Error("the scan goes on")
 		}
@@ -134,19 +134,19 @@ func TestAPanicOfTheClientIsAnError(t *testing.T) {
 // A selected key's panic is the caller's own, in the goroutine of a scan.
 func TestAPanicInAScanIsItsError(t *testing.T) {
 	client := plainClient(t, redistest.Start(t).Addr)
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reqs := []limiter.Request{fivePerMinute("a")}
-	if err := store.Decide(context.Background(), limiter.Take, reqs, make([]limiter.Decision, 1)); err != nil {
+	reqs := []store.Request{fivePerMinute("a")}
+	if err := backend.Decide(context.Background(), store.Take, reqs, make([]store.Decision, 1)); err != nil {
 		t.Fatal(err)
 	}
 	var last error
-	for _, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey, Match: func(limiter.Key) bool { panic("no") }}) {
+	for _, err := range backend.Scan(context.Background(), store.Query{Subjects: everyKey, Match: func(store.Key) bool { panic("no") }}) {
 		last = err
 	}
-	if !errors.Is(last, limiter.ErrRefused) || !strings.Contains(last.Error(), "internal error: no") {
+	if !errors.Is(last, store.ErrRefused) || !strings.Contains(last.Error(), "internal error: no") {
 		t.Errorf("error %v", last)
 	}
 }
@@ -155,14 +155,14 @@ func TestAPanicInAScanIsItsError(t *testing.T) {
 func TestLargeValuesAreNotHeld(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
-	store, err := redisstore.Own(server.Client())
+	backend, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
-	hourly := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 100_000, Period: time.Hour}
-	log := limiter.Request{Key: limiter.Key{Subject: "log"}, Limit: hourly, Cost: 1}
+	hourly := store.Limit{Algorithm: store.SlidingLog, Count: 100_000, Period: time.Hour}
+	log := store.Request{Key: store.Key{Subject: "log"}, Limit: hourly, Cost: 1}
 	for range 200 {
-		if err := store.Decide(context.Background(), limiter.Take, []limiter.Request{log}, make([]limiter.Decision, 1)); err != nil {
+		if err := backend.Decide(context.Background(), store.Take, []store.Request{log}, make([]store.Decision, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,9 +177,9 @@ func TestLargeValuesAreNotHeld(t *testing.T) {
 	for _, records := range []bool{false, true} {
 		held := heldBy(func() {
 			foreign, sound := 0, 0
-			for entry, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey, Records: records}) {
+			for entry, err := range backend.Scan(context.Background(), store.Query{Subjects: everyKey, Records: records}) {
 				switch {
-				case errors.Is(err, limiter.ErrForeign):
+				case errors.Is(err, store.ErrForeign):
 					foreign++
 				case err != nil:
 					t.Errorf("records %v: %v", records, err)
@@ -211,20 +211,20 @@ func heldBy(f func()) uint64 {
 func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
-	store, err := redisstore.Own(server.Client())
+	backend, err := redisstore.Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
 	const logs, size = 40, 100_000
-	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: size, Period: time.Hour}
+	limit := store.Limit{Algorithm: store.SlidingLog, Count: size, Period: time.Hour}
 	now := time.Now()
 	clocked, err := redisstore.Own(server.Client(), redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
-		one := limiter.Request{Key: limiter.Key{Subject: "0"}, Limit: limit, Cost: 1}
-		if err := clocked.Decide(context.Background(), limiter.Take, []limiter.Request{one}, make([]limiter.Decision, 1)); err != nil {
+		one := store.Request{Key: store.Key{Subject: "0"}, Limit: limit, Cost: 1}
+		if err := clocked.Decide(context.Background(), store.Take, []store.Request{one}, make([]store.Decision, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,9 +235,9 @@ func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
 			"rl:{0}:sliding-log/1h", fmt.Sprintf("rl:{%d}:sliding-log/1h", i+1), 37+10*size-1)
 	}
 	var most, found int
-	var exported []limiter.Record
+	var exported []store.Record
 	before := heap()
-	for entry, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey, Records: true}) {
+	for entry, err := range backend.Scan(context.Background(), store.Query{Subjects: everyKey, Records: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
 	for i := range logs { // they are used meanwhile, and so all come back
 		server.Do("SETRANGE", fmt.Sprintf("rl:{%d}:sliding-log/1h", i+1), 37+10*size-1, "x")
 	}
-	deleted, changed, err := store.Delete(context.Background(), exported...)
+	deleted, changed, err := backend.Delete(context.Background(), exported...)
 	if deleted != logs+1 || len(changed) != logs || err != nil {
 		t.Errorf("deleted %d, %d changed, %v", deleted, len(changed), err)
 	}

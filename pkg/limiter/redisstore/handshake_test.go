@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // panicking is a caller's hook that panics in the handshake of a connection.
@@ -44,14 +44,14 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 			if !after {
 				client.AddHook(hook)
 			}
-			store, err := redisstore.Own(client)
+			backend, err := redisstore.Own(client)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if after {
 				client.AddHook(hook)
 			}
-			l := limiter.New(store)
+			l := store.New(backend)
 			for n := range 3 {
 				soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				done := make(chan error, 1)
@@ -61,7 +61,7 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 				}()
 				select {
 				case err := <-done:
-					if n > 0 && err != nil && !errors.Is(err, limiter.ErrGaveUp) {
+					if n > 0 && err != nil && !errors.Is(err, store.ErrGaveUp) {
 						t.Errorf("take %d: %v", n, err)
 					}
 				case <-time.After(redistest.Patience):

@@ -14,27 +14,27 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // operation is something that a store can be asked for.
-type operation func(ctx context.Context, store *redisstore.Store) error
+type operation func(ctx context.Context, backend *redisstore.Store) error
 
 // deciding is an operation that decides on requests.
-func deciding(op limiter.Op, reqs ...limiter.Request) operation {
-	return func(ctx context.Context, store *redisstore.Store) error {
-		return store.Decide(ctx, op, reqs, make([]limiter.Decision, len(reqs)))
+func deciding(op store.Op, reqs ...store.Request) operation {
+	return func(ctx context.Context, backend *redisstore.Store) error {
+		return backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs)))
 	}
 }
 
 // scanning is an operation that scans. What concerns one key does not end it.
-func scanning(q limiter.Query, of func(store *redisstore.Store) limiter.Keyspace) operation {
-	return func(ctx context.Context, store *redisstore.Store) error {
-		for _, err := range of(store).Scan(ctx, q) {
+func scanning(q store.Query, of func(backend *redisstore.Store) store.Keyspace) operation {
+	return func(ctx context.Context, backend *redisstore.Store) error {
+		for _, err := range of(backend).Scan(ctx, q) {
 			var unsure *foreign.UnsureError
-			if err != nil && !errors.Is(err, limiter.ErrForeign) && !errors.As(err, &unsure) {
+			if err != nil && !errors.Is(err, store.ErrForeign) && !errors.As(err, &unsure) {
 				return err
 			}
 		}
@@ -45,68 +45,68 @@ func scanning(q limiter.Query, of func(store *redisstore.Store) limiter.Keyspace
 // operations are those that read answers, by their names. Those of fills make what the others find.
 func operations(t *testing.T) (all map[string]operation, fills []string) {
 	one, log, other, known := fivePerMinute("a"), fivePerMinute("a"), fivePerMinute("b"), fivePerMinute("a")
-	log.Limit = limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1000, Period: time.Hour}
+	log.Limit = store.Limit{Algorithm: store.SlidingLog, Count: 1000, Period: time.Hour}
 	known.Token = "t"
-	named := limiter.Key{Subject: "a", Name: "n"}
-	override := limiter.Override{Subjects: exactly(t, "c"), Effect: limiter.OverrideBlock, Reason: "r"}
-	own := func(store *redisstore.Store) limiter.Keyspace { return store }
-	others := func(store *redisstore.Store) limiter.Keyspace { return store.Foreign(testLayouts()) }
+	named := store.Key{Subject: "a", Name: "n"}
+	override := store.Override{Subjects: exactly(t, "c"), Effect: store.OverrideBlock, Reason: "r"}
+	own := func(backend *redisstore.Store) store.Keyspace { return backend }
+	others := func(backend *redisstore.Store) store.Keyspace { return backend.Foreign(testLayouts()) }
 	return map[string]operation{
-		"take": deciding(limiter.Take, one), "take two": deciding(limiter.Take, one, log), "take elsewhere": deciding(limiter.Take, one, other),
-		"peek": deciding(limiter.Peek, log), "refund": deciding(limiter.Refund, one), "take with a token": deciding(limiter.Take, known),
-		"scan":         scanning(limiter.Query{Subjects: everyKey}, own),
-		"scan records": scanning(limiter.Query{Subjects: everyKey, Records: true, Bytes: true}, own),
-		"scan one":     scanning(limiter.Query{Subjects: exactly(t, "a"), Records: true}, own),
-		"scan others":  scanning(limiter.Query{Records: true}, others),
-		"delete": func(ctx context.Context, store *redisstore.Store) error {
-			_, _, err := store.Delete(ctx, limiter.Record{Key: named})
+		"take": deciding(store.Take, one), "take two": deciding(store.Take, one, log), "take elsewhere": deciding(store.Take, one, other),
+		"peek": deciding(store.Peek, log), "refund": deciding(store.Refund, one), "take with a token": deciding(store.Take, known),
+		"scan":         scanning(store.Query{Subjects: everyKey}, own),
+		"scan records": scanning(store.Query{Subjects: everyKey, Records: true, Bytes: true}, own),
+		"scan one":     scanning(store.Query{Subjects: exactly(t, "a"), Records: true}, own),
+		"scan others":  scanning(store.Query{Records: true}, others),
+		"delete": func(ctx context.Context, backend *redisstore.Store) error {
+			_, _, err := backend.Delete(ctx, store.Record{Key: named})
 			return err
 		},
-		"adjust": func(ctx context.Context, store *redisstore.Store) error {
-			_, err := store.Adjust(ctx, limiter.Adjustment{Key: named, Limit: one.Limit, Used: 1})
+		"adjust": func(ctx context.Context, backend *redisstore.Store) error {
+			_, err := backend.Adjust(ctx, store.Adjustment{Key: named, Limit: one.Limit, Used: 1})
 			return err
 		},
-		"import": func(ctx context.Context, store *redisstore.Store) error {
-			var state limiter.State
+		"import": func(ctx context.Context, backend *redisstore.Store) error {
+			var state store.State
 			limit, err := one.Limit.Normalize()
 			if err != nil {
 				return err
 			}
-			state.Charge(limit, 1, limiter.InstantOf(time.Now()))
-			_, err = store.Import(ctx, true, limiter.Record{Key: named, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
+			state.Charge(limit, 1, store.InstantOf(time.Now()))
+			_, err = backend.Import(ctx, true, store.Record{Key: named, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
 			return err
 		},
-		"id": func(ctx context.Context, store *redisstore.Store) error { _, err := store.StoreID(ctx); return err },
-		"new id": func(ctx context.Context, store *redisstore.Store) error {
-			_, err := store.EnsureStoreID(ctx)
+		"id": func(ctx context.Context, backend *redisstore.Store) error { _, err := backend.StoreID(ctx); return err },
+		"new id": func(ctx context.Context, backend *redisstore.Store) error {
+			_, err := backend.EnsureStoreID(ctx)
 			return err
 		},
-		"append": func(ctx context.Context, store *redisstore.Store) error { return store.AppendJournal(ctx, "text") },
-		"journal": func(ctx context.Context, store *redisstore.Store) error {
-			_, _, err := store.ReadJournal(ctx, 10)
+		"append": func(ctx context.Context, backend *redisstore.Store) error { return backend.AppendJournal(ctx, "text") },
+		"journal": func(ctx context.Context, backend *redisstore.Store) error {
+			_, _, err := backend.ReadJournal(ctx, 10)
 			return err
 		},
-		"version": func(ctx context.Context, store *redisstore.Store) error {
-			_, err := store.OverrideVersion(ctx)
+		"version": func(ctx context.Context, backend *redisstore.Store) error {
+			_, err := backend.OverrideVersion(ctx)
 			return err
 		},
-		"overrides": func(ctx context.Context, store *redisstore.Store) error {
-			_, _, err := store.Overrides(ctx)
+		"overrides": func(ctx context.Context, backend *redisstore.Store) error {
+			_, _, err := backend.Overrides(ctx)
 			return err
 		},
-		"set": func(ctx context.Context, store *redisstore.Store) error {
-			_, err := store.SetOverride(ctx, override, time.Hour)
+		"set": func(ctx context.Context, backend *redisstore.Store) error {
+			_, err := backend.SetOverride(ctx, override, time.Hour)
 			return err
 		},
-		"revoke": func(ctx context.Context, store *redisstore.Store) error {
-			_, _, err := store.RevokeOverride(ctx, "3f9a1c00")
+		"revoke": func(ctx context.Context, backend *redisstore.Store) error {
+			_, _, err := backend.RevokeOverride(ctx, "3f9a1c00")
 			return err
 		},
-		"add denials": func(ctx context.Context, store *redisstore.Store) error {
-			return store.AddDenials(ctx, limiter.Denials{Others: 1})
+		"add denials": func(ctx context.Context, backend *redisstore.Store) error {
+			return backend.AddDenials(ctx, store.Denials{Others: 1})
 		},
-		"denials": func(ctx context.Context, store *redisstore.Store) error {
-			_, err := store.Denials(ctx, time.Minute)
+		"denials": func(ctx context.Context, backend *redisstore.Store) error {
+			_, err := backend.Denials(ctx, time.Minute)
 			return err
 		},
 	}, []string{"take two", "take elsewhere", "take with a token", "set", "append", "add denials", "new id"}
@@ -173,7 +173,7 @@ func TestEveryOperationBearsAnyAnswer(t *testing.T) {
 				case server.Met() == 0:
 					t.Errorf("%s, %s, %s: it never came to that: %v", name, stage, b.Name, err)
 				case errors.As(err, &bug),
-					err != nil && !errors.Is(err, limiter.ErrRefused) && !limiter.IsAway(err) && !errors.Is(err, limiter.ErrForeign):
+					err != nil && !errors.Is(err, store.ErrRefused) && !store.IsAway(err) && !errors.Is(err, store.ErrForeign):
 					t.Errorf("%s, %s, %s: it ends with %v", name, stage, b.Name, err)
 				case err != nil && len(err.Error()) > 2000:
 					t.Errorf("%s, %s, %s: it says %.100q… in %d bytes", name, stage, b.Name, err, len(err.Error()))
@@ -197,15 +197,15 @@ func asked(t *testing.T, server *hostile.Server, ask operation) error {
 	t.Helper()
 	defer server.Stop()
 	const inTime = time.Minute // that of an answer that comes, which all are
-	store, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DisableIdentity: true,
+	backend, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DisableIdentity: true,
 		ReadTimeout: inTime, DialTimeout: inTime, PoolTimeout: inTime}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer backend.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*inTime)
 	defer cancel()
-	if err = ask(ctx, store); ctx.Err() != nil {
+	if err = ask(ctx, backend); ctx.Err() != nil {
 		t.Errorf("it goes on after %s: %v", 2*inTime, err)
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // One master that hangs holds up callers of its own keys and nobody else. The same
@@ -26,11 +26,11 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1})
 	defer client.Close()
-	store, err := Own(client)
+	backend, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
+	l := store.New(backend)
 	limit := neverLapsing(1_000_000)
 	healthy, hung := []string{}, []string{}
 	for i := 0; len(healthy) < 64 || len(hung) < 8; i++ {
@@ -39,7 +39,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Take(context.Background(), limiter.Key{Subject: subject}, limit, 1); err != nil {
+		if _, err := l.Take(context.Background(), store.Key{Subject: subject}, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 		if owner == 0 {
@@ -51,11 +51,11 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	cluster.Masters[0].Pause()
 	defer cluster.Masters[0].Resume()
 	takeHung := func(ctx context.Context, i int) error {
-		_, err := l.Take(ctx, limiter.Key{Subject: hung[i%len(hung)]}, limit, 1)
+		_, err := l.Take(ctx, store.Key{Subject: hung[i%len(hung)]}, limit, 1)
 		return err
 	}
-	key := limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(limiter.Key{Subject: hung[0]})
-	sick, err := store.sender.laneOf(context.Background(), key, time.Now().Add(forever))
+	key := store.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: hung[0]})
+	sick, err := backend.sender.laneOf(context.Background(), key, time.Now().Add(forever))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	for i := range 64 { // they hang here if the sick master holds them up
 		callers.Go(func() {
 			for range 50 {
-				if _, err := l.Take(context.Background(), limiter.Key{Subject: healthy[i]}, limit, 1); err != nil {
+				if _, err := l.Take(context.Background(), store.Key{Subject: healthy[i]}, limit, 1); err != nil {
 					t.Error(err)
 				}
 			}
@@ -75,8 +75,8 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	}
 	callers.Wait()
 	for _, err := range waiting.left() {
-		if !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.Canceled) || limiter.IsAway(err) ||
-			errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.Canceled) || store.IsAway(err) ||
+			errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("a caller that left the queue was told %v", err)
 		}
 		if !strings.Contains(err.Error(), cluster.Masters[0].Addr) || strings.Contains(err.Error(), cluster.Masters[1].Addr) {
@@ -111,9 +111,9 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				key, limit := limiter.Key{Subject: "user:42"}, neverLapsing(1000)
-				for _, store := range []*Store{patient, hasty} { // so that there is a connection
-					if _, err := limiter.New(store).Take(context.Background(), key, limit, 1); err != nil && store == patient {
+				key, limit := store.Key{Subject: "user:42"}, neverLapsing(1000)
+				for _, backend := range []*Store{patient, hasty} { // so that there is a connection
+					if _, err := store.New(backend).Take(context.Background(), key, limit, 1); err != nil && backend == patient {
 						t.Fatal(err)
 					}
 				}
@@ -121,16 +121,16 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 				defer server.Resume()
 				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 				defer cancel()
-				_, err = limiter.New(patient).Take(ctx, key, limit, 1)
-				if !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || limiter.IsAway(err) {
+				_, err = store.New(patient).Take(ctx, key, limit, 1)
+				if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
 					t.Errorf("the caller's own deadline: %v", err)
 				}
-				if _, err = limiter.New(hasty).Take(context.Background(), key, limit, 1); !limiter.IsAway(err) {
+				if _, err = store.New(hasty).Take(context.Background(), key, limit, 1); !store.IsAway(err) {
 					t.Errorf("the store's budget: %v", err)
 				}
 				ctx, cancel = context.WithTimeout(context.Background(), forever)
 				defer cancel()
-				if _, err = limiter.New(hasty).Take(ctx, key, limit, 1); !limiter.IsAway(err) {
+				if _, err = store.New(hasty).Take(ctx, key, limit, 1); !store.IsAway(err) {
 					t.Errorf("the store's budget, within the caller's deadline: %v", err)
 				}
 			})
@@ -213,12 +213,12 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: -1, PoolTimeout: forever, MaxRetries: -1,
 		DisableIdentity: true})
 	defer client.Close()
-	store, err := Own(client, WithBudget(forever))
+	backend, err := Own(client, WithBudget(forever))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
-	key, limit := limiter.Key{Subject: "user:42"}, neverLapsing(1_000_000)
+	l := store.New(backend)
+	key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
 	if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 		_, err := l.Take(context.Background(), key, limit, 1)
 		return err
 	})
-	store.sender.single.awaitState(inFlight, 0)
+	backend.sender.single.awaitState(inFlight, 0)
 	server.Resume()
 	opened.callers.Wait()
 	proxy.forgetAll()
@@ -276,16 +276,16 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		if early {
 			client.AddHook(panicking)
 		}
-		store, err := Own(client)
+		backend, err := Own(client)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !early {
 			client.AddHook(panicking)
 		}
-		l := limiter.New(store)
+		l := store.New(backend)
 		take := func(ctx context.Context, i int) error {
-			_, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
+			_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
 			return err
 		}
 		if err := take(context.Background(), 0); err != nil {
@@ -298,7 +298,7 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		for _, err := range failed.errs {
 			if err != nil {
 				n++
-				if !strings.Contains(err.Error(), "a bug") || limiter.IsAway(err) && !errors.Is(err, limiter.ErrOutcomeUnknown) {
+				if !strings.Contains(err.Error(), "a bug") || store.IsAway(err) && !errors.Is(err, store.ErrOutcomeUnknown) {
 					t.Errorf("early %v: %v", early, err)
 				}
 			}
@@ -314,7 +314,7 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 				t.Errorf("early %v: afterwards %v", early, err)
 			}
 		}
-		store.sender.single.awaitState(0, 0)
+		backend.sender.single.awaitState(0, 0)
 	}
 }
 
@@ -323,32 +323,32 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 func TestManyWaitingCallersLeaveTogether(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	server := redistest.Start(t)
-	store := openPatient(t, server)
-	take := takingOf(store)
+	backend := openPatient(t, server)
+	take := takingOf(backend)
 	if err := take(context.Background(), 0); err != nil {
 		t.Fatal(err)
 	}
 	server.Pause()
 	const many = 50_000
 	first := enter(inFlight, take)
-	store.sender.single.awaitState(inFlight, 0)
+	backend.sender.single.awaitState(inFlight, 0)
 	waiting := enter(many, take)
-	store.sender.single.awaitState(inFlight, many)
+	backend.sender.single.awaitState(inFlight, many)
 	for _, err := range waiting.left() {
-		if !errors.Is(err, limiter.ErrGaveUp) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if !errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Fatal(err)
 		}
 	}
-	store.sender.single.awaitState(inFlight, 0)
+	backend.sender.single.awaitState(inFlight, 0)
 	server.Resume()
 	first.callers.Wait()
 	charged := 0
-	everything, err := limiter.ParsePattern("*")
+	everything, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	store.sender.single.awaitState(0, 0)
-	for entry, err := range store.Scan(context.Background(), limiter.Query{Subjects: everything}) {
+	backend.sender.single.awaitState(0, 0)
+	for entry, err := range backend.Scan(context.Background(), store.Query{Subjects: everything}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,17 +368,17 @@ func TestStormsOfConnectionsLeaveNothingBehind(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: forever, MaxRetries: -1, DialerRetries: 1,
 		DisableIdentity: true})
 	defer client.Close()
-	store, err := Own(client)
+	backend, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
+	l := store.New(backend)
 	take := func(ctx context.Context, i int) error {
-		_, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1_000_000), 1)
+		_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1_000_000), 1)
 		return err
 	}
 	calm := func() int {
-		store.sender.single.awaitState(0, 0)
+		backend.sender.single.awaitState(0, 0)
 		return runtime.NumGoroutine()
 	}
 	if err := take(context.Background(), 0); err != nil {
@@ -410,26 +410,26 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1})
 	defer client.Close()
-	store, err := Own(client)
+	backend, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
-	var reqs []limiter.Request
+	l := store.New(backend)
+	var reqs []store.Request
 	for i, owner := 0, 0; owner < 2; i++ {
 		subject := fmt.Sprintf("user:%d", i)
 		if on, err := cluster.Owner(redisserver.SlotOf(subject)); err != nil {
 			t.Fatal(err)
 		} else if on == owner {
-			reqs = append(reqs, limiter.Request{Key: limiter.Key{Subject: subject}, Limit: neverLapsing(1000), Cost: 1})
+			reqs = append(reqs, store.Request{Key: store.Key{Subject: subject}, Limit: neverLapsing(1000), Cost: 1})
 			owner++
 		}
 	}
 	if _, err := l.TakeAll(context.Background(), reqs...); err != nil {
 		t.Fatal(err)
 	}
-	storeKey := limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(reqs[1].Key)
-	slow, err := store.sender.laneOf(context.Background(), storeKey, time.Now().Add(forever))
+	storeKey := store.OwnLayout(store.DefaultPrefix).StoreKey(reqs[1].Key)
+	slow, err := backend.sender.laneOf(context.Background(), storeKey, time.Now().Add(forever))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,11 +445,11 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	}()
 	slow.awaitState(1, 0) // the first is charged by now
 	cluster.Masters[0].Pause()
-	if err := <-result; !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, limiter.ErrOutcomeUnknown) || limiter.IsAway(err) {
+	if err := <-result; !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, store.ErrOutcomeUnknown) || store.IsAway(err) {
 		t.Errorf("%v; want an ErrGaveUp and ErrOutcomeUnknown", err)
 	}
 	cluster.Masters[0].Resume()
-	store.undoing.Wait(forever)
+	backend.undoing.Wait(forever)
 	if d, err := l.Peek(context.Background(), reqs[0].Key, reqs[0].Limit, 1); err != nil || d.Used != 1 {
 		t.Errorf("%d used (%v) of what was given back, want 1", d.Used, err)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ limiter.Journal = (*Store)(nil)
+var _ store.Journal = (*Store)(nil)
 
 const (
 	// journalField is the one field of each entry of the stream.
@@ -29,14 +29,14 @@ const (
 // should be able to wait until a change is forgotten.
 func (s *Store) journalKey() string { return string(s.own) + "!{audit}" }
 
-// AppendJournal implements [limiter.Journal] by a single XADD, which also removes what is
+// AppendJournal implements [store.Journal] by a single XADD, which also removes what is
 // more than is kept. Entries are dated by the server, whatever clock the store decides by.
 func (s *Store) AppendJournal(ctx context.Context, text string) error {
-	if err := cmp.Or(s.check(), limiter.CheckJournalText(text)); err != nil {
+	if err := cmp.Or(s.check(), store.CheckJournalText(text)); err != nil {
 		return err
 	}
 	key := s.journalKey()
-	c := &call{Cmd: redis.NewCmd(ctx, "xadd", key, "maxlen", limiter.JournalKept, "*", journalField, text), key: key, once: true}
+	c := &call{Cmd: redis.NewCmd(ctx, "xadd", key, "maxlen", store.JournalKept, "*", journalField, text), key: key, once: true}
 	err := s.sender.send(ctx, c)
 	if redisserver.IsErrorReply(err, "WRONGTYPE") {
 		return notAJournal(key)
@@ -48,11 +48,11 @@ func (s *Store) AppendJournal(ctx context.Context, text string) error {
 }
 
 func notAJournal(key string) error {
-	return &limiter.ForeignError{StoreKey: key, Holds: "a value that is not a journal"}
+	return &store.ForeignError{StoreKey: key, Holds: "a value that is not a journal"}
 }
 
-// ReadJournal implements [limiter.Journal], a page at a time.
-func (s *Store) ReadJournal(ctx context.Context, most int) (entries []limiter.JournalEntry, damaged int, err error) {
+// ReadJournal implements [store.Journal], a page at a time.
+func (s *Store) ReadJournal(ctx context.Context, most int) (entries []store.JournalEntry, damaged int, err error) {
 	if err := s.check(); err != nil {
 		return nil, 0, err
 	}
@@ -62,7 +62,7 @@ func (s *Store) ReadJournal(ctx context.Context, most int) (entries []limiter.Jo
 	}
 	defer end()
 	key, before := s.journalKey(), "+"
-	for most = min(most, limiter.JournalKept); most > 0 && before != ""; {
+	for most = min(most, store.JournalKept); most > 0 && before != ""; {
 		page := min(most, journalPage)
 		c := &call{Cmd: redis.NewCmd(ctx, "xrevrange", key, before, "-", "count", page), key: key, reads: true}
 		if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
@@ -95,7 +95,7 @@ func (s *Store) ReadJournal(ctx context.Context, most int) (entries []limiter.Jo
 
 // journalEntry reads an entry of the stream: its number and its fields. previous is the
 // number before, the last where a next page can begin; empty if there is none.
-func journalEntry(reply any) (entry limiter.JournalEntry, previous string, sound bool) {
+func journalEntry(reply any) (entry store.JournalEntry, previous string, sound bool) {
 	parts, _ := reply.([]any)
 	if len(parts) != 2 {
 		return entry, "", false
@@ -113,9 +113,9 @@ func journalEntry(reply any) (entry limiter.JournalEntry, previous string, sound
 		previous = fmt.Sprintf("%d-%d", ms-1, uint64(math.MaxUint64))
 	}
 	fields, _ := parts[1].([]any)
-	if len(fields) != 2 || text(fields[0]) != journalField || ms > uint64(limiter.MaxInstant)/1000 {
+	if len(fields) != 2 || text(fields[0]) != journalField || ms > uint64(store.MaxInstant)/1000 {
 		return entry, previous, false
 	}
-	entry = limiter.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: text(fields[1])}
-	return entry, previous, limiter.CheckJournalText(entry.Text) == nil
+	entry = store.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: text(fields[1])}
+	return entry, previous, store.CheckJournalText(entry.Text) == nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -135,12 +135,12 @@ func (l *lane) ask(ctx context.Context, q *queued, budget time.Duration) error {
 	return l.wait(l.keepBudget(ctx, q), q)
 }
 
-// keepBudget lets the watch end the waiting for q also when the time of [limiter.WithBudget] is
+// keepBudget lets the watch end the waiting for q also when the time of [store.WithBudget] is
 // over, and returns the caller's own context, which then needs no timer. Those who wait in the
 // queue are late in the order they came: a call whose time is over before that of one in front
 // of it keeps ctx. The caller holds the lock.
 func (l *lane) keepBudget(ctx context.Context, q *queued) context.Context {
-	caller, end, limited := limiter.BudgetOf(ctx)
+	caller, end, limited := store.BudgetOf(ctx)
 	if !limited {
 		return ctx
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A log whose ring begins in its middle, and that is written anew since it grows, keeps every unit
@@ -17,8 +17,8 @@ func TestALogThatGrowsKeepsItsUnits(t *testing.T) {
 	clock := func() time.Time { return now }
 	far := newStore(t, socketClient(t, redistest.Start(t)), redisstore.WithClock(clock))
 	near := memorystore.New(memorystore.WithClock(clock))
-	req := limiter.Request{
-		Key: limiter.Key{Subject: "s"}, Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 60, Period: time.Second},
+	req := store.Request{
+		Key: store.Key{Subject: "s"}, Limit: store.Limit{Algorithm: store.SlidingLog, Count: 60, Period: time.Second},
 	}
 	req.SetDefaults()
 	for _, phase := range []struct {
@@ -28,7 +28,7 @@ func TestALogThatGrowsKeepsItsUnits(t *testing.T) {
 		for i := range phase.steps {
 			now = now.Add(phase.every)
 			req.Cost = int64(1 + i%3/2)
-			if got, want := decideOne(t, far, limiter.Take, req), decideOne(t, near, limiter.Take, req); got != want {
+			if got, want := decideOne(t, far, store.Take, req), decideOne(t, near, store.Take, req); got != want {
 				t.Fatalf("step %d, every %s: %+v, not %+v", i, phase.every, got, want)
 			}
 		}

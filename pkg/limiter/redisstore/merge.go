@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -28,8 +28,8 @@ const (
 // ask is a decision that can be merged with others into one script call: a take or peek
 // whose states are all two numbers.
 type ask struct {
-	op    limiter.Op
-	reqs  []limiter.Request
+	op    store.Op
+	reqs  []store.Request
 	keys  []string
 	words []any // the keys as a command has them; nil to make them when they are written
 	slot  int   // of a Cluster
@@ -39,7 +39,7 @@ type ask struct {
 	// What came of it.
 	granted  bool  // by its turn among those that asked the same
 	later    int64 // how many were granted the same after it
-	now      limiter.Instant
+	now      store.Instant
 	verdicts string // for each limit: whether one more fits, and the record
 	err      error
 }
@@ -48,9 +48,9 @@ type ask struct {
 var errAsk = errors.New("to be asked by itself")
 
 // canMerge reports whether a decision can be merged with others.
-func canMerge(op limiter.Op, reqs []limiter.Request) bool {
-	return (op == limiter.Take || op == limiter.Peek) && len(reqs) <= maxLimits &&
-		!slices.ContainsFunc(reqs, func(r limiter.Request) bool { return r.Shadow || r.Limit.Kind().RecordSize() == 0 })
+func canMerge(op store.Op, reqs []store.Request) bool {
+	return (op == store.Take || op == store.Peek) && len(reqs) <= maxLimits &&
+		!slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Shadow || r.Limit.Kind().RecordSize() == 0 })
 }
 
 // equals reports whether a and b ask for the same.
@@ -69,7 +69,7 @@ func (a *ask) equals(b *ask) bool {
 
 // merged is one script call for many decisions.
 type merged struct {
-	op     limiter.Op
+	op     store.Op
 	slot   int
 	keys   int
 	groups [][]*ask // those that ask the same, in the order they came
@@ -178,7 +178,7 @@ func (r *merger) reuse() {
 // call returns the script call for m. Its words are put together when they are written:
 // without the asks whose callers have left by then.
 func (m *merged) call(ctx context.Context, script *script, byName, readOnly bool, clock func() time.Time) *call {
-	c := &call{Cmd: redis.NewCmd(ctx, "evalsha"), once: m.op != limiter.Peek}
+	c := &call{Cmd: redis.NewCmd(ctx, "evalsha"), once: m.op != store.Peek}
 	c.build = func() []any { return m.build(script, byName, readOnly, clock) }
 	return c
 }
@@ -281,12 +281,12 @@ func (m *merged) distribute(reply string) error {
 			}
 			end += 2 + int(rest[end+1])
 		}
-		if len(rest) < end || granted > len(group) || m.op == limiter.Peek && granted != 0 && granted != len(group) {
+		if len(rest) < end || granted > len(group) || m.op == store.Peek && granted != 0 && granted != len(group) {
 			return redisserver.ErrAnswer
 		}
 		for i, a := range group {
 			a.now, a.verdicts, a.granted = now, rest[:end], i < granted
-			if m.op == limiter.Take {
+			if m.op == store.Take {
 				a.later = int64(max(0, granted-1-i))
 			}
 		}

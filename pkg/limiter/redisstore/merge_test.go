@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Merged decisions are those that a serial order would give: each group of limits all or
@@ -18,13 +18,13 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.Unix(1_700_000_000, 0)
-	store, err := Own(server.Client(), WithClock(func() time.Time { return now }))
+	backend, err := Own(server.Client(), WithClock(func() time.Time { return now }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	kinds := []limiter.Algorithm{limiter.FixedWindow, limiter.SlidingCounter, limiter.TokenBucket, limiter.LeakyBucket}
-	states := map[string]*limiter.State{}
+	kinds := []store.Algorithm{store.FixedWindow, store.SlidingCounter, store.TokenBucket, store.LeakyBucket}
+	states := map[string]*store.State{}
 	merges, repeats, decided, partly := 0, 0, 0, 0
 	for range 900 {
 		now = now.Add(time.Duration(random.Int64N(int64(2 * time.Second))))
@@ -35,21 +35,21 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 				asks = append(asks, &ask{op: same.op, reqs: same.reqs, keys: same.keys})
 				continue
 			}
-			a := &ask{op: limiter.Take}
+			a := &ask{op: store.Take}
 			if random.IntN(4) == 0 {
-				a.op = limiter.Peek
+				a.op = store.Peek
 			}
 			subject := fmt.Sprintf("user:%d", random.IntN(6))
 			for i := range 1 + random.IntN(3) {
-				limit := limiter.Limit{Algorithm: kinds[(i+random.IntN(8)/7)%4], Count: 5 + random.Int64N(2),
+				limit := store.Limit{Algorithm: kinds[(i+random.IntN(8)/7)%4], Count: 5 + random.Int64N(2),
 					Period: time.Duration(1+i) * 10 * time.Second}
-				req := limiter.Request{Key: limiter.Key{Subject: subject, Name: fmt.Sprint(i)}, Limit: limit, Cost: 1 + random.Int64N(8)/7}
+				req := store.Request{Key: store.Key{Subject: subject, Name: fmt.Sprint(i)}, Limit: limit, Cost: 1 + random.Int64N(8)/7}
 				a.reqs = append(a.reqs, req)
 			}
-			if a.reqs, err = limiter.NormalizeAll(nil, a.op, a.reqs); err != nil {
+			if a.reqs, err = store.NormalizeAll(nil, a.op, a.reqs); err != nil {
 				t.Fatal(err)
 			}
-			a.keys = store.keys(a.reqs)
+			a.keys = backend.keys(a.reqs)
 			asks = append(asks, a)
 		}
 		all := merge(asks)
@@ -68,7 +68,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 		for _, a := range asks {
 			e.calls = append(e.calls, &queued{ask: a})
 		}
-		if err := store.sender.single.exchange(context.Background(), e); err != nil {
+		if err := backend.sender.single.exchange(context.Background(), e); err != nil {
 			t.Fatal(err)
 		}
 		var unusual []*ask
@@ -83,8 +83,8 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 					if a.err != nil {
 						t.Fatal(a.err)
 					}
-					got := make([]limiter.Decision, len(a.reqs))
-					if err := store.parseVerdicts(a.verdicts, a.op, a.granted && a.op == limiter.Take, a.later, a.now, a.keys, a.reqs, got); err != nil {
+					got := make([]store.Decision, len(a.reqs))
+					if err := backend.parseVerdicts(a.verdicts, a.op, a.granted && a.op == store.Take, a.later, a.now, a.keys, a.reqs, got); err != nil {
 						t.Fatal(err)
 					}
 					decided++
@@ -98,8 +98,8 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 			}
 		}
 		for _, a := range unusual { // their callers ask again after the exchange
-			got := make([]limiter.Decision, len(a.reqs))
-			if err := store.decideTogether(context.Background(), a.op, a.reqs, got); err != nil {
+			got := make([]store.Decision, len(a.reqs))
+			if err := backend.decideTogether(context.Background(), a.op, a.reqs, got); err != nil {
 				t.Fatal(err)
 			}
 			compare(t, states, a, got, now)
@@ -111,18 +111,18 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 }
 
 // compare decides a by the model in states and reports whether it is allowed.
-func compare(t *testing.T, states map[string]*limiter.State, a *ask, got []limiter.Decision, now time.Time) bool {
+func compare(t *testing.T, states map[string]*store.State, a *ask, got []store.Decision, now time.Time) bool {
 	t.Helper()
-	want, before := make([]limiter.Decision, len(a.reqs)), make([]*limiter.State, len(a.reqs))
+	want, before := make([]store.Decision, len(a.reqs)), make([]*store.State, len(a.reqs))
 	for i, key := range a.keys {
 		if states[key] == nil {
-			states[key] = &limiter.State{}
+			states[key] = &store.State{}
 		}
 		before[i] = states[key]
 	}
-	limiter.Decide(a.op, a.reqs, before, want, limiter.InstantOf(now))
+	store.Decide(a.op, a.reqs, before, want, store.InstantOf(now))
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%v %+v:\n got %+v\nwant %+v", a.op, a.reqs, got, want)
 	}
-	return limiter.AllAllowed(want)
+	return store.AllAllowed(want)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // defaultBudget is as long as go-redis waits for an answer unless told otherwise.
@@ -49,7 +49,7 @@ func Open(options redis.Options, settings ...Option) (*Store, error) {
 //
 // What its servers answer costs what client lets it cost: see [Own] for a client that is there
 // for the limits alone. Of a ClusterClient's call that never reached a node it may not be
-// known, which then is a [limiter.ErrOutcomeUnknown] and not a [limiter.ErrUnavailable]. Errors
+// known, which then is a [store.ErrOutcomeUnknown] and not a [store.ErrUnavailable]. Errors
 // hold the password of client's options never, and one of a provider only if a server repeats it.
 //
 // On a [redis.Ring], or a client of the caller's own, decisions of several callers share
@@ -57,7 +57,7 @@ func Open(options redis.Options, settings ...Option) (*Store, error) {
 // Keyspace is that of one server, so a Ring has none. A proxy that spreads keys over
 // several servers looks like one server, and is not to be used.
 //
-// New fails with a [limiter.ErrInvalid] on a nil client or an unfit prefix, and does not connect yet.
+// New fails with a [store.ErrInvalid] on a nil client or an unfit prefix, and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	s, err := newStore(client, options)
 	if err != nil {
@@ -75,7 +75,7 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 // asked in one go, ends its connection, and a panic of the client becomes the error of what
 // was asked. Nothing should have been asked of client before: connections and nodes of a
 // Cluster that it knows already are not bounded, and what never reached them can end as a
-// [limiter.ErrOutcomeUnknown].
+// [store.ErrOutcomeUnknown].
 //
 // In a Cluster calls go through the clients of its nodes. A hook of the caller's own, such
 // as one for traces, belongs there, before Own:
@@ -104,14 +104,14 @@ func Own(client redis.UniversalClient, options ...Option) (*Store, error) {
 // newStore is what [New] and [Own] have in common: all but the sender.
 func newStore(client redis.UniversalClient, options []Option) (*Store, error) {
 	if isNil(client) {
-		return nil, limiter.Invalidf("the Redis store needs a client, and it is nil")
+		return nil, store.Invalidf("the Redis store needs a client, and it is nil")
 	}
-	s := &Store{client: client, settings: settings{own: limiter.DefaultPrefix},
+	s := &Store{client: client, settings: settings{own: store.DefaultPrefix},
 		scripts: newScripts(), large: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(&s.settings)
 	}
-	if err := limiter.ValidatePrefix(string(s.own)); err != nil {
+	if err := store.ValidatePrefix(string(s.own)); err != nil {
 		return nil, err
 	}
 	if read, _ := timeoutsOf(client); s.budget <= 0 {
@@ -132,9 +132,9 @@ func isNil(client redis.UniversalClient) bool {
 	return client == nil || value.Kind() == reflect.Pointer && value.IsNil()
 }
 
-// Close makes all calls from now on a [limiter.ErrClosed]. It waits for what is being given back
+// Close makes all calls from now on a [store.ErrClosed]. It waits for what is being given back
 // of takes over several slots whose callers have left, 5 s at most, and then closes the client if
-// the Store owns it. What is on its way at that moment may end as a [limiter.ErrOutcomeUnknown].
+// the Store owns it. What is on its way at that moment may end as a [store.ErrOutcomeUnknown].
 // Closing again returns the same.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
@@ -149,7 +149,7 @@ func (s *Store) Close() error {
 }
 
 // errClosed is the error of each call of a Store that is closed.
-var errClosed = fmt.Errorf("the Redis store is %w", limiter.ErrClosed)
+var errClosed = fmt.Errorf("the Redis store is %w", store.ErrClosed)
 
 // check returns errClosed if s is closed.
 func (s *Store) check() error {

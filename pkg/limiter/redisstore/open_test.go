@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func takeOne(store limiter.Store) error {
-	_, err := limiter.New(store).Take(ctx, user, hundred, 1)
+func takeOne(backend store.Store) error {
+	_, err := store.New(backend).Take(ctx, user, hundred, 1)
 	return err
 }
 
@@ -35,7 +35,7 @@ func TestTheApplicationsClientStaysOpen(t *testing.T) {
 	if err := stores[0].Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := takeOne(stores[0]); !errors.Is(err, limiter.ErrClosed) {
+	if err := takeOne(stores[0]); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("the closed store answers %v", err)
 	}
 	if err := errors.Join(client.Ping(ctx).Err(), takeOne(stores[1])); err != nil {
@@ -45,7 +45,7 @@ func TestTheApplicationsClientStaysOpen(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := takeOne(stores[1]); !errors.Is(err, limiter.ErrClosed) || limiter.IsAway(err) {
+	if err := takeOne(stores[1]); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
 		t.Errorf("on a closed client: %v", err)
 	}
 	if err := stores[1].Close(); err != nil {
@@ -66,22 +66,22 @@ func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
 		"Open": func() (*redisstore.Store, error) { return redisstore.Open(options) },
 		"Own":  func() (*redisstore.Store, error) { return redisstore.Own(redis.NewClient(&options)) },
 	} {
-		store, err := open()
+		backend, err := open()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := takeOne(store); err != nil {
+		if err := takeOne(backend); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := store.Close(); err != nil {
+			if err := backend.Close(); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		if _, err := conn.Write([]byte("PING\r\n")); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%s: its connection is open: %v", name, err)
 		}
-		if err := takeOne(store); !errors.Is(err, limiter.ErrClosed) || limiter.IsAway(err) {
+		if err := takeOne(backend); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
 			t.Errorf("%s: once closed: %v", name, err)
 		}
 	}
@@ -93,12 +93,12 @@ func TestWhatNoStoreIsMadeOn(t *testing.T) {
 		"a nil client of a Cluster": (*redis.ClusterClient)(nil), "a nil ring": (*redis.Ring)(nil)} {
 		for how, open := range map[string]func(redis.UniversalClient, ...redisstore.Option) (*redisstore.Store, error){
 			"New": redisstore.New, "Own": redisstore.Own} {
-			if store, err := open(client); store != nil || !errors.Is(err, limiter.ErrInvalid) {
-				t.Errorf("%s on %s: %v, %v", how, name, store, err)
+			if backend, err := open(client); backend != nil || !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%s on %s: %v, %v", how, name, backend, err)
 			}
 		}
 	}
-	if store, err := redisstore.Open(redis.Options{}, redisstore.WithPrefix("a b{")); store != nil || !errors.Is(err, limiter.ErrInvalid) {
-		t.Errorf("with an unfit prefix: %v, %v", store, err)
+	if backend, err := redisstore.Open(redis.Options{}, redisstore.WithPrefix("a b{")); backend != nil || !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("with an unfit prefix: %v, %v", backend, err)
 	}
 }

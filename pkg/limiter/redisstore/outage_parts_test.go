@@ -12,27 +12,27 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // hastyFor gives its store little time for calls that ask for a subject, and counts those.
 type hastyFor struct {
-	limiter.Store
+	store.Store
 	mu      sync.Mutex
 	subject string
 	calls   int
 }
 
-func (s *hastyFor) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *hastyFor) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	s.mu.Lock()
-	hasty := slices.ContainsFunc(reqs, func(r limiter.Request) bool { return r.Key.Subject == s.subject })
+	hasty := slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Key.Subject == s.subject })
 	if hasty {
 		s.calls++
 	}
 	s.mu.Unlock()
 	if hasty {
 		var cancel context.CancelFunc
-		ctx, cancel = limiter.BudgetContext(ctx, 5*time.Millisecond)
+		ctx, cancel = store.BudgetContext(ctx, 5*time.Millisecond)
 		defer cancel()
 	}
 	return s.Store.Decide(ctx, op, reqs, decisions)
@@ -47,7 +47,7 @@ func (s *hastyFor) about(subject string) (calls int) {
 }
 
 // onEachMaster returns a key on each master.
-func onEachMaster(t *testing.T, cluster *redistest.Cluster) (keys [3]limiter.Key) {
+func onEachMaster(t *testing.T, cluster *redistest.Cluster) (keys [3]store.Key) {
 	t.Helper()
 	for i, missing := 0, len(keys); missing > 0; i++ {
 		subject := fmt.Sprintf("user:%d", i)
@@ -76,39 +76,39 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	keys := onEachMaster(t, cluster)
 	const sick, failures, rounds = 1, 5, 60
-	for n, policy := range []limiter.FailurePolicy{limiter.FailOnError, limiter.LocalOnError} {
+	for n, policy := range []store.FailurePolicy{store.FailOnError, store.LocalOnError} {
 		t.Run(policy.String(), func(t *testing.T) {
 			if err := cluster.WaitUsable(); err != nil { // after the last time
 				t.Fatal(err)
 			}
-			store, err := Own(redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}),
+			backend, err := Own(redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}),
 				WithBudget(forever))
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer store.Close()
+			defer backend.Close()
 			for i := range keys {
 				keys[i].Name = fmt.Sprint("limit", n)
 			}
 			var mu sync.Mutex
 			now := time.Unix(1_700_000_000, 0)
-			told := make(chan limiter.BreakerChange, 10000)
-			hasty := &hastyFor{Store: store}
-			broken := limiter.WithBreaker(limiter.KeepKeyspace(hasty, store), limiter.Breaker{
-				Failures: failures, Slow: time.Hour, OnChange: func(c limiter.BreakerChange) { told <- c },
+			told := make(chan store.BreakerChange, 10000)
+			hasty := &hastyFor{Store: backend}
+			broken := store.WithBreaker(store.KeepKeyspace(hasty, backend), store.Breaker{
+				Failures: failures, Slow: time.Hour, OnChange: func(c store.BreakerChange) { told <- c },
 				Clock: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
 			})
 			ledger := newLedger()
-			limits := limiter.New(limiter.WithFailurePolicy(broken, policy, ledger.replaced))
+			limits := store.New(store.WithFailurePolicy(broken, policy, ledger.replaced))
 			limit := neverLapsing(1_000_000)
-			take := func(key limiter.Key) (limiter.Decider, error) {
+			take := func(key store.Key) (store.Decider, error) {
 				d, err := limits.Take(t.Context(), key, limit, 1)
 				return d.DecidedBy, err
 			}
 			healthy := func() {
 				t.Helper()
 				for i, key := range keys {
-					if by, err := take(key); i != sick && (err != nil || by != limiter.DecidedByStore) {
+					if by, err := take(key); i != sick && (err != nil || by != store.DecidedByStore) {
 						t.Fatalf("a key of master %d: by %s, %v", i, by, err)
 					}
 				}
@@ -121,17 +121,17 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 			for range rounds {
 				healthy()
 			}
-			if c := <-told; c.To != limiter.BreakerOpen || c.Part != cluster.Masters[sick].Addr {
+			if c := <-told; c.To != store.BreakerOpen || c.Part != cluster.Masters[sick].Addr {
 				t.Errorf("told that %s is %s", c.Part, c.To)
 			}
 			by, err := take(keys[sick])
-			if policy == limiter.LocalOnError && (err != nil || by != limiter.DecidedByLocal) ||
-				policy == limiter.FailOnError && (!errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown)) {
+			if policy == store.LocalOnError && (err != nil || by != store.DecidedByLocal) ||
+				policy == store.FailOnError && (!errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown)) {
 				t.Errorf("a key of the master that hangs: by %s, %v", by, err)
 			}
 			// A call that needs it as well is not begun anywhere.
-			both := []limiter.Request{{Key: keys[0], Limit: limit, Cost: 1}, {Key: keys[sick], Limit: limit, Cost: 1}}
-			if err := broken.Decide(t.Context(), limiter.Take, both, make([]limiter.Decision, 2)); !errors.Is(err, limiter.ErrUnavailable) {
+			both := []store.Request{{Key: keys[0], Limit: limit, Cost: 1}, {Key: keys[sick], Limit: limit, Cost: 1}}
+			if err := broken.Decide(t.Context(), store.Take, both, make([]store.Decision, 2)); !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("over two masters: %v", err)
 			}
 			if calls := hasty.about(""); calls != failures {
@@ -151,15 +151,15 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 					if c.Part != cluster.Masters[sick].Addr {
 						t.Errorf("told that %s is %s", c.Part, c.To)
 					}
-					if closed = c.To == limiter.BreakerClosed; c.To != limiter.BreakerHalfOpen {
+					if closed = c.To == store.BreakerClosed; c.To != store.BreakerHalfOpen {
 						break
 					}
 				}
 			}
-			if by, err := take(keys[sick]); err != nil || by != limiter.DecidedByStore {
+			if by, err := take(keys[sick]); err != nil || by != store.DecidedByStore {
 				t.Errorf("after the probe: by %s, %v", by, err)
 			}
-			if err := broken.Decide(t.Context(), limiter.Take, both, make([]limiter.Decision, 2)); err != nil {
+			if err := broken.Decide(t.Context(), store.Take, both, make([]store.Decision, 2)); err != nil {
 				t.Errorf("over two masters, after the probe: %v", err)
 			}
 		})
@@ -171,16 +171,16 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartClusterWithReplicas(t)
 	keys := onEachMaster(t, cluster)
-	store, err := Own(redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}))
+	backend, err := Own(redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer backend.Close()
 	var mu sync.Mutex
-	states := map[string]limiter.BreakerState{}
-	limits := limiter.New(limiter.WithBreaker(store, limiter.Breaker{
+	states := map[string]store.BreakerState{}
+	limits := store.New(store.WithBreaker(backend, store.Breaker{
 		Pause: time.Millisecond, MaxPause: 10 * time.Millisecond, Slow: time.Hour,
-		OnChange: func(c limiter.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Part] = c.To },
+		OnChange: func(c store.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Part] = c.To },
 	}))
 	take := func() error {
 		_, err := limits.Take(t.Context(), keys[0], neverLapsing(1_000_000), 1)
@@ -192,7 +192,7 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 	old := cluster.Masters[0].Addr
 	take() // of a part that is known by now
 	cluster.Masters[0].Kill()
-	state := func() (s limiter.BreakerState, told bool) {
+	state := func() (s store.BreakerState, told bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		s, told = states[old]
@@ -212,10 +212,10 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 			t.Fatal("no take finds the new master")
 		}
 	}
-	if s, _ := state(); s != limiter.BreakerClosed {
+	if s, _ := state(); s != store.BreakerClosed {
 		t.Errorf("the breaker of the old master is %s", s)
 	}
-	if part := store.Part(keys[0]); part != cluster.Masters[0].Addr {
+	if part := backend.Part(keys[0]); part != cluster.Masters[0].Addr {
 		t.Errorf("the key is on %s, want %s", part, cluster.Masters[0].Addr)
 	}
 }

@@ -14,33 +14,33 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ledger is what a service was answered, to be held against what was charged.
 type ledger struct {
 	mu      sync.Mutex
-	by      map[limiter.Decider]int // calls allowed
-	denied  map[limiter.Decider]int
+	by      map[store.Decider]int // calls allowed
+	denied  map[store.Decider]int
 	unknown int // calls that the store may have charged without saying so
 	errs    []error
 }
 
 func newLedger() *ledger {
-	return &ledger{by: map[limiter.Decider]int{}, denied: map[limiter.Decider]int{}}
+	return &ledger{by: map[store.Decider]int{}, denied: map[store.Decider]int{}}
 }
 
 // replaced takes an error that a failure policy replaced.
 func (l *ledger) replaced(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if errors.Is(err, store.ErrOutcomeUnknown) {
 		l.unknown++
 	}
 }
 
-func (l *ledger) take(store limiter.Store, key limiter.Key, limit limiter.Limit) {
-	d, err := limiter.New(store).Take(context.Background(), key, limit, 1)
+func (l *ledger) take(backend store.Store, key store.Key, limit store.Limit) {
+	d, err := store.New(backend).Take(context.Background(), key, limit, 1)
 	if err != nil {
 		l.replaced(err)
 	}
@@ -57,13 +57,13 @@ func (l *ledger) take(store limiter.Store, key limiter.Key, limit limiter.Limit)
 }
 
 // check holds the ledger against a sound store.
-func (l *ledger) check(t *testing.T, sound limiter.Store, key limiter.Key, limit limiter.Limit) {
+func (l *ledger) check(t *testing.T, sound store.Store, key store.Key, limit store.Limit) {
 	t.Helper()
-	d, err := limiter.New(sound).Peek(context.Background(), key, limit, 1)
+	d, err := store.New(sound).Peek(context.Background(), key, limit, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := l.by[limiter.DecidedByStore]
+	allowed := l.by[store.DecidedByStore]
 	if charged := int(d.Used); charged < allowed || charged > allowed+l.unknown {
 		t.Errorf("%d were charged of %d allowed and %d whose outcome is not known", charged, allowed, l.unknown)
 	}
@@ -71,23 +71,23 @@ func (l *ledger) check(t *testing.T, sound limiter.Store, key limiter.Key, limit
 
 // impatient gives its store little time, once it is told to.
 type impatient struct {
-	limiter.Store
+	store.Store
 	hasty atomic.Bool
 }
 
-func (s *impatient) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *impatient) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if s.hasty.Load() {
 		var cancel context.CancelFunc
-		ctx, cancel = limiter.BudgetContext(ctx, 5*time.Millisecond)
+		ctx, cancel = store.BudgetContext(ctx, 5*time.Millisecond)
 		defer cancel()
 	}
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
 // changes tells of a breaker.
-type changes chan limiter.BreakerState
+type changes chan store.BreakerState
 
-func (c changes) await(t *testing.T, want limiter.BreakerState) {
+func (c changes) await(t *testing.T, want store.BreakerState) {
 	t.Helper()
 	for got := range c {
 		if got == want {
@@ -102,10 +102,10 @@ func (c changes) await(t *testing.T, want limiter.BreakerState) {
 func TestPoliciesWhileTheServerHangs(t *testing.T) {
 	tier.Full(t, "outages in series, and servers that hang")
 	const limit, replicas, takes = 40, 2, 60
-	for _, policy := range []limiter.FailurePolicy{limiter.FailOnError, limiter.AllowOnError, limiter.DenyOnError, limiter.LocalOnError} {
+	for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
 		t.Run(policy.String(), func(t *testing.T) {
 			server := redistest.Start(t)
-			key, of := limiter.Key{Subject: "user:42"}, neverLapsing(limit)
+			key, of := store.Key{Subject: "user:42"}, neverLapsing(limit)
 			ledger := newLedger()
 			var clockMu sync.Mutex
 			now := time.Unix(1_700_000_000, 0)
@@ -114,19 +114,19 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 				defer clockMu.Unlock()
 				return now
 			}
-			var stacks []limiter.Store
+			var stacks []store.Store
 			var told []changes
 			var budgets []*impatient
 			for range replicas {
-				store, err := Own(server.Client(), WithBudget(forever))
+				backend, err := Own(server.Client(), WithBudget(forever))
 				if err != nil {
 					t.Fatal(err)
 				}
-				states, budgeted := make(changes, 1000), &impatient{Store: store}
-				broken := limiter.WithBreaker(budgeted, limiter.Breaker{
-					Clock: clock, OnChange: func(c limiter.BreakerChange) { states <- c.To },
+				states, budgeted := make(changes, 1000), &impatient{Store: backend}
+				broken := store.WithBreaker(budgeted, store.Breaker{
+					Clock: clock, OnChange: func(c store.BreakerChange) { states <- c.To },
 				})
-				stacks, told, budgets = append(stacks, limiter.WithFailurePolicy(broken, policy, ledger.replaced)), append(told, states),
+				stacks, told, budgets = append(stacks, store.WithFailurePolicy(broken, policy, ledger.replaced)), append(told, states),
 					append(budgets, budgeted)
 			}
 			for i, stack := range stacks { // so that there are connections
@@ -140,22 +140,22 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 				}
 			}
 			for _, states := range told {
-				states.await(t, limiter.BreakerOpen)
+				states.await(t, store.BreakerOpen)
 			}
 			asked := replicas * takes
-			shares := replicas * int(limiter.DefaultShare.Of(of).Count)
+			shares := replicas * int(store.DefaultShare.Of(of).Count)
 			for what, ok := range map[string]bool{
 				"fail":  len(ledger.errs) == asked,
-				"allow": ledger.by[limiter.DecidedByFailurePolicy] == asked,
-				"deny":  ledger.denied[limiter.DecidedByFailurePolicy] == asked,
-				"local": ledger.by[limiter.DecidedByLocal] == shares && ledger.denied[limiter.DecidedByLocal] == asked-shares,
+				"allow": ledger.by[store.DecidedByFailurePolicy] == asked,
+				"deny":  ledger.denied[store.DecidedByFailurePolicy] == asked,
+				"local": ledger.by[store.DecidedByLocal] == shares && ledger.denied[store.DecidedByLocal] == asked-shares,
 			} {
 				if what == policy.String() && !ok {
 					t.Errorf("allowed %v, denied %v, %d errors", ledger.by, ledger.denied, len(ledger.errs))
 				}
 			}
 			for _, err := range ledger.errs {
-				if !limiter.IsAway(err) {
+				if !store.IsAway(err) {
 					t.Errorf("%v", err)
 				}
 			}
@@ -168,22 +168,22 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := limiter.New(patient).Peek(context.Background(), key, of, 1); err != nil {
+			if _, err := store.New(patient).Peek(context.Background(), key, of, 1); err != nil {
 				t.Fatal(err)
 			}
 			for i, stack := range stacks {
 				budgets[i].hasty.Store(false) // this machine may be busy
-				for state := limiter.BreakerOpen; state != limiter.BreakerClosed; state = <-told[i] {
-					if state == limiter.BreakerOpen { // also after a probe that this machine was too busy for
+				for state := store.BreakerOpen; state != store.BreakerClosed; state = <-told[i] {
+					if state == store.BreakerOpen { // also after a probe that this machine was too busy for
 						clockMu.Lock()
 						now = now.Add(time.Minute)
 						clockMu.Unlock()
 						ledger.take(stack, key, of) // makes the breaker probe
 					}
 				}
-				before := ledger.by[limiter.DecidedByStore]
+				before := ledger.by[store.DecidedByStore]
 				ledger.take(stack, key, of)
-				if ledger.by[limiter.DecidedByStore] != before+1 {
+				if ledger.by[store.DecidedByStore] != before+1 {
 					t.Errorf("after the first probe: %v, %v", ledger.by, ledger.errs)
 				}
 			}
@@ -197,25 +197,25 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 func TestCutRepliesAreNotAskedForAgain(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
-	store, err := Own(redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: 3, DisableIdentity: true}), WithBudget(forever))
+	backend, err := Own(redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: 3, DisableIdentity: true}), WithBudget(forever))
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, limit := limiter.Key{Subject: "user:42"}, neverLapsing(1000)
+	key, limit := store.Key{Subject: "user:42"}, neverLapsing(1000)
 	ledger := newLedger()
 	const times = 20
 	for range times {
 		proxy.Heal()
-		ledger.take(store, key, limit) // on a connection that stays
+		ledger.take(backend, key, limit) // on a connection that stays
 		proxy.Suffer(redistest.Fault{Cut: 3})
-		ledger.take(store, key, limit)
+		ledger.take(backend, key, limit)
 	}
 	proxy.Heal()
-	if ledger.by[limiter.DecidedByStore] != times || ledger.unknown != times {
-		t.Errorf("%d allowed and %d not known of %d each: %v", ledger.by[limiter.DecidedByStore], ledger.unknown, times, ledger.errs)
+	if ledger.by[store.DecidedByStore] != times || ledger.unknown != times {
+		t.Errorf("%d allowed and %d not known of %d each: %v", ledger.by[store.DecidedByStore], ledger.unknown, times, ledger.errs)
 	}
-	ledger.check(t, store, key, limit)
-	if d, err := limiter.New(store).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 2*times {
+	ledger.check(t, backend, key, limit)
+	if d, err := store.New(backend).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 2*times {
 		t.Errorf("%d were charged (%v); want each take once, %d", d.Used, err, 2*times)
 	}
 }
@@ -249,14 +249,14 @@ func TestFailoverWithALocalShare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client, kill, failOver := launch(t)
 			defer client.Close()
-			store, err := Own(client)
+			backend, err := Own(client)
 			if err != nil {
 				t.Fatal(err)
 			}
 			ledger := newLedger()
-			stack := limiter.WithFailurePolicy(limiter.WithBreaker(store, limiter.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond}),
-				limiter.LocalOnError, ledger.replaced)
-			key, limit := limiter.Key{Subject: "user:42"}, neverLapsing(1_000_000)
+			stack := store.WithFailurePolicy(store.WithBreaker(backend, store.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond}),
+				store.LocalOnError, ledger.replaced)
+			key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
 			ledger.take(stack, key, limit)
 			if err := kill(); err != nil {
 				t.Fatal(err)
@@ -268,10 +268,10 @@ func TestFailoverWithALocalShare(t *testing.T) {
 			if err := failOver(); err != nil {
 				t.Fatal(err)
 			}
-			if n := ledger.by[limiter.DecidedByLocal]; n < 1 || n > 100 || len(ledger.errs) > 0 {
+			if n := ledger.by[store.DecidedByLocal]; n < 1 || n > 100 || len(ledger.errs) > 0 {
 				t.Errorf("%d let in locally, want at most 100: %v", n, ledger.errs)
 			}
-			for before := ledger.by[limiter.DecidedByStore]; ledger.by[limiter.DecidedByStore] == before; {
+			for before := ledger.by[store.DecidedByStore]; ledger.by[store.DecidedByStore] == before; {
 				ledger.take(stack, key, limit) // until the client has found the new master
 			}
 		})
@@ -313,23 +313,23 @@ func TestAThousandOutagesOfAServerAndAClusterLeaveNothingBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer test.client.Close()
-			store, err := Own(test.client)
+			backend, err := Own(test.client)
 			if err != nil {
 				t.Fatal(err)
 			}
 			ledger := newLedger()
-			stack := limiter.WithFailurePolicy(limiter.WithBreaker(store, limiter.Breaker{Failures: 1, Pause: time.Microsecond,
-				MaxPause: time.Microsecond}), limiter.LocalOnError, ledger.replaced)
+			stack := store.WithFailurePolicy(store.WithBreaker(backend, store.Breaker{Failures: 1, Pause: time.Microsecond,
+				MaxPause: time.Microsecond}), store.LocalOnError, ledger.replaced)
 			limit := neverLapsing(1_000_000)
 			takes := func() {
 				var callers sync.WaitGroup
 				for i := range 8 {
-					callers.Go(func() { ledger.take(stack, limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, limit) })
+					callers.Go(func() { ledger.take(stack, store.Key{Subject: fmt.Sprintf("user:%d", i)}, limit) })
 				}
 				callers.Wait()
 			}
 			calm := func() (goroutines int, heap uint64) {
-				for before := ledger.by[limiter.DecidedByStore]; ledger.by[limiter.DecidedByStore] < before+8; {
+				for before := ledger.by[store.DecidedByStore]; ledger.by[store.DecidedByStore] < before+8; {
 					takes()
 				}
 				runtime.GC()

@@ -15,8 +15,8 @@ import (
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // line is the network between a client and a server. It can be cut, so that connections
@@ -92,27 +92,27 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 		Addr: server.Addr, Dialer: network.dial, ReadTimeout: 20 * time.Millisecond, PoolSize: 1 << 16,
 		ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 10, // so that a connection more or less makes little difference
 	})
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
+	t.Cleanup(func() { backend.Close() })
 	var ahead atomic.Int64 // how far the breaker's clock is ahead, so that nothing waits for its pauses
 	var closed atomic.Int64
-	guarded := limiter.WithBreaker(store, limiter.Breaker{
+	guarded := store.WithBreaker(backend, store.Breaker{
 		Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		Slow:  time.Hour, // a machine with much to do is no outage
-		OnChange: func(c limiter.BreakerChange) {
-			if c.To == limiter.BreakerClosed {
+		OnChange: func(c store.BreakerChange) {
+			if c.To == store.BreakerClosed {
 				closed.Add(1)
 			}
 		},
 	})
-	soft := limiter.WithFailure(guarded, limiter.Failure{Policy: limiter.LocalOnError})
-	limits := limiter.New(soft)
-	limit := limiter.Limit{Count: limiter.MaxCount, Period: time.Hour}
-	take := func() limiter.Decider {
-		d, err := limits.Take(t.Context(), limiter.Key{Subject: "u"}, limit, 1)
+	soft := store.WithFailure(guarded, store.Failure{Policy: store.LocalOnError})
+	limits := store.New(soft)
+	limit := store.Limit{Count: store.MaxCount, Period: time.Hour}
+	take := func() store.Decider {
+		d, err := limits.Take(t.Context(), store.Key{Subject: "u"}, limit, 1)
 		if err != nil {
 			t.Errorf("take: %v", err)
 		}
@@ -129,7 +129,7 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 			for range 8 {
 				callers.Go(func() {
 					for range 5 { // so many failures open the breaker
-						if by := take(); by != limiter.DecidedByLocal {
+						if by := take(); by != store.DecidedByLocal {
 							t.Errorf("outage %d: decided by %s", i, by)
 						}
 					}
@@ -139,7 +139,7 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			network.become(lineWorks)
-			for deadline := time.Now().Add(redistest.Patience); take() != limiter.DecidedByStore; {
+			for deadline := time.Now().Add(redistest.Patience); take() != store.DecidedByStore; {
 				if time.Now().After(deadline) {
 					t.Fatalf("after outage %d the store does not decide again", i)
 				}

@@ -11,10 +11,10 @@ import (
 	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ limiter.OverrideTable = (*Store)(nil)
+var _ store.OverrideTable = (*Store)(nil)
 
 // overrideIndexKey returns the key of the index of all overrides, and overrideKey that of one. All
 // share a hash tag, so that a Cluster has them in one slot.
@@ -34,7 +34,7 @@ const (
 	readingOverrides = "read of overrides"
 )
 
-// OverrideVersion implements [limiter.OverrideTable] by a GETRANGE.
+// OverrideVersion implements [store.OverrideTable] by a GETRANGE.
 func (s *Store) OverrideVersion(ctx context.Context) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
@@ -76,7 +76,7 @@ func (s *Store) readOverrideIndex(ctx context.Context, bytes int) (overrideIndex
 }
 
 func (s *Store) foreignIndex() error {
-	return &limiter.ForeignError{StoreKey: s.overrideIndexKey(), Holds: "a value that is not an index of overrides"}
+	return &store.ForeignError{StoreKey: s.overrideIndexKey(), Holds: "a value that is not an index of overrides"}
 }
 
 func (s *Store) parseOverrideIndex(text string) (i overrideIndex, err error) {
@@ -102,9 +102,9 @@ func (s *Store) parseOverrideIndex(text string) (i overrideIndex, err error) {
 // listTries is how often the list is read again because it changed in between.
 const listTries = 4
 
-// Overrides implements [limiter.OverrideTable]: it reads the index, and then all that this has in one
+// Overrides implements [store.OverrideTable]: it reads the index, and then all that this has in one
 // script call, together with the index as it is then.
-func (s *Store) Overrides(ctx context.Context) (list []limiter.Override, version string, err error) {
+func (s *Store) Overrides(ctx context.Context) (list []store.Override, version string, err error) {
 	if err := s.check(); err != nil {
 		return nil, "", err
 	}
@@ -139,7 +139,7 @@ func (s *Store) Overrides(ctx context.Context) (list []limiter.Override, version
 		instant := s.overrideClock(integer(reply[0]))
 		list, err := s.parseOverrides(index.ids, reply[2:], instant)
 		// A server keeps a key during the millisecond at which it ends.
-		if now.version == "" || limiter.Instant(now.ends*1000) <= instant {
+		if now.version == "" || store.Instant(now.ends*1000) <= instant {
 			return list, "", err
 		}
 		return list, index.version, err
@@ -147,16 +147,16 @@ func (s *Store) Overrides(ctx context.Context) (list []limiter.Override, version
 }
 
 // overrideClock returns the instant that counts, the server's clock showing ms.
-func (s *Store) overrideClock(ms int64) limiter.Instant {
+func (s *Store) overrideClock(ms int64) store.Instant {
 	if s.clock != nil {
-		return limiter.InstantOf(s.clock())
+		return store.InstantOf(s.clock())
 	}
-	return limiter.Instant(ms * 1000)
+	return store.Instant(ms * 1000)
 }
 
 // parseOverrides returns the overrides that have not ended at now. The error is about those that
 // limitctl did not write.
-func (s *Store) parseOverrides(ids []string, records []any, now limiter.Instant) (list []limiter.Override, err error) {
+func (s *Store) parseOverrides(ids []string, records []any, now store.Instant) (list []store.Override, err error) {
 	for i, record := range records {
 		if record == "" {
 			continue // it has ended
@@ -173,33 +173,33 @@ func (s *Store) parseOverrides(ids []string, records []any, now limiter.Instant)
 }
 
 // parseOverride reads what is under the key of an override.
-func (s *Store) parseOverride(id, record string, now limiter.Instant) (o limiter.Override, err error) {
+func (s *Store) parseOverride(id, record string, now store.Instant) (o store.Override, err error) {
 	if strings.HasPrefix(record, lua.OverrideMagic) && len(record) > lua.OverrideHead && len(record) <= lua.OverrideSize {
 		o, err = overridetable.Decode([]byte(record[lua.OverrideHead:]))
 	} else {
 		err = errors.New("a value that is not an override")
 	}
-	var created, expires limiter.Instant
+	var created, expires store.Instant
 	if err == nil {
 		const magic = len(lua.OverrideMagic)
-		created, expires = limiter.Instant(six(record[magic:magic+6])*1000), limiter.Instant(six(record[magic+6:lua.OverrideHead])*1000)
+		created, expires = store.Instant(six(record[magic:magic+6])*1000), store.Instant(six(record[magic+6:lua.OverrideHead])*1000)
 		err = overridetable.CheckTimes(created, expires, now)
 	}
 	if err != nil {
-		return o, &limiter.ForeignError{StoreKey: s.overrideKey(id), Holds: s.servers.Redact(err.Error())}
+		return o, &store.ForeignError{StoreKey: s.overrideKey(id), Holds: s.servers.Redact(err.Error())}
 	}
 	overridetable.Complete(&o, id, created, expires, now)
 	return o, nil
 }
 
-// SetOverride implements [limiter.OverrideTable] in one script call.
-func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+// SetOverride implements [store.OverrideTable] in one script call.
+func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	if err := s.check(); err != nil {
-		return limiter.Override{}, err
+		return store.Override{}, err
 	}
 	written, err := overridetable.Encode(&o, lasts)
 	if err != nil {
-		return limiter.Override{}, err
+		return store.Override{}, err
 	}
 	for try := range overridetable.IDTries {
 		id := written.ID(try)
@@ -211,20 +211,20 @@ func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.
 		case redisserver.IsErrorReply(err, "TAKEN"):
 			continue
 		case redisserver.IsErrorReply(err, "FULL"):
-			return limiter.Override{}, overridetable.ErrFull()
+			return store.Override{}, overridetable.ErrFull()
 		case err != nil:
-			return limiter.Override{}, s.explain(err, settingOverride, true, keys)
+			return store.Override{}, s.explain(err, settingOverride, true, keys)
 		}
 		created, err := cmd.Int64()
 		if err != nil {
-			return limiter.Override{}, s.refuse(settingOverride, true)
+			return store.Override{}, s.refuse(settingOverride, true)
 		}
 		set, err := overridetable.Decode(written.Text)
 		expires := created + overridetable.Milliseconds(lasts)
-		overridetable.Complete(&set, id, limiter.Instant(created*1000), limiter.Instant(expires*1000), limiter.Instant(created*1000))
+		overridetable.Complete(&set, id, store.Instant(created*1000), store.Instant(expires*1000), store.Instant(created*1000))
 		return set, err
 	}
-	return limiter.Override{}, overridetable.ErrNoID()
+	return store.Override{}, overridetable.ErrNoID()
 }
 
 // withMilliseconds appends the instant in ms, if it is not the server's.
@@ -235,10 +235,10 @@ func withMilliseconds(arguments []any, clock func() time.Time) []any {
 	return arguments
 }
 
-// RevokeOverride implements [limiter.OverrideTable] in one script call.
-func (s *Store) RevokeOverride(ctx context.Context, id string) (o limiter.Override, found bool, err error) {
+// RevokeOverride implements [store.OverrideTable] in one script call.
+func (s *Store) RevokeOverride(ctx context.Context, id string) (o store.Override, found bool, err error) {
 	if err := s.check(); err != nil {
-		return limiter.Override{}, false, err
+		return store.Override{}, false, err
 	}
 	if !overridetable.IsID(id) {
 		return o, false, nil

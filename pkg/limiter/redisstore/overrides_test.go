@@ -12,13 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func exactly(tb testing.TB, subject string) limiter.Pattern {
+func exactly(tb testing.TB, subject string) store.Pattern {
 	tb.Helper()
-	p, err := limiter.ExactPattern(subject)
+	p, err := store.ExactPattern(subject)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -65,12 +65,12 @@ func TestARunningServiceAppliesOverrides(t *testing.T) {
 			service, operator := c.client(t)
 			table := newDenialStore(t, operator)
 			defer table.Close()
-			store := limiter.WithOverrides(newDenialStore(t, service), limiter.Overrides{OnError: func(err error) { t.Error(err) }})
-			defer store.Close()
-			limits := limiter.New(store)
-			take := func() limiter.Decision {
+			backend := store.WithOverrides(newDenialStore(t, service), store.Overrides{OnError: func(err error) { t.Error(err) }})
+			defer backend.Close()
+			limits := store.New(backend)
+			take := func() store.Decision {
 				t.Helper()
-				d, err := limits.Take(context.Background(), limiter.Key{Subject: "tenant:acme"}, limiter.Limit{Count: 1, Period: time.Hour}, 1)
+				d, err := limits.Take(context.Background(), store.Key{Subject: "tenant:acme"}, store.Limit{Count: 1, Period: time.Hour}, 1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,8 +80,8 @@ func TestARunningServiceAppliesOverrides(t *testing.T) {
 			if d := take(); d.Allowed {
 				t.Fatalf("%+v", d)
 			}
-			set, err := table.SetOverride(context.Background(), limiter.Override{Subjects: exactly(t, "tenant:acme"),
-				Effect: limiter.OverrideTimes, Thousandths: limiter.MaxOverrideThousandths, Reason: "INC-7", By: "ann"}, 3*time.Second)
+			set, err := table.SetOverride(context.Background(), store.Override{Subjects: exactly(t, "tenant:acme"),
+				Effect: store.OverrideTimes, Thousandths: store.MaxOverrideThousandths, Reason: "INC-7", By: "ann"}, 3*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,12 +102,12 @@ func TestARunningServiceAppliesOverrides(t *testing.T) {
 func TestOverridesAreKeysThatEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store := newDenialStore(t, server.Client())
-	set, err := store.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideBlock}, time.Hour)
+	backend := newDenialStore(t, server.Client())
+	set, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideExempt}, time.Minute); err != nil {
+	if _, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideExempt}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	for key, most := range map[string]time.Duration{"rl!{override}": time.Hour, "rl!{override}:" + set.ID: time.Hour} {
@@ -120,7 +120,7 @@ func TestOverridesAreKeysThatEnd(t *testing.T) {
 		t.Errorf("rl:* finds %s", all)
 	}
 	server.Do("CONFIG", "RESETSTAT")
-	if _, err := store.OverrideVersion(context.Background()); err != nil {
+	if _, err := backend.OverrideVersion(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	stats := fmt.Sprint(server.Do("INFO", "commandstats"))
@@ -134,7 +134,7 @@ func TestOverridesAreKeysThatEnd(t *testing.T) {
 func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store := newDenialStore(t, server.Client())
+	backend := newDenialStore(t, server.Client())
 	ctx := t.Context()
 	expires := func(key string, want time.Time) {
 		t.Helper()
@@ -144,9 +144,9 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 			t.Errorf("%s expires at %s, want about %s", key, at, want)
 		}
 	}
-	set := func(lasts time.Duration) limiter.Override {
+	set := func(lasts time.Duration) store.Override {
 		t.Helper()
-		o, err := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideAdd, Units: lasts.Milliseconds()}, lasts)
+		o, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideAdd, Units: lasts.Milliseconds()}, lasts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 		return o
 	}
 	version := ""
-	want := func(left ...limiter.Override) {
+	want := func(left ...store.Override) {
 		t.Helper()
 		index, _ := server.Do("GET", "rl!{override}").(string)
 		const head = 41
@@ -187,9 +187,9 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 	eventually(t, "the end", func() bool { return server.Do("EXISTS", "rl!{override}:"+short.ID) == int64(0) })
 	minute := set(time.Minute)
 	want(hour, day, minute)
-	revoke := func(o limiter.Override) {
+	revoke := func(o store.Override) {
 		t.Helper()
-		if ended, found, err := store.RevokeOverride(ctx, o.ID); err != nil || !found || ended.ID != o.ID {
+		if ended, found, err := backend.RevokeOverride(ctx, o.ID); err != nil || !found || ended.ID != o.ID {
 			t.Fatalf("%+v, %v, %v", ended, found, err)
 		}
 		if server.Do("EXISTS", "rl!{override}:"+o.ID) != int64(0) {
@@ -210,19 +210,19 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 func TestAVersionNeverComesBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store := newDenialStore(t, server.Client())
+	backend := newDenialStore(t, server.Client())
 	seen := map[string]bool{}
 	for range 20 {
-		if _, err := store.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideBlock}, time.Hour); err != nil {
+		if _, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		version, err := store.OverrideVersion(context.Background())
+		version, err := backend.OverrideVersion(context.Background())
 		if err != nil || version == "" || seen[version] {
 			t.Fatalf("version %q, %v", version, err)
 		}
 		seen[version] = true
 		server.Do("FLUSHALL")
-		if version, err := store.OverrideVersion(context.Background()); err != nil || version != "" {
+		if version, err := backend.OverrideVersion(context.Background()); err != nil || version != "" {
 			t.Fatalf("after a flush: %q, %v", version, err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestAVersionNeverComesBack(t *testing.T) {
 func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	block := limiter.Override{Effect: limiter.OverrideBlock}
+	block := store.Override{Effect: store.OverrideBlock}
 	if _, err := newDenialStore(t, server.Client()).SetOverride(context.Background(), block, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -243,14 +243,14 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 		return redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true})
 	}
 	told := make(chan error, 100)
-	store := limiter.WithOverrides(newDenialStore(t, as("old")), limiter.Overrides{Every: time.Millisecond,
+	backend := store.WithOverrides(newDenialStore(t, as("old")), store.Overrides{Every: time.Millisecond,
 		OnError: func(err error) { told <- err }})
-	takeOften(t, store, "user:42", 2)
-	if err := <-told; !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
+	takeOften(t, backend, "user:42", 2)
+	if err := <-told; !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
 		t.Errorf("told %v", err)
 	}
-	takeOften(t, store, "user:42", 500)
-	store.Close()
+	takeOften(t, backend, "user:42", 500)
+	backend.Close()
 	if len(told) > 0 {
 		t.Errorf("told again: %v", <-told)
 	}
@@ -259,7 +259,7 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 	if list, version, err := reader.Overrides(context.Background()); err != nil || len(list) != 1 || version == "" {
 		t.Errorf("a reader finds %+v, %q, %v", list, version, err)
 	}
-	if _, err := reader.SetOverride(context.Background(), block, time.Hour); !errors.Is(err, limiter.ErrRefused) {
+	if _, err := reader.SetOverride(context.Background(), block, time.Hour); !errors.Is(err, store.ErrRefused) {
 		t.Errorf("a reader sets: %v", err)
 	}
 }
@@ -268,13 +268,13 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 func TestForeignOverrides(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store := newDenialStore(t, server.Client())
+	backend := newDenialStore(t, server.Client())
 	ctx := context.Background()
-	var set [2]limiter.Override
+	var set [2]store.Override
 	for i := range set {
 		var err error
-		effect := []limiter.OverrideEffect{limiter.OverrideBlock, limiter.OverrideExempt}[i]
-		if set[i], err = store.SetOverride(ctx, limiter.Override{Effect: effect}, time.Hour); err != nil {
+		effect := []store.OverrideEffect{store.OverrideBlock, store.OverrideExempt}[i]
+		if set[i], err = backend.SetOverride(ctx, store.Override{Effect: effect}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -284,8 +284,8 @@ func TestForeignOverrides(t *testing.T) {
 	whole, _ := server.Do("GET", index).(string)
 	damaged := func(value string) {
 		t.Helper()
-		list, _, err := store.Overrides(ctx)
-		if !errors.Is(err, limiter.ErrForeign) || !strings.Contains(err.Error(), key) || len(list) != 1 || list[0].ID != set[1].ID {
+		list, _, err := backend.Overrides(ctx)
+		if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), key) || len(list) != 1 || list[0].ID != set[1].ID {
 			t.Errorf("%.60q: %+v, %v", value, list, err)
 		}
 	}
@@ -294,7 +294,7 @@ func TestForeignOverrides(t *testing.T) {
 			byte(expires >> 40), byte(expires >> 32), byte(expires >> 24), byte(expires >> 16), byte(expires >> 8), byte(expires)}
 		return record[:3] + string(written) + record[15:]
 	}
-	created, expires, month := set[0].CreatedAt.UnixMilli(), set[0].ExpiresAt.UnixMilli(), limiter.MaxOverrideTime.Milliseconds()
+	created, expires, month := set[0].CreatedAt.UnixMilli(), set[0].ExpiresAt.UnixMilli(), store.MaxOverrideTime.Milliseconds()
 	for _, value := range []string{instants(created, 1<<48-1), instants(created, created+month+1), instants(1<<48-2, 1<<48-1),
 		instants(0, expires), instants(expires, expires-1), instants(created+2*month, expires+2*month),
 		"x", record[:10], record[:15], record[:15] + "{}", record[:15] + `{"effect":"limit","limit":"1/1ns"}`,
@@ -306,11 +306,11 @@ func TestForeignOverrides(t *testing.T) {
 	server.Do("DEL", key)
 	server.Do("RPUSH", key, "x")
 	damaged("a list")
-	if _, _, err := store.RevokeOverride(ctx, set[0].ID); !errors.Is(err, limiter.ErrForeign) {
+	if _, _, err := backend.RevokeOverride(ctx, set[0].ID); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("revoked a list: %v", err)
 	}
 	server.Do("SET", key, "x")
-	if _, _, err := store.RevokeOverride(ctx, set[0].ID); !errors.Is(err, limiter.ErrForeign) || server.Do("GET", key) != "x" {
+	if _, _, err := backend.RevokeOverride(ctx, set[0].ID); !errors.Is(err, store.ErrForeign) || server.Do("GET", key) != "x" {
 		t.Errorf("revoked a foreign value: %v", err)
 	}
 	plant := [][]any{{"SET", index, "x"}, {"SET", index, whole[:40]}, {"SET", index, whole + "x"}, {"SET", index, "RI\x02" + whole[3:]},
@@ -320,14 +320,14 @@ func TestForeignOverrides(t *testing.T) {
 		server.Do("DEL", index)
 		server.Do(words...)
 		before := fmt.Sprint(server.Do("DUMP", index))
-		if list, _, err := store.Overrides(ctx); !errors.Is(err, limiter.ErrForeign) || len(list) > 0 {
+		if list, _, err := backend.Overrides(ctx); !errors.Is(err, store.ErrForeign) || len(list) > 0 {
 			t.Errorf("%.80q: %+v, %v", words, list, err)
 		}
 		if words[0] == "RPUSH" || words[2] == "x" {
-			if _, err := store.OverrideVersion(ctx); !errors.Is(err, limiter.ErrForeign) {
+			if _, err := backend.OverrideVersion(ctx); !errors.Is(err, store.ErrForeign) {
 				t.Errorf("%.80q: looked, %v", words, err)
 			}
-			if _, err := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, time.Hour); !errors.Is(err, limiter.ErrForeign) {
+			if _, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour); !errors.Is(err, store.ErrForeign) {
 				t.Errorf("%.80q: set, %v", words, err)
 			}
 			if fmt.Sprint(server.Do("DUMP", index)) != before {
@@ -341,24 +341,24 @@ func TestForeignOverrides(t *testing.T) {
 func TestAnEvictedOverrideIsLeftOut(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store := newDenialStore(t, server.Client(), redisstore.WithPrefix("app"))
+	backend := newDenialStore(t, server.Client(), redisstore.WithPrefix("app"))
 	ctx := context.Background()
-	var last limiter.Override
+	var last store.Override
 	for i := range 2 {
 		var err error
-		if last, err = store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideAdd, Units: int64(1 + i)}, time.Hour); err != nil {
+		if last, err = backend.SetOverride(ctx, store.Override{Effect: store.OverrideAdd, Units: int64(1 + i)}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
 	server.Do("DEL", "app!{override}:"+last.ID)
-	if list, _, err := store.Overrides(ctx); err != nil || len(list) != 1 {
+	if list, _, err := backend.Overrides(ctx); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if _, found, err := store.RevokeOverride(ctx, last.ID); found || err != nil {
+	if _, found, err := backend.RevokeOverride(ctx, last.ID); found || err != nil {
 		t.Errorf("revoked what is gone: %v, %v", found, err)
 	}
 	server.Do("DEL", "app!{override}")
-	if list, version, err := store.Overrides(ctx); err != nil || len(list) > 0 || version != "" {
+	if list, version, err := backend.Overrides(ctx); err != nil || len(list) > 0 || version != "" {
 		t.Errorf("%+v, %q, %v", list, version, err)
 	}
 }

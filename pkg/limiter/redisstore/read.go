@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // readAndSend reads keys, and sends a page of them.
@@ -62,8 +62,8 @@ func (sc *scan) sendLogs(ctx context.Context, read []found) (others []found, err
 
 // exportLogs fetches large logs.
 func (sc *scan) exportLogs(ctx context.Context, logs []found) error {
-	keys := make([]limiter.Key, len(logs))
-	at := make(map[limiter.Key]int, len(logs))
+	keys := make([]store.Key, len(logs))
+	at := make(map[store.Key]int, len(logs))
 	for i := range logs {
 		keys[i], at[logs[i].entry.Key] = logs[i].entry.Key, i
 	}
@@ -73,7 +73,7 @@ func (sc *scan) exportLogs(ctx context.Context, logs []found) error {
 	}
 	for i := range logs { // without a record it is gone by now, and unused
 		if f := &logs[i]; f.entry.Record.Value == nil {
-			f.entry.Decision, f.entry.TTL = limiter.Decision{}, 0
+			f.entry.Decision, f.entry.TTL = store.Decision{}, 0
 		}
 	}
 	return err
@@ -132,9 +132,9 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 		sc.scripts.noExpireTime.Store(true)
 		return sc.readFrom(ctx, server, selected)
 	}
-	now := limiter.InstantOf(serverTime.Val())
+	now := store.InstantOf(serverTime.Val())
 	if sc.clock != nil {
-		now = limiter.InstantOf(sc.clock())
+		now = store.InstantOf(sc.clock())
 	}
 	var largeLogs []int // in kept
 	for i, f := range selected {
@@ -151,7 +151,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 		}
 		switch {
 		case redisserver.IsErrorReply(err, "WRONGTYPE"):
-			f.err = &limiter.ForeignError{StoreKey: f.entry.StoreKey} // what it holds comes later
+			f.err = &store.ForeignError{StoreKey: f.entry.StoreKey} // what it holds comes later
 		case err != nil:
 			return nil, nil, err
 		case ttls[i].Err() != nil:
@@ -174,7 +174,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 			case f.entry.UsedUnknown:
 				largeLogs = append(largeLogs, len(kept))
 			case sc.query.Records:
-				f.entry.Record = limiter.Record{Key: f.entry.Key, Value: value, Expires: expires}
+				f.entry.Record = store.Record{Key: f.entry.Key, Value: value, Expires: expires}
 			}
 		}
 		kept = append(kept, f)
@@ -198,10 +198,10 @@ func dropUnused(page []found) []found {
 
 // describe fills in what the first bytes of a value say about its key. Of a large log
 // they tell only the limit.
-func (sc *scan) describe(entry *limiter.Entry, first []byte, ttl time.Duration, now limiter.Instant) error {
-	held := limiter.Held{StoreKey: entry.StoreKey, Text: first, Length: int64(len(first)), TTL: ttl}
+func (sc *scan) describe(entry *store.Entry, first []byte, ttl time.Duration, now store.Instant) error {
+	held := store.Held{StoreKey: entry.StoreKey, Text: first, Length: int64(len(first)), TTL: ttl}
 	if len(first) >= firstBytes {
-		held.Length = int64(limiter.MaxRecordSize) // at most; the server is asked about the log
+		held.Length = int64(store.MaxRecordSize) // at most; the server is asked about the log
 	}
 	described, err := sc.own.Entry(&sc.query, entry.Key, &held, now)
 	if err != nil {
@@ -221,7 +221,7 @@ func foreignIf(err error, storeKey string) error {
 	if err == nil {
 		return nil
 	}
-	return &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}
+	return &store.ForeignError{StoreKey: storeKey, Holds: err.Error()}
 }
 
 // describeLargeLogs asks the server about logs that are too large to fetch, all at
@@ -235,11 +235,11 @@ func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int)
 			continue
 		}
 		asking.Go(func() {
-			var decisions [1]limiter.Decision
-			reqs := []limiter.Request{{Key: f.entry.Key, Limit: f.entry.Limit, Cost: 1}}
-			err := sc.Decide(ctx, limiter.Peek, reqs, decisions[:])
+			var decisions [1]store.Decision
+			reqs := []store.Request{{Key: f.entry.Key, Limit: f.entry.Limit, Cost: 1}}
+			err := sc.Decide(ctx, store.Peek, reqs, decisions[:])
 			f.entry.Decision, f.entry.UsedUnknown = decisions[0], false
-			if errors.Is(err, limiter.ErrForeign) {
+			if errors.Is(err, store.ErrForeign) {
 				f.err = err
 			} else {
 				errs[n] = err

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Where a value is met that limitctl did not write, in a scan or by a script, only that is
@@ -27,7 +27,7 @@ const (
 
 // recognised returns err, whose foreign values say what they look like. Of many only the first do.
 func (s *Store) recognised(ctx context.Context, err error) error {
-	if err == nil || !errors.Is(err, limiter.ErrForeign) || !s.recognising.CompareAndSwap(false, true) {
+	if err == nil || !errors.Is(err, store.ErrForeign) || !s.recognising.CompareAndSwap(false, true) {
 		return err
 	}
 	defer s.recognising.Store(false)
@@ -39,7 +39,7 @@ func (s *Store) recognised(ctx context.Context, err error) error {
 }
 
 // foreignIn returns the foreign values that an error is about.
-func foreignIn(err error) (values []*limiter.ForeignError) {
+func foreignIn(err error) (values []*store.ForeignError) {
 	if joined, is := err.(interface{ Unwrap() []error }); is {
 		for _, one := range joined.Unwrap() {
 			values = append(values, foreignIn(one)...)
@@ -49,9 +49,9 @@ func foreignIn(err error) (values []*limiter.ForeignError) {
 	if inner := errors.Unwrap(err); inner != nil {
 		return foreignIn(inner)
 	}
-	var value *limiter.ForeignError
+	var value *store.ForeignError
 	if errors.As(err, &value) {
-		return []*limiter.ForeignError{value}
+		return []*store.ForeignError{value}
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func foreignIn(err error) (values []*limiter.ForeignError) {
 // recognise tells of foreign values of a page what they are, and if the query is for these what
 // they look like. Otherwise the first of a scan do: nobody is shown more.
 func (sc *scan) recognise(ctx context.Context, server redis.Cmdable, page []found) {
-	var values, others []*limiter.ForeignError
+	var values, others []*store.ForeignError
 	for i := range page {
 		for _, value := range foreignIn(page[i].err) {
 			if sc.query.Foreign || sc.explained.Add(1) <= mostRecognised {
@@ -78,7 +78,7 @@ func (sc *scan) recognise(ctx context.Context, server redis.Cmdable, page []foun
 }
 
 // nameTypes says of values what types they have.
-func (s *Store) nameTypes(ctx context.Context, server redis.Cmdable, values []*limiter.ForeignError) {
+func (s *Store) nameTypes(ctx context.Context, server redis.Cmdable, values []*store.ForeignError) {
 	pipe := server.Pipeline()
 	types := make([]*redis.StatusCmd, len(values))
 	for i := range values {
@@ -92,7 +92,7 @@ func (s *Store) nameTypes(ctx context.Context, server redis.Cmdable, values []*l
 
 // recognise looks at values and says in each error what it looks like. An error that says
 // nothing yet gets at least the type.
-func (s *Store) recognise(ctx context.Context, server redis.Cmdable, values []*limiter.ForeignError) {
+func (s *Store) recognise(ctx context.Context, server redis.Cmdable, values []*store.ForeignError) {
 	storeKeys := make([]string, len(values))
 	for i := range values {
 		storeKeys[i] = values[i].StoreKey
@@ -125,7 +125,7 @@ func (s *Store) holdsValue(value *foreign.Value) string {
 	if value.Type != foreign.StringValue {
 		return s.holds(value.Type)
 	}
-	if _, err := limiter.DecodeRecordLimit(value.Text); err == nil {
+	if _, err := store.DecodeRecordLimit(value.Text); err == nil {
 		return "a limit record, under a key that no limit has"
 	}
 	return fmt.Sprintf("%d bytes that are not a limit record", value.Length)

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // traefikBucket puts a bucket as Traefik writes it under a store key.
@@ -27,40 +27,40 @@ const looksLikeTraefik = "what looks like a Traefik bucket, which is not a limit
 // Whatever meets a value of another limiter says whose it looks like, and leaves it.
 func TestErrorsTellWhoseAValueIs(t *testing.T) {
 	server := redistest.Start(t)
-	store := newStore(t, server.Client())
-	limit, err := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Minute}.Normalize()
+	backend := newStore(t, server.Client())
+	limit, err := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := limiter.Key{Subject: "u", Name: "n"}
+	key := store.Key{Subject: "u", Name: "n"}
 	traefikBucket(server, "rl:{u}:n")
 	before := fmt.Sprint(server.Do("DUMP", "rl:{u}:n"))
-	request := []limiter.Request{{Key: key, Limit: limit, Cost: 1}}
-	tokened := []limiter.Request{{Key: key, Limit: limit, Cost: 1, Token: "t", TokenTTL: time.Minute}}
-	decide := func(op limiter.Op, reqs []limiter.Request) error {
-		return store.Decide(ctx, op, reqs, make([]limiter.Decision, len(reqs)))
+	request := []store.Request{{Key: key, Limit: limit, Cost: 1}}
+	tokened := []store.Request{{Key: key, Limit: limit, Cost: 1, Token: "t", TokenTTL: time.Minute}}
+	decide := func(op store.Op, reqs []store.Request) error {
+		return backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs)))
 	}
 	for name, do := range map[string]func() error{
-		"take":              func() error { return decide(limiter.Take, request) },
-		"peek":              func() error { return decide(limiter.Peek, request) },
-		"refund":            func() error { return decide(limiter.Refund, request) },
-		"take with a token": func() error { return decide(limiter.Take, tokened) },
+		"take":              func() error { return decide(store.Take, request) },
+		"peek":              func() error { return decide(store.Peek, request) },
+		"refund":            func() error { return decide(store.Refund, request) },
+		"take with a token": func() error { return decide(store.Take, tokened) },
 		"two limits": func() error {
-			return decide(limiter.Take, append(request, limiter.Request{Key: limiter.Key{Subject: "u", Name: "m"}, Limit: limit, Cost: 1}))
+			return decide(store.Take, append(request, store.Request{Key: store.Key{Subject: "u", Name: "m"}, Limit: limit, Cost: 1}))
 		},
-		"delete": func() error { _, _, err := store.Delete(ctx, limiter.Records(key)...); return err },
+		"delete": func() error { _, _, err := backend.Delete(ctx, store.Records(key)...); return err },
 		"adjust": func() error {
-			_, err := store.Adjust(ctx, limiter.Adjustment{Key: key, Limit: limit, Used: 1})
+			_, err := backend.Adjust(ctx, store.Adjustment{Key: key, Limit: limit, Used: 1})
 			return err
 		},
 		"scan": func() error {
-			for _, err := range store.Scan(ctx, limiter.Query{Subjects: exactly(t, "u")}) {
+			for _, err := range backend.Scan(ctx, store.Query{Subjects: exactly(t, "u")}) {
 				return err
 			}
 			return nil
 		},
 	} {
-		var foreign *limiter.ForeignError
+		var foreign *store.ForeignError
 		if err := do(); !errors.As(err, &foreign) || foreign.StoreKey != "rl:{u}:n" || foreign.Holds != looksLikeTraefik {
 			t.Errorf("%s: got error %v, want one about %s", name, err, looksLikeTraefik)
 		}
@@ -79,25 +79,25 @@ func TestErrorsWithoutTheRightToLook(t *testing.T) {
 	options := *client.Options()
 	client.Close()
 	options.Username, options.Password = "service", "x"
-	store := newStore(t, redis.NewClient(&options))
-	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Minute}
-	_, err := limiter.New(store).Take(ctx, limiter.Key{Subject: "u", Name: "n"}, limit, 1)
-	var foreign *limiter.ForeignError
+	backend := newStore(t, redis.NewClient(&options))
+	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}
+	_, err := store.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1)
+	var foreign *store.ForeignError
 	if !errors.As(err, &foreign) || foreign.Holds != "a hash, which is not a limit record" {
 		t.Errorf("got error %v", err)
 	}
 }
 
 // held scans for foreign values, and returns what each store key holds.
-func heldByStore(t *testing.T, store limiter.Keyspace, subjects string) map[string]string {
+func heldByStore(t *testing.T, backend store.Keyspace, subjects string) map[string]string {
 	t.Helper()
-	p, err := limiter.ParsePattern(subjects)
+	p, err := store.ParsePattern(subjects)
 	if err != nil {
 		t.Fatal(err)
 	}
 	holds := map[string]string{}
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: p, Foreign: true}) {
-		var foreign *limiter.ForeignError
+	for entry, err := range backend.Scan(ctx, store.Query{Subjects: p, Foreign: true}) {
+		var foreign *store.ForeignError
 		switch {
 		case errors.As(err, &foreign):
 			if entry.StoreKey != foreign.StoreKey || holds[foreign.StoreKey] != "" {
@@ -113,9 +113,9 @@ func heldByStore(t *testing.T, store limiter.Keyspace, subjects string) map[stri
 
 func TestScanForForeignKeys(t *testing.T) {
 	server := redistest.Start(t)
-	store := newStore(t, server.Client())
-	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Hour}
-	if _, err := limiter.New(store).Take(ctx, limiter.Key{Subject: "u", Name: "n"}, limit, 1); err != nil {
+	backend := newStore(t, server.Client())
+	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Hour}
+	if _, err := store.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1); err != nil {
 		t.Fatal(err)
 	}
 	server.Do("COPY", "rl:{u}:n", "rl:copy")
@@ -124,7 +124,7 @@ func TestScanForForeignKeys(t *testing.T) {
 	server.Do("RPUSH", "rl:\xff\n", "1")
 	server.Do("SET", "other:1", "hello")
 	traefikBucket(server, "rl:mw")
-	if _, err := store.EnsureStoreID(ctx); err != nil {
+	if _, err := backend.EnsureStoreID(ctx); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
@@ -134,13 +134,13 @@ func TestScanForForeignKeys(t *testing.T) {
 		"rl:\xff\n": "a list, which is not a limit record",
 		"rl:mw":     looksLikeTraefik,
 	}
-	if got := heldByStore(t, store, "*"); !maps.Equal(got, want) {
+	if got := heldByStore(t, backend, "*"); !maps.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if got := heldByStore(t, store, "user:*"); !maps.Equal(got, map[string]string{"rl:user:1": want["rl:user:1"]}) {
+	if got := heldByStore(t, backend, "user:*"); !maps.Equal(got, map[string]string{"rl:user:1": want["rl:user:1"]}) {
 		t.Errorf("of user:* it finds %q", got)
 	}
-	if got := heldByStore(t, store, "user:1"); len(got) != 1 {
+	if got := heldByStore(t, backend, "user:1"); len(got) != 1 {
 		t.Errorf("of user:1 it finds %q", got)
 	}
 }
@@ -150,17 +150,17 @@ func TestScanForForeignKeys(t *testing.T) {
 func TestScanLooksAtFewForeignValues(t *testing.T) {
 	const values = 700
 	server := redistest.Start(t)
-	store := newStore(t, server.Client())
+	backend := newStore(t, server.Client())
 	for i := range values {
 		traefikBucket(server, "rl:{"+strconv.Itoa(i)+"}:n")
 	}
 	told := 0
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range store.Scan(ctx, limiter.Query{Subjects: all}) {
-		var foreign *limiter.ForeignError
+	for _, err := range backend.Scan(ctx, store.Query{Subjects: all}) {
+		var foreign *store.ForeignError
 		switch {
 		case !errors.As(err, &foreign):
 			t.Fatalf("got error %v", err)
@@ -174,7 +174,7 @@ func TestScanLooksAtFewForeignValues(t *testing.T) {
 		t.Errorf("%d are told, by %d reads", told, calls)
 	}
 	looks := 0
-	for _, holds := range slices.Collect(maps.Values(heldByStore(t, store, "*"))) {
+	for _, holds := range slices.Collect(maps.Values(heldByStore(t, backend, "*"))) {
 		if strings.HasPrefix(holds, "what looks like") {
 			looks++
 		}

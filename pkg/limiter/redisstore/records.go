@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // keysPerCall is how many keys one script call reads, deletes or writes: few enough
@@ -44,14 +44,14 @@ func (s *Store) alone(ctx context.Context) (end func(), err error) {
 
 // export reads whole records, each at one instant. Keys that are gone or hold
 // something else are left out.
-func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Record, error) {
+func (s *Store) export(ctx context.Context, keys []store.Key) ([]store.Record, error) {
 	end, err := s.alone(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	var mu sync.Mutex
-	var records []limiter.Record
+	var records []store.Record
 	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		for len(batch) > 0 { // large values come in several answers
 			storeKeys := s.storeKeys(keys, batch)
@@ -65,7 +65,7 @@ func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Recor
 			mu.Lock()
 			for n := range len(reply) / 2 {
 				if value := text(reply[2*n]); value != "" {
-					records = append(records, limiter.Record{Key: keys[batch[n]], Value: []byte(value), Expires: expiry(reply[2*n+1])})
+					records = append(records, store.Record{Key: keys[batch[n]], Value: []byte(value), Expires: expiry(reply[2*n+1])})
 				}
 			}
 			mu.Unlock()
@@ -76,9 +76,9 @@ func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Recor
 	return records, err
 }
 
-// Delete implements [limiter.Keyspace] with UNLINK inside a script that checks
+// Delete implements [store.Keyspace] with UNLINK inside a script that checks
 // each value first.
-func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+func (s *Store) Delete(ctx context.Context, records ...store.Record) (deleted int, changed []store.Record, err error) {
 	if err := s.check(); err != nil {
 		return 0, nil, err
 	}
@@ -89,7 +89,7 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 	for err == nil && len(records) > 0 {
 		// What has changed since comes back, and is about as large.
 		n := perExchange(len(records), func(i int) int { return len(records[i].Value) })
-		var some []limiter.Record
+		var some []store.Record
 		var left []error
 		var gone int
 		gone, some, left, err = s.deleteBatch(ctx, records[:n])
@@ -102,8 +102,8 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 const smallBytes = 64 << 10
 
 // deleteBatch is Delete for records that go in one exchange.
-func (s *Store) deleteBatch(ctx context.Context, records []limiter.Record) (
-	deleted int, changed []limiter.Record, foreign []error, err error,
+func (s *Store) deleteBatch(ctx context.Context, records []store.Record) (
+	deleted int, changed []store.Record, foreign []error, err error,
 ) {
 	bytes := 0
 	for i := range records {
@@ -140,10 +140,10 @@ func (s *Store) deleteBatch(ctx context.Context, records []limiter.Record) (
 				return s.refuse("deletion", true)
 			}
 			if holds := text(reply[n+1]); holds != "" {
-				foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[at], Holds: s.servers.Redact(holds)})
+				foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[at], Holds: s.servers.Redact(holds)})
 				continue
 			}
-			changed = append(changed, limiter.Record{Key: keys[batch[at]], Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])})
+			changed = append(changed, store.Record{Key: keys[batch[at]], Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])})
 		}
 		return nil
 	})
@@ -175,8 +175,8 @@ func expiresMS(at time.Time) int64 {
 	return at.UnixMilli()
 }
 
-// Import implements [limiter.Keyspace].
-func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+// Import implements [store.Keyspace].
+func (s *Store) Import(ctx context.Context, replace bool, records ...store.Record) ([]store.ImportOutcome, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 		expires[i] = expiresMS(expiryOf(&records[i]))
 	}
 	keys := keysOf(records)
-	outcomes := make([]limiter.ImportOutcome, len(records))
+	outcomes := make([]store.ImportOutcome, len(records))
 	err := s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		storeKeys := s.storeKeys(keys, batch)
 		arguments := []any{"0"}
@@ -220,7 +220,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 
 // expiryOf returns when the key of a sound record is to expire. If somebody removed the key's
 // expiry, it is when the record's units are back, because no record stays for ever.
-func expiryOf(r *limiter.Record) time.Time {
+func expiryOf(r *store.Record) time.Time {
 	if !r.Expires.IsZero() {
 		return r.Expires
 	}
@@ -242,27 +242,27 @@ func (s *Store) array(ctx context.Context, changes bool, script *script, storeKe
 	return reply, nil
 }
 
-func validate(keys []limiter.Key) error {
+func validate(keys []store.Key) error {
 	for _, key := range keys {
 		if err := key.Validate(); err != nil {
 			return err
 		}
 		if key.Name == "" {
-			return limiter.Invalidf("key %q has no name; say which of its limits is meant", key.Subject)
+			return store.Invalidf("key %q has no name; say which of its limits is meant", key.Subject)
 		}
 	}
 	return nil
 }
 
-func keysOf(records []limiter.Record) []limiter.Key {
-	keys := make([]limiter.Key, len(records))
+func keysOf(records []store.Record) []store.Key {
+	keys := make([]store.Key, len(records))
 	for i := range records {
 		keys[i] = records[i].Key
 	}
 	return keys
 }
 
-func (s *Store) storeKeys(keys []limiter.Key, indexes []int) []string {
+func (s *Store) storeKeys(keys []store.Key, indexes []int) []string {
 	storeKeys := make([]string, len(indexes))
 	for n, i := range indexes {
 		storeKeys[n] = s.own.StoreKey(keys[i])

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What a decision works with is used again. Callers that leave at any moment, and answers
@@ -18,14 +18,14 @@ import (
 // every answer must be about that one, with the count of its own takes.
 func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 	server := redistest.Start(t)
-	store := openPatient(t, server)
-	l := limiter.New(store)
+	backend := openPatient(t, server)
+	l := store.New(backend)
 	const callers, takes = 48, 400
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(7, uint64(i)))
-			key, limit := limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(int64(1_000_000+i))
+			key, limit := store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(int64(1_000_000+i))
 			least, most := int64(0), int64(0) // what can be in use
 			for n := range takes {
 				ctx, cancel := context.WithCancel(context.Background())
@@ -45,9 +45,9 @@ func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 						return
 					}
 					least = d.Used // a take whose outcome is unknown may still come
-				case errors.Is(err, limiter.ErrOutcomeUnknown):
+				case errors.Is(err, store.ErrOutcomeUnknown):
 					most++
-				case !errors.Is(err, limiter.ErrGaveUp):
+				case !errors.Is(err, store.ErrGaveUp):
 					t.Errorf("user:%d: %v", i, err)
 				}
 			}
@@ -58,7 +58,7 @@ func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 		})
 	}
 	all.Wait()
-	store.sender.single.awaitState(0, 0)
+	backend.sender.single.awaitState(0, 0)
 }
 
 // One timer watches for all callers. Each still leaves when the store's time for it is over,
@@ -74,7 +74,7 @@ func TestMergedCallersLeaveWhenTheStoresTimeIsOver(t *testing.T) {
 	defer server.Resume()
 	begin := time.Now()
 	for _, err := range enter(500, take).wait() {
-		if !limiter.IsAway(err) || errors.Is(err, limiter.ErrGaveUp) {
+		if !store.IsAway(err) || errors.Is(err, store.ErrGaveUp) {
 			t.Fatalf("%v; want an error that says the store is away", err)
 		}
 	}

@@ -9,21 +9,21 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // rings are limits whose state is a ring, which scripts change by range.
-var rings = []limiter.Limit{
-	{Algorithm: limiter.SlidingLog, Count: 20, Period: 6 * time.Second},
-	{Algorithm: limiter.SlidingCounter, Count: 20, Period: 6 * time.Second, Slices: 6},
+var rings = []store.Limit{
+	{Algorithm: store.SlidingLog, Count: 20, Period: 6 * time.Second},
+	{Algorithm: store.SlidingCounter, Count: 20, Period: 6 * time.Second, Slices: 6},
 }
 
 // freezeTime lets the scripts that decide one ring believe that the server's clock says at.
-func freezeTime(s *Store, limit limiter.Limit, at time.Time) {
-	reqs := []limiter.Request{{Limit: limit}}
+func freezeTime(s *Store, limit store.Limit, at time.Time) {
+	reqs := []store.Request{{Limit: limit}}
 	frozen := fmt.Sprintf("{ '%d', '%d' }", at.Unix(), at.Nanosecond()/1000)
 	for _, slot := range []func() *script{
-		func() *script { made, _ := s.scripts.deciding(limiter.Take, reqs); return made },
+		func() *script { made, _ := s.scripts.deciding(store.Take, reqs); return made },
 		func() *script { made, _ := s.scripts.decidingSpecial(reqs); return made },
 		s.scripts.toAdjust,
 	} {
@@ -40,8 +40,8 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 	for _, limit := range rings {
 		for _, op := range []string{"take", "refund", "settle", "adjust"} {
 			t.Run(fmt.Sprintf("%s/%s", limit.Kind(), op), func(t *testing.T) {
-				key := limiter.Key{Subject: op, Name: limit.Kind().String()}
-				storeKey := limiter.OwnLayout("rl").StoreKey(key)
+				key := store.Key{Subject: op, Name: limit.Kind().String()}
+				storeKey := store.OwnLayout("rl").StoreKey(key)
 				// The units of two instants, taken so long ago that they are back.
 				now, err := server.Client().Time(ctx).Result()
 				if err != nil {
@@ -52,30 +52,30 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				request := limiter.Request{Key: key, Limit: limit, Cost: 2, Token: limit.Kind().String() + op, TokenTTL: time.Hour}
+				request := store.Request{Key: key, Limit: limit, Cost: 2, Token: limit.Kind().String() + op, TokenTTL: time.Hour}
 				for range 2 {
-					if d, err := limiter.New(before).TakeAll(ctx, request); err != nil || !d[0].Allowed {
+					if d, err := store.New(before).TakeAll(ctx, request); err != nil || !d[0].Allowed {
 						t.Fatalf("%+v, %v", d, err)
 					}
 					clock = clock.Add(limit.Period / 3)
 					request.Token = ""
 				}
 				request.Token = limit.Kind().String() + op
-				store, err := Own(server.Client())
+				backend, err := Own(server.Client())
 				if err != nil {
 					t.Fatal(err)
 				}
-				freezeTime(store, limit, clock)
+				freezeTime(backend, limit, clock)
 				switch op {
 				case "take":
-					_, err = limiter.New(store).Take(ctx, key, limit, 1)
+					_, err = store.New(backend).Take(ctx, key, limit, 1)
 				case "refund":
-					_, err = limiter.New(store).Refund(ctx, key, limit, 1)
+					_, err = store.New(backend).Refund(ctx, key, limit, 1)
 				case "settle":
 					request.Cost = 1
-					_, err = limiter.New(store).SettleAll(ctx, request)
+					_, err = store.New(backend).SettleAll(ctx, request)
 				case "adjust":
-					_, err = store.Adjust(ctx, limiter.Adjustment{Key: key, Limit: limit, Used: 3})
+					_, err = backend.Adjust(ctx, store.Adjustment{Key: key, Limit: limit, Used: 3})
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -93,19 +93,19 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 func TestABareRingHeals(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
-	store, err := Own(server.Client())
+	backend, err := Own(server.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
+	l := store.New(backend)
 	for _, limit := range rings {
-		key := limiter.Key{Subject: "u", Name: limit.Kind().String()}
-		storeKey := limiter.OwnLayout("rl").StoreKey(key)
+		key := store.Key{Subject: "u", Name: limit.Kind().String()}
+		storeKey := store.OwnLayout("rl").StoreKey(key)
 		if _, err := l.Take(ctx, key, limit, 2); err != nil {
 			t.Fatal(err)
 		}
 		whole := server.Do("GET", storeKey).(string)
-		header := whole[:limiter.RecordHeaderSize+map[bool]int{false: 11, true: 8}[limit.Kind().HasSlices()]]
+		header := whole[:store.RecordHeaderSize+map[bool]int{false: 11, true: 8}[limit.Kind().HasSlices()]]
 		cut := func(expiry ...any) {
 			server.Do(append([]any{"SET", storeKey, header}, expiry...)...)
 		}
@@ -125,12 +125,12 @@ func TestABareRingHeals(t *testing.T) {
 			"take":   func() (int64, error) { _, err := l.Take(ctx, key, limit, 2); return 2, err },
 			"charge": func() (int64, error) { _, err := l.Charge(ctx, key, limit, 2); return 2, err },
 			"adjust": func() (int64, error) {
-				_, err := store.Adjust(ctx, limiter.Adjustment{Key: key, Limit: limit, Used: 3})
+				_, err := backend.Adjust(ctx, store.Adjustment{Key: key, Limit: limit, Used: 3})
 				return 3, err
 			},
 			"import": func() (int64, error) {
-				outcomes, err := store.Import(ctx, false, limiter.Record{Key: key, Value: []byte(whole)})
-				if err == nil && outcomes[0] != limiter.Imported {
+				outcomes, err := backend.Import(ctx, false, store.Record{Key: key, Value: []byte(whole)})
+				if err == nil && outcomes[0] != store.Imported {
 					err = fmt.Errorf("outcome %v", outcomes[0])
 				}
 				return 2, err
@@ -157,7 +157,7 @@ func TestABareRingHeals(t *testing.T) {
 			"one byte more": func() { server.Do("SET", storeKey, header+"x") },
 		} {
 			damage()
-			if _, err := l.Take(ctx, key, limit, 1); !errors.Is(err, limiter.ErrForeign) {
+			if _, err := l.Take(ctx, key, limit, 1); !errors.Is(err, store.ErrForeign) {
 				t.Errorf("%s: with %s it is taken from: %v", limit, what, err)
 			}
 		}

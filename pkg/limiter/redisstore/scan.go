@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // page is what a scan has read in one go.
@@ -21,7 +21,7 @@ type page struct {
 
 // found is one key of a page, described or foreign.
 type found struct {
-	entry limiter.Entry
+	entry store.Entry
 	err   error
 }
 
@@ -34,20 +34,20 @@ type scannedKeys struct {
 // scan is one scan of a store.
 type scan struct {
 	*Store
-	query limiter.Query
+	query store.Query
 	pace  *redisserver.Pacer
 	pages chan page
 	// explained is how many foreign values were looked at.
 	explained atomic.Int64
 }
 
-// Scan implements [limiter.Keyspace] with SCAN on the server, on every master
+// Scan implements [store.Keyspace] with SCAN on the server, on every master
 // of a Cluster at once, and batched reads. An exact subject is looked for in its
 // slot of a Cluster alone.
-func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
+func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		if err := s.check(); err != nil {
-			yield(limiter.Entry{}, err)
+			yield(store.Entry{}, err)
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
@@ -74,7 +74,7 @@ func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Ent
 			q.Report(min(looked, total), total)
 		}
 		if err := <-scanned; err != nil {
-			yield(limiter.Entry{}, s.explain(err, "scan", false, nil))
+			yield(store.Entry{}, s.explain(err, "scan", false, nil))
 			return
 		}
 		q.Report(total, total)
@@ -91,7 +91,7 @@ func (sc *scan) run(ctx context.Context) error {
 			return sc.readAndSend(ctx, p.Server, scannedKeys{p.Keys, int64(p.Looked)})
 		}}
 	if sc.query.Foreign {
-		keys.Match = limiter.EscapeGlob(string(sc.own)) + ":*"
+		keys.Match = store.EscapeGlob(string(sc.own)) + ":*"
 	} else if subject, exact := sc.query.Subjects.Exact(); exact {
 		return keys.Tag(ctx, subject)
 	}
@@ -101,10 +101,10 @@ func (sc *scan) run(ctx context.Context) error {
 // selects reports whether the query selects a key.
 func (sc *scan) selects(storeKey string) (found, bool) {
 	key, ok := sc.own.Match(storeKey)
-	f := found{entry: limiter.Entry{Key: key, StoreKey: storeKey}}
+	f := found{entry: store.Entry{Key: key, StoreKey: storeKey}}
 	if !ok && sc.query.Foreign {
 		f.entry.Key.Subject, ok = strings.CutPrefix(storeKey, string(sc.own)+":")
-		f.err = &limiter.ForeignError{StoreKey: storeKey} // what it holds comes later
+		f.err = &store.ForeignError{StoreKey: storeKey} // what it holds comes later
 	}
 	return f, ok && sc.query.Selects(f.entry.Key)
 }
@@ -127,7 +127,7 @@ func (sc *scan) readKeys(ctx context.Context) error {
 		}
 		selected := make([]found, len(batch))
 		for n, i := range batch {
-			selected[n].entry = limiter.Entry{Key: keys[i], StoreKey: sc.own.StoreKey(keys[i])}
+			selected[n].entry = store.Entry{Key: keys[i], StoreKey: sc.own.StoreKey(keys[i])}
 		}
 		server, err := sc.servers.ServerOf(ctx, selected[0].entry.StoreKey)
 		if err != nil {

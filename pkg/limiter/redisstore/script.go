@@ -12,7 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // script is a Lua script and the name the server caches it by.
@@ -49,7 +49,7 @@ type scripts struct {
 }
 
 func newScripts() scripts {
-	kinds := slices.Max(limiter.Kinds()) + 1
+	kinds := slices.Max(store.Kinds()) + 1
 	slots := func() []atomic.Pointer[script] { return make([]atomic.Pointer[script], kinds) }
 	return scripts{one: slots(), many: slots(), special: slots()}
 }
@@ -63,16 +63,16 @@ func made(slot *atomic.Pointer[script], source func() string) *script {
 
 // deciding returns the shortest script that usually decides reqs. short says
 // that it may leave that to the complete one.
-func (s *scripts) deciding(op limiter.Op, reqs []limiter.Request) (script *script, short bool) {
+func (s *scripts) deciding(op store.Op, reqs []store.Request) (script *script, short bool) {
 	kind := reqs[0].Limit.Kind()
-	isNumbers := func(r limiter.Request) bool { return r.Limit.Kind().RecordSize() > 0 }
-	usual := len(reqs) == 1 && !reqs[0].Shadow && (op == limiter.Take || op == limiter.Peek)
+	isNumbers := func(r store.Request) bool { return r.Limit.Kind().RecordSize() > 0 }
+	usual := len(reqs) == 1 && !reqs[0].Shadow && (op == store.Take || op == store.Peek)
 	switch {
 	case usual && isNumbers(reqs[0]):
 		return made(&s.one[kind], func() string { return lua.DecideOne(kind) }), true
 	case len(reqs) == 1 && !isNumbers(reqs[0]):
 		return made(&s.one[kind], func() string { return lua.Decide(kind) }), true
-	case !slices.ContainsFunc(reqs, func(r limiter.Request) bool { return !isNumbers(r) }):
+	case !slices.ContainsFunc(reqs, func(r store.Request) bool { return !isNumbers(r) }):
 		return made(&s.numbers, lua.DecideNumbers), true
 	}
 	return s.decidingAll(), false
@@ -82,7 +82,7 @@ func (s *scripts) deciding(op limiter.Op, reqs []limiter.Request) (script *scrip
 func (s *scripts) decidingMany(m *merged) *script {
 	kind := m.groups[0][0].reqs[0].Limit.Kind().RecordsOf()
 	for _, group := range m.groups {
-		if slices.ContainsFunc(group[0].reqs, func(r limiter.Request) bool { return r.Limit.Kind().RecordsOf() != kind }) {
+		if slices.ContainsFunc(group[0].reqs, func(r store.Request) bool { return r.Limit.Kind().RecordsOf() != kind }) {
 			return made(&s.manyNumbers, func() string { return lua.DecideMany(lua.Numbers()...) })
 		}
 	}
@@ -158,7 +158,7 @@ func (s *Store) call(ctx context.Context, changes bool, script *script, byName b
 
 // Send sends a command of the caller's own that changes something, on the store's client.
 // Like a take it is sent once. verb is what the
-// error, one of the limiter's, calls it; [limiter.ErrOutcomeUnknown] says that it
+// error, one of the limiter's, calls it; [store.ErrOutcomeUnknown] says that it
 // may have been done.
 func (s *Store) Send(ctx context.Context, verb string, words ...any) error {
 	if err := s.check(); err != nil {

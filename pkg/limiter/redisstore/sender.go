@@ -13,7 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // sender sends calls to the server, or to the node of a Cluster that has their key.
@@ -56,7 +56,7 @@ func fromCaller(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errAsk) || redisserver.IsErrorReply(err, "") {
 		return err
 	}
-	if reason := limiter.GaveUp(ctx); reason != nil {
+	if reason := store.GaveUp(ctx); reason != nil {
 		return &callerError{err, reason}
 	}
 	return err
@@ -68,7 +68,7 @@ func (s *sender) ask(ctx context.Context, q *queued) error {
 	if s.single != nil {
 		return fromCaller(ctx, s.single.ask(ctx, q, s.budget))
 	}
-	if q.ask.op == limiter.Peek && s.cluster.Options().ReadOnly { // a replica's, perhaps
+	if q.ask.op == store.Peek && s.cluster.Options().ReadOnly { // a replica's, perhaps
 		return errAsk
 	}
 	l, err := s.laneOf(ctx, q.ask.keys[0], time.Now().Add(s.budget))
@@ -81,7 +81,7 @@ func (s *sender) ask(ctx context.Context, q *queued) error {
 // callerError marks an error that came because the caller's context ended.
 type callerError struct {
 	error
-	reason error // a limiter.ErrGaveUp
+	reason error // a store.ErrGaveUp
 }
 
 func (e *callerError) Unwrap() error { return e.error }

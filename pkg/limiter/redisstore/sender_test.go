@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // awaitState spins until the lane has that many exchanges under way and calls
@@ -40,13 +40,13 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, DisableIdentity: true})
 	defer client.Close()
-	store, err := Own(client)
+	backend, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
-	limit := limiter.Limit{Count: 1000, Period: time.Hour}
-	key := limiter.Key{Subject: "user:42"}
+	l := store.New(backend)
+	limit := store.Limit{Count: 1000, Period: time.Hour}
+	key := store.Key{Subject: "user:42"}
 	// As many connections as are needed are there before the server stops.
 	var warm sync.WaitGroup
 	for range inFlight {
@@ -68,21 +68,21 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	for range inFlight {
 		go take()
 	}
-	store.sender.single.awaitState(inFlight, 0)
+	backend.sender.single.awaitState(inFlight, 0)
 	for range waiting {
 		go take()
 	}
-	store.sender.single.awaitState(inFlight, waiting)
+	backend.sender.single.awaitState(inFlight, waiting)
 	ctx, cancel := context.WithCancel(context.Background())
 	gaveUp := make(chan error)
 	go func() {
 		_, err := l.Take(ctx, key, limit, 1)
 		gaveUp <- err
 	}()
-	store.sender.single.awaitState(inFlight, waiting+1)
+	backend.sender.single.awaitState(inFlight, waiting+1)
 	cancel()
-	if err := <-gaveUp; !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) ||
-		errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) ||
+		errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("giving up before the call was sent: %v; want an ErrGaveUp that is context.Canceled", err)
 	}
 	server.Resume()
@@ -98,7 +98,7 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	if made := server.CommandCalls("evalsha") - calls; made != inFlight+1 {
 		t.Errorf("%d script calls; want %d for those that came first and 1 for all that waited", made, inFlight)
 	}
-	store.sender.single.awaitState(0, 0)
+	backend.sender.single.awaitState(0, 0)
 }
 
 // A server that loses its scripts or dies under a batch is reported to each of
@@ -107,18 +107,18 @@ func TestConcurrentCallsFailOnTheirOwn(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, DialerRetries: 1, MaxRetries: 3, DisableIdentity: true})
 	defer client.Close()
-	store, err := Own(client)
+	backend, err := Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
-	limit := limiter.Limit{Count: 1000, Period: limiter.MaxPeriod} // nothing of it lapses meanwhile
+	l := store.New(backend)
+	limit := store.Limit{Count: 1000, Period: store.MaxPeriod} // nothing of it lapses meanwhile
 	storm := func(check func(i int, err error)) {
 		var callers sync.WaitGroup
 		for i := range 64 {
 			callers.Go(func() {
 				for range 20 {
-					_, err := l.Take(context.Background(), limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, limit, 1)
+					_, err := l.Take(context.Background(), store.Key{Subject: fmt.Sprintf("user:%d", i)}, limit, 1)
 					check(i, err)
 				}
 			})
@@ -132,7 +132,7 @@ func TestConcurrentCallsFailOnTheirOwn(t *testing.T) {
 		client.ScriptFlush(context.Background())
 	})
 	for i := range 64 {
-		d, err := l.Peek(context.Background(), limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, limit, 1)
+		d, err := l.Peek(context.Background(), store.Key{Subject: fmt.Sprintf("user:%d", i)}, limit, 1)
 		if err != nil || d.Used != 20 {
 			t.Errorf("user:%d: %d used (%v), want 20", i, d.Used, err)
 		}
@@ -140,16 +140,16 @@ func TestConcurrentCallsFailOnTheirOwn(t *testing.T) {
 	// Only what is foreign fails, whatever goes with it.
 	server.Do("SET", "rl:{user:7}:token-bucket/366d", "hello")
 	storm(func(i int, err error) {
-		if errors.Is(err, limiter.ErrForeign) != (i == 7) {
+		if errors.Is(err, store.ErrForeign) != (i == 7) {
 			t.Errorf("user:%d: %v", i, err)
 		}
 	})
 	var once sync.Once
 	storm(func(i int, err error) {
-		if i != 7 && err != nil && !limiter.IsAway(err) {
+		if i != 7 && err != nil && !store.IsAway(err) {
 			t.Errorf("user:%d: %v; want an error that says the store is away", i, err)
 		}
 		once.Do(server.Kill)
 	})
-	store.sender.single.awaitState(0, 0)
+	backend.sender.single.awaitState(0, 0)
 }

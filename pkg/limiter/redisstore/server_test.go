@@ -14,19 +14,19 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var (
 	ctx      = context.Background()
-	user     = limiter.Key{Subject: "user:42"}
-	hundred  = limiter.Limit{Count: 100, Period: limiter.MaxPeriod} // nothing of it lapses meanwhile
+	user     = store.Key{Subject: "user:42"}
+	hundred  = store.Limit{Count: 100, Period: store.MaxPeriod} // nothing of it lapses meanwhile
 	everyKey = mustPattern("*")
 )
 
-func mustPattern(text string) limiter.Pattern {
-	p, err := limiter.ParsePattern(text)
+func mustPattern(text string) store.Pattern {
+	p, err := store.ParsePattern(text)
 	if err != nil {
 		panic(err)
 	}
@@ -34,7 +34,7 @@ func mustPattern(text string) limiter.Pattern {
 }
 
 // connected returns a limiter on the server, by a client with those options.
-func connected(t *testing.T, server *redistest.Server, options redis.Options) *limiter.Limiter {
+func connected(t *testing.T, server *redistest.Server, options redis.Options) *store.Limiter {
 	t.Helper()
 	options.Addr, options.DisableIdentity = server.Addr, true
 	if options.ReadTimeout == 0 {
@@ -42,14 +42,14 @@ func connected(t *testing.T, server *redistest.Server, options redis.Options) *l
 	}
 	client := redis.NewClient(&options)
 	t.Cleanup(func() { client.Close() })
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limiter.New(store)
+	return store.New(backend)
 }
 
-func used(t *testing.T, l *limiter.Limiter, limit limiter.Limit) int64 {
+func used(t *testing.T, l *store.Limiter, limit store.Limit) int64 {
 	t.Helper()
 	d, err := l.Peek(ctx, user, limit, 1)
 	if err != nil {
@@ -84,7 +84,7 @@ func TestADecisionIsOneCommand(t *testing.T) {
 	if _, err := l.Take(ctx, user, hundred, 1); err != nil { // loads the script
 		t.Fatal(err)
 	}
-	both := []limiter.Request{{Key: user, Limit: hundred, Cost: 1}, {Key: user, Limit: limiter.Limit{Count: 5, Period: time.Minute}, Cost: 1}}
+	both := []store.Request{{Key: user, Limit: hundred, Cost: 1}, {Key: user, Limit: store.Limit{Count: 5, Period: time.Minute}, Cost: 1}}
 	if _, err := l.TakeAll(ctx, both...); err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +121,11 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 				warm.Go(func() { client.BLPop(ctx, 100*time.Millisecond, "nothing") })
 			}
 			warm.Wait()
-			store, err := redisstore.Own(client)
+			backend, err := redisstore.Own(client)
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := limiter.New(store)
+			l := store.New(backend)
 			if _, err := l.Take(ctx, user, hundred, 1); err != nil {
 				t.Fatal(err)
 			}
@@ -137,14 +137,14 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 			}()
 			stop(server)
 			err = <-failed
-			if name == "killed" && errors.Is(err, limiter.ErrUnavailable) {
+			if name == "killed" && errors.Is(err, store.ErrUnavailable) {
 				return // it ended before the request left
 			}
-			if !errors.Is(err, limiter.ErrOutcomeUnknown) || errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), server.Addr) {
+			if !errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), server.Addr) {
 				t.Errorf("got %v, want an ErrOutcomeUnknown that names %s", err, server.Addr)
 			}
 			_, err = l.Peek(ctx, user, hundred, 1) // nothing to be in doubt about
-			if !errors.Is(err, limiter.ErrUnavailable) {
+			if !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("a peek fails with %v, want an ErrUnavailable", err)
 			}
 			if name == "killed" {
@@ -166,9 +166,9 @@ func TestUnreachable(t *testing.T) {
 	server.Kill()
 	// What the kill leaves of the port refuses at once, whatever is retried.
 	l := connected(t, server, redis.Options{DialerRetries: 1, MaxRetries: -1})
-	for _, op := range []func(context.Context, limiter.Key, limiter.Limit, int64) (limiter.Decision, error){l.Take, l.Peek, l.Refund} {
+	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){l.Take, l.Peek, l.Refund} {
 		_, err := op(ctx, user, hundred, 1)
-		if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) || !strings.Contains(err.Error(), server.Addr) {
+		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), server.Addr) {
 			t.Errorf("got %v, want an ErrUnavailable that names %s", err, server.Addr)
 		}
 	}
@@ -192,8 +192,8 @@ func TestLaw02_PeekWithoutTheRightToWrite(t *testing.T) {
 	server.Do("ACL", "SETUSER", "reader", "on", ">pw", "%R~rl:*", "-@all", "+evalsha_ro", "+eval_ro", "+get", "+getrange", "+exists",
 		"+strlen", "+type", "+time",
 		"+scan", "+pttl", "+hello", "+client")
-	for _, algorithm := range limiter.Algorithms() {
-		limit := limiter.Limit{Algorithm: algorithm, Count: 3, Period: time.Hour}
+	for _, algorithm := range store.Algorithms() {
+		limit := store.Limit{Algorithm: algorithm, Count: 3, Period: time.Hour}
 		for range 2 {
 			if _, err := owner.Take(ctx, user, limit, 1); err != nil {
 				t.Fatal(err)
@@ -209,7 +209,7 @@ func TestLaw02_PeekWithoutTheRightToWrite(t *testing.T) {
 			if d, err := l.Peek(ctx, user, limit, 2); err != nil || d.Allowed || d.RetryAfter <= 0 {
 				t.Errorf("%s peeks at %s: %+v, %v; want a denial", name, limit, d, err)
 			}
-			if _, err := l.Take(ctx, user, limit, 1); !errors.Is(err, limiter.ErrRefused) {
+			if _, err := l.Take(ctx, user, limit, 1); !errors.Is(err, store.ErrRefused) {
 				t.Errorf("%s takes: %v; want an ErrRefused", name, err)
 			}
 		}
@@ -223,18 +223,18 @@ func TestLaw02_PeekWithoutTheRightToWrite(t *testing.T) {
 func TestAMissingRightIsNamed(t *testing.T) {
 	server := redistest.Start(t)
 	owner := connected(t, server, redis.Options{})
-	log := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 100, Period: time.Hour}
-	one := []limiter.Request{{Key: user, Limit: hundred, Cost: 1}}
-	both := append(one, limiter.Request{Key: user, Limit: log, Cost: 1})
+	log := store.Limit{Algorithm: store.SlidingLog, Count: 100, Period: time.Hour}
+	one := []store.Request{{Key: user, Limit: hundred, Cost: 1}}
+	both := append(one, store.Request{Key: user, Limit: log, Cost: 1})
 	if _, err := owner.TakeAll(ctx, both...); err != nil {
 		t.Fatal(err)
 	}
-	for command, reqs := range map[string][]limiter.Request{"evalsha": one, "get": one, "getrange": both, "set": both, "time": one} {
+	for command, reqs := range map[string][]store.Request{"evalsha": one, "get": one, "getrange": both, "set": both, "time": one} {
 		server.Do("ACL", "SETUSER", "lacking", "reset", "on", ">pw", "~*", "+@all", "-"+command)
 		l := connected(t, server, redis.Options{Username: "lacking", Password: "pw"})
 		before := dump(t, server.Client())
 		_, err := l.TakeAll(ctx, reqs...)
-		if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(strings.ToLower(fmt.Sprint(err)), command) {
+		if !errors.Is(err, store.ErrRefused) || !strings.Contains(strings.ToLower(fmt.Sprint(err)), command) {
 			t.Errorf("without the right to %s: %v; want an ErrRefused that names it", command, err)
 		}
 		if after := dump(t, server.Client()); after != before {
@@ -254,24 +254,24 @@ func TestAMissingRightIsNamed(t *testing.T) {
 		}
 	}
 	// A refund of several limits is not done by half either.
-	minute := limiter.Limit{Count: 10, Period: time.Minute}
+	minute := store.Limit{Count: 10, Period: time.Minute}
 	if _, err := owner.Take(ctx, user, minute, 5); err != nil {
 		t.Fatal(err)
 	}
-	partly := []limiter.Request{{Key: user, Limit: minute, Cost: 1}, {Key: user, Limit: hundred, Cost: 100}}
+	partly := []store.Request{{Key: user, Limit: minute, Cost: 1}, {Key: user, Limit: hundred, Cost: 100}}
 	for _, command := range []string{"del", "set"} {
 		server.Do("ACL", "SETUSER", "lacking", "reset", "on", ">pw", "~*", "+@all", "-"+command)
-		store, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, Username: "lacking", Password: "pw",
+		backend, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, Username: "lacking", Password: "pw",
 			DisableIdentity: true}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer store.Close()
+		defer backend.Close()
 		if _, err := owner.Take(ctx, user, hundred, 1); err != nil {
 			t.Fatal(err)
 		}
 		before := []int64{used(t, owner, minute), used(t, owner, hundred)}
-		err = store.Decide(ctx, limiter.Refund, partly, make([]limiter.Decision, 2))
+		err = backend.Decide(ctx, store.Refund, partly, make([]store.Decision, 2))
 		after := []int64{used(t, owner, minute), used(t, owner, hundred)}
 		if err == nil && (after[0] >= before[0] || after[1] != 0) || err != nil && !slices.Equal(before, after) {
 			t.Errorf("without the right to %s a refund (%v) changed what is used from %d to %d", command, err, before, after)
@@ -279,7 +279,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	}
 	server.Do("ACL", "SETUSER", "elsewhere", "reset", "on", ">pw", "~other:*", "+@all")
 	l := connected(t, server, redis.Options{Username: "elsewhere", Password: "pw"})
-	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) ||
+	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, store.ErrRefused) ||
 		!strings.Contains(err.Error(), "rl:{user:42}:token-bucket/366d") {
 		t.Errorf("without the right to the key: %v; want an ErrRefused that names it", err)
 	}
@@ -290,7 +290,7 @@ func TestPasswords(t *testing.T) {
 	for password, want := range map[string]string{"": "needs a password", "secret-but-wrong": "wrong user name or password"} {
 		l := connected(t, server, redis.Options{Password: password})
 		_, err := l.Take(ctx, user, hundred, 1)
-		if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("with password %q: %v; want an ErrRefused saying %q", password, err, want)
 		}
 		if password != "" && strings.Contains(err.Error(), password) {
@@ -310,8 +310,8 @@ func TestMaxmemoryReached(t *testing.T) {
 	}
 	server.Do("CONFIG", "SET", "maxmemory", "1") // less than it needs for itself
 	before, _ := client.Get(ctx, "rl:{user:42}:token-bucket/366d").Result()
-	for _, op := range []func(context.Context, limiter.Key, limiter.Limit, int64) (limiter.Decision, error){l.Take, l.Refund} {
-		if _, err := op(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "out of memory") {
+	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){l.Take, l.Refund} {
+		if _, err := op(ctx, user, hundred, 1); !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "out of memory") {
 			t.Errorf("got %v, want an ErrRefused that says out of memory", err)
 		}
 	}
@@ -330,7 +330,7 @@ func TestAReplicaDoesNotServeNow(t *testing.T) {
 	replica.Do("REPLICAOF", host, port)
 	l := connected(t, replica, redis.Options{MaxRetries: -1})
 	_, err := l.Take(ctx, user, hundred, 1)
-	if !errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), "replica") {
+	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "replica") {
 		t.Errorf("got %v, want an ErrUnavailable that says it is a replica", err)
 	}
 }
@@ -339,28 +339,28 @@ func TestAReplicaDoesNotServeNow(t *testing.T) {
 func TestLaw12_OtherTypesAreNotTouched(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
+	l := store.New(backend)
 	server.Do("RPUSH", "rl:{user:42}:token-bucket/366d", "a", "b")
-	for _, op := range []func(context.Context, limiter.Key, limiter.Limit, int64) (limiter.Decision, error){l.Take, l.Peek, l.Refund} {
+	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){l.Take, l.Peek, l.Refund} {
 		_, err := op(ctx, user, hundred, 1)
-		var foreign *limiter.ForeignError
+		var foreign *store.ForeignError
 		if !errors.As(err, &foreign) || foreign.StoreKey != "rl:{user:42}:token-bucket/366d" || !strings.Contains(foreign.Holds, "list") {
 			t.Errorf("got %v, want a ForeignError that names the key and the list", err)
 		}
 	}
 	n := 0
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
+	for entry, err := range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
 		n++
-		if !errors.Is(err, limiter.ErrForeign) || entry.StoreKey != "rl:{user:42}:token-bucket/366d" {
+		if !errors.Is(err, store.ErrForeign) || entry.StoreKey != "rl:{user:42}:token-bucket/366d" {
 			t.Errorf("the scan finds %+v, %v", entry, err)
 		}
 	}
-	if deleted, _, err := store.Delete(ctx, limiter.Records(limiter.Key{Subject: "user:42",
-		Name: "token-bucket/366d"})...); deleted != 0 || !errors.Is(err, limiter.ErrForeign) {
+	if deleted, _, err := backend.Delete(ctx, store.Records(store.Key{Subject: "user:42",
+		Name: "token-bucket/366d"})...); deleted != 0 || !errors.Is(err, store.ErrForeign) {
 		t.Errorf("delete: %d, %v", deleted, err)
 	}
 	if n != 1 || client.LLen(ctx, "rl:{user:42}:token-bucket/366d").Val() != 2 {
@@ -388,16 +388,16 @@ func TestPeekOnAnOlderServer(t *testing.T) {
 // Another algorithm's record under the key is carried over, in one more call.
 func TestChangingTheAlgorithmKeepsTheUsage(t *testing.T) {
 	l := connected(t, redistest.Start(t), redis.Options{})
-	key := limiter.Key{Subject: "user:42", Name: "login/ip"}
-	of := func(kind limiter.Kind) limiter.Limit {
-		limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: 1000, Period: time.Hour}
+	key := store.Key{Subject: "user:42", Name: "login/ip"}
+	of := func(kind store.Kind) store.Limit {
+		limit := store.Limit{Algorithm: kind.Algorithm(), Count: 1000, Period: time.Hour}
 		if kind.HasSlices() {
 			limit.Slices = 60
 		}
 		return limit
 	}
-	for _, from := range limiter.Kinds() {
-		for _, to := range limiter.Kinds() {
+	for _, from := range store.Kinds() {
+		for _, to := range store.Kinds() {
 			first, second := of(from), of(to)
 			if d, err := l.Take(ctx, key, first, 10); err != nil || d.Used != 10 {
 				t.Fatalf("%s: %+v, %v", from, d, err)
@@ -417,12 +417,12 @@ func TestBytesPerKey(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
 	l := connected(t, server, redis.Options{})
-	for _, algorithm := range []limiter.Algorithm{limiter.TokenBucket, limiter.LeakyBucket, limiter.FixedWindow, limiter.SlidingCounter} {
-		limit := limiter.Limit{Algorithm: algorithm, Count: 100, Period: time.Minute}
-		if _, err := l.Take(ctx, limiter.Key{Subject: "user:123456"}, limit, 1); err != nil {
+	for _, algorithm := range []store.Algorithm{store.TokenBucket, store.LeakyBucket, store.FixedWindow, store.SlidingCounter} {
+		limit := store.Limit{Algorithm: algorithm, Count: 100, Period: time.Minute}
+		if _, err := l.Take(ctx, store.Key{Subject: "user:123456"}, limit, 1); err != nil {
 			t.Fatal(err)
 		}
-		key := limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: "user:123456", Name: limit.DefaultName()})
+		key := store.OwnLayout("rl").StoreKey(store.Key{Subject: "user:123456", Name: limit.DefaultName()})
 		if bytes := client.MemoryUsage(ctx, key).Val(); bytes < 1 || bytes > 144 {
 			t.Errorf("%s takes %d bytes, want at most 144", key, bytes)
 		}
@@ -435,14 +435,14 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 	client := server.Client()
 	// Each take at an instant of its own, as in real traffic.
 	now := time.Unix(1_700_000_000, 0)
-	store, err := redisstore.Own(socketClient(t, server),
+	backend, err := redisstore.Own(socketClient(t, server),
 		redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limiter.New(store)
-	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: limiter.MaxSlidingLogCount, Period: time.Hour}
-	key := limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})
+	l := store.New(backend)
+	limit := store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount, Period: time.Hour}
+	key := store.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject, Name: limit.DefaultName()})
 	worst := 0.0
 	for units := 1; units <= 6000; units++ {
 		if _, err := l.Take(ctx, user, limit, 1); err != nil {
@@ -464,18 +464,18 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	for _, n := range []int64{60, 600, limiter.MaxSlices} {
+	for _, n := range []int64{60, 600, store.MaxSlices} {
 		now := time.Unix(1_700_000_000, 0)
-		store, err := redisstore.Own(socketClient(t, server), redisstore.WithClock(func() time.Time { return now }))
+		backend, err := redisstore.Own(socketClient(t, server), redisstore.WithClock(func() time.Time { return now }))
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := limiter.New(store)
-		limit := limiter.Limit{Algorithm: limiter.SlidingCounter, Count: limiter.MaxCount, Period: time.Hour, Slices: n}
+		l := store.New(backend)
+		limit := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: time.Hour, Slices: n}
 		plain := limit
 		plain.Slices = 0
-		usage := func(limit limiter.Limit) int64 {
-			return client.MemoryUsage(ctx, limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})).Val()
+		usage := func(limit store.Limit) int64 {
+			return client.MemoryUsage(ctx, store.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject, Name: limit.DefaultName()})).Val()
 		}
 		if _, err := l.Take(ctx, user, plain, 1); err != nil {
 			t.Fatal(err)
@@ -497,7 +497,7 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 		}
 		denied := server.CommandCalls("getrange") - before
 		t.Logf("%d slices: %.2f bytes each, %d looks, %d to deny", n, worst, looks, denied)
-		if worst > 8 || n == limiter.MaxSlices && worst < 6 {
+		if worst > 8 || n == store.MaxSlices && worst < 6 {
 			t.Errorf("%d slices take up to %.2f bytes each, want at most 8", n, worst)
 		}
 		if looks > 20 || denied > 40 {
@@ -509,18 +509,18 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 // A log too large to read in passing is described by asking the server.
 func TestScanDescribesALargeLog(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	store, err := redisstore.Own(redistest.Start(t).Client(),
+	backend, err := redisstore.Own(redistest.Start(t).Client(),
 		redisstore.WithClock(func() time.Time { now = now.Add(time.Second); return now }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 200, Period: time.Hour}
+	limit := store.Limit{Algorithm: store.SlidingLog, Count: 200, Period: time.Hour}
 	for range 200 {
-		if _, err := limiter.New(store).Take(ctx, user, limit, 1); err != nil {
+		if _, err := store.New(backend).Take(ctx, user, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
+	for entry, err := range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
 		if err != nil || entry.Decision.Used != 200 || entry.Decision.Allowed || entry.Limit.Count != 200 || entry.Decision.RetryAfter <= 0 {
 			t.Errorf("found %+v, %v", entry, err)
 		}
@@ -533,27 +533,27 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 100 {
-		reqs := make([]limiter.Request, 50)
+		reqs := make([]store.Request, 50)
 		for n := range reqs {
-			reqs[n] = limiter.Request{Key: limiter.Key{Subject: fmt.Sprintf("user:%d:%d", i, n)}, Limit: hundred, Cost: 1}
+			reqs[n] = store.Request{Key: store.Key{Subject: fmt.Sprintf("user:%d:%d", i, n)}, Limit: hundred, Cost: 1}
 		}
-		if _, err := limiter.New(store).TakeAll(ctx, reqs...); err != nil {
+		if _, err := store.New(backend).TakeAll(ctx, reqs...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
+	for range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
 		break
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var last error
 	n := 0
-	for _, err := range store.Scan(cancelled, limiter.Query{Subjects: everyKey}) {
+	for _, err := range backend.Scan(cancelled, store.Query{Subjects: everyKey}) {
 		if n++; n == 10 {
 			cancel()
 		}
@@ -563,8 +563,8 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 		t.Errorf("a cancelled scan of 5000 keys yields %d and ends with %v", n, last)
 	}
 	server.Kill()
-	for _, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
-		if !errors.Is(err, limiter.ErrUnavailable) {
+	for _, err := range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
+		if !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("a scan of a killed server: %v, want an ErrUnavailable", err)
 		}
 	}
@@ -574,17 +574,17 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 func TestScanGoesOnAfterADamagedLargeLog(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := limiter.New(store).Take(ctx, user, hundred, 1); err != nil {
+	if _, err := store.New(backend).Take(ctx, user, hundred, 1); err != nil {
 		t.Fatal(err)
 	}
-	var log limiter.State
-	limit, _ := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1000, Period: time.Hour}.Normalize()
+	var log store.State
+	limit, _ := store.Limit{Algorithm: store.SlidingLog, Count: 1000, Period: time.Hour}.Normalize()
 	for i := range 60 {
-		log.Charge(limit, 1, limiter.InstantOf(time.Now())+limiter.Instant(i))
+		log.Charge(limit, 1, store.InstantOf(time.Now())+store.Instant(i))
 	}
 	record := log.AppendRecord(nil)
 	for i := 37; i < len(record); i++ {
@@ -592,9 +592,9 @@ func TestScanGoesOnAfterADamagedLargeLog(t *testing.T) {
 	}
 	client.Set(ctx, "rl:{broken}:sliding-log/1h", record, 0)
 	foreign, sound := 0, 0
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
+	for entry, err := range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
 		switch {
-		case errors.Is(err, limiter.ErrForeign) && strings.Contains(err.Error(), "rl:{broken}"):
+		case errors.Is(err, store.ErrForeign) && strings.Contains(err.Error(), "rl:{broken}"):
 			foreign++
 		case err == nil && entry.Key.Subject == "user:42":
 			sound++

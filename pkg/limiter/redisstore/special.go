@@ -11,20 +11,20 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // specialCodes are the letters of operations in decide_special.lua.
 var specialCodes = [...]byte{
-	limiter.Take: 't', limiter.Peek: 'p', limiter.Refund: 'r', limiter.Charge: 'c', limiter.Settle: 's', limiter.TakeUpTo: 'u',
+	store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Charge: 'c', store.Settle: 's', store.TakeUpTo: 'u',
 }
 
-// decideSpecial decides what [limiter.IsSpecial] of reqs, which are normalized.
-func (s *Store) decideSpecial(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+// decideSpecial decides what [store.IsSpecial] of reqs, which are normalized.
+func (s *Store) decideSpecial(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if s.shards.slotOf != nil && len(reqs) > 1 {
 		groups := groupBySlot(s.shards.slotOf, reqs)
-		if len(groups) > 1 && op == limiter.TakeUpTo {
-			return limiter.Invalidf("a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
+		if len(groups) > 1 && op == store.TakeUpTo {
+			return store.Invalidf("a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
 				reqs[groups[0][0]].Key.Subject, reqs[groups[1][0]].Key.Subject)
 		}
 		if len(groups) > 1 {
@@ -36,7 +36,7 @@ func (s *Store) decideSpecial(ctx context.Context, op limiter.Op, reqs []limiter
 
 // decidingSpecial returns the script for reqs. short says that it may leave them to the
 // complete one.
-func (s *scripts) decidingSpecial(reqs []limiter.Request) (script *script, short bool) {
+func (s *scripts) decidingSpecial(reqs []store.Request) (script *script, short bool) {
 	if len(reqs) > 1 {
 		return s.decidingSpecialAny(), false
 	}
@@ -45,30 +45,30 @@ func (s *scripts) decidingSpecial(reqs []limiter.Request) (script *script, short
 }
 
 func (s *scripts) decidingSpecialAny() *script {
-	return made(&s.specialAny, func() string { return lua.DecideSpecial(limiter.Kinds()...) })
+	return made(&s.specialAny, func() string { return lua.DecideSpecial(store.Kinds()...) })
 }
 
 // tokenKey returns the store key of a token for a call on key. On a single server one token
 // is one key. In a Cluster or a Ring it must share the slot of what it is about, and so is part of that.
-func (s *Store) tokenKey(token string, key limiter.Key) string {
+func (s *Store) tokenKey(token string, key store.Key) string {
 	if s.shards.slotOf != nil || s.slotted.Load() {
-		return string(s.own) + "!{" + key.Subject + "}:" + limiter.TokenName(token)
+		return string(s.own) + "!{" + key.Subject + "}:" + store.TokenName(token)
 	}
-	return string(s.own) + "!" + limiter.TokenName(token)
+	return string(s.own) + "!" + store.TokenName(token)
 }
 
 // decideSpecialTogether decides requests of one slot. attempt is not zero where there are
 // others, of other slots.
-func (s *Store) decideSpecialTogether(ctx context.Context, op limiter.Op, attempt uint64, reqs []limiter.Request,
-	decisions []limiter.Decision) error {
+func (s *Store) decideSpecialTogether(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
+	decisions []store.Decision) error {
 	keys := s.keys(reqs)
-	packed := make([]byte, 1, 1+len(reqs)*requestSize+7+len(limiter.TokenDigest{})+8+7)
+	packed := make([]byte, 1, 1+len(reqs)*requestSize+7+len(store.TokenDigest{})+8+7)
 	packed[0] = specialCodes[op]
 	packed = appendRequests(packed, reqs)
 	if token := reqs[0].Token; token != "" {
 		keys = append(keys, s.tokenKey(token, reqs[0].Key))
 		ttl := binary.BigEndian.AppendUint64(nil, uint64(reqs[0].TokenTTL/time.Microsecond))
-		digest := limiter.TokenDigestOf(reqs)
+		digest := store.TokenDigestOf(reqs)
 		packed = append(append(packed, ttl[1:]...), digest[:]...)
 		packed = binary.BigEndian.AppendUint64(packed, attempt)
 	}
@@ -85,7 +85,7 @@ func (s *Store) decideSpecialTogether(ctx context.Context, op limiter.Op, attemp
 		if explained := explainSpecial(err, reqs); explained != nil {
 			return explained
 		}
-		return s.explain(err, op.String(), op != limiter.Peek, keys)
+		return s.explain(err, op.String(), op != store.Peek, keys)
 	}
 	reply, err := cmd.Text()
 	if err == nil {
@@ -98,8 +98,8 @@ func (s *Store) decideSpecialTogether(ctx context.Context, op limiter.Op, attemp
 }
 
 // runSpecial calls the script that decides reqs.
-func (s *Store) runSpecial(ctx context.Context, op limiter.Op, reqs []limiter.Request, keys []string, arguments []any) (*redis.Cmd, error) {
-	changes := op != limiter.Peek
+func (s *Store) runSpecial(ctx context.Context, op store.Op, reqs []store.Request, keys []string, arguments []any) (*redis.Cmd, error) {
+	changes := op != store.Peek
 	script, short := s.scripts.decidingSpecial(reqs)
 	cmd, err := s.run(ctx, changes, script, keys, arguments)
 	if short && redisserver.IsErrorReply(err, "COMPLETE") {
@@ -112,7 +112,7 @@ func (s *Store) runSpecial(ctx context.Context, op limiter.Op, reqs []limiter.Re
 
 // explainSpecial returns the limiter's error for a reply that says what is wrong with reqs,
 // nil for any other.
-func explainSpecial(err error, reqs []limiter.Request) error {
+func explainSpecial(err error, reqs []store.Request) error {
 	if !redisserver.IsErrorReply(err, "TOKEN ") && !redisserver.IsErrorReply(err, "USAGE ") {
 		return nil
 	}
@@ -123,30 +123,30 @@ func explainSpecial(err error, reqs []limiter.Request) error {
 		}
 		return n
 	}
-	request := func(i int) *limiter.Request { return &reqs[max(0, min(number(i)-1, int64(len(reqs)-1)))] }
+	request := func(i int) *store.Request { return &reqs[max(0, min(number(i)-1, int64(len(reqs)-1)))] }
 	token := reqs[0].Token
 	switch {
 	case words[0] == "USAGE" && len(words) >= 3:
-		return limiter.CheckUsage(&request(1).Limit, number(2))
+		return store.CheckUsage(&request(1).Limit, number(2))
 	case words[0] == "USAGE" || len(words) < 2:
 		return nil
 	}
 	switch words[1] {
 	case "unknown":
-		return limiter.UnknownToken(token)
+		return store.UnknownToken(token)
 	case "op":
-		if op, known := limiter.TokenOp(words[len(words)-1][0]); known {
-			return limiter.TokenMismatch{Token: token, Op: &op}.Err()
+		if op, known := store.TokenOp(words[len(words)-1][0]); known {
+			return store.TokenMismatch{Token: token, Op: &op}.Err()
 		}
 		return nil
 	case "cost", "settled":
-		return limiter.TokenMismatch{Token: token, Cost: number(3), Asked: request(2).Cost, Settled: words[1] == "settled"}.Err()
+		return store.TokenMismatch{Token: token, Cost: number(3), Asked: request(2).Cost, Settled: words[1] == "settled"}.Err()
 	}
-	return limiter.TokenMismatch{Token: token}.Err()
+	return store.TokenMismatch{Token: token}.Err()
 }
 
 // parseSpecial derives the decisions from the reply of decide_special.lua.
-func (s *Store) parseSpecial(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) parseSpecial(reply string, op store.Op, keys []string, reqs []store.Request, decisions []store.Decision) error {
 	if len(reply) < 8 || reply[7] > 1 {
 		return redisserver.ErrAnswer
 	}
@@ -162,17 +162,17 @@ func (s *Store) parseSpecial(reply string, op limiter.Op, keys []string, reqs []
 		allowed, granted := rest[0] == 1, int64(binary.BigEndian.Uint32([]byte(rest[1:5])))
 		turn, record := instantOf(rest[5:12]), rest[fixed:fixed+int(rest[fixed-1])]
 		rest = rest[fixed+len(record):]
-		var state limiter.State
+		var state store.State
 		if record != "" {
 			err := state.DecodeRecordUnder(&reqs[i].Limit, []byte(record))
-			if err != nil && op != limiter.Peek && granted > 0 { // it may have been written over
+			if err != nil && op != store.Peek && granted > 0 { // it may have been written over
 				return redisserver.ErrAnswer
 			} else if err != nil {
-				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
+				return &store.ForeignError{StoreKey: keys[i], Holds: err.Error()}
 			}
 		}
 		req := reqs[i]
-		if op == limiter.TakeUpTo {
+		if op == store.TakeUpTo {
 			req.Cost = 1 // it is enough that one fits
 		}
 		if !followsSpecial(&state, &req, op, allowed, repeated, granted, now) {
@@ -180,10 +180,10 @@ func (s *Store) parseSpecial(reply string, op limiter.Op, keys []string, reqs []
 		}
 		d := state.Answer(&req, now, allowed)
 		switch {
-		case op == limiter.Refund:
+		case op == store.Refund:
 			d.Refunded = granted
 			d.RetryAfter = 0 // what came late never comes in time any more
-		case op == limiter.Settle:
+		case op == store.Settle:
 			d.Granted, d.Repeated = granted, repeated
 		case granted > 0:
 			d.Granted, d.Repeated = granted, repeated
@@ -201,18 +201,18 @@ func (s *Store) parseSpecial(reply string, op limiter.Op, keys []string, reqs []
 }
 
 // followsSpecial is follows for decide_special.lua. req has the cost that makes it allowed.
-func followsSpecial(state *limiter.State, req *limiter.Request, op limiter.Op, allowed, repeated bool, granted int64,
-	now limiter.Instant) bool {
+func followsSpecial(state *store.State, req *store.Request, op store.Op, allowed, repeated bool, granted int64,
+	now store.Instant) bool {
 	used, capacity := state.Used(now), req.Limit.Capacity()
 	switch {
-	case op == limiter.Refund && req.NotAfter != 0:
+	case op == store.Refund && req.NotAfter != 0:
 		return !allowed || max(now, state.Time) <= req.NotAfter
-	case op == limiter.Refund || op == limiter.Settle || repeated:
+	case op == store.Refund || op == store.Settle || repeated:
 		return true
-	case op == limiter.Charge:
+	case op == store.Charge:
 		return allowed && granted == req.Cost && state.Limit == req.Limit && used > 0
 	case granted > 0:
-		return allowed && op != limiter.Peek && state.Limit == req.Limit && 0 < used && used <= capacity
+		return allowed && op != store.Peek && state.Limit == req.Limit && 0 < used && used <= capacity
 	}
 	return allowed == (used+req.Cost <= capacity)
 }

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // decideSpecialAcrossSlots decides groups one after the other, as decideAcrossSlots does.
@@ -16,10 +16,10 @@ import (
 // answers for that: the last one that came by. What a call gives back is only what its own
 // attempt answers for, so that a call which was cut off and still gives back cannot take
 // away what the caller, asking again, was granted meanwhile.
-func (s *Store) decideSpecialAcrossSlots(ctx context.Context, op limiter.Op, groups [][]int, reqs []limiter.Request,
-	decisions []limiter.Decision) error {
+func (s *Store) decideSpecialAcrossSlots(ctx context.Context, op store.Op, groups [][]int, reqs []store.Request,
+	decisions []store.Decision) error {
 	var attempt uint64
-	charges := op == limiter.Take || op == limiter.Charge
+	charges := op == store.Take || op == store.Charge
 	if charges && reqs[0].Token != "" {
 		attempt = rand.Uint64() | 1
 	}
@@ -33,18 +33,18 @@ func (s *Store) decideSpecialAcrossSlots(ctx context.Context, op limiter.Op, gro
 				return &unknownOutcome{fmt.Errorf("%w; %w", undoErr, err)}
 			}
 			return err
-		case err != nil && op != limiter.Peek && n > 0:
+		case err != nil && op != store.Peek && n > 0:
 			return &unknownOutcome{fmt.Errorf("the %s was done for %d of %d slots, then: %w", op, n, len(groups), err)}
 		case err != nil:
 			return err
-		case op == limiter.Take && !allowedIn(group, decisions):
+		case op == store.Take && !allowedIn(group, decisions):
 			if err := s.undo(ctx, groups[:n], attempt, reqs, decisions); err != nil {
 				return &unknownOutcome{err}
 			}
 			// An earlier call may have come as far as the slots after this one.
-			if err := s.undo(ctx, groups[n+1:], 0, reqs, decisions); errors.Is(err, limiter.ErrInvalid) {
+			if err := s.undo(ctx, groups[n+1:], 0, reqs, decisions); errors.Is(err, store.ErrInvalid) {
 				return err
-			} else if err != nil && !limiter.IsAway(err) { // that one of them is away makes it no less denied
+			} else if err != nil && !store.IsAway(err) { // that one of them is away makes it no less denied
 				return &unknownOutcome{err}
 			}
 			return s.peekLater(ctx, groups[n+1:], withoutToken(reqs), decisions)
@@ -53,19 +53,19 @@ func (s *Store) decideSpecialAcrossSlots(ctx context.Context, op limiter.Op, gro
 	return nil
 }
 
-func (s *Store) decideSpecialGroup(ctx context.Context, op limiter.Op, attempt uint64, group []int, reqs []limiter.Request,
-	decisions []limiter.Decision) error {
-	return ofGroup(group, reqs, decisions, func(part []limiter.Request, answers []limiter.Decision) error {
+func (s *Store) decideSpecialGroup(ctx context.Context, op store.Op, attempt uint64, group []int, reqs []store.Request,
+	decisions []store.Decision) error {
+	return ofGroup(group, reqs, decisions, func(part []store.Request, answers []store.Decision) error {
 		return s.decideSpecialTogether(ctx, op, attempt, part, answers)
 	})
 }
 
 // giveBackToken gives back what attempt charged to a group under its token, and forgets that. Attempt 0
 // stands for any.
-func (s *Store) giveBackToken(ctx context.Context, attempt uint64, group []int, reqs []limiter.Request,
-	decisions []limiter.Decision) error {
+func (s *Store) giveBackToken(ctx context.Context, attempt uint64, group []int, reqs []store.Request,
+	decisions []store.Decision) error {
 	taken := slices.Clone(decisions)
-	err := s.decideSpecialGroup(ctx, limiter.Refund, attempt, group, reqs, decisions)
+	err := s.decideSpecialGroup(ctx, store.Refund, attempt, group, reqs, decisions)
 	for _, i := range group {
 		if !taken[i].Allowed { // a shadow that did not fit, and was not charged
 			decisions[i] = taken[i]
@@ -74,7 +74,7 @@ func (s *Store) giveBackToken(ctx context.Context, attempt uint64, group []int, 
 	return err
 }
 
-func withoutToken(reqs []limiter.Request) []limiter.Request {
+func withoutToken(reqs []store.Request) []store.Request {
 	reqs = slices.Clone(reqs)
 	for i := range reqs {
 		reqs[i].Token = ""

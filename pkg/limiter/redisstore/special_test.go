@@ -9,17 +9,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A token is one key more, beside those of limits, which expires by itself.
 func TestTokenIsAKeyBesideTheLimits(t *testing.T) {
 	t.Parallel()
 	client := socketClient(t, redistest.Start(t))
-	store := newStore(t, client)
-	req := limiter.Request{Key: limiter.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "order-1", TokenTTL: time.Minute}
-	decideOne(t, store, limiter.Take, req)
+	backend := newStore(t, client)
+	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "order-1", TokenTTL: time.Minute}
+	decideOne(t, backend, store.Take, req)
 	keys := client.Keys(ctx, "*").Val()
 	if len(keys) != 2 || client.Exists(ctx, "rl!token:order-1").Val() != 1 {
 		t.Fatalf("the keys are %q", keys)
@@ -27,8 +27,8 @@ func TestTokenIsAKeyBesideTheLimits(t *testing.T) {
 	if ttl := client.PTTL(ctx, "rl!token:order-1").Val(); ttl <= 0 || ttl > time.Minute+time.Millisecond {
 		t.Errorf("the token expires after %v", ttl)
 	}
-	req.Token = strings.Repeat("x", limiter.MaxTokenLength)
-	decideOne(t, store, limiter.Take, req)
+	req.Token = strings.Repeat("x", store.MaxTokenLength)
+	decideOne(t, backend, store.Take, req)
 	for _, key := range client.Keys(ctx, "rl!*").Val() {
 		if len(key) > 100 {
 			t.Errorf("key %q is long", key)
@@ -44,29 +44,29 @@ func TestALateRefundOverSeveralSlots(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	now, step := time.Now(), time.Duration(0)
-	store, err := redisstore.Own(clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time {
+	backend, err := redisstore.Own(clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time {
 		now = now.Add(step)
 		return now
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	reqs, decisions := asking(subjectsOn(t, cluster, "late"), yearly(10), yearly(10)), make([]limiter.Decision, 2)
-	if err := store.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
+	reqs, decisions := asking(subjectsOn(t, cluster, "late"), yearly(10), yearly(10)), make([]store.Decision, 2)
+	if err := backend.Decide(ctx, store.Take, reqs, decisions); err != nil {
 		t.Fatal(err)
 	}
 	step = time.Second // that the clock of each slot is ahead of the one before
 	for i := range reqs {
-		reqs[i].NotAfter = decisions[0].At + limiter.Instant(1_500_000)
+		reqs[i].NotAfter = decisions[0].At + store.Instant(1_500_000)
 	}
-	if err := store.Decide(ctx, limiter.Refund, reqs, decisions); err != nil || !decisions[0].Allowed || decisions[1].Allowed {
+	if err := backend.Decide(ctx, store.Refund, reqs, decisions); err != nil || !decisions[0].Allowed || decisions[1].Allowed {
 		t.Errorf("the second slot is too late: %+v, %v", decisions, err)
 	}
 	step = 0
 	for i := range reqs {
 		reqs[i].NotAfter = 0
 	}
-	wantUsed(t, "afterwards", store, reqs, 0, 1)
+	wantUsed(t, "afterwards", backend, reqs, 0, 1)
 }
 
 // A user without rights to the keys beside limits decides as ever, and is told what is missing
@@ -77,19 +77,19 @@ func TestTokenWithoutRights(t *testing.T) {
 	server.Do("ACL", "SETUSER", "limits", "on", ">pw", "~rl:*", "+@all")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "limits", Password: "pw", DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
-	store := newStore(t, client)
-	req := limiter.Request{Key: limiter.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1}
-	decideOne(t, store, limiter.Take, req)
-	decideOne(t, store, limiter.Charge, req)
+	backend := newStore(t, client)
+	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1}
+	decideOne(t, backend, store.Take, req)
+	decideOne(t, backend, store.Charge, req)
 	req.Token = "order-1"
-	for _, op := range []limiter.Op{limiter.Take, limiter.Charge, limiter.Settle, limiter.TakeUpTo, limiter.Peek} {
-		err := store.Decide(ctx, op, []limiter.Request{req}, make([]limiter.Decision, 1))
-		if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
+	for _, op := range []store.Op{store.Take, store.Charge, store.Settle, store.TakeUpTo, store.Peek} {
+		err := backend.Decide(ctx, op, []store.Request{req}, make([]store.Decision, 1))
+		if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
 			t.Errorf("%s with a token: %v", op, err)
 		}
 	}
 	req.Token = ""
-	if d := decideOne(t, store, limiter.Peek, req); d.Used != 2 {
+	if d := decideOne(t, backend, store.Peek, req); d.Used != 2 {
 		t.Errorf("after refusals %d are used", d.Used)
 	}
 }
@@ -98,8 +98,8 @@ func TestTokenWithoutRights(t *testing.T) {
 func TestTokenKeyThatIsForeign(t *testing.T) {
 	t.Parallel()
 	client := socketClient(t, redistest.Start(t))
-	store := newStore(t, client)
-	req := limiter.Request{Key: limiter.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "t"}
+	backend := newStore(t, client)
+	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "t"}
 	for _, plant := range []func(){
 		func() { client.Set(ctx, "rl!token:t", "hello", 0) },
 		func() { client.Set(ctx, "rl!token:t", "RT\x02"+strings.Repeat("x", 60), 0) },
@@ -108,8 +108,8 @@ func TestTokenKeyThatIsForeign(t *testing.T) {
 		client.Del(ctx, "rl!token:t")
 		plant()
 		before := client.Dump(ctx, "rl!token:t").Val()
-		err := store.Decide(ctx, limiter.Take, []limiter.Request{req}, make([]limiter.Decision, 1))
-		if !errors.Is(err, limiter.ErrForeign) || !strings.Contains(err.Error(), "rl!token:t") {
+		err := backend.Decide(ctx, store.Take, []store.Request{req}, make([]store.Decision, 1))
+		if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), "rl!token:t") {
 			t.Errorf("a foreign token: %v", err)
 		}
 		if client.Dump(ctx, "rl!token:t").Val() != before || client.Exists(ctx, "rl:{a}:n").Val() != 0 {
@@ -123,18 +123,18 @@ func TestKeyAboveItsCapacityIsDecidedByAnyCall(t *testing.T) {
 	t.Parallel()
 	client := socketClient(t, redistest.Start(t))
 	now := time.Unix(2e9, 0)
-	store := newStore(t, client, redisstore.WithClock(func() time.Time { return now }))
-	req := limiter.Request{Key: limiter.Key{Subject: "a", Name: "n"}, Limit: limiter.Limit{Count: 10, Period: time.Second}, Cost: 15}
-	decideOne(t, store, limiter.Charge, req)
+	backend := newStore(t, client, redisstore.WithClock(func() time.Time { return now }))
+	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: store.Limit{Count: 10, Period: time.Second}, Cost: 15}
+	decideOne(t, backend, store.Charge, req)
 	if version := client.GetRange(ctx, "rl:{a}:n", 2, 2).Val(); version != "\x03" {
 		t.Errorf("the record has version %q", version)
 	}
 	req.Cost = 1
-	if d := decideOne(t, store, limiter.Take, req); d.Allowed || d.Used != 15 || d.RetryAfter != 600*time.Millisecond {
+	if d := decideOne(t, backend, store.Take, req); d.Allowed || d.Used != 15 || d.RetryAfter != 600*time.Millisecond {
 		t.Errorf("above the capacity: %+v", d)
 	}
 	now = now.Add(600 * time.Millisecond)
-	if d := decideOne(t, store, limiter.Take, req); !d.Allowed || d.Used != 10 {
+	if d := decideOne(t, backend, store.Take, req); !d.Allowed || d.Used != 10 {
 		t.Errorf("at the retry: %+v", d)
 	}
 	if version := client.GetRange(ctx, "rl:{a}:n", 2, 2).Val(); version != "\x01" {
@@ -144,17 +144,17 @@ func TestKeyAboveItsCapacityIsDecidedByAnyCall(t *testing.T) {
 
 func newStore(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
-	store, err := redisstore.Own(client, options...)
+	backend, err := redisstore.Own(client, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store
+	return backend
 }
 
-func decideOne(t *testing.T, store limiter.Store, op limiter.Op, req limiter.Request) limiter.Decision {
+func decideOne(t *testing.T, backend store.Store, op store.Op, req store.Request) store.Decision {
 	t.Helper()
-	decisions := make([]limiter.Decision, 1)
-	if err := store.Decide(ctx, op, []limiter.Request{req}, decisions); err != nil {
+	decisions := make([]store.Decision, 1)
+	if err := backend.Decide(ctx, op, []store.Request{req}, decisions); err != nil {
 		t.Fatalf("%s %+v: %v", op, req, err)
 	}
 	return decisions[0]
@@ -164,64 +164,64 @@ func decideOne(t *testing.T, store limiter.Store, op limiter.Op, req limiter.Req
 func TestTokenOverSeveralSlots(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	_, store := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
+	_, backend := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
 	subjects := subjectsOn(t, cluster, "token")
 	reqs := asking(subjects, yearly(5), yearly(2), yearly(5))
-	with := func(token string) []limiter.Request {
-		reqs := append([]limiter.Request(nil), reqs...)
+	with := func(token string) []store.Request {
+		reqs := append([]store.Request(nil), reqs...)
 		for i := range reqs {
 			reqs[i].Token = token
 		}
 		return reqs
 	}
-	decide := func(op limiter.Op, reqs []limiter.Request) []limiter.Decision {
+	decide := func(op store.Op, reqs []store.Request) []store.Decision {
 		t.Helper()
-		decisions := make([]limiter.Decision, len(reqs))
-		if err := store.Decide(ctx, op, reqs, decisions); err != nil {
+		decisions := make([]store.Decision, len(reqs))
+		if err := backend.Decide(ctx, op, reqs, decisions); err != nil {
 			t.Fatalf("%s: %v", op, err)
 		}
 		return decisions
 	}
-	decide(limiter.Take, with("a"))
-	for i, d := range decide(limiter.Take, with("a")) {
+	decide(store.Take, with("a"))
+	for i, d := range decide(store.Take, with("a")) {
 		if !d.Allowed || !d.Repeated || d.Granted != 1 || d.Used != 1 {
 			t.Errorf("slot %d again: %+v", i, d)
 		}
 	}
-	wantUsed(t, "after the same twice", store, reqs, 1, 1, 1)
+	wantUsed(t, "after the same twice", backend, reqs, 1, 1, 1)
 
 	// A call that was cut off after the first slot is completed by the next.
-	decide(limiter.Take, with("b")[:1])
+	decide(store.Take, with("b")[:1])
 	part := with("b")
 	part[0].TokenTTL = 0
-	decide(limiter.Take, part)
-	wantUsed(t, "after a call that was completed", store, reqs, 2, 2, 2)
+	decide(store.Take, part)
+	wantUsed(t, "after a call that was completed", backend, reqs, 2, 2, 2)
 
 	// A call that got to the first and the last slot, and is denied by the second, gives both back.
 	denied := with("c")
-	decide(limiter.Take, denied[:1])
-	decide(limiter.Take, denied[2:])
-	wantUsed(t, "before the denial", store, reqs, 3, 2, 3)
+	decide(store.Take, denied[:1])
+	decide(store.Take, denied[2:])
+	wantUsed(t, "before the denial", backend, reqs, 3, 2, 3)
 	for range 2 {
-		if limiter.AllAllowed(decide(limiter.Take, denied)) {
+		if store.AllAllowed(decide(store.Take, denied)) {
 			t.Fatal("it is allowed")
 		}
-		wantUsed(t, "after the denial", store, reqs, 2, 2, 2)
+		wantUsed(t, "after the denial", backend, reqs, 2, 2, 2)
 	}
 
 	settled := with("a")
 	for i := range settled {
 		settled[i].Cost = 3
 	}
-	decide(limiter.Settle, settled)
-	decide(limiter.Settle, settled)
-	wantUsed(t, "after settling at 3", store, reqs, 4, 4, 4)
+	decide(store.Settle, settled)
+	decide(store.Settle, settled)
+	wantUsed(t, "after settling at 3", backend, reqs, 4, 4, 4)
 
-	err := store.Decide(ctx, limiter.TakeUpTo, reqs, make([]limiter.Decision, 3))
-	if !errors.Is(err, limiter.ErrInvalid) {
+	err := backend.Decide(ctx, store.TakeUpTo, reqs, make([]store.Decision, 3))
+	if !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a take of what fits over several slots: %v", err)
 	}
-	decide(limiter.Charge, with("d"))
-	decide(limiter.Charge, with("d"))
-	wantUsed(t, "after charging once", store, reqs, 5, 5, 5)
+	decide(store.Charge, with("d"))
+	decide(store.Charge, with("d"))
+	wantUsed(t, "after charging once", backend, reqs, 5, 5, 5)
 }

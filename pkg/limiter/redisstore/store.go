@@ -18,10 +18,10 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store is a [limiter.Store] and a [limiter.Keyspace] in Redis.
+// Store is a [store.Store] and a [store.Keyspace] in Redis.
 type Store struct {
 	settings
 	client    redis.UniversalClient
@@ -44,8 +44,8 @@ type Store struct {
 
 // settings are what options change.
 type settings struct {
-	own     limiter.OwnLayout // of its limits
-	clock   func() time.Time  // nil for the server's
+	own     store.OwnLayout  // of its limits
+	clock   func() time.Time // nil for the server's
 	budget  time.Duration
 	secrets []string
 	owned   bool            // the client is the Store's: it is bounded, and Close closes it
@@ -56,9 +56,9 @@ type settings struct {
 type Option func(*settings)
 
 // WithPrefix makes store keys begin with prefix instead of
-// [limiter.DefaultPrefix].
+// [store.DefaultPrefix].
 func WithPrefix(prefix string) Option {
-	return func(s *settings) { s.own = limiter.OwnLayout(prefix) }
+	return func(s *settings) { s.own = store.OwnLayout(prefix) }
 }
 
 // WithClock decides by clock instead of the server's time, for tests and
@@ -73,10 +73,10 @@ func WithSecrets(secrets ...string) Option {
 }
 
 // WithBudget bounds how long the store may take over one call. After that it is away,
-// a [limiter.ErrUnavailable] or [limiter.ErrOutcomeUnknown], whatever time the caller
+// a [store.ErrUnavailable] or [store.ErrOutcomeUnknown], whatever time the caller
 // still has. Unless said, it is the client's read time-out, or 3 s where that has
 // none. Where the client's own read and write time-outs are within it, connecting may take
-// its dial time-out besides. A caller's own deadline is a [limiter.ErrGaveUp] instead.
+// its dial time-out besides. A caller's own deadline is a [store.ErrGaveUp] instead.
 func WithBudget(budget time.Duration) Option { return func(s *settings) { s.budget = budget } }
 
 // WithBatchObserver lets f be told how many calls go to a server together, each time that some
@@ -93,11 +93,11 @@ func WithBatchObserver(f func(calls int)) Option {
 	}
 }
 
-// Decide implements [limiter.Store]: one script call, one round trip, all at one
+// Decide implements [store.Store]: one script call, one round trip, all at one
 // instant. In a Cluster that holds for requests that share a slot, as those of one
 // subject do; others are decided slot by slot, in the order given, and what was
 // taken is given back once a later slot denies. Until then others can see it taken.
-func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -109,16 +109,16 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 }
 
 // decideAny is Decide for requests as they come.
-func (s *Store) decideAny(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) decideAny(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	w := s.newWork()
 	var err error
-	if w.reqs, err = limiter.NormalizeAll(w.reqs[:0], op, reqs); err != nil {
+	if w.reqs, err = store.NormalizeAll(w.reqs[:0], op, reqs); err != nil {
 		return err
 	}
-	if err := limiter.CheckStored(w.reqs); err != nil {
+	if err := store.CheckStored(w.reqs); err != nil {
 		return err
 	}
-	if limiter.IsSpecial(op, w.reqs) {
+	if store.IsSpecial(op, w.reqs) {
 		return s.decideSpecial(ctx, op, w.reqs, decisions)
 	}
 	if s.shards.slotOf != nil && len(reqs) > 1 {
@@ -129,9 +129,9 @@ func (s *Store) decideAny(ctx context.Context, op limiter.Op, reqs []limiter.Req
 	return s.decide(ctx, op, w, decisions)
 }
 
-// Part implements [limiter.Parted]: in a Cluster the parts are its masters, named by their
+// Part implements [store.Parted]: in a Cluster the parts are its masters, named by their
 // addresses. It asks nobody and goes by what the client knows of the Cluster.
-func (s *Store) Part(key limiter.Key) string { return s.sender.partOf(key.Subject) }
+func (s *Store) Part(key store.Key) string { return s.sender.partOf(key.Subject) }
 
 const (
 	movePause    = 10 * time.Millisecond
@@ -139,14 +139,14 @@ const (
 )
 
 // decideTogether decides requests of one slot, which are normalized.
-func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) decideTogether(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	w := s.newWork()
 	w.reqs = append(w.reqs[:0], reqs...)
 	return s.decide(ctx, op, w, decisions)
 }
 
 // decide decides the requests of w, which are of one slot and normalized.
-func (s *Store) decide(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
+func (s *Store) decide(ctx context.Context, op store.Op, w *work, decisions []store.Decision) error {
 	w.setKeys(s.own)
 	err := s.decideMerged(ctx, op, w, decisions)
 	if errors.Is(err, errAsk) {
@@ -160,7 +160,7 @@ func (s *Store) decide(ctx context.Context, op limiter.Op, w *work, decisions []
 
 // decideMerged decides together with what others ask. It returns errAsk if w is to be decided
 // by itself.
-func (s *Store) decideMerged(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
+func (s *Store) decideMerged(ctx context.Context, op store.Op, w *work, decisions []store.Decision) error {
 	if s.shards.mayDiffer || !canMerge(op, w.reqs) {
 		return errAsk
 	}
@@ -171,20 +171,20 @@ func (s *Store) decideMerged(ctx context.Context, op limiter.Op, w *work, decisi
 	if err := s.sender.ask(ctx, w.toAsk(op, slot)); errors.Is(err, errAsk) {
 		return err
 	} else if err != nil {
-		return s.explain(err, op.String(), op != limiter.Peek, w.keys)
+		return s.explain(err, op.String(), op != store.Peek, w.keys)
 	}
 	a := &w.ask
-	if err := s.parseVerdicts(a.verdicts, op, a.granted && op == limiter.Take, a.later, a.now, w.keys, w.reqs, decisions); err != nil {
+	if err := s.parseVerdicts(a.verdicts, op, a.granted && op == store.Take, a.later, a.now, w.keys, w.reqs, decisions); err != nil {
 		return s.wrong(err, op)
 	}
 	return nil
 }
 
 // decideAlone decides by a call of its own.
-func (s *Store) decideAlone(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
+func (s *Store) decideAlone(ctx context.Context, op store.Op, w *work, decisions []store.Decision) error {
 	keys, reqs := w.keys, w.reqs
 	arguments := s.arguments(op, reqs)
-	changes := op != limiter.Peek
+	changes := op != store.Peek
 	script, short := s.scripts.deciding(op, reqs)
 	cmd, err := s.run(ctx, changes, script, keys, arguments)
 	if short && (redisserver.IsErrorReply(err, "COMPLETE") || redisserver.IsErrorReply(err, "WRONGTYPE")) {
@@ -223,14 +223,14 @@ func onceMoved(ctx context.Context, cmd *redis.Cmd, err error, again func() (*re
 }
 
 // wrong is the error about a reply that does not follow.
-func (s *Store) wrong(err error, op limiter.Op) error {
-	if errors.Is(err, limiter.ErrForeign) {
+func (s *Store) wrong(err error, op store.Op) error {
+	if errors.Is(err, store.ErrForeign) {
 		return err
 	}
-	return s.refuse(op.String(), op != limiter.Peek)
+	return s.refuse(op.String(), op != store.Peek)
 }
 
-func (s *Store) keys(reqs []limiter.Request) []string {
+func (s *Store) keys(reqs []store.Request) []string {
 	keys := make([]string, len(reqs))
 	for i := range reqs {
 		keys[i] = s.own.StoreKey(reqs[i].Key)
@@ -243,19 +243,19 @@ const shadowBit = 0x80
 
 // requestSize is the length of a packed request, a limit and the cost; see
 // lua/decide.lua.
-const requestSize = limiter.PackedLimitSize + 4
+const requestSize = store.PackedLimitSize + 4
 
-var opCodes = [...]byte{limiter.Take: 't', limiter.Peek: 'p', limiter.Refund: 'r', limiter.Adjust: 'a'}
+var opCodes = [...]byte{store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Adjust: 'a'}
 
 // arguments packs the script's ARGV.
-func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
+func (s *Store) arguments(op store.Op, reqs []store.Request) []any {
 	packed := make([]byte, 1, 1+len(reqs)*requestSize)
 	packed[0] = opCodes[op]
 	return withClock([]any{appendRequests(packed, reqs)}, s.clock)
 }
 
 // appendRequests appends reqs as the scripts read them.
-func appendRequests(packed []byte, reqs []limiter.Request) []byte {
+func appendRequests(packed []byte, reqs []store.Request) []byte {
 	for i := range reqs {
 		kind := len(packed)
 		packed = reqs[i].Limit.AppendPacked(packed)
@@ -270,7 +270,7 @@ func appendRequests(packed []byte, reqs []limiter.Request) []byte {
 // withClock appends the instant to a script's arguments, if it is not the server's.
 func withClock(arguments []any, clock func() time.Time) []any {
 	if clock != nil {
-		arguments = append(arguments, int64(limiter.InstantOf(clock())))
+		arguments = append(arguments, int64(store.InstantOf(clock())))
 	}
 	return arguments
 }

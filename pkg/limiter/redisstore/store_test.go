@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -26,26 +26,26 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Harness{
 		Sequences: 10_000, DropsEnded: true,
-		New: func(tb testing.TB, clock func() time.Time) limiter.Store {
+		New: func(tb testing.TB, clock func() time.Time) store.Store {
 			server := redistest.Start(tb)
 			client := socketClient(tb, server)
-			var store *redisstore.Store
+			var backend *redisstore.Store
 			var err error
 			if clock != nil {
-				store, err = redisstore.New(client, redisstore.WithClock(clock))
+				backend, err = redisstore.New(client, redisstore.WithClock(clock))
 			} else { // its own client, so that both kinds are held to the laws
-				store, err = redisstore.Own(socketClient(tb, server))
+				backend, err = redisstore.Own(socketClient(tb, server))
 			}
 			if err != nil {
 				tb.Fatal(err)
 			}
-			return harnessed{store, client}
+			return harnessed{backend, client}
 		},
-		Dump: func(tb testing.TB, store limiter.Store) string {
-			return dump(tb, store.(harnessed).client)
+		Dump: func(tb testing.TB, backend store.Store) string {
+			return dump(tb, backend.(harnessed).client)
 		},
-		Plant: func(tb testing.TB, store limiter.Store, key limiter.Key, value string) func() bool {
-			client, storeKey := store.(harnessed).client, limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(key)
+		Plant: func(tb testing.TB, backend store.Store, key store.Key, value string) func() bool {
+			client, storeKey := backend.(harnessed).client, store.OwnLayout(store.DefaultPrefix).StoreKey(key)
 			if err := client.Set(context.Background(), storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)
 			}

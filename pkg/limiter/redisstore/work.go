@@ -1,7 +1,7 @@
 package redisstore
 
 import (
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // work is what one decision needs besides its answer: the normalized requests, their keys,
@@ -12,8 +12,8 @@ import (
 // error, leaves its work to whoever may still read it or write an answer to it, and so does an
 // exchange with what it worked with.
 type work struct {
-	reqs   []limiter.Request
-	named  []limiter.Key // what keys are of
+	reqs   []store.Request
+	named  []store.Key // what keys are of
 	keys   []string
 	words  []any // keys, as a command has them
 	ask    ask
@@ -31,7 +31,7 @@ func (s *Store) newWork() *work {
 }
 
 // setKeys says which keys reqs have. It spares making those that the same work had last.
-func (w *work) setKeys(own limiter.OwnLayout) {
+func (w *work) setKeys(own store.OwnLayout) {
 	for i := range w.reqs {
 		key := w.reqs[i].Key
 		if i < len(w.named) && w.named[i] == key {
@@ -46,7 +46,7 @@ func (w *work) setKeys(own limiter.OwnLayout) {
 }
 
 // toAsk returns a place in the queue for a decision that can be merged with others.
-func (w *work) toAsk(op limiter.Op, slot int) *queued {
+func (w *work) toAsk(op store.Op, slot int) *queued {
 	a, q := &w.ask, &w.queued
 	a.op, a.reqs, a.keys, a.words, a.slot = op, w.reqs, w.keys, w.words, slot
 	a.state.Store(unsent)

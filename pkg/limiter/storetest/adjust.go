@@ -9,19 +9,19 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // keyspaceAdjusts adjusts hundreds of keys at once, of this kind and of another, and wants each
 // to be as if it had been adjusted alone.
-func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
+func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	ctx := context.Background()
-	store := h.newKeys(t, func() time.Time { return epoch })
-	lim := limiter.New(store)
-	limit, other := limitOf(kind, 1000, time.Hour), limiter.Limit{Algorithm: limiter.FixedWindow, Count: 500, Period: time.Hour}
-	var adjustments []limiter.Adjustment
+	backend := h.newKeys(t, func() time.Time { return epoch })
+	lim := store.New(backend)
+	limit, other := limitOf(kind, 1000, time.Hour), store.Limit{Algorithm: store.FixedWindow, Count: 500, Period: time.Hour}
+	var adjustments []store.Adjustment
 	for i := range 700 {
-		a := limiter.Adjustment{Key: limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"},
+		a := store.Adjustment{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"},
 			Limit: limit, Used: 300, OnlyLess: i%3 == 0, OnlyMore: i%3 == 1}
 		if i%7 == 0 {
 			a.Limit = other
@@ -33,12 +33,12 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 		}
 		adjustments = append(adjustments, a)
 	}
-	keys := make([]limiter.Key, len(adjustments))
+	keys := make([]store.Key, len(adjustments))
 	for i := range adjustments {
 		keys[i] = adjustments[i].Key
 	}
-	kept := map[limiter.Key][]byte{}
-	for entry, err := range store.Scan(ctx, limiter.Query{Keys: keys, Records: true}) {
+	kept := map[store.Key][]byte{}
+	for entry, err := range backend.Scan(ctx, store.Query{Keys: keys, Records: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 			t.Fatal(err)
 		}
 	}
-	results, err := store.Adjust(ctx, adjustments...)
+	results, err := backend.Adjust(ctx, adjustments...)
 	if err != nil || len(results) != len(adjustments) {
 		t.Fatalf("adjusted %d of %d: %v", len(results), len(adjustments), err)
 	}
@@ -80,9 +80,9 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 	}
 
 	// Once more changes nothing, and bad adjustments change nothing.
-	before := h.dump(t, store)
-	again, err := store.Adjust(ctx, adjustments...)
-	if err != nil || h.dump(t, store) != before {
+	before := h.dump(t, backend)
+	again, err := backend.Adjust(ctx, adjustments...)
+	if err != nil || h.dump(t, backend) != before {
 		t.Errorf("adjusting again: %v", err)
 	}
 	for i, r := range again {
@@ -93,13 +93,13 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 	for _, used := range []int64{-1, 1001} {
 		bad := adjustments[1]
 		bad.Used = used
-		if _, err := store.Adjust(ctx, adjustments[3], bad); !errors.Is(err, limiter.ErrInvalid) || h.dump(t, store) != before {
+		if _, err := backend.Adjust(ctx, adjustments[3], bad); !errors.Is(err, store.ErrInvalid) || h.dump(t, backend) != before {
 			t.Errorf("adjusting to %d used: %v", used, err)
 		}
 	}
 	both := adjustments[1]
 	both.OnlyLess, both.OnlyMore = true, true
-	if _, err := store.Adjust(ctx, both); !errors.Is(err, limiter.ErrInvalid) {
+	if _, err := backend.Adjust(ctx, both); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("adjusting to less alone and to more alone: %v", err)
 	}
 
@@ -107,12 +107,12 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 	if h.Plant == nil {
 		return
 	}
-	adjustments[3].Key = limiter.Key{Subject: "user:2", Name: "planted"}
-	intact := h.Plant(t, store, adjustments[3].Key, "not a record")
+	adjustments[3].Key = store.Key{Subject: "user:2", Name: "planted"}
+	intact := h.Plant(t, backend, adjustments[3].Key, "not a record")
 	adjustments[2].Used, adjustments[3].Used = 0, 0
-	results, err = store.Adjust(ctx, adjustments[2:5]...)
-	var foreign *limiter.ForeignError
-	if !errors.As(err, &foreign) || foreign.StoreKey != h.storeKey(store, adjustments[3].Key) || !intact() {
+	results, err = backend.Adjust(ctx, adjustments[2:5]...)
+	var foreign *store.ForeignError
+	if !errors.As(err, &foreign) || foreign.StoreKey != h.storeKey(backend, adjustments[3].Key) || !intact() {
 		t.Fatalf("adjusting what is not a record: %v", err)
 	}
 	if !results[0].Done || results[0].After != 0 || results[1].Done || !results[2].Done {
@@ -121,18 +121,18 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 }
 
 // keyspaceAdjustsAnyState wants an adjustment to do to a key in any state what the operation
-// [limiter.Adjust] does, and nothing if only less is wanted and less is in use, or only more and
+// [store.Adjust] does, and nothing if only less is wanted and less is in use, or only more and
 // more is.
-func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind limiter.Kind) {
+func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		before, dump := f.peek(limit, 1), h.dump(t, f.store)
 		only := rapid.IntRange(0, 2).Draw(f.T, "only less or more")
-		a := limiter.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: only == 1, OnlyMore: only == 2,
+		a := store.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: only == 1, OnlyMore: only == 2,
 			Used: rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).
 				Draw(f.T, "to leave used")}
-		results, err := f.store.(limiter.Keyspace).Adjust(context.Background(), a)
+		results, err := f.store.(store.Keyspace).Adjust(context.Background(), a)
 		if err != nil {
 			f.Fatalf("%+v: %v", a, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 // concurrentTakesEqualASerialOrder sends 64 goroutines at one key of 1000/1h.
 // While the clock stands still exactly 1000 get through; by the store's own clock
 // as many more as leak meanwhile.
-func concurrentTakesEqualASerialOrder(t *testing.T, h Harness, kind limiter.Kind) {
+func concurrentTakesEqualASerialOrder(t *testing.T, h Harness, kind store.Kind) {
 	limit := limitOf(kind, hotCount, time.Hour)
 
 	still := h.New(t, func() time.Time { return epoch })
@@ -44,15 +44,15 @@ func concurrentTakesEqualASerialOrder(t *testing.T, h Harness, kind limiter.Kind
 	}
 }
 
-func storm(t *testing.T, store limiter.Store, limit limiter.Limit) int64 {
+func storm(t *testing.T, backend store.Store, limit store.Limit) int64 {
 	t.Helper()
-	l := limiter.New(store)
+	l := store.New(backend)
 	var allowed atomic.Int64
 	var wait sync.WaitGroup
 	for range goroutines {
 		wait.Go(func() {
 			for range attempts {
-				d, err := l.Take(context.Background(), limiter.Key{Subject: "hot"}, limit, 1)
+				d, err := l.Take(context.Background(), store.Key{Subject: "hot"}, limit, 1)
 				if err != nil {
 					t.Error(err)
 					return
@@ -64,7 +64,7 @@ func storm(t *testing.T, store limiter.Store, limit limiter.Limit) int64 {
 		})
 	}
 	wait.Wait()
-	d, err := l.Peek(context.Background(), limiter.Key{Subject: "hot"}, limit, 1)
+	d, err := l.Peek(context.Background(), store.Key{Subject: "hot"}, limit, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

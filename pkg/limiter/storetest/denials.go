@@ -10,12 +10,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denials runs the laws of a [limiter.DenialTable], if the stores have one.
+// denials runs the laws of a [store.DenialTable], if the stores have one.
 func denials(t *testing.T, h Harness) {
-	if _, has := limiter.DenialTableOf(h.New(t, nil)); !has {
+	if _, has := store.DenialTableOf(h.New(t, nil)); !has {
 		return
 	}
 	t.Run("AddUp", func(t *testing.T) { t.Parallel(); denialsAddUp(t, h) })
@@ -26,14 +26,14 @@ func denials(t *testing.T, h Harness) {
 
 // addedDenials is what was added at an instant.
 type addedDenials struct {
-	at limiter.Instant
-	limiter.Denials
+	at store.Instant
+	store.Denials
 }
 
 // denialsAddUp adds random denials while time passes, and wants the sums of whole minutes.
 func denialsAddUp(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := limiter.DenialTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := store.DenialTableOf(h.New(t, func() time.Time { return now }))
 	cases := 0
 	rapid.Check(t, func(t *rapid.T) {
 		cases++
@@ -41,24 +41,24 @@ func denialsAddUp(t *testing.T, h Harness) {
 		var added []addedDenials
 		for range rapid.IntRange(1, 10).Draw(t, "writes") {
 			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 20 * time.Second, 5 * time.Minute}).Draw(t, "pause"))
-			d := limiter.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"),
-				Now: limiter.InstantOf(epoch)} // the caller's clock is another
+			d := store.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"),
+				Now: store.InstantOf(epoch)} // the caller's clock is another
 			for i := range rapid.IntRange(0, 4).Draw(t, "rows") {
-				ago := limiter.Instant(rapid.IntRange(0, 3000).Draw(t, "ms ago")) * 1000
-				d.Rows = append(d.Rows, limiter.Denied{Key: limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"},
+				ago := store.Instant(rapid.IntRange(0, 3000).Draw(t, "ms ago")) * 1000
+				d.Rows = append(d.Rows, store.Denied{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"},
 					Count: rapid.Int64Range(1, 1<<40).Draw(t, "count"), LastAt: d.Now - ago})
 			}
 			if err := table.AddDenials(context.Background(), d); err != nil {
 				t.Fatal(err)
 			}
-			added = append(added, addedDenials{limiter.InstantOf(now), d})
+			added = append(added, addedDenials{store.InstantOf(now), d})
 		}
 		last := rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 10 * time.Minute, time.Hour}).Draw(t, "last")
 		got, err := table.Denials(context.Background(), last)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := sumOfDenials(added, limiter.InstantOf(now), last)
+		want := sumOfDenials(added, store.InstantOf(now), last)
 		if got.Others != want.Others || got.Lost != want.Lost || got.Now != want.Now || len(got.Rows) != len(want.Rows) {
 			t.Fatalf("of the last %s of %+v:\n%+v, want\n%+v", last, added, got, want)
 		}
@@ -80,11 +80,11 @@ func denialsAddUp(t *testing.T, h Harness) {
 func denialsLastAnHour(t *testing.T, h Harness) {
 	begin := epoch.Truncate(time.Minute)
 	now := begin.Add(40 * time.Second)
-	table, _ := limiter.DenialTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := store.DenialTableOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
-	of := func(subject string) limiter.Denials {
-		at := limiter.InstantOf(now)
-		return limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}}, Others: 1, Now: at}
+	of := func(subject string) store.Denials {
+		at := store.InstantOf(now)
+		return store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}}, Others: 1, Now: at}
 	}
 	if err := table.AddDenials(ctx, of("old")); err != nil {
 		t.Fatal(err)
@@ -117,24 +117,24 @@ func denialsLastAnHour(t *testing.T, h Harness) {
 }
 
 // foundDenials are denials that a row can be found in.
-type foundDenials struct{ limiter.Denials }
+type foundDenials struct{ store.Denials }
 
-func (d *foundDenials) find(key limiter.Key) *limiter.Denied {
+func (d *foundDenials) find(key store.Key) *store.Denied {
 	for i := range d.Rows {
 		if d.Rows[i].Key == key {
 			return &d.Rows[i]
 		}
 	}
-	d.Rows = append(d.Rows, limiter.Denied{Key: key})
+	d.Rows = append(d.Rows, store.Denied{Key: key})
 	return &d.Rows[len(d.Rows)-1]
 }
 
 // sumOfDenials is what a table should say of what was added to it. In one minute a row is
 // seen or not as a whole.
-func sumOfDenials(added []addedDenials, now limiter.Instant, last time.Duration) (sum foundDenials) {
-	const minute = limiter.Instant(60e6)
-	since := now - limiter.Instant(last/time.Microsecond)
-	minutes := map[limiter.Instant]*foundDenials{}
+func sumOfDenials(added []addedDenials, now store.Instant, last time.Duration) (sum foundDenials) {
+	const minute = store.Instant(60e6)
+	since := now - store.Instant(last/time.Microsecond)
+	minutes := map[store.Instant]*foundDenials{}
 	for _, d := range added {
 		if d.at/minute < since/minute {
 			continue
@@ -167,14 +167,14 @@ func sumOfDenials(added []addedDenials, now limiter.Instant, last time.Duration)
 // denied most, and a true total.
 func denialsAreBounded(t *testing.T, h Harness) {
 	now := epoch
-	store := h.New(t, func() time.Time { return now })
-	table, _ := limiter.DenialTableOf(store)
+	backend := h.New(t, func() time.Time { return now })
+	table, _ := store.DenialTableOf(backend)
 	ctx := context.Background()
 	total := int64(0)
 	for write := range 20 {
-		d := limiter.Denials{Now: limiter.InstantOf(now)}
-		for i := range limiter.MaxDenialRows {
-			row := limiter.Denied{Key: limiter.Key{Subject: fmt.Sprintf("rare:%d:%d", write, i), Name: "n"}, Count: 1 + int64(i%2), LastAt: d.Now}
+		d := store.Denials{Now: store.InstantOf(now)}
+		for i := range store.MaxDenialRows {
+			row := store.Denied{Key: store.Key{Subject: fmt.Sprintf("rare:%d:%d", write, i), Name: "n"}, Count: 1 + int64(i%2), LastAt: d.Now}
 			if i < 10 {
 				row.Key.Subject, row.Count = fmt.Sprintf("often:%d", i), 3
 			}
@@ -186,7 +186,7 @@ func denialsAreBounded(t *testing.T, h Harness) {
 		}
 	}
 	got, err := table.Denials(ctx, time.Minute)
-	if err != nil || got.Total() != total || got.Exact() || len(got.Rows) > limiter.DenialsKept || len(got.Rows) < limiter.DenialsKept/2 {
+	if err != nil || got.Total() != total || got.Exact() || len(got.Rows) > store.DenialsKept || len(got.Rows) < store.DenialsKept/2 {
 		t.Fatalf("%d rows and %d others, %d in all, want %d; %v", len(got.Rows), got.Others, got.Total(), total, err)
 	}
 	for i := range 10 {
@@ -200,18 +200,18 @@ func denialsAreBounded(t *testing.T, h Harness) {
 			break
 		}
 	}
-	for entry, err := range scan(ctx, store, limiter.Query{Subjects: patternOfAll(t)}) {
+	for entry, err := range scan(ctx, backend, store.Query{Subjects: patternOfAll(t)}) {
 		t.Errorf("a scan finds %+v, %v", entry, err)
 	}
-	now = now.Add(limiter.DenialHistory + 2*time.Minute)
+	now = now.Add(store.DenialHistory + 2*time.Minute)
 	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) > 0 || got.Others > 0 {
 		t.Errorf("after more than an hour: %+v, %v", got, err)
 	}
 }
 
-func patternOfAll(t *testing.T) limiter.Pattern {
+func patternOfAll(t *testing.T) store.Pattern {
 	t.Helper()
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,31 +220,31 @@ func patternOfAll(t *testing.T) limiter.Pattern {
 
 // denialsAreChecked wants what does not fit to be refused.
 func denialsAreChecked(t *testing.T, h Harness) {
-	table, _ := limiter.DenialTableOf(h.New(t, nil))
+	table, _ := store.DenialTableOf(h.New(t, nil))
 	ctx := context.Background()
-	key := limiter.Key{Subject: "user:42", Name: "n"}
-	long := limiter.Key{Subject: strings.Repeat("é", 101), Name: "n"}
-	for _, d := range []limiter.Denials{
-		{Rows: make([]limiter.Denied, limiter.MaxDenialRows+1)},
-		{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "user:42"}, Count: 1}}},
-		{Rows: []limiter.Denied{{Key: long, Count: 1}}},
-		{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "a\x00b", Name: "n"}, Count: 1}}},
-		{Rows: []limiter.Denied{{Key: key, Count: 0}}},
-		{Rows: []limiter.Denied{{Key: key, Count: 1}, {Key: key, Count: 1}}},
+	key := store.Key{Subject: "user:42", Name: "n"}
+	long := store.Key{Subject: strings.Repeat("é", 101), Name: "n"}
+	for _, d := range []store.Denials{
+		{Rows: make([]store.Denied, store.MaxDenialRows+1)},
+		{Rows: []store.Denied{{Key: store.Key{Subject: "user:42"}, Count: 1}}},
+		{Rows: []store.Denied{{Key: long, Count: 1}}},
+		{Rows: []store.Denied{{Key: store.Key{Subject: "a\x00b", Name: "n"}, Count: 1}}},
+		{Rows: []store.Denied{{Key: key, Count: 0}}},
+		{Rows: []store.Denied{{Key: key, Count: 1}, {Key: key, Count: 1}}},
 		{Others: -1},
 	} {
-		if err := table.AddDenials(ctx, d); !errors.Is(err, limiter.ErrInvalid) {
+		if err := table.AddDenials(ctx, d); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%.80v: %v", d, err)
 		}
 	}
 	for _, last := range []time.Duration{0, -time.Second, time.Hour + 1} {
-		if _, err := table.Denials(ctx, last); !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := table.Denials(ctx, last); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("the last %s: %v", last, err)
 		}
 	}
-	shortened := limiter.Denied{Key: long, Count: 1}
+	shortened := store.Denied{Key: long, Count: 1}
 	shortened.Shorten()
-	if err := table.AddDenials(ctx, limiter.Denials{Rows: []limiter.Denied{shortened}}); err != nil {
+	if err := table.AddDenials(ctx, store.Denials{Rows: []store.Denied{shortened}}); err != nil {
 		t.Errorf("%q: %v", shortened.Key.Subject, err)
 	}
 	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Key != shortened.Key || !got.Exact() {

@@ -6,18 +6,18 @@ import (
 	"iter"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Entries is a [limiter.Keyspace] that holds exactly these entries, sound or not:
+// Entries is a [store.Keyspace] that holds exactly these entries, sound or not:
 // for tests of what reads entries. It decides and changes nothing.
-type Entries []limiter.Entry
+type Entries []store.Entry
 
-var _ limiter.Keyspace = Entries(nil)
+var _ store.Keyspace = Entries(nil)
 
-// Scan implements [limiter.Keyspace].
-func (s Entries) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	selects := func(key limiter.Key) bool {
+// Scan implements [store.Keyspace].
+func (s Entries) Scan(_ context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+	selects := func(key store.Key) bool {
 		if q.Keys == nil {
 			return q.Selects(key)
 		}
@@ -28,7 +28,7 @@ func (s Entries) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter.Entr
 		}
 		return false
 	}
-	return func(yield func(limiter.Entry, error) bool) {
+	return func(yield func(store.Entry, error) bool) {
 		for _, e := range s {
 			if selects(e.Key) && !yield(e, nil) {
 				return
@@ -39,26 +39,26 @@ func (s Entries) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter.Entr
 }
 
 func refuse(what string) error {
-	return fmt.Errorf("%w: %s of a list of entries", limiter.ErrRefused, what)
+	return fmt.Errorf("%w: %s of a list of entries", store.ErrRefused, what)
 }
 
 // Decide refuses.
-func (s Entries) Decide(_ context.Context, op limiter.Op, _ []limiter.Request, _ []limiter.Decision) error {
+func (s Entries) Decide(_ context.Context, op store.Op, _ []store.Request, _ []store.Decision) error {
 	return refuse(op.String())
 }
 
 // Delete refuses.
-func (s Entries) Delete(context.Context, ...limiter.Record) (int, []limiter.Record, error) {
+func (s Entries) Delete(context.Context, ...store.Record) (int, []store.Record, error) {
 	return 0, nil, refuse("deletion")
 }
 
 // Adjust refuses.
-func (s Entries) Adjust(context.Context, ...limiter.Adjustment) ([]limiter.Adjusted, error) {
-	return nil, refuse(limiter.Adjust.String())
+func (s Entries) Adjust(context.Context, ...store.Adjustment) ([]store.Adjusted, error) {
+	return nil, refuse(store.Adjust.String())
 }
 
 // Import refuses.
-func (s Entries) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
+func (s Entries) Import(context.Context, bool, ...store.Record) ([]store.ImportOutcome, error) {
 	return nil, refuse("import")
 }
 
@@ -70,21 +70,21 @@ func (s Entries) Close() error { return nil }
 // but that the key is there.
 func NotAllKnown() Entries {
 	const storeKeys = "counter:"
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
-	entry := func(subject string, limit limiter.Limit, d limiter.Decision) limiter.Entry {
-		return limiter.Entry{Key: limiter.Key{Subject: subject, Name: "hits"}, StoreKey: storeKeys + subject, Limit: limit,
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
+	entry := func(subject string, limit store.Limit, d store.Decision) store.Entry {
+		return store.Entry{Key: store.Key{Subject: subject, Name: "hits"}, StoreKey: storeKeys + subject, Limit: limit,
 			Decision: d, TTL: time.Minute / 2}
 	}
 	noPeriod, noCount := limit, limit
 	noPeriod.Period = 0
 	noCount.Count, noCount.Burst = 0, 0
-	silent := entry("silent", limiter.Limit{}, limiter.Decision{})
+	silent := entry("silent", store.Limit{}, store.Decision{})
 	silent.UsedUnknown, silent.TTL = true, -time.Millisecond
 	return Entries{
-		entry("whole", limit, limiter.Decision{Used: 10, RetryAfter: time.Minute / 2, ResetAfter: time.Minute / 2}),
-		entry("no-period", noPeriod, limiter.Decision{Allowed: true, Used: 9, Remaining: 1, ResetAfter: time.Minute / 2}),
-		entry("no-count", noCount, limiter.Decision{Used: 8, ResetAfter: time.Minute / 2}),
-		entry("used-only", limiter.Limit{}, limiter.Decision{Used: 7, ResetAfter: time.Minute / 2}),
+		entry("whole", limit, store.Decision{Used: 10, RetryAfter: time.Minute / 2, ResetAfter: time.Minute / 2}),
+		entry("no-period", noPeriod, store.Decision{Allowed: true, Used: 9, Remaining: 1, ResetAfter: time.Minute / 2}),
+		entry("no-count", noCount, store.Decision{Used: 8, ResetAfter: time.Minute / 2}),
+		entry("used-only", store.Limit{}, store.Decision{Used: 7, ResetAfter: time.Minute / 2}),
 		silent,
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // epoch is when virtual time begins: a second before an hour does, so that
@@ -19,7 +19,7 @@ var epoch = time.Date(2026, 3, 29, 0, 59, 59, 123_457_000, time.UTC)
 // fixture is a store in virtual time and one subject of it.
 type fixture struct {
 	*rapid.T
-	store   limiter.Store
+	store   store.Store
 	now     *time.Time
 	subject string
 }
@@ -32,7 +32,7 @@ const quickCases = 4
 // store can delete.
 func property(t *testing.T, h Harness, check func(f *fixture)) {
 	now := epoch
-	store := h.New(t, func() time.Time { return now })
+	backend := h.New(t, func() time.Time { return now })
 	n, failed := 0, false
 	rapid.Check(t, func(rt *rapid.T) {
 		if n++; testing.Short() && n > quickCases && !failed {
@@ -40,55 +40,55 @@ func property(t *testing.T, h Harness, check func(f *fixture)) {
 		}
 		defer func() { failed = failed || rt.Failed() }() // rapid looks for a smaller case then
 		now = epoch
-		f := &fixture{T: rt, store: store, now: &now, subject: fmt.Sprintf("case:%d", n)}
+		f := &fixture{T: rt, store: backend, now: &now, subject: fmt.Sprintf("case:%d", n)}
 		defer f.clear()
 		check(f)
 	})
 }
 
 func (f *fixture) clear() {
-	store, has := f.store.(limiter.Keyspace)
+	backend, has := f.store.(store.Keyspace)
 	if !has {
 		return
 	}
-	var keys []limiter.Key
-	pattern, _ := limiter.ParsePattern("*")
-	for entry := range store.Scan(context.Background(), limiter.Query{Subjects: pattern}) {
+	var keys []store.Key
+	pattern, _ := store.ParsePattern("*")
+	for entry := range backend.Scan(context.Background(), store.Query{Subjects: pattern}) {
 		keys = append(keys, entry.Key)
 	}
-	store.Delete(context.Background(), limiter.Records(keys...)...)
+	backend.Delete(context.Background(), store.Records(keys...)...)
 }
 
 // advance moves the clock, back if by is negative.
 func (f *fixture) advance(by time.Duration) { *f.now = f.now.Add(by) }
 
 // request asks for cost units of the fixture's subject under limit.
-func (f *fixture) request(limit limiter.Limit, cost int64) limiter.Request {
-	return limiter.Request{Key: limiter.Key{Subject: f.subject, Name: "limit"}, Limit: limit, Cost: cost}
+func (f *fixture) request(limit store.Limit, cost int64) store.Request {
+	return store.Request{Key: store.Key{Subject: f.subject, Name: "limit"}, Limit: limit, Cost: cost}
 }
 
-func (f *fixture) decide(op limiter.Op, reqs ...limiter.Request) []limiter.Decision {
+func (f *fixture) decide(op store.Op, reqs ...store.Request) []store.Decision {
 	f.Helper()
-	decisions := make([]limiter.Decision, len(reqs))
+	decisions := make([]store.Decision, len(reqs))
 	if err := f.store.Decide(context.Background(), op, reqs, decisions); err != nil {
 		f.Fatalf("%s %v: %v", op, reqs, err)
 	}
 	return decisions
 }
 
-func (f *fixture) take(limit limiter.Limit, cost int64) limiter.Decision {
+func (f *fixture) take(limit store.Limit, cost int64) store.Decision {
 	f.Helper()
-	return f.decide(limiter.Take, f.request(limit, cost))[0]
+	return f.decide(store.Take, f.request(limit, cost))[0]
 }
 
-func (f *fixture) peek(limit limiter.Limit, cost int64) limiter.Decision {
+func (f *fixture) peek(limit store.Limit, cost int64) store.Decision {
 	f.Helper()
-	return f.decide(limiter.Peek, f.request(limit, cost))[0]
+	return f.decide(store.Peek, f.request(limit, cost))[0]
 }
 
 // use makes random takes, refunds and pauses, so that the key is in some state
 // that it can come to be in, under limits like limit.
-func (f *fixture) use(limit limiter.Limit) {
+func (f *fixture) use(limit store.Limit) {
 	f.Helper()
 	for range rapid.IntRange(0, 8).Draw(f.T, "uses") {
 		like := limit
@@ -99,19 +99,19 @@ func (f *fixture) use(limit limiter.Limit) {
 	}
 }
 
-func (f *fixture) takeOrRefund(limit limiter.Limit) {
+func (f *fixture) takeOrRefund(limit store.Limit) {
 	f.Helper()
-	op := limiter.Take
+	op := store.Take
 	if rapid.IntRange(0, 5).Draw(f.T, "refund") == 0 {
-		op = limiter.Refund
+		op = store.Refund
 	}
 	f.decide(op, f.request(limit, drawCost(f.T, limit)))
 	f.advance(drawPause(f.T, limit))
 }
 
 // limitOf returns a limit of that kind; period is whole minutes.
-func limitOf(kind limiter.Kind, count int64, period time.Duration) limiter.Limit {
-	limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: count, Period: period}
+func limitOf(kind store.Kind, count int64, period time.Duration) store.Limit {
+	limit := store.Limit{Algorithm: kind.Algorithm(), Count: count, Period: period}
 	if kind.HasSlices() {
 		limit.Slices = 60
 	}
@@ -123,7 +123,7 @@ var cuts = []int64{2, 3, 6, 10, 60, 3600}
 
 // inSlices returns limit with n slices, and its period made longer by less than
 // a microsecond for each where they do not divide it.
-func inSlices(limit limiter.Limit, n int64) limiter.Limit {
+func inSlices(limit store.Limit, n int64) store.Limit {
 	limit.Slices = n
 	if over := limit.Period.Microseconds() % n; over > 0 {
 		limit.Period += time.Duration(n-over) * time.Microsecond
@@ -132,7 +132,7 @@ func inSlices(limit limiter.Limit, n int64) limiter.Limit {
 }
 
 // withPeriod returns limit, a random one, with the period of another.
-func withPeriod(limit, other limiter.Limit) limiter.Limit {
+func withPeriod(limit, other store.Limit) store.Limit {
 	limit.Period = other.Period
 	if limit.Slices > 0 && limit.Period.Microseconds()%limit.Slices != 0 {
 		limit.Slices = other.Slices
@@ -141,15 +141,15 @@ func withPeriod(limit, other limiter.Limit) limiter.Limit {
 }
 
 // drawLimit draws a limit of that kind, small or extreme.
-func drawLimit(t *rapid.T, kind limiter.Kind) limiter.Limit {
+func drawLimit(t *rapid.T, kind store.Kind) store.Limit {
 	most := kind.Algorithm().MaxCount()
-	limit := limiter.Limit{
+	limit := store.Limit{
 		Algorithm: kind.Algorithm(),
 		Count:     rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, most)).Draw(t, "count"),
 		Period: rapid.OneOf(
-			rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, limiter.MaxPeriod}),
+			rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, store.MaxPeriod}),
 			rapid.Custom(func(t *rapid.T) time.Duration {
-				return time.Duration(rapid.Int64Range(1000, int64(limiter.MaxPeriod/time.Microsecond)).Draw(t, "µs")) * time.Microsecond
+				return time.Duration(rapid.Int64Range(1000, int64(store.MaxPeriod/time.Microsecond)).Draw(t, "µs")) * time.Microsecond
 			}),
 		).Draw(t, "period"),
 	}
@@ -163,14 +163,14 @@ func drawLimit(t *rapid.T, kind limiter.Kind) limiter.Limit {
 }
 
 // kindOf returns the kind of a limit that may lack its defaults.
-func kindOf(limit limiter.Limit) limiter.Kind {
+func kindOf(limit store.Limit) store.Kind {
 	limit, _ = limit.Normalize()
 	return limit.Kind()
 }
 
 // drainable returns limit without its burst if that would take ages to drain: virtual
 // time must not run into the year 2112, where records end.
-func drainable(limit limiter.Limit) limiter.Limit {
+func drainable(limit store.Limit) store.Limit {
 	years := float64(limit.Burst) / float64(limit.Count) * limit.Period.Hours() / (24 * 366)
 	if _, err := limit.Normalize(); err != nil || years > 40 {
 		limit.Burst = 0
@@ -180,19 +180,19 @@ func drainable(limit limiter.Limit) limiter.Limit {
 
 // changed returns limit with another count and burst (or slices), or now and then another
 // period or algorithm, as a policy's limit may get.
-func changed(t *rapid.T, limit limiter.Limit) limiter.Limit {
+func changed(t *rapid.T, limit store.Limit) store.Limit {
 	other := drawLimit(t, kindOf(limit))
 	switch rapid.IntRange(0, 5).Draw(t, "what changes") {
 	case 0:
 		return other
 	case 1:
-		return drawLimit(t, rapid.SampledFrom(limiter.Kinds()).Draw(t, "kind"))
+		return drawLimit(t, rapid.SampledFrom(store.Kinds()).Draw(t, "kind"))
 	}
 	return drainable(withPeriod(other, limit))
 }
 
 // drawCost draws a cost that can fit, often one that makes a difference.
-func drawCost(t *rapid.T, limit limiter.Limit) int64 {
+func drawCost(t *rapid.T, limit store.Limit) int64 {
 	capacity := limit.Capacity()
 	return rapid.OneOf(
 		rapid.Int64Range(1, min(3, capacity)),
@@ -202,7 +202,7 @@ func drawCost(t *rapid.T, limit limiter.Limit) int64 {
 }
 
 // drawPause draws a while in which some of the limit's usage expires.
-func drawPause(t *rapid.T, limit limiter.Limit) time.Duration {
+func drawPause(t *rapid.T, limit store.Limit) time.Duration {
 	period := limit.Period.Microseconds()
 	width := period / max(1, limit.Slices)
 	return time.Microsecond * time.Duration(rapid.OneOf(
@@ -216,9 +216,9 @@ func drawPause(t *rapid.T, limit limiter.Limit) time.Duration {
 }
 
 // fails checks that the error is of that kind and says something.
-func (f *fixture) fails(kind error, op limiter.Op, reqs ...limiter.Request) {
+func (f *fixture) fails(kind error, op store.Op, reqs ...store.Request) {
 	f.Helper()
-	err := f.store.Decide(context.Background(), op, reqs, make([]limiter.Decision, len(reqs)))
+	err := f.store.Decide(context.Background(), op, reqs, make([]store.Decision, len(reqs)))
 	if !errors.Is(err, kind) {
 		f.Fatalf("%s %v: got error %v, want one that is %q", op, reqs, err, kind)
 	}

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func exactly(t *testing.T, subject string) limiter.Pattern {
+func exactly(t *testing.T, subject string) store.Pattern {
 	t.Helper()
-	pattern, err := limiter.ExactPattern(subject)
+	pattern, err := store.ExactPattern(subject)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,9 +22,9 @@ func exactly(t *testing.T, subject string) limiter.Pattern {
 }
 
 // keyspaceFindsAndDeletes scans and deletes among subjects with hostile names.
-func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
+func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 	ctx := context.Background()
-	store := h.newKeys(t, func() time.Time { return epoch })
+	backend := h.newKeys(t, func() time.Time { return epoch })
 	limit := limitOf(kind, 1000, time.Minute)
 	subjects := []string{
 		"*", "a[b]?", "a", "ab", "a:b", `back\slash`, "ip:2001:db8::1", "a^b", "[", "]", "-", "é", "日本", "a b", `"'`,
@@ -38,14 +38,14 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 	}
 	for _, subject := range subjects {
 		for _, name := range []string{"first", "second/with:colon"} {
-			if _, err := limiter.New(store).Take(ctx, limiter.Key{Subject: subject, Name: name}, limit, 7); err != nil {
+			if _, err := store.New(backend).Take(ctx, store.Key{Subject: subject, Name: name}, limit, 7); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	scan := func(p limiter.Pattern) map[limiter.Key]int {
-		found := map[limiter.Key]int{}
-		for entry, err := range store.Scan(ctx, limiter.Query{Subjects: p}) {
+	scan := func(p store.Pattern) map[store.Key]int {
+		found := map[store.Key]int{}
+		for entry, err := range backend.Scan(ctx, store.Query{Subjects: p}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,18 +54,18 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 			if entry.Limit != normalized || entry.Decision.Used != 7 || entry.Decision.Remaining != 993 || !entry.Decision.Allowed {
 				t.Errorf("%s: found %+v, want 7 of 1000 used under %s", entry.Key, entry, limit)
 			}
-			if entry.StoreKey != h.storeKey(store, entry.Key) {
+			if entry.StoreKey != h.storeKey(backend, entry.Key) {
 				t.Errorf("%s: its store key is %q", entry.Key, entry.StoreKey)
 			}
 		}
 		return found
 	}
-	wantKeys := func(what string, got map[limiter.Key]int, subjects ...string) {
+	wantKeys := func(what string, got map[store.Key]int, subjects ...string) {
 		t.Helper()
-		want := map[limiter.Key]int{}
+		want := map[store.Key]int{}
 		for _, subject := range subjects {
-			want[limiter.Key{Subject: subject, Name: "first"}] = 1
-			want[limiter.Key{Subject: subject, Name: "second/with:colon"}] = 1
+			want[store.Key{Subject: subject, Name: "first"}] = 1
+			want[store.Key{Subject: subject, Name: "second/with:colon"}] = 1
 		}
 		if !maps.Equal(got, want) {
 			t.Errorf("%s: found %d keys, want %d (each once)", what, len(got), len(want))
@@ -90,7 +90,7 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 		"ip:203.0.113.9/32":  {"ip:203.0.113.9"},
 		"ip:198.51.100.0/24": nil,
 	} {
-		parsed, err := limiter.ParsePattern(pattern)
+		parsed, err := store.ParsePattern(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,18 +99,18 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 
 	for _, subject := range []string{"*", "a[b]?"} {
 		keys := slices.Collect(maps.Keys(scan(exactly(t, subject))))
-		if deleted, _, err := store.Delete(ctx, limiter.Records(keys...)...); deleted != 2 || err != nil {
+		if deleted, _, err := backend.Delete(ctx, store.Records(keys...)...); deleted != 2 || err != nil {
 			t.Errorf("deleting %v: %d, %v", keys, deleted, err)
 		}
-		if deleted, _, err := store.Delete(ctx, limiter.Records(keys...)...); deleted != 0 || err != nil {
+		if deleted, _, err := backend.Delete(ctx, store.Records(keys...)...); deleted != 0 || err != nil {
 			t.Errorf("deleting %v again: %d, %v", keys, deleted, err)
 		}
 		subjects = slices.DeleteFunc(subjects, func(s string) bool { return s == subject })
 	}
-	everything, _ := limiter.ParsePattern("*")
+	everything, _ := store.ParsePattern("*")
 	wantKeys("all that was not deleted", scan(everything), subjects...)
 	all := slices.Collect(maps.Keys(scan(everything)))
-	if deleted, _, err := store.Delete(ctx, limiter.Records(all...)...); deleted != len(all) || err != nil {
+	if deleted, _, err := backend.Delete(ctx, store.Records(all...)...); deleted != len(all) || err != nil {
 		t.Errorf("deleting all: %d of %d, %v", deleted, len(all), err)
 	}
 	wantKeys("after deleting all", scan(everything))
@@ -118,28 +118,28 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 
 // keyspaceReachesKeysDirectly looks at keys by their names, and selects by name and
 // by a function.
-func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind limiter.Kind) {
+func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind store.Kind) {
 	ctx := context.Background()
-	store := h.newKeys(t, func() time.Time { return epoch })
+	backend := h.newKeys(t, func() time.Time { return epoch })
 	limit := limitOf(kind, 10, time.Minute)
-	var keys []limiter.Key
+	var keys []store.Key
 	for i := range 1200 {
-		key := limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "api/user"}
+		key := store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "api/user"}
 		if i%3 == 0 {
 			key.Name = "login/*"
 		}
 		keys = append(keys, key)
-		if _, err := limiter.New(store).Take(ctx, key, limit, 1); err != nil {
+		if _, err := store.New(backend).Take(ctx, key, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	find := func(q limiter.Query) []limiter.Key {
+	find := func(q store.Query) []store.Key {
 		t.Helper()
-		var found []limiter.Key
+		var found []store.Key
 		looked, total := int64(-1), int64(-1)
 		q.Progress = func(l, t int64) { looked, total = l, t }
 		q.Bytes = true
-		for entry, err := range store.Scan(ctx, q) {
+		for entry, err := range backend.Scan(ctx, q) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,34 +153,34 @@ func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind limiter.Kind) {
 		}
 		return found
 	}
-	absent := limiter.Key{Subject: "user:1", Name: "login/*"}
-	if found := find(limiter.Query{Keys: append(slices.Clone(keys[100:900]), absent)}); len(found) != 800 {
+	absent := store.Key{Subject: "user:1", Name: "login/*"}
+	if found := find(store.Query{Keys: append(slices.Clone(keys[100:900]), absent)}); len(found) != 800 {
 		t.Errorf("found %d of 800 keys by name", len(found))
 	}
-	everything, _ := limiter.ParsePattern("*")
-	login, _ := limiter.ExactPattern("login/*")
-	if found := find(limiter.Query{Subjects: everything, Names: login}); len(found) != 400 || found[0].Name != "login/*" {
+	everything, _ := store.ParsePattern("*")
+	login, _ := store.ExactPattern("login/*")
+	if found := find(store.Query{Subjects: everything, Names: login}); len(found) != 400 || found[0].Name != "login/*" {
 		t.Errorf("found %d keys of that name, want 400", len(found))
 	}
-	only := func(key limiter.Key) bool { return key == keys[7] }
-	if found := find(limiter.Query{Subjects: everything, Match: only}); len(found) != 1 || found[0] != keys[7] {
+	only := func(key store.Key) bool { return key == keys[7] }
+	if found := find(store.Query{Subjects: everything, Match: only}); len(found) != 1 || found[0] != keys[7] {
 		t.Errorf("selecting one key by a function: found %v", found)
 	}
-	if found := find(limiter.Query{Subjects: exactly(t, "user:7"), Names: login}); len(found) != 0 {
+	if found := find(store.Query{Subjects: exactly(t, "user:7"), Names: login}); len(found) != 0 {
 		t.Errorf("found %v, a key of another name", found)
 	}
 }
 
 // keyspaceBringsRecordsBack scans, deletes and imports.
-func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
+func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 	ctx := context.Background()
 	now := epoch
-	store := h.newKeys(t, func() time.Time { return now })
+	backend := h.newKeys(t, func() time.Time { return now })
 	limit := limitOf(kind, 1_000_000, 24*time.Hour)
-	lim := limiter.New(store)
-	var keys []limiter.Key
+	lim := store.New(backend)
+	var keys []store.Key
 	for i := range 700 {
-		keys = append(keys, limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"})
+		keys = append(keys, store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"})
 		if _, err := lim.Take(ctx, keys[i], limit, int64(10_000+i)); err != nil {
 			t.Fatal(err)
 		}
@@ -191,30 +191,30 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 			t.Fatal(err)
 		}
 	}
-	before := h.dump(t, store)
-	var records []limiter.Record
-	for entry, err := range store.Scan(ctx, limiter.Query{Keys: append(slices.Clone(keys),
-		limiter.Key{Subject: "nobody", Name: "limit"}), Records: true}) {
+	before := h.dump(t, backend)
+	var records []store.Record
+	for entry, err := range backend.Scan(ctx, store.Query{Keys: append(slices.Clone(keys),
+		store.Key{Subject: "nobody", Name: "limit"}), Records: true}) {
 		if err != nil || entry.Record.Key != entry.Key {
 			t.Fatalf("the record of %s is %v (%v)", entry.Key, entry.Record, err)
 		}
 		records = append(records, entry.Record)
 	}
-	if len(records) != len(keys) || h.dump(t, store) != before {
+	if len(records) != len(keys) || h.dump(t, backend) != before {
 		t.Fatalf("found %d of %d records", len(records), len(keys))
 	}
-	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.AlreadyThere) != len(keys) ||
-		h.dump(t, store) != before {
-		t.Errorf("importing what is there: %v, %d are already there", err, count(outcomes, limiter.AlreadyThere))
+	if outcomes, err := backend.Import(ctx, false, records...); err != nil || count(outcomes, store.AlreadyThere) != len(keys) ||
+		h.dump(t, backend) != before {
+		t.Errorf("importing what is there: %v, %d are already there", err, count(outcomes, store.AlreadyThere))
 	}
 
 	// A key used since it was scanned is deleted, and says what it was.
 	if _, err := lim.Take(ctx, keys[5], limit, 1000); err != nil {
 		t.Fatal(err)
 	}
-	late := h.dump(t, store)
-	deleted, changed, err := store.Delete(ctx, records...)
-	if err != nil || deleted != len(keys) || len(changed) != 1 || changed[0].Key != keys[5] || h.dump(t, store) == late {
+	late := h.dump(t, backend)
+	deleted, changed, err := backend.Delete(ctx, records...)
+	if err != nil || deleted != len(keys) || len(changed) != 1 || changed[0].Key != keys[5] || h.dump(t, backend) == late {
 		t.Fatalf("deleted %d of %d, %d changed (%v)", deleted, len(keys), len(changed), err)
 	}
 	for i := range records {
@@ -222,11 +222,11 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 			records[i] = changed[0]
 		}
 	}
-	outcomes, err := store.Import(ctx, false, records...)
-	if err != nil || count(outcomes, limiter.Imported) != len(keys) {
-		t.Fatalf("imported %d of %d, %v", count(outcomes, limiter.Imported), len(keys), err)
+	outcomes, err := backend.Import(ctx, false, records...)
+	if err != nil || count(outcomes, store.Imported) != len(keys) {
+		t.Fatalf("imported %d of %d, %v", count(outcomes, store.Imported), len(keys), err)
 	}
-	if after := h.dump(t, store); after != late {
+	if after := h.dump(t, backend); after != late {
 		t.Errorf("scanned, deleted and imported, the store differs:\n%.300s\n%.300s", late, after)
 	}
 
@@ -234,22 +234,22 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 	if _, err := lim.Take(ctx, keys[9], limit, 5000); err != nil {
 		t.Fatal(err)
 	}
-	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.InUse) != 1 ||
-		count(outcomes, limiter.AlreadyThere) != len(keys)-1 ||
-		outcomes[slices.IndexFunc(records, func(r limiter.Record) bool { return r.Key == keys[9] })] != limiter.InUse {
-		t.Errorf("importing over a key used since: %v, %d left alone", err, count(outcomes, limiter.InUse))
+	if outcomes, err := backend.Import(ctx, false, records...); err != nil || count(outcomes, store.InUse) != 1 ||
+		count(outcomes, store.AlreadyThere) != len(keys)-1 ||
+		outcomes[slices.IndexFunc(records, func(r store.Record) bool { return r.Key == keys[9] })] != store.InUse {
+		t.Errorf("importing over a key used since: %v, %d left alone", err, count(outcomes, store.InUse))
 	}
-	if outcomes, err := store.Import(ctx, true, records...); err != nil || count(outcomes, limiter.Imported) != 1 ||
-		count(outcomes, limiter.AlreadyThere) != len(keys)-1 || h.dump(t, store) != late {
-		t.Errorf("replacing: %v, %d imported, %d already there", err, count(outcomes, limiter.Imported), count(outcomes, limiter.AlreadyThere))
+	if outcomes, err := backend.Import(ctx, true, records...); err != nil || count(outcomes, store.Imported) != 1 ||
+		count(outcomes, store.AlreadyThere) != len(keys)-1 || h.dump(t, backend) != late {
+		t.Errorf("replacing: %v, %d imported, %d already there", err, count(outcomes, store.Imported), count(outcomes, store.AlreadyThere))
 	}
-	bad := limiter.Record{Key: keys[0], Value: []byte("RL nonsense")}
-	if _, err := store.Import(ctx, true, bad); !errors.Is(err, limiter.ErrInvalid) || h.dump(t, store) != late {
+	bad := store.Record{Key: keys[0], Value: []byte("RL nonsense")}
+	if _, err := backend.Import(ctx, true, bad); !errors.Is(err, store.ErrInvalid) || h.dump(t, backend) != late {
 		t.Errorf("importing nonsense: %v", err)
 	}
 }
 
-func count(outcomes []limiter.ImportOutcome, of limiter.ImportOutcome) (n int) {
+func count(outcomes []store.ImportOutcome, of store.ImportOutcome) (n int) {
 	for _, outcome := range outcomes {
 		if outcome == of {
 			n++

@@ -8,10 +8,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func deniedConsumesNothing(t *testing.T, h Harness, kind limiter.Kind) {
+func deniedConsumesNothing(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
@@ -29,7 +29,7 @@ func deniedConsumesNothing(t *testing.T, h Harness, kind limiter.Kind) {
 	})
 }
 
-func peekNeverWrites(t *testing.T, h Harness, kind limiter.Kind) {
+func peekNeverWrites(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
@@ -52,11 +52,11 @@ func peekNeverWrites(t *testing.T, h Harness, kind limiter.Kind) {
 	})
 }
 
-func allOrNothing(t *testing.T, h Harness, kind limiter.Kind) {
+func allOrNothing(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
-		reqs := []limiter.Request{f.request(drawLimit(f.T, kind), 1)}
+		reqs := []store.Request{f.request(drawLimit(f.T, kind), 1)}
 		for i := range rapid.IntRange(1, 4).Draw(f.T, "more limits") {
-			other := f.request(drawLimit(f.T, rapid.SampledFrom(limiter.Kinds()).Draw(f.T, "kind")), 1)
+			other := f.request(drawLimit(f.T, rapid.SampledFrom(store.Kinds()).Draw(f.T, "kind")), 1)
 			other.Key.Name = []string{"a", "b", "c", "d"}[i]
 			reqs = append(reqs, other)
 		}
@@ -64,15 +64,15 @@ func allOrNothing(t *testing.T, h Harness, kind limiter.Kind) {
 			for i := range reqs {
 				reqs[i].Cost = drawCost(f.T, reqs[i].Limit)
 			}
-			peeked := f.decide(limiter.Peek, reqs...)
+			peeked := f.decide(store.Peek, reqs...)
 			before := h.dump(t, f.store)
-			taken := f.decide(limiter.Take, reqs...)
+			taken := f.decide(store.Take, reqs...)
 			for i := range reqs {
 				if taken[i].Allowed != peeked[i].Allowed {
 					f.Fatalf("of %v together number %d was allowed: %v; a peek said %v", reqs, i, taken[i].Allowed, peeked[i].Allowed)
 				}
 			}
-			if limiter.AllAllowed(taken) {
+			if store.AllAllowed(taken) {
 				for i := range reqs {
 					if charged := taken[i].Used - peeked[i].Used; charged != reqs[i].Cost {
 						f.Fatalf("all of %v were allowed, and number %d was charged %d", reqs, i, charged)
@@ -84,11 +84,11 @@ func allOrNothing(t *testing.T, h Harness, kind limiter.Kind) {
 			f.advance(drawPause(f.T, reqs[0].Limit))
 		}
 		// One key twice could be charged twice where only one fits.
-		f.fails(limiter.ErrInvalid, limiter.Take, reqs[0], reqs[0])
+		f.fails(store.ErrInvalid, store.Take, reqs[0], reqs[0])
 	})
 }
 
-func retryAfterIsExact(t *testing.T, h Harness, kind limiter.Kind) {
+func retryAfterIsExact(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
@@ -120,11 +120,11 @@ func retryAfterIsExact(t *testing.T, h Harness, kind limiter.Kind) {
 	})
 }
 
-func remainingIsExact(t *testing.T, h Harness, kind limiter.Kind) {
+func remainingIsExact(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
-		op := rapid.SampledFrom([]limiter.Op{limiter.Take, limiter.Peek, limiter.Refund}).Draw(f.T, "op")
+		op := rapid.SampledFrom([]store.Op{store.Take, store.Peek, store.Refund}).Draw(f.T, "op")
 		remaining := f.decide(op, f.request(limit, drawCost(f.T, limit)))[0].Remaining
 		if remaining < 0 || remaining > limit.Capacity() {
 			f.Fatalf("%d remaining of %s", remaining, limit)
@@ -142,21 +142,21 @@ func remainingIsExact(t *testing.T, h Harness, kind limiter.Kind) {
 
 // decisionsAreDated wants every decision to say what the store's
 // clock showed, also when that was set back.
-func decisionsAreDated(t *testing.T, h Harness, kind limiter.Kind) {
+func decisionsAreDated(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		if rapid.IntRange(0, 3).Draw(f.T, "back") == 0 {
 			f.advance(-drawPause(f.T, limit))
 		}
-		beside := f.request(drawLimit(f.T, rapid.SampledFrom(limiter.Kinds()).Draw(f.T, "kind")), 1)
+		beside := f.request(drawLimit(f.T, rapid.SampledFrom(store.Kinds()).Draw(f.T, "kind")), 1)
 		beside.Key.Name, beside.Shadow = "beside", rapid.Bool().Draw(f.T, "shadow")
 		for _, cost := range []int64{drawCost(f.T, limit), limit.Capacity()} { // the second is denied, or most often is
-			for _, op := range []limiter.Op{limiter.Peek, limiter.Take, limiter.Refund, limiter.Adjust} {
+			for _, op := range []store.Op{store.Peek, store.Take, store.Refund, store.Adjust} {
 				alone := f.decide(op, f.request(limit, cost))
 				together := f.decide(op, f.request(limit, cost), beside)
 				for _, d := range append(alone, together...) {
-					if want := limiter.InstantOf(*f.now); d.At != want {
+					if want := store.InstantOf(*f.now); d.At != want {
 						f.Fatalf("a %s at %s says that it was at %s: %+v", op, want.Time(), d.At.Time(), d)
 					}
 				}
@@ -166,7 +166,7 @@ func decisionsAreDated(t *testing.T, h Harness, kind limiter.Kind) {
 	})
 }
 
-func absentMeansUnused(t *testing.T, h Harness, kind limiter.Kind) {
+func absentMeansUnused(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
@@ -181,17 +181,17 @@ func absentMeansUnused(t *testing.T, h Harness, kind limiter.Kind) {
 		never := f.request(limit, drawCost(f.T, limit))
 		never.Key.Subject += ":never"
 		lapsed := f.request(limit, never.Cost)
-		for _, op := range []limiter.Op{limiter.Peek, limiter.Take} {
+		for _, op := range []store.Op{store.Peek, store.Take} {
 			want, got := f.decide(op, never)[0], f.decide(op, lapsed)[0]
 			if got != want {
 				f.Fatalf("%s on the lapsed key is %+v, on one never seen %+v", op, got, want)
 			}
 		}
-		keys, has := f.store.(limiter.Keyspace)
+		keys, has := f.store.(store.Keyspace)
 		if !has {
 			return
 		}
-		if _, _, err := keys.Delete(context.Background(), limiter.Records(lapsed.Key, never.Key)...); err != nil {
+		if _, _, err := keys.Delete(context.Background(), store.Records(lapsed.Key, never.Key)...); err != nil {
 			f.Fatal(err)
 		}
 		if d := f.peek(limit, 1); d.Used != 0 || d.ResetAfter != 0 || !d.Allowed {
@@ -199,13 +199,13 @@ func absentMeansUnused(t *testing.T, h Harness, kind limiter.Kind) {
 		}
 	})
 	// By the store's own clock, a key stays until its reset-after and not much longer.
-	store := h.New(t, nil)
+	backend := h.New(t, nil)
 	limit := limitOf(kind, 10, time.Minute)
-	key := limiter.Key{Subject: "ttl", Name: "limit"}
-	if _, err := limiter.New(store).Take(context.Background(), key, limit, 3); err != nil {
+	key := store.Key{Subject: "ttl", Name: "limit"}
+	if _, err := store.New(backend).Take(context.Background(), key, limit, 3); err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range scan(context.Background(), store, limiter.Query{Subjects: exactly(t, "ttl")}) {
+	for entry, err := range scan(context.Background(), backend, store.Query{Subjects: exactly(t, "ttl")}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,10 +215,10 @@ func absentMeansUnused(t *testing.T, h Harness, kind limiter.Kind) {
 	}
 }
 
-func timeNeverRunsBackwards(t *testing.T, h Harness, kind limiter.Kind) {
+func timeNeverRunsBackwards(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
-		f.advance(4 * limiter.MaxPeriod) // leave room to go back
+		f.advance(4 * store.MaxPeriod) // leave room to go back
 		f.use(limit)
 		d := f.take(limit, drawCost(f.T, limit))
 		if !d.Allowed {
@@ -243,7 +243,7 @@ func timeNeverRunsBackwards(t *testing.T, h Harness, kind limiter.Kind) {
 	})
 }
 
-func changingALimitKeepsItsUsage(t *testing.T, h Harness, kind limiter.Kind) {
+func changingALimitKeepsItsUsage(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
@@ -264,35 +264,35 @@ func changingALimitKeepsItsUsage(t *testing.T, h Harness, kind limiter.Kind) {
 	})
 }
 
-func costThatNeverFitsIsAnError(t *testing.T, h Harness, kind limiter.Kind) {
+func costThatNeverFitsIsAnError(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		before := h.dump(t, f.store)
-		for _, op := range []limiter.Op{limiter.Take, limiter.Peek} {
-			f.fails(limiter.ErrNeverFits, op, f.request(limit, limit.Capacity()+1))
-			f.fails(limiter.ErrInvalid, op, f.request(limit, limit.Capacity()+1))
+		for _, op := range []store.Op{store.Take, store.Peek} {
+			f.fails(store.ErrNeverFits, op, f.request(limit, limit.Capacity()+1))
+			f.fails(store.ErrInvalid, op, f.request(limit, limit.Capacity()+1))
 		}
-		for _, op := range []limiter.Op{limiter.Take, limiter.Peek, limiter.Refund} {
-			f.fails(limiter.ErrInvalid, op, f.request(limit, 0))
-			f.fails(limiter.ErrInvalid, op, f.request(limit, -1))
-			for _, broken := range []limiter.Limit{
+		for _, op := range []store.Op{store.Take, store.Peek, store.Refund} {
+			f.fails(store.ErrInvalid, op, f.request(limit, 0))
+			f.fails(store.ErrInvalid, op, f.request(limit, -1))
+			for _, broken := range []store.Limit{
 				{Algorithm: limit.Algorithm, Count: 0, Period: limit.Period},
 				{Algorithm: limit.Algorithm, Count: -1, Period: limit.Period},
-				{Algorithm: limit.Algorithm, Count: limiter.MaxCount + 1, Period: limit.Period},
+				{Algorithm: limit.Algorithm, Count: store.MaxCount + 1, Period: limit.Period},
 				{Algorithm: limit.Algorithm, Count: 1, Period: 0},
 				{Algorithm: limit.Algorithm, Count: 1, Period: -time.Second},
-				{Algorithm: limit.Algorithm, Count: 1, Period: limiter.MaxPeriod + time.Microsecond},
+				{Algorithm: limit.Algorithm, Count: 1, Period: store.MaxPeriod + time.Microsecond},
 				{Algorithm: limit.Algorithm, Count: 1, Period: time.Millisecond + time.Nanosecond},
 				{Algorithm: limit.Algorithm, Count: 1, Period: limit.Period, Burst: -1},
 				{Algorithm: limit.Algorithm, Count: 1, Period: limit.Period, Slices: -1},
-				{Algorithm: limit.Algorithm, Count: 1, Period: time.Hour, Slices: limiter.MaxSlices + 1},
+				{Algorithm: limit.Algorithm, Count: 1, Period: time.Hour, Slices: store.MaxSlices + 1},
 				{Algorithm: limit.Algorithm, Count: 1, Period: time.Second, Slices: 7},
-				{Algorithm: limiter.TokenBucket, Count: 1, Period: time.Second, Slices: 2},
+				{Algorithm: store.TokenBucket, Count: 1, Period: time.Second, Slices: 2},
 			} {
-				f.fails(limiter.ErrInvalid, op, f.request(broken, 1))
+				f.fails(store.ErrInvalid, op, f.request(broken, 1))
 			}
-			f.fails(limiter.ErrInvalid, op)
-			f.fails(limiter.ErrInvalid, op, limiter.Request{Key: limiter.Key{Subject: "a{b", Name: "limit"}, Limit: limit, Cost: 1})
+			f.fails(store.ErrInvalid, op)
+			f.fails(store.ErrInvalid, op, store.Request{Key: store.Key{Subject: "a{b", Name: "limit"}, Limit: limit, Cost: 1})
 		}
 		if after := h.dump(t, f.store); after != before {
 			f.Fatalf("invalid requests changed the store\nfrom %s\nto   %s", before, after)
@@ -300,17 +300,17 @@ func costThatNeverFitsIsAnError(t *testing.T, h Harness, kind limiter.Kind) {
 	})
 }
 
-func foreignDataIsNotTouched(t *testing.T, h Harness, kind limiter.Kind) {
+func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
 	if h.Plant == nil {
 		return // nobody else can write there
 	}
 	ctx := context.Background()
-	store := h.New(t, nil)
+	backend := h.New(t, nil)
 	limit := limitOf(kind, 10, time.Minute)
 	// A record of ours to damage.
-	own := limiter.State{}
+	own := store.State{}
 	normalized, _ := limit.Normalize()
-	own.Charge(normalized, 3, limiter.InstantOf(epoch))
+	own.Charge(normalized, 3, store.InstantOf(epoch))
 	record := string(own.AppendRecord(nil))
 	for name, value := range map[string]string{
 		"text":        "hello",
@@ -327,22 +327,22 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, kind limiter.Kind) {
 		"far-future":  record[:19] + "\x40\x00\x00\x00\x00\x00\x00" + record[26:],
 		"huge-usage":  record[:26] + "\xff\xff\xff\xff" + record[30:],
 	} {
-		key := limiter.Key{Subject: "foreign", Name: name}
-		intact := h.Plant(t, store, key, value)
-		for _, op := range []limiter.Op{limiter.Take, limiter.Peek, limiter.Refund} {
-			good := limiter.Request{Key: limiter.Key{Subject: "foreign", Name: "good"}, Limit: limit, Cost: 1}
-			foreign := limiter.Request{Key: key, Limit: limit, Cost: 1}
-			err := store.Decide(ctx, op, []limiter.Request{good, foreign}, make([]limiter.Decision, 2))
-			var named *limiter.ForeignError
-			if !errors.As(err, &named) || !errors.Is(err, limiter.ErrForeign) {
+		key := store.Key{Subject: "foreign", Name: name}
+		intact := h.Plant(t, backend, key, value)
+		for _, op := range []store.Op{store.Take, store.Peek, store.Refund} {
+			good := store.Request{Key: store.Key{Subject: "foreign", Name: "good"}, Limit: limit, Cost: 1}
+			foreign := store.Request{Key: key, Limit: limit, Cost: 1}
+			err := backend.Decide(ctx, op, []store.Request{good, foreign}, make([]store.Decision, 2))
+			var named *store.ForeignError
+			if !errors.As(err, &named) || !errors.Is(err, store.ErrForeign) {
 				t.Errorf("%s of a key holding %s: got error %v, want a ForeignError", op, name, err)
-			} else if want := h.storeKey(store, key); named.StoreKey != want {
+			} else if want := h.storeKey(backend, key); named.StoreKey != want {
 				t.Errorf("%s of a key holding %s: the error names %q, want %q", op, name, named.StoreKey, want)
 			}
 		}
-		if keys, has := store.(limiter.Keyspace); has && (name == "text" || name == "empty") {
+		if keys, has := backend.(store.Keyspace); has && (name == "text" || name == "empty") {
 			// What begins like a record is ours to delete, damaged or not.
-			if _, _, err := keys.Delete(ctx, limiter.Record{Key: key}); !errors.Is(err, limiter.ErrForeign) {
+			if _, _, err := keys.Delete(ctx, store.Record{Key: key}); !errors.Is(err, store.ErrForeign) {
 				t.Errorf("deleting a key holding %s: got error %v, want a ForeignError", name, err)
 			}
 		}
@@ -350,7 +350,7 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, kind limiter.Kind) {
 			t.Errorf("the value %q (%s) was touched", value, name)
 		}
 	}
-	good, err := limiter.New(store).Peek(ctx, limiter.Key{Subject: "foreign", Name: "good"}, limit, 1)
+	good, err := store.New(backend).Peek(ctx, store.Key{Subject: "foreign", Name: "good"}, limit, 1)
 	if err != nil || good.Used != 0 {
 		t.Errorf("a key decided together with a foreign one: %+v, %v; want it unused", good, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -14,8 +14,8 @@ import (
 type least struct {
 	clock  func() time.Time
 	mu     sync.Mutex
-	states map[limiter.Key]*limiter.State
-	tokens map[string]limiter.TokenRecord
+	states map[store.Key]*store.State
+	tokens map[string]store.TokenRecord
 	closed bool
 }
 
@@ -23,34 +23,34 @@ func newLeast(clock func() time.Time) *least {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &least{clock: clock, states: map[limiter.Key]*limiter.State{}, tokens: map[string]limiter.TokenRecord{}}
+	return &least{clock: clock, states: map[store.Key]*store.State{}, tokens: map[string]store.TokenRecord{}}
 }
 
-func (s *least) Decide(_ context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	reqs, err := limiter.NormalizeAll(nil, op, reqs)
+func (s *least) Decide(_ context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	reqs, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return limiter.ErrClosed
+		return store.ErrClosed
 	}
-	states := make([]*limiter.State, len(reqs))
+	states := make([]*store.State, len(reqs))
 	for i := range reqs {
 		if states[i] = s.states[reqs[i].Key]; states[i] == nil {
-			states[i] = new(limiter.State)
+			states[i] = new(store.State)
 		}
 	}
-	now, token := limiter.InstantOf(s.clock()), reqs[0].Token
-	var changes limiter.Changes
-	if limiter.IsSpecial(op, reqs) {
+	now, token := store.InstantOf(s.clock()), reqs[0].Token
+	var changes store.Changes
+	if store.IsSpecial(op, reqs) {
 		record := s.tokens[token]
-		if changes, err = limiter.DecideSpecial(op, reqs, states, decisions, &record, now); changes.Token {
+		if changes, err = store.DecideSpecial(op, reqs, states, decisions, &record, now); changes.Token {
 			s.tokens[token] = record
 		}
 	} else {
-		changes.States = limiter.Decide(op, reqs, states, decisions, now)
+		changes.States = store.Decide(op, reqs, states, decisions, now)
 	}
 	if err != nil || !changes.States {
 		return err
@@ -72,6 +72,6 @@ func (s *least) Close() error {
 func TestTheLeastStoreConforms(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
 		Sequences: 300,
-		New:       func(_ testing.TB, clock func() time.Time) limiter.Store { return newLeast(clock) },
+		New:       func(_ testing.TB, clock func() time.Time) store.Store { return newLeast(clock) },
 	})
 }

@@ -12,12 +12,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// overrides runs the laws of a [limiter.OverrideTable], if the stores have one.
+// overrides runs the laws of a [store.OverrideTable], if the stores have one.
 func overrides(t *testing.T, h Harness) {
-	if _, has := limiter.OverrideTableOf(h.New(t, nil)); !has {
+	if _, has := store.OverrideTableOf(h.New(t, nil)); !has {
 		return
 	}
 	t.Run("AreKept", func(t *testing.T) { t.Parallel(); overridesAreKept(t, h) })
@@ -29,22 +29,22 @@ func overrides(t *testing.T, h Harness) {
 }
 
 // drawOverride draws an override of any kind.
-func drawOverride(t *rapid.T) limiter.Override {
-	draw := func(what string, of ...string) limiter.Pattern {
+func drawOverride(t *rapid.T) store.Override {
+	draw := func(what string, of ...string) store.Pattern {
 		text := rapid.SampledFrom(of).Draw(t, what)
 		if text == "" {
-			return limiter.Pattern{}
+			return store.Pattern{}
 		}
-		p, err := limiter.ParsePattern(text)
+		p, err := store.ParsePattern(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	o := limiter.Override{
+	o := store.Override{
 		Subjects: draw("subjects", "", "*", "user:42", "tenant:acme:*", `a\*b`, "user:[0-9]?", "<&>\"é"),
 		Names:    draw("names", "", "api/*", "token-bucket/1m"),
-		Effect:   limiter.OverrideEffect(rapid.IntRange(0, 4).Draw(t, "effect")),
+		Effect:   store.OverrideEffect(rapid.IntRange(0, 4).Draw(t, "effect")),
 		Reason:   rapid.SampledFrom([]string{"", "INC-7: a \"flood\" <é>"}).Draw(t, "reason"),
 		By:       rapid.SampledFrom([]string{"", "ann@ops-1"}).Draw(t, "by"),
 	}
@@ -52,26 +52,26 @@ func drawOverride(t *rapid.T) limiter.Override {
 		o.Attributes = map[string]string{"tenant": "acme", "path": rapid.SampledFrom([]string{"/v1:{a}", "\xff%", "2001:db8::1"}).Draw(t, "path")}
 	}
 	switch o.Effect {
-	case limiter.OverrideLimit:
-		kind := rapid.SampledFrom(limiter.Kinds()).Draw(t, "kind")
+	case store.OverrideLimit:
+		kind := rapid.SampledFrom(store.Kinds()).Draw(t, "kind")
 		o.Limit, _ = drawLimit(t, kind).Normalize()
-	case limiter.OverrideTimes:
-		o.Thousandths = rapid.Int64Range(1, limiter.MaxOverrideThousandths).Draw(t, "thousandths")
-	case limiter.OverrideAdd:
-		o.Units = rapid.SampledFrom([]int64{1, -1, limiter.MaxCount, -limiter.MaxCount}).Draw(t, "units")
-	case limiter.OverrideBlock, limiter.OverrideExempt:
+	case store.OverrideTimes:
+		o.Thousandths = rapid.Int64Range(1, store.MaxOverrideThousandths).Draw(t, "thousandths")
+	case store.OverrideAdd:
+		o.Units = rapid.SampledFrom([]int64{1, -1, store.MaxCount, -store.MaxCount}).Draw(t, "units")
+	case store.OverrideBlock, store.OverrideExempt:
 	}
 	return o
 }
 
 // isOneOverride reports whether two overrides are about the same and do the same.
-func isOneOverride(a, b *limiter.Override) bool {
+func isOneOverride(a, b *store.Override) bool {
 	return a.Subjects.String() == b.Subjects.String() && a.Names.String() == b.Names.String() && maps.Equal(a.Attributes, b.Attributes) &&
 		a.Effect == b.Effect && a.Limit == b.Limit && a.Thousandths == b.Thousandths && a.Units == b.Units
 }
 
 // sameOverride reports whether two overrides say the same, with the same times.
-func sameOverride(a, b *limiter.Override) bool {
+func sameOverride(a, b *store.Override) bool {
 	return a.ID == b.ID && a.Subjects.String() == b.Subjects.String() && a.Names.String() == b.Names.String() &&
 		maps.Equal(a.Attributes, b.Attributes) && a.Effect == b.Effect && a.Limit == b.Limit && a.Thousandths == b.Thousandths &&
 		a.Units == b.Units && a.Reason == b.Reason && a.By == b.By && a.CreatedAt.Equal(b.CreatedAt) && a.ExpiresAt.Equal(b.ExpiresAt)
@@ -81,12 +81,12 @@ func sameOverride(a, b *limiter.Override) bool {
 // are in force, and another version after each change.
 func overridesAreKept(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := limiter.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := store.OverrideTableOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
 	versions := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) {
-		now = now.Add(limiter.MaxOverrideTime + time.Hour) // those of the case before have ended
-		var want []limiter.Override
+		now = now.Add(store.MaxOverrideTime + time.Hour) // those of the case before have ended
+		var want []store.Override
 		last := ""
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, 5000).Draw(t, "pause")) * time.Millisecond)
@@ -113,7 +113,7 @@ func overridesAreKept(t *testing.T, h Harness) {
 				if !sameOverride(&o, &set) {
 					t.Fatalf("set %+v, returned %+v", o, set)
 				}
-				want = slices.DeleteFunc(want, func(before limiter.Override) bool {
+				want = slices.DeleteFunc(want, func(before store.Override) bool {
 					if same := isOneOverride(&before, &o); same != (before.ID == set.ID) {
 						t.Fatalf("%+v and %+v are one: %v", before, set, same)
 					}
@@ -138,7 +138,7 @@ func overridesAreKept(t *testing.T, h Harness) {
 }
 
 // checkOverrides wants those in the table, and a version that is another one if anything changed.
-func checkOverrides(t *rapid.T, table limiter.OverrideTable, want []limiter.Override, now time.Time, changed bool, last string,
+func checkOverrides(t *rapid.T, table store.OverrideTable, want []store.Override, now time.Time, changed bool, last string,
 	versions map[string]bool) (version string) {
 	t.Helper()
 	got, of, err := table.Overrides(context.Background())
@@ -178,19 +178,19 @@ func checkOverrides(t *rapid.T, table limiter.OverrideTable, want []limiter.Over
 // overridesAreBounded fills the table.
 func overridesAreBounded(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := limiter.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := store.OverrideTableOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
-	block := func(i int) limiter.Override {
-		subject, err := limiter.ExactPattern(fmt.Sprintf("user:%d", i))
+	block := func(i int) store.Override {
+		subject, err := store.ExactPattern(fmt.Sprintf("user:%d", i))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return limiter.Override{Subjects: subject, Effect: limiter.OverrideBlock}
+		return store.Override{Subjects: subject, Effect: store.OverrideBlock}
 	}
 	ids := map[string]bool{}
-	for i := range limiter.MaxOverrides {
+	for i := range store.MaxOverrides {
 		lasts := time.Hour
-		if i == limiter.MaxOverrides-1 {
+		if i == store.MaxOverrides-1 {
 			lasts = time.Minute
 		}
 		set, err := table.SetOverride(ctx, block(i), lasts)
@@ -199,19 +199,19 @@ func overridesAreBounded(t *testing.T, h Harness) {
 		}
 		ids[set.ID] = true
 	}
-	if len(ids) != limiter.MaxOverrides {
+	if len(ids) != store.MaxOverrides {
 		t.Errorf("%d different IDs", len(ids))
 	}
 	before, err := table.OverrideVersion(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = table.SetOverride(ctx, block(limiter.MaxOverrides), time.Hour)
-	if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), fmt.Sprint(limiter.MaxOverrides)) {
+	_, err = table.SetOverride(ctx, block(store.MaxOverrides), time.Hour)
+	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), fmt.Sprint(store.MaxOverrides)) {
 		t.Errorf("one more: %v", err)
 	}
 	list, after, err := table.Overrides(ctx)
-	if err != nil || len(list) != limiter.MaxOverrides || after != before {
+	if err != nil || len(list) != store.MaxOverrides || after != before {
 		t.Errorf("%d overrides of version %q, before %q; %v", len(list), after, before, err)
 	}
 	if _, err := table.SetOverride(ctx, block(0), time.Hour); err != nil {
@@ -224,14 +224,14 @@ func overridesAreBounded(t *testing.T, h Harness) {
 	if after, err := table.OverrideVersion(ctx); err != nil || after != before {
 		t.Errorf("after one has ended version %q is %q, %v", before, after, err)
 	}
-	if _, err := table.SetOverride(ctx, block(limiter.MaxOverrides), time.Hour); err != nil {
+	if _, err := table.SetOverride(ctx, block(store.MaxOverrides), time.Hour); err != nil {
 		t.Errorf("after one has ended: %v", err)
 	}
 }
 
 // overridesAreChecked wants what does not fit to be refused, and IDs that there are not to be unknown.
 func overridesAreChecked(t *testing.T, h Harness) {
-	table, _ := limiter.OverrideTableOf(h.New(t, nil))
+	table, _ := store.OverrideTableOf(h.New(t, nil))
 	ctx := context.Background()
 	for _, id := range []string{"", "0", "00000000", "version", "../../..", "a:b*c\x00d", strings.Repeat("a", 1000)} {
 		if _, found, err := table.RevokeOverride(ctx, id); found || err != nil {
@@ -239,29 +239,29 @@ func overridesAreChecked(t *testing.T, h Harness) {
 		}
 	}
 	many := map[string]string{}
-	for i := range limiter.MaxOverrideAttributes + 1 {
+	for i := range store.MaxOverrideAttributes + 1 {
 		many[fmt.Sprintf("a%d", i)] = "b"
 	}
-	for _, o := range []limiter.Override{
+	for _, o := range []store.Override{
 		{Effect: 99},
-		{Effect: limiter.OverrideLimit},
-		{Effect: limiter.OverrideLimit, Limit: limiter.Limit{Count: 1, Period: time.Nanosecond}},
-		{Effect: limiter.OverrideTimes},
-		{Effect: limiter.OverrideTimes, Thousandths: limiter.MaxOverrideThousandths + 1},
-		{Effect: limiter.OverrideAdd},
-		{Effect: limiter.OverrideAdd, Units: -limiter.MaxCount - 1},
-		{Effect: limiter.OverrideBlock, Reason: "a\nb"},
-		{Effect: limiter.OverrideBlock, Reason: strings.Repeat("a", limiter.MaxOverrideText+1)},
-		{Effect: limiter.OverrideBlock, By: "\xff"},
-		{Effect: limiter.OverrideBlock, Attributes: many},
-		{Effect: limiter.OverrideBlock, Attributes: map[string]string{"tenant": ""}},
+		{Effect: store.OverrideLimit},
+		{Effect: store.OverrideLimit, Limit: store.Limit{Count: 1, Period: time.Nanosecond}},
+		{Effect: store.OverrideTimes},
+		{Effect: store.OverrideTimes, Thousandths: store.MaxOverrideThousandths + 1},
+		{Effect: store.OverrideAdd},
+		{Effect: store.OverrideAdd, Units: -store.MaxCount - 1},
+		{Effect: store.OverrideBlock, Reason: "a\nb"},
+		{Effect: store.OverrideBlock, Reason: strings.Repeat("a", store.MaxOverrideText+1)},
+		{Effect: store.OverrideBlock, By: "\xff"},
+		{Effect: store.OverrideBlock, Attributes: many},
+		{Effect: store.OverrideBlock, Attributes: map[string]string{"tenant": ""}},
 	} {
-		if _, err := table.SetOverride(ctx, o, time.Hour); !errors.Is(err, limiter.ErrInvalid) {
+		if _, err := table.SetOverride(ctx, o, time.Hour); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	for _, lasts := range []time.Duration{0, -time.Hour, limiter.MaxOverrideTime + 1} {
-		if _, err := table.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, lasts); !errors.Is(err, limiter.ErrInvalid) {
+	for _, lasts := range []time.Duration{0, -time.Hour, store.MaxOverrideTime + 1} {
+		if _, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, lasts); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("for %s: %v", lasts, err)
 		}
 	}
@@ -272,19 +272,19 @@ func overridesAreChecked(t *testing.T, h Harness) {
 
 // overridesEndByThemselves is by the store's own clock.
 func overridesEndByThemselves(t *testing.T, h Harness) {
-	store := h.New(t, nil)
-	table, _ := limiter.OverrideTableOf(store)
+	backend := h.New(t, nil)
+	table, _ := store.OverrideTableOf(backend)
 	ctx := context.Background()
-	before := h.dump(t, store)
-	set, err := table.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, 300*time.Millisecond)
+	before := h.dump(t, backend)
+	set, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, 300*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range scan(ctx, store, limiter.Query{Subjects: all}) {
+	for entry, err := range scan(ctx, backend, store.Query{Subjects: all}) {
 		t.Errorf("a scan finds %+v, %v", entry, err)
 	}
 	for began := time.Now(); ; {
@@ -307,7 +307,7 @@ func overridesEndByThemselves(t *testing.T, h Harness) {
 		t.Errorf("revoked after its end: %v, %v", found, err)
 	}
 	if h.DropsEnded {
-		if after := h.dump(t, store); after != before {
+		if after := h.dump(t, backend); after != before {
 			t.Errorf("left behind: %s", after)
 		}
 	}

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // overridesAreSetTogether sets and revokes from many callers at once.
 func overridesAreSetTogether(t *testing.T, h Harness) {
-	table, _ := limiter.OverrideTableOf(h.New(t, nil))
+	table, _ := store.OverrideTableOf(h.New(t, nil))
 	ctx := context.Background()
 	const callers, each = 8, 10
 	var wait sync.WaitGroup
@@ -20,7 +20,7 @@ func overridesAreSetTogether(t *testing.T, h Harness) {
 	for caller := range callers {
 		wait.Go(func() {
 			for i := range each {
-				o := limiter.Override{Effect: limiter.OverrideAdd, Units: int64(1 + caller*each + i)}
+				o := store.Override{Effect: store.OverrideAdd, Units: int64(1 + caller*each + i)}
 				set, err := table.SetOverride(ctx, o, time.Hour)
 				if err != nil {
 					t.Error(err)
@@ -56,9 +56,9 @@ func overridesAreSetTogether(t *testing.T, h Harness) {
 // overridesAreOne sets the same again, alone and by many at once.
 func overridesAreOne(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := limiter.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := store.OverrideTableOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
-	set := func(o limiter.Override, lasts time.Duration) limiter.Override {
+	set := func(o store.Override, lasts time.Duration) store.Override {
 		t.Helper()
 		done, err := table.SetOverride(ctx, o, lasts)
 		if err != nil {
@@ -66,7 +66,7 @@ func overridesAreOne(t *testing.T, h Harness) {
 		}
 		return done
 	}
-	list := func() []limiter.Override {
+	list := func() []store.Override {
 		t.Helper()
 		all, _, err := table.Overrides(ctx)
 		if err != nil {
@@ -74,7 +74,7 @@ func overridesAreOne(t *testing.T, h Harness) {
 		}
 		return all
 	}
-	add := limiter.Override{Effect: limiter.OverrideAdd, Units: 5, Reason: "first", By: "ann"}
+	add := store.Override{Effect: store.OverrideAdd, Units: 5, Reason: "first", By: "ann"}
 	first := set(add, time.Hour)
 	fifty := add
 	fifty.Units, fifty.Reason = 50, ""
@@ -91,7 +91,7 @@ func overridesAreOne(t *testing.T, h Harness) {
 			t.Errorf("set again for %s it is %+v", lasts, got)
 		}
 		all := list()
-		at := slices.IndexFunc(all, func(o limiter.Override) bool { return o.ID == first.ID })
+		at := slices.IndexFunc(all, func(o store.Override) bool { return o.ID == first.ID })
 		if len(all) != 2 || at < 0 || !sameOverride(&all[at], &got) {
 			t.Errorf("the table has %+v", all)
 		}
@@ -108,7 +108,7 @@ func overridesAreOne(t *testing.T, h Harness) {
 	}
 	var wait sync.WaitGroup
 	for range 8 {
-		wait.Go(func() { set(limiter.Override{Effect: limiter.OverrideBlock}, time.Hour) })
+		wait.Go(func() { set(store.Override{Effect: store.OverrideBlock}, time.Hour) })
 	}
 	wait.Wait()
 	if all := list(); len(all) != 3 {

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // matchesTheReference drives the store and the pure Go algorithms with the same
 // random requests at the same instants, limits changing midway, and wants the
 // same answers.
-func matchesTheReference(t *testing.T, h Harness, kind limiter.Kind) {
+func matchesTheReference(t *testing.T, h Harness, kind store.Kind) {
 	var now time.Time
-	store := h.New(t, func() time.Time { return now })
+	backend := h.New(t, func() time.Time { return now })
 	sequences := h.Sequences
 	if testing.Short() {
 		sequences = max(1, sequences/100)
@@ -27,7 +27,7 @@ func matchesTheReference(t *testing.T, h Harness, kind limiter.Kind) {
 		c := newComparison(r, kind, fmt.Sprintf("sequence:%d", n))
 		now = epoch.Add(time.Duration(r.Int64N(int64(time.Hour))))
 		for range 2 + r.IntN(12) {
-			if difference := c.step(store, &now); difference != "" {
+			if difference := c.step(backend, &now); difference != "" {
 				t.Fatalf("sequence %d of %s:\n%s\n%s", n, kind, strings.Join(c.trace, "\n"), difference)
 			}
 		}
@@ -38,33 +38,33 @@ func matchesTheReference(t *testing.T, h Harness, kind limiter.Kind) {
 // reference.
 type comparison struct {
 	r      *rand.Rand
-	reqs   []limiter.Request
-	states []*limiter.State
-	tokens map[string]*limiter.TokenRecord
+	reqs   []store.Request
+	states []*store.State
+	tokens map[string]*store.TokenRecord
 	trace  []string
 }
 
-func newComparison(r *rand.Rand, kind limiter.Kind, subject string) *comparison {
-	c := &comparison{r: r, tokens: map[string]*limiter.TokenRecord{}}
+func newComparison(r *rand.Rand, kind store.Kind, subject string) *comparison {
+	c := &comparison{r: r, tokens: map[string]*store.TokenRecord{}}
 	for i := range 2 {
-		c.tokens[fmt.Sprintf("%s:%d", subject, i)] = new(limiter.TokenRecord)
+		c.tokens[fmt.Sprintf("%s:%d", subject, i)] = new(store.TokenRecord)
 	}
 	for i := range 1 + r.IntN(5)/4*r.IntN(4) { // mostly one, up to four
 		if i > 0 {
 			kind = anyKind(r)
 		}
-		key := limiter.Key{Subject: subject, Name: fmt.Sprintf("limit-%d", i)}
-		c.reqs = append(c.reqs, limiter.Request{Key: key, Limit: randomLimit(r, kind)})
-		c.states = append(c.states, new(limiter.State))
+		key := store.Key{Subject: subject, Name: fmt.Sprintf("limit-%d", i)}
+		c.reqs = append(c.reqs, store.Request{Key: key, Limit: randomLimit(r, kind)})
+		c.states = append(c.states, new(store.State))
 	}
 	return c
 }
 
 // step makes one random request of both and returns how the answers differ.
-func (c *comparison) step(store limiter.Store, now *time.Time) (difference string) {
-	*now = now.Add(c.pause(limiter.InstantOf(*now)))
-	op := []limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund,
-		limiter.Adjust, limiter.Charge, limiter.Settle, limiter.TakeUpTo}[c.r.IntN(11)]
+func (c *comparison) step(backend store.Store, now *time.Time) (difference string) {
+	*now = now.Add(c.pause(store.InstantOf(*now)))
+	op := []store.Op{store.Take, store.Take, store.Take, store.Take, store.Take, store.Peek, store.Refund,
+		store.Adjust, store.Charge, store.Settle, store.TakeUpTo}[c.r.IntN(11)]
 	token := c.token(op)
 	most := c.reqs[0].Limit.Capacity() + 3
 	upTo := 1 + c.r.Int64N(most)
@@ -76,37 +76,37 @@ func (c *comparison) step(store limiter.Store, now *time.Time) (difference strin
 		req.Shadow = c.r.IntN(6) == 0
 		req.Cost = c.cost(req.Limit)
 		if req.Shadow && c.r.IntN(4) == 0 {
-			req.Cost = min(limiter.MaxCount, req.Limit.Capacity()+1)
+			req.Cost = min(store.MaxCount, req.Limit.Capacity()+1)
 		}
-		if op == limiter.Adjust {
+		if op == store.Adjust {
 			req.Cost = c.r.Int64N(req.Limit.Capacity() + 1)
 		}
 		c.special(op, req, token, upTo)
 		req.NotAfter = 0
 	}
-	if op == limiter.Refund && c.r.IntN(2) == 0 {
-		notAfter := limiter.InstantOf(*now) + limiter.Instant(c.r.IntN(3)) - 1
+	if op == store.Refund && c.r.IntN(2) == 0 {
+		notAfter := store.InstantOf(*now) + store.Instant(c.r.IntN(3)) - 1
 		for i := range c.reqs {
 			c.reqs[i].NotAfter = notAfter
 		}
 	}
-	want, got := make([]limiter.Decision, len(c.reqs)), make([]limiter.Decision, len(c.reqs))
-	normalized, err := limiter.NormalizeAll(nil, op, c.reqs)
+	want, got := make([]store.Decision, len(c.reqs)), make([]store.Decision, len(c.reqs))
+	normalized, err := store.NormalizeAll(nil, op, c.reqs)
 	if err != nil {
 		return err.Error()
 	}
 	var wantErr error
-	if limiter.IsSpecial(op, normalized) {
-		record := new(limiter.TokenRecord)
+	if store.IsSpecial(op, normalized) {
+		record := new(store.TokenRecord)
 		if token != "" {
 			record = c.tokens[token]
 		}
-		_, wantErr = limiter.DecideSpecial(op, normalized, c.states, want, record, limiter.InstantOf(*now))
+		_, wantErr = store.DecideSpecial(op, normalized, c.states, want, record, store.InstantOf(*now))
 	} else {
-		limiter.Decide(op, normalized, c.states, want, limiter.InstantOf(*now))
+		store.Decide(op, normalized, c.states, want, store.InstantOf(*now))
 	}
 	c.trace = append(c.trace, fmt.Sprintf("%d %s %+v -> %+v %v", now.UnixMicro(), op, c.reqs, want, wantErr))
-	err = store.Decide(context.Background(), op, c.reqs, got)
+	err = backend.Decide(context.Background(), op, c.reqs, got)
 	if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
 		return fmt.Sprintf("the store's error is %v", err)
 	}
@@ -138,12 +138,12 @@ func (c *comparison) change(i int) {
 	*limit = other
 }
 
-func anyKind(r *rand.Rand) limiter.Kind {
-	kinds := limiter.Kinds()
+func anyKind(r *rand.Rand) store.Kind {
+	kinds := store.Kinds()
 	return kinds[r.IntN(len(kinds))]
 }
 
-func randomLimit(r *rand.Rand, kind limiter.Kind) limiter.Limit {
+func randomLimit(r *rand.Rand, kind store.Kind) store.Limit {
 	most := kind.Algorithm().MaxCount()
 	units := func() int64 {
 		if r.IntN(3) > 0 {
@@ -152,11 +152,11 @@ func randomLimit(r *rand.Rand, kind limiter.Kind) limiter.Limit {
 		return 1 + r.Int64N(most)
 	}
 	periods := []time.Duration{time.Millisecond, 7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour,
-		24 * time.Hour, limiter.MaxPeriod}
+		24 * time.Hour, store.MaxPeriod}
 	limit := limitOf(kind, units(), periods[r.IntN(len(periods))])
 	if r.IntN(4) == 0 {
-		limit.Period = limiter.MinPeriod +
-			time.Duration(r.Int64N(int64((limiter.MaxPeriod-limiter.MinPeriod)/time.Microsecond)))*time.Microsecond
+		limit.Period = store.MinPeriod +
+			time.Duration(r.Int64N(int64((store.MaxPeriod-store.MinPeriod)/time.Microsecond)))*time.Microsecond
 	}
 	if kind.HasSlices() {
 		limit = inSlices(limit, cuts[r.IntN(len(cuts))])
@@ -170,7 +170,7 @@ func randomLimit(r *rand.Rand, kind limiter.Kind) limiter.Limit {
 	return limit
 }
 
-func (c *comparison) cost(limit limiter.Limit) int64 {
+func (c *comparison) cost(limit store.Limit) int64 {
 	capacity := limit.Capacity()
 	switch c.r.IntN(4) {
 	case 0:
@@ -184,7 +184,7 @@ func (c *comparison) cost(limit limiter.Limit) int64 {
 // pause is long enough for something to expire, and now and then negative. The clock is
 // not set back while a key's usage has expired: whether a store still knows that key
 // depends on whether it has reclaimed it yet, so there both answers are right.
-func (c *comparison) pause(now limiter.Instant) time.Duration {
+func (c *comparison) pause(now store.Instant) time.Duration {
 	limit := c.reqs[c.r.IntN(len(c.reqs))].Limit
 	period := int64(limit.Period / time.Microsecond)
 	var us int64
@@ -200,7 +200,7 @@ func (c *comparison) pause(now limiter.Instant) time.Duration {
 		us = period - 1 + c.r.Int64N(3)
 	case 4:
 		us = -c.r.Int64N(period)
-		if slices.ContainsFunc(c.states, func(s *limiter.State) bool { return !s.IsZero() && s.Used(now) == 0 }) {
+		if slices.ContainsFunc(c.states, func(s *store.State) bool { return !s.IsZero() && s.Used(now) == 0 }) {
 			us = 0
 		}
 		for _, token := range c.tokens { // the same holds for one whose time is over

@@ -8,12 +8,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // token returns the token of the next call, often none.
-func (c *comparison) token(op limiter.Op) string {
-	if op == limiter.Adjust || op != limiter.Settle && c.r.IntN(2) == 0 {
+func (c *comparison) token(op store.Op) string {
+	if op == store.Adjust || op != store.Settle && c.r.IntN(2) == 0 {
 		return ""
 	}
 	tokens := make([]string, 0, len(c.tokens))
@@ -25,22 +25,22 @@ func (c *comparison) token(op limiter.Op) string {
 
 // special makes req one of a call that is not usual: with the token, if there is one, and then
 // mostly of the cost that is remembered, or with a cost that does not fit.
-func (c *comparison) special(op limiter.Op, req *limiter.Request, token string, upTo int64) {
+func (c *comparison) special(op store.Op, req *store.Request, token string, upTo int64) {
 	most := req.Limit.Algorithm.MaxCount()
 	if req.Limit.Algorithm == 0 {
-		most = limiter.MaxCount
+		most = store.MaxCount
 	}
 	switch op {
-	case limiter.TakeUpTo:
+	case store.TakeUpTo:
 		req.Cost = upTo
-	case limiter.Charge:
+	case store.Charge:
 		switch c.r.IntN(4) {
 		case 0:
 			req.Cost = 1 + c.r.Int64N(most)
 		case 1:
 			req.Cost = 1 + c.r.Int64N(min(most, 3*req.Limit.Capacity()))
 		}
-	case limiter.Settle:
+	case store.Settle:
 		req.Cost = c.r.Int64N(1 + min(most, 2*req.Limit.Capacity()))
 	default: // the cost that it has
 	}
@@ -48,22 +48,22 @@ func (c *comparison) special(op limiter.Op, req *limiter.Request, token string, 
 	if token == "" {
 		return
 	}
-	if record := c.tokens[token]; op == limiter.TakeUpTo && record.Op == op && !record.IsZero() {
+	if record := c.tokens[token]; op == store.TakeUpTo && record.Op == op && !record.IsZero() {
 		req.Cost = record.Parts[0].Cost
 	}
-	req.TokenTTL = []time.Duration{time.Millisecond, time.Second, time.Hour, limiter.MaxTokenTTL}[int(upTo)%4]
+	req.TokenTTL = []time.Duration{time.Millisecond, time.Second, time.Hour, store.MaxTokenTTL}[int(upTo)%4]
 	if record := c.tokens[token]; !record.IsZero() && c.r.IntN(4) > 0 {
 		for i := range c.reqs {
 			if &c.reqs[i] != req || i >= len(record.Parts) {
 				continue
 			}
 			part := &record.Parts[i]
-			if op == limiter.TakeUpTo {
+			if op == store.TakeUpTo {
 				continue // which has one cost
 			}
-			if op != limiter.Settle && (part.Cost <= req.Limit.Capacity() || op != limiter.Take && op != limiter.Peek) {
+			if op != store.Settle && (part.Cost <= req.Limit.Capacity() || op != store.Take && op != store.Peek) {
 				req.Cost = part.Cost
-			} else if op == limiter.Settle && record.Settled {
+			} else if op == store.Settle && record.Settled {
 				req.Cost = part.Real
 			}
 		}
@@ -71,18 +71,18 @@ func (c *comparison) special(op limiter.Op, req *limiter.Request, token string, 
 }
 
 // withToken returns a request with a token of the fixture's own.
-func (f *fixture) withToken(limit limiter.Limit, cost int64, ttl time.Duration) limiter.Request {
+func (f *fixture) withToken(limit store.Limit, cost int64, ttl time.Duration) store.Request {
 	req := f.request(limit, cost)
 	req.Token, req.TokenTTL = f.subject+":token", ttl
 	return req
 }
 
 // decideIfBounded decides req, and ends the case where that would leave more in use than can be.
-func (f *fixture) decideIfBounded(op limiter.Op, req limiter.Request) limiter.Decision {
+func (f *fixture) decideIfBounded(op store.Op, req store.Request) store.Decision {
 	f.Helper()
-	decisions := make([]limiter.Decision, 1)
-	err := f.store.Decide(context.Background(), op, []limiter.Request{req}, decisions)
-	if op != limiter.Take && op != limiter.TakeUpTo && errors.Is(err, limiter.ErrInvalid) {
+	decisions := make([]store.Decision, 1)
+	err := f.store.Decide(context.Background(), op, []store.Request{req}, decisions)
+	if op != store.Take && op != store.TakeUpTo && errors.Is(err, store.ErrInvalid) {
 		f.Skip(err)
 	}
 	if err != nil {
@@ -93,12 +93,12 @@ func (f *fixture) decideIfBounded(op limiter.Op, req limiter.Request) limiter.De
 
 // tokenChargesOnce wants an allowed call to be answered again for its token, with
 // nothing charged, and a denial to be decided anew.
-func tokenChargesOnce(t *testing.T, h Harness, kind limiter.Kind) {
+func tokenChargesOnce(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
-		op := rapid.SampledFrom([]limiter.Op{limiter.Take, limiter.Charge, limiter.TakeUpTo}).Draw(f.T, "op")
-		req := f.withToken(limit, drawCost(f.T, limit), limiter.MaxTokenTTL)
+		op := rapid.SampledFrom([]store.Op{store.Take, store.Charge, store.TakeUpTo}).Draw(f.T, "op")
+		req := f.withToken(limit, drawCost(f.T, limit), store.MaxTokenTTL)
 		before := f.peek(limit, req.Cost)
 		first := f.decideIfBounded(op, req)
 		if first.Repeated || first.Allowed != (first.Granted > 0) || first.Granted > req.Cost {
@@ -114,11 +114,11 @@ func tokenChargesOnce(t *testing.T, h Harness, kind limiter.Kind) {
 		if first.Used != before.Used+first.Granted {
 			f.Fatalf("%d used before %+v", before.Used, first)
 		}
-		pause := time.Duration(rapid.Int64Range(0, min(drawPause(f.T, limit), limiter.MaxTokenTTL-time.Hour).Microseconds()).Draw(f.T, "pause"))
+		pause := time.Duration(rapid.Int64Range(0, min(drawPause(f.T, limit), store.MaxTokenTTL-time.Hour).Microseconds()).Draw(f.T, "pause"))
 		f.advance(pause * time.Microsecond)
 		now, dump := f.peek(limit, 1), h.dump(t, f.store)
-		for _, again := range []limiter.Op{op, limiter.Peek} {
-			if again == limiter.Peek && op != limiter.Take {
+		for _, again := range []store.Op{op, store.Peek} {
+			if again == store.Peek && op != store.Take {
 				continue
 			}
 			d := f.decide(again, req)[0]
@@ -131,19 +131,19 @@ func tokenChargesOnce(t *testing.T, h Harness, kind limiter.Kind) {
 		other := req
 		other.Cost = 1 + req.Cost%limit.Capacity()
 		if other.Cost != req.Cost {
-			f.fails(limiter.ErrInvalid, op, other)
+			f.fails(store.ErrInvalid, op, other)
 		}
 		other = req
 		other.Key.Name = "another"
-		f.fails(limiter.ErrInvalid, op, other)
+		f.fails(store.ErrInvalid, op, other)
 		other = req
 		other.Limit.Count = 1 + limit.Count%10
 		other.Limit.Burst, other.Cost = 0, 1
 		if other.Limit.Count != limit.Count {
-			f.fails(limiter.ErrInvalid, op, other)
+			f.fails(store.ErrInvalid, op, other)
 		}
-		if op != limiter.Take {
-			f.fails(limiter.ErrInvalid, limiter.Take, req)
+		if op != store.Take {
+			f.fails(store.ErrInvalid, store.Take, req)
 		}
 		if h.dump(t, f.store) != dump {
 			f.Fatalf("what was not charged again has written")
@@ -153,34 +153,34 @@ func tokenChargesOnce(t *testing.T, h Harness, kind limiter.Kind) {
 
 // tokenIsForgotten wants a token to be over after its time, and after what it took was
 // given back, which happens once.
-func tokenIsForgotten(t *testing.T, h Harness, kind limiter.Kind) {
+func tokenIsForgotten(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
-		ttl := time.Duration(rapid.Int64Range(1000, limiter.MaxTokenTTL.Microseconds()).Draw(f.T, "TTL")) * time.Microsecond
+		ttl := time.Duration(rapid.Int64Range(1000, store.MaxTokenTTL.Microseconds()).Draw(f.T, "TTL")) * time.Microsecond
 		req := f.withToken(limit, drawCost(f.T, limit), ttl)
-		first := f.decide(limiter.Take, req)[0]
+		first := f.decide(store.Take, req)[0]
 		f.advance(ttl - time.Microsecond)
-		if d := f.decide(limiter.Take, req)[0]; !d.Repeated {
+		if d := f.decide(store.Take, req)[0]; !d.Repeated {
 			f.Fatalf("a microsecond before its end: %+v", d)
 		}
 		f.advance(time.Microsecond)
-		f.fails(limiter.ErrUnknownToken, limiter.Settle, req)
-		if d := f.decideIfBounded(limiter.Charge, req); d.Repeated {
+		f.fails(store.ErrUnknownToken, store.Settle, req)
+		if d := f.decideIfBounded(store.Charge, req); d.Repeated {
 			f.Fatalf("at its end: %+v", d)
 		}
 		used := f.peek(limit, 1).Used
-		f.decide(limiter.Refund, req)
+		f.decide(store.Refund, req)
 		after := f.peek(limit, 1).Used
-		f.decide(limiter.Refund, req)
+		f.decide(store.Refund, req)
 		if d := f.peek(limit, 1); after != used-first.Granted && after != 0 || d.Used != after {
 			f.Fatalf("%d used, %d after giving %d back, %d after doing so again", used, after, first.Granted, d.Used)
 		}
-		f.fails(limiter.ErrUnknownToken, limiter.Settle, req)
+		f.fails(store.ErrUnknownToken, store.Settle, req)
 	})
 }
 
 // overcharge brings a key above its capacity, and returns what it then is.
-func (f *fixture) overcharge(limit limiter.Limit) limiter.Decision {
+func (f *fixture) overcharge(limit store.Limit) store.Decision {
 	f.Helper()
 	most := min(limit.Algorithm.MaxCount(), 3*limit.Capacity()) - f.peek(limit, 1).Used
 	if most < 1 {
@@ -188,7 +188,7 @@ func (f *fixture) overcharge(limit limiter.Limit) limiter.Decision {
 	}
 	req := f.request(limit, rapid.Int64Range(1, most).Draw(f.T, "charge"))
 	before := f.peek(limit, 1)
-	d := f.decideIfBounded(limiter.Charge, req)
+	d := f.decideIfBounded(store.Charge, req)
 	want := max(0, limit.Capacity()-before.Used-req.Cost)
 	if !d.Allowed || d.Granted != req.Cost || d.Used != before.Used+req.Cost || d.Remaining != want || d.RetryAfter != 0 {
 		f.Fatalf("a charge of %d to %+v is %+v", req.Cost, before, d)
@@ -197,7 +197,7 @@ func (f *fixture) overcharge(limit limiter.Limit) limiter.Decision {
 }
 
 // chargeExceedsTheCapacity wants the laws of a decision to hold also above the capacity.
-func chargeExceedsTheCapacity(t *testing.T, h Harness, kind limiter.Kind) {
+func chargeExceedsTheCapacity(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
@@ -234,38 +234,38 @@ func chargeExceedsTheCapacity(t *testing.T, h Harness, kind limiter.Kind) {
 }
 
 // chargeIsBounded wants a charge that would be too much to be refused and to write nothing.
-func chargeIsBounded(t *testing.T, h Harness, kind limiter.Kind) {
+func chargeIsBounded(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := limitOf(kind, 500, time.Minute)
 		most := limit.Algorithm.MaxCount()
-		f.decide(limiter.Charge, f.request(limit, most-1))
+		f.decide(store.Charge, f.request(limit, most-1))
 		dump := h.dump(t, f.store)
-		f.fails(limiter.ErrInvalid, limiter.Charge, f.request(limit, 2))
-		f.fails(limiter.ErrInvalid, limiter.Charge, f.request(limit, limiter.MaxCount+1))
+		f.fails(store.ErrInvalid, store.Charge, f.request(limit, 2))
+		f.fails(store.ErrInvalid, store.Charge, f.request(limit, store.MaxCount+1))
 		// Nothing is charged if one of several cannot be.
 		other := f.request(limit, 2)
 		other.Key.Name = "other"
-		f.fails(limiter.ErrInvalid, limiter.Charge, other, f.request(limit, 2))
+		f.fails(store.ErrInvalid, store.Charge, other, f.request(limit, 2))
 		if h.dump(t, f.store) != dump {
 			f.Fatalf("a charge that was refused has written")
 		}
-		if d := f.decide(limiter.Charge, f.request(limit, 1))[0]; d.Used != most {
+		if d := f.decide(store.Charge, f.request(limit, 1))[0]; d.Used != most {
 			f.Fatalf("the most there can be: %+v", d)
 		}
 		if limit.Algorithm.HasBurst() {
-			slow := f.request(limiter.Limit{Algorithm: limit.Algorithm, Count: 1, Period: limiter.MaxPeriod}, 101)
+			slow := f.request(store.Limit{Algorithm: limit.Algorithm, Count: 1, Period: store.MaxPeriod}, 101)
 			slow.Key.Name = "slow"
-			f.fails(limiter.ErrInvalid, limiter.Charge, slow)
+			f.fails(store.ErrInvalid, store.Charge, slow)
 			slow.Cost = 100
-			f.decide(limiter.Charge, slow)
+			f.decide(store.Charge, slow)
 		}
 	})
 }
 
 // recordsAboveTheCapacityComeBack wants such a key to be found, exported and imported.
-func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind limiter.Kind) {
+func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
-		keys, has := f.store.(limiter.Keyspace)
+		keys, has := f.store.(store.Keyspace)
 		if !has {
 			return
 		}
@@ -273,8 +273,8 @@ func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind limiter.Kind)
 		f.overcharge(limit)
 		ctx, key := context.Background(), f.request(limit, 1).Key
 		before := f.peek(limit, 1)
-		look := func() (found []limiter.Entry) {
-			for entry, err := range keys.Scan(ctx, limiter.Query{Keys: []limiter.Key{key}, Records: true}) {
+		look := func() (found []store.Entry) {
+			for entry, err := range keys.Scan(ctx, store.Query{Keys: []store.Key{key}, Records: true}) {
 				if err != nil {
 					f.Fatal(err)
 				}
@@ -290,11 +290,11 @@ func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind limiter.Kind)
 			f.Fatalf("%d deleted, %v", deleted, err)
 		}
 		outcomes, err := keys.Import(ctx, false, found[0].Record)
-		if err != nil || outcomes[0] != limiter.Imported || f.peek(limit, 1) != before {
+		if err != nil || outcomes[0] != store.Imported || f.peek(limit, 1) != before {
 			f.Fatalf("imported %v, %v: %+v, and before %+v", outcomes, err, f.peek(limit, 1), before)
 		}
 		left := rapid.Int64Range(0, limit.Capacity()).Draw(f.T, "left")
-		f.decide(limiter.Adjust, f.request(limit, left))
+		f.decide(store.Adjust, f.request(limit, left))
 		if d := f.peek(limit, 1); d.Used != left {
 			f.Fatalf("adjusted to %d: %+v", left, d)
 		}
@@ -302,44 +302,44 @@ func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind limiter.Kind)
 }
 
 // settleBringsToTheRealCost wants the same as a charge or a refund of the difference.
-func settleBringsToTheRealCost(t *testing.T, h Harness, kind limiter.Kind) {
+func settleBringsToTheRealCost(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
-		req := f.withToken(limit, drawCost(f.T, limit), limiter.MaxTokenTTL)
+		req := f.withToken(limit, drawCost(f.T, limit), store.MaxTokenTTL)
 		plain := f.request(limit, req.Cost)
 		plain.Key.Name = "plain"
-		f.decide(limiter.Take, req)
-		f.decide(limiter.Take, plain)
+		f.decide(store.Take, req)
+		f.decide(store.Take, plain)
 		f.advance(min(drawPause(f.T, limit), time.Hour))
 		settled := req
 		settled.Cost = rapid.Int64Range(0, min(limit.Algorithm.MaxCount(), 2*limit.Capacity())).Draw(f.T, "real cost")
-		d := f.decideIfBounded(limiter.Settle, settled)
-		op := limiter.Charge
+		d := f.decideIfBounded(store.Settle, settled)
+		op := store.Charge
 		if plain.Cost = settled.Cost - req.Cost; plain.Cost < 0 {
-			op, plain.Cost = limiter.Refund, -plain.Cost
+			op, plain.Cost = store.Refund, -plain.Cost
 		}
 		if plain.Cost != 0 {
 			f.decide(op, plain)
 		}
 		plain.Cost = 1
-		want := f.decide(limiter.Peek, plain)[0]
+		want := f.decide(store.Peek, plain)[0]
 		if !d.Allowed || d.Repeated || d.Granted != settled.Cost || f.peek(limit, 1) != want ||
 			d.Used != want.Used || d.ResetAfter != want.ResetAfter {
 			f.Fatalf("settled %d at %d: %+v, then %+v; by itself it is %+v", req.Cost, settled.Cost, d, f.peek(limit, 1), want)
 		}
 		dump := h.dump(t, f.store)
-		if again := f.decide(limiter.Settle, settled)[0]; !again.Repeated || again.Granted != settled.Cost || again.Used != want.Used {
+		if again := f.decide(store.Settle, settled)[0]; !again.Repeated || again.Granted != settled.Cost || again.Used != want.Used {
 			f.Fatalf("settled again: %+v", again)
 		}
-		if again := f.decide(limiter.Take, req)[0]; !again.Repeated || again.Granted != req.Cost {
+		if again := f.decide(store.Take, req)[0]; !again.Repeated || again.Granted != req.Cost {
 			f.Fatalf("taken again: %+v", again)
 		}
 		settled.Cost++
-		f.fails(limiter.ErrInvalid, limiter.Settle, settled)
+		f.fails(store.ErrInvalid, store.Settle, settled)
 		settled.Cost, settled.Token = 1, settled.Token+"?"
-		f.fails(limiter.ErrUnknownToken, limiter.Settle, settled)
+		f.fails(store.ErrUnknownToken, store.Settle, settled)
 		settled.Token = ""
-		f.fails(limiter.ErrInvalid, limiter.Settle, settled)
+		f.fails(store.ErrInvalid, store.Settle, settled)
 		if h.dump(t, f.store) != dump {
 			f.Fatalf("settling again has written")
 		}
@@ -347,7 +347,7 @@ func settleBringsToTheRealCost(t *testing.T, h Harness, kind limiter.Kind) {
 }
 
 // takeUpToGrantsWhatFits wants exactly what remains, the least of several limits.
-func takeUpToGrantsWhatFits(t *testing.T, h Harness, kind limiter.Kind) {
+func takeUpToGrantsWhatFits(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
@@ -355,15 +355,15 @@ func takeUpToGrantsWhatFits(t *testing.T, h Harness, kind limiter.Kind) {
 			f.overcharge(limit)
 		}
 		before := f.peek(limit, 1)
-		most := rapid.Int64Range(1, limiter.MaxCount).Draw(f.T, "up to")
-		second := limiter.Request{Key: limiter.Key{Subject: f.subject, Name: "second"},
-			Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1 + most/2, Period: limiter.MaxPeriod}, Cost: most}
+		most := rapid.Int64Range(1, store.MaxCount).Draw(f.T, "up to")
+		second := store.Request{Key: store.Key{Subject: f.subject, Name: "second"},
+			Limit: store.Limit{Algorithm: store.FixedWindow, Count: 1 + most/2, Period: store.MaxPeriod}, Cost: most}
 		want := min(most, before.Remaining)
-		reqs := []limiter.Request{f.request(limit, most)}
+		reqs := []store.Request{f.request(limit, most)}
 		if rapid.Bool().Draw(f.T, "two limits") {
 			reqs, want = append(reqs, second), min(want, second.Limit.Count)
 		}
-		decisions := f.decide(limiter.TakeUpTo, reqs...)
+		decisions := f.decide(store.TakeUpTo, reqs...)
 		d := decisions[0]
 		if d.Granted != want || d.Allowed != (want > 0) || d.Used != before.Used+want || d.Remaining != before.Remaining-want {
 			f.Fatalf("up to %d of %+v: %+v", most, before, decisions)
@@ -373,11 +373,11 @@ func takeUpToGrantsWhatFits(t *testing.T, h Harness, kind limiter.Kind) {
 		}
 		if !d.Allowed {
 			f.advance(d.RetryAfter - time.Microsecond)
-			if early := f.decide(limiter.TakeUpTo, reqs...)[0]; early.Allowed {
+			if early := f.decide(store.TakeUpTo, reqs...)[0]; early.Allowed {
 				f.Fatalf("%+v, and a microsecond before the retry %+v", d, early)
 			}
 			f.advance(time.Microsecond)
-			if at := f.decide(limiter.TakeUpTo, reqs...)[0]; at.Granted < 1 {
+			if at := f.decide(store.TakeUpTo, reqs...)[0]; at.Granted < 1 {
 				f.Fatalf("%+v, and at the retry %+v", d, at)
 			}
 		}

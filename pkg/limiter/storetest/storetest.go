@@ -6,8 +6,8 @@
 // does. Logic is tested in virtual time with random requests, concurrency on the
 // store's own clock.
 //
-// A store of the two methods of [limiter.Store] is enough. One that is a
-// [limiter.Keyspace], or has denials, a journal, an identity or overrides, is held to
+// A store of the two methods of [store.Store] is enough. One that is a
+// [store.Keyspace], or has denials, a journal, an identity or overrides, is held to
 // the laws of these, too.
 package storetest
 
@@ -18,24 +18,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Harness makes stores of the kind under test.
 type Harness struct {
 	// New returns an empty store that decides by clock, or by its own clock if
 	// clock is nil. Tests close some of them; all others are closed by the test's cleanup.
-	New func(tb testing.TB, clock func() time.Time) limiter.Store
+	New func(tb testing.TB, clock func() time.Time) store.Store
 	// Dump returns all that the store keeps, expiries included, in any form
 	// that is equal exactly if nothing was written. Without it nobody looks whether
 	// something was.
-	Dump func(tb testing.TB, store limiter.Store) string
+	Dump func(tb testing.TB, backend store.Store) string
 	// Plant puts a value that limitctl did not write under key, and returns a
 	// function that reports whether it is still there unchanged. It is nil for
 	// a store that only its own process can write to.
-	Plant func(tb testing.TB, store limiter.Store, key limiter.Key, value string) (intact func() bool)
+	Plant func(tb testing.TB, backend store.Store, key store.Key, value string) (intact func() bool)
 	// Prefix returns what a store's keys begin with; nil stands for the default.
-	Prefix func(store limiter.Store) string
+	Prefix func(backend store.Store) string
 	// DropsEnded: what has ended by itself is gone from Dump, too, with nobody asking for it.
 	DropsEnded bool
 	// Sequences is how many random sequences are held against the reference,
@@ -45,40 +45,40 @@ type Harness struct {
 }
 
 // dump is Dump, or always the same without one.
-func (h *Harness) dump(tb testing.TB, store limiter.Store) string {
+func (h *Harness) dump(tb testing.TB, backend store.Store) string {
 	if h.Dump == nil {
 		return ""
 	}
-	return h.Dump(tb, store)
+	return h.Dump(tb, backend)
 }
 
 // scan is what store's Scan yields, and nothing if it has none.
-func scan(ctx context.Context, store limiter.Store, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	if keys, has := store.(limiter.Keyspace); has {
+func scan(ctx context.Context, backend store.Store, q store.Query) iter.Seq2[store.Entry, error] {
+	if keys, has := backend.(store.Keyspace); has {
 		return keys.Scan(ctx, q)
 	}
-	return func(func(limiter.Entry, error) bool) {}
+	return func(func(store.Entry, error) bool) {}
 }
 
 // newKeys is New for stores that are a Keyspace.
-func (h *Harness) newKeys(tb testing.TB, clock func() time.Time) limiter.Keyspace {
-	return h.New(tb, clock).(limiter.Keyspace)
+func (h *Harness) newKeys(tb testing.TB, clock func() time.Time) store.Keyspace {
+	return h.New(tb, clock).(store.Keyspace)
 }
 
-func (h *Harness) storeKey(store limiter.Store, key limiter.Key) string {
-	prefix := limiter.DefaultPrefix
+func (h *Harness) storeKey(backend store.Store, key store.Key) string {
+	prefix := store.DefaultPrefix
 	if h.Prefix != nil {
-		prefix = h.Prefix(store)
+		prefix = h.Prefix(backend)
 	}
-	return limiter.OwnLayout(prefix).StoreKey(key)
+	return store.OwnLayout(prefix).StoreKey(key)
 }
 
-// Run runs the suite: of a store that is no [limiter.Keyspace], the laws that need none.
+// Run runs the suite: of a store that is no [store.Keyspace], the laws that need none.
 func Run(t *testing.T, h Harness) {
-	_, hasKeys := h.New(t, nil).(limiter.Keyspace)
+	_, hasKeys := h.New(t, nil).(store.Keyspace)
 	for _, law := range []struct {
 		name string
-		test func(*testing.T, Harness, limiter.Kind)
+		test func(*testing.T, Harness, store.Kind)
 		keys bool // it is about a Keyspace, and hardly about what keys count
 	}{
 		{"Law01_DeniedConsumesNothing", deniedConsumesNothing, false},
@@ -115,10 +115,10 @@ func Run(t *testing.T, h Harness) {
 			continue
 		}
 		t.Run(law.name, func(t *testing.T) {
-			kinds := limiter.Kinds()
+			kinds := store.Kinds()
 			if law.keys && testing.Short() { // a state of two numbers, and a ring
-				kinds = slices.DeleteFunc(kinds, func(kind limiter.Kind) bool {
-					return kind.Algorithm() != limiter.TokenBucket && kind.Algorithm() != limiter.SlidingLog
+				kinds = slices.DeleteFunc(kinds, func(kind store.Kind) bool {
+					return kind.Algorithm() != store.TokenBucket && kind.Algorithm() != store.SlidingLog
 				})
 			}
 			for _, kind := range kinds {

@@ -3,7 +3,7 @@ package audit
 import (
 	"encoding/binary"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // admissions are those of one key in the last period, in the order of their instants. The
@@ -11,7 +11,7 @@ import (
 // since the one before, and the units if they are not 1.
 type admissions struct {
 	// oldest is the instant of the first, and first its units.
-	oldest limiter.Instant
+	oldest store.Instant
 	units  int64 // of all
 	first  uint32
 	// head and tail are the first and the last block by their numbers, 0 if there is none. read
@@ -63,7 +63,7 @@ func (b *blocks) giveBack(number uint32) {
 }
 
 // add adds an admission that is not before the newest, which was at an instant.
-func (l *admissions) add(b *blocks, at, newest limiter.Instant, units int64) {
+func (l *admissions) add(b *blocks, at, newest store.Instant, units int64) {
 	if l.units == 0 {
 		l.oldest, l.first, l.units = at, uint32(units), units
 		return
@@ -95,7 +95,7 @@ func (l *admissions) add(b *blocks, at, newest limiter.Instant, units int64) {
 }
 
 // forget drops the admissions through an instant.
-func (l *admissions) forget(b *blocks, through limiter.Instant) {
+func (l *admissions) forget(b *blocks, through store.Instant) {
 	for l.units > 0 && l.oldest <= through {
 		l.units -= int64(l.first)
 		if l.units == 0 {
@@ -123,7 +123,7 @@ func (l *admissions) forget(b *blocks, through limiter.Instant) {
 }
 
 // each calls do for each admission, the oldest first, until it returns false.
-func (l *admissions) each(b *blocks, do func(at limiter.Instant, units int64) (goOn bool)) {
+func (l *admissions) each(b *blocks, do func(at store.Instant, units int64) (goOn bool)) {
 	if l.units == 0 {
 		return
 	}
@@ -133,7 +133,7 @@ func (l *admissions) each(b *blocks, do func(at limiter.Instant, units int64) (g
 		if left -= int64(units); left == 0 {
 			return
 		}
-		var step limiter.Instant
+		var step store.Instant
 		step, units = r.next()
 		at += step
 	}
@@ -147,12 +147,12 @@ type reader struct {
 }
 
 // next returns the time since the admission before, and the units.
-func (r *reader) next() (step limiter.Instant, units uint32) {
+func (r *reader) next() (step store.Instant, units uint32) {
 	n := r.number()
 	if n&1 == 0 {
-		return limiter.Instant(n >> 1), 1
+		return store.Instant(n >> 1), 1
 	}
-	return limiter.Instant(n >> 1), uint32(r.number())
+	return store.Instant(n >> 1), uint32(r.number())
 }
 
 func (r *reader) number() (n uint64) {

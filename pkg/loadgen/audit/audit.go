@@ -6,7 +6,7 @@ package audit
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Observation is one limit's answer to one request.
@@ -14,7 +14,7 @@ type Observation struct {
 	// Key is the index of the key that was decided about; see [Auditor.SetLimit].
 	Key uint32
 	// At is the decision's own instant, by the store's clock.
-	At limiter.Instant
+	At store.Instant
 	// Cost is the units asked for, 1 or more.
 	Cost int64
 	// Allowed is this limit's answer. Charged says that the units were taken: the
@@ -25,7 +25,7 @@ type Observation struct {
 	Told *Figures
 }
 
-// Figures are what an answer tells beside whether it allowed, as in [limiter.Decision].
+// Figures are what an answer tells beside whether it allowed, as in [store.Decision].
 type Figures struct {
 	Used, Remaining               int64
 	RetryAfter, ResetAfter, Delay time.Duration
@@ -37,18 +37,18 @@ type Figures struct {
 type Auditor struct {
 	keys    []account
 	limits  []rule // that keys are under
-	known   map[limiter.Limit]uint32
+	known   map[store.Limit]uint32
 	blocks  blocks
 	finding Finding // except for what is computed over all keys
-	held    func(limiter.Limit) int64
+	held    func(store.Limit) int64
 	fits    fitting
 }
 
 // rule is a limit, and what is often asked of it.
 type rule struct {
-	limit      limiter.Limit
+	limit      store.Limit
 	capacity   int64
-	period     limiter.Instant
+	period     store.Instant
 	hasBurst   bool
 	isLog      bool // what is in use is exactly the admissions of the last period
 	hasSlices  bool
@@ -57,27 +57,27 @@ type rule struct {
 }
 
 // New returns an Auditor that has seen nothing.
-func New() *Auditor { return &Auditor{known: map[limiter.Limit]uint32{}} }
+func New() *Auditor { return &Auditor{known: map[store.Limit]uint32{}} }
 
 // Excuse says how many units of a key under a limit may be taken ahead and held by
 // somebody. Denials that these units explain are not called wrong, and what answers told
 // about such keys is not judged: nobody outside knows how much is held at what moment. It must
 // be called before [Auditor.SetLimit].
-func (a *Auditor) Excuse(held func(limiter.Limit) int64) { a.held = held }
+func (a *Auditor) Excuse(held func(store.Limit) int64) { a.held = held }
 
 // account is what is known of one key. There can be millions, so it is small.
 type account struct {
 	admissions admissions // of the last period
-	// time is the instant of the last charge. It and the next two are what a [limiter.State] has
+	// time is the instant of the last charge. It and the next two are what a [store.State] has
 	// after everything charged was charged to it. A sliding log's admissions are enough, and
 	// a counter in slices is in more.
-	time        limiter.Instant
+	time        store.Instant
 	units, rest int64
 	charged     int64
-	last        limiter.Instant // of the last observation
-	more        *more           // nil for nearly all keys
-	limit       uint32          // an index into the Auditor's limits
-	denials     uint32          // since the last request that was allowed
+	last        store.Instant // of the last observation
+	more        *more         // nil for nearly all keys
+	limit       uint32        // an index into the Auditor's limits
+	denials     uint32        // since the last request that was allowed
 	flags       uint8
 }
 
@@ -94,15 +94,15 @@ const (
 
 // SetLimit says which limit a key is under. It must be called before the first
 // observation of the key. limit must be normalized.
-func (a *Auditor) SetLimit(key uint32, limit limiter.Limit) {
+func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 	number, known := a.known[limit]
 	if !known {
 		number = uint32(len(a.limits))
 		a.known[limit] = number
 		r := rule{
-			limit: limit, capacity: limit.Capacity(), period: limiter.Instant(limit.Period.Microseconds()),
+			limit: limit, capacity: limit.Capacity(), period: store.Instant(limit.Period.Microseconds()),
 			hasBurst: limit.Algorithm.HasBurst(), isLog: limit.Kind().CountsEachUnit(), hasSlices: limit.Kind().HasSlices(),
-			tellsDelay: limit.Algorithm == limiter.LeakyBucket,
+			tellsDelay: limit.Algorithm == store.LeakyBucket,
 		}
 		if a.held != nil {
 			r.held = a.held(limit)
@@ -226,11 +226,11 @@ func (a *Auditor) charge(k *account, r *rule, o *Observation) {
 }
 
 // state returns what a key has used, of all kinds but logs and counters in slices.
-func (k *account) state(r *rule) limiter.State {
+func (k *account) state(r *rule) store.State {
 	if k.charged == 0 {
-		return limiter.State{}
+		return store.State{}
 	}
-	return limiter.State{Limit: r.limit, Time: k.time, Units: k.units, Rest: k.rest}
+	return store.State{Limit: r.limit, Time: k.time, Units: k.units, Rest: k.rest}
 }
 
 // Finding returns what was found so far.

@@ -10,12 +10,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // history is what was charged to one key, for reckoning everything the slow way.
 type history struct {
-	limit limiter.Limit
+	limit store.Limit
 	at    []int64
 	units []int64
 }
@@ -40,18 +40,18 @@ func (h *history) charge(at, units int64) {
 }
 
 // told is what a decision says.
-func told(d *limiter.Decision) *Figures {
+func told(d *store.Decision) *Figures {
 	return &Figures{d.Used, d.Remaining, d.RetryAfter, d.ResetAfter, d.Delay}
 }
 
 func (h *history) used(now int64) int64 {
 	p := h.period()
 	switch h.limit.Algorithm {
-	case limiter.SlidingLog:
+	case store.SlidingLog:
 		return h.sum(now-p, now)
-	case limiter.FixedWindow:
+	case store.FixedWindow:
 		return h.sum(now-now%p-1, now)
-	case limiter.SlidingCounter:
+	case store.SlidingCounter:
 		slices := max(1, h.limit.Slices)
 		width := p / slices
 		start := now - now%width // of the current slice
@@ -102,9 +102,9 @@ func (h *history) worst() (units int64, ratio float64) {
 	return units, ratio
 }
 
-func aLimit(t *rapid.T) limiter.Limit {
-	limit := limiter.Limit{
-		Algorithm: rapid.SampledFrom(limiter.Algorithms()).Draw(t, "algorithm"),
+func aLimit(t *rapid.T) store.Limit {
+	limit := store.Limit{
+		Algorithm: rapid.SampledFrom(store.Algorithms()).Draw(t, "algorithm"),
 		Count:     rapid.Int64Range(1, 12).Draw(t, "count"),
 		Period:    time.Duration(rapid.Int64Range(1, 5).Draw(t, "milliseconds")) * time.Millisecond,
 	}
@@ -147,7 +147,7 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			answers := []string{"right", "right", "right", "charge", "deny", "leave"}
 			switch fits := used+cost <= h.limit.Capacity(); rapid.SampledFrom(answers).Draw(t, "answer") {
 			case "leave": // another limit of the same call denied
-				a.Observe(Observation{0, limiter.Instant(now), cost, true, false, nil})
+				a.Observe(Observation{0, store.Instant(now), cost, true, false, nil})
 				run = 0
 				continue
 			case "charge":
@@ -167,7 +167,7 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 						under.charge(now, min(cost, max(0, h.limit.Capacity()-under.used(now))))
 					}
 					h.charge(now, cost)
-					a.Observe(Observation{0, limiter.Instant(now), cost, true, true, nil})
+					a.Observe(Observation{0, store.Instant(now), cost, true, true, nil})
 					run = 0
 					continue
 				}
@@ -185,7 +185,7 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			} else {
 				want.PeakRatio = max(want.PeakRatio, 1)
 			}
-			a.Observe(Observation{0, limiter.Instant(now), cost, false, false, nil})
+			a.Observe(Observation{0, store.Instant(now), cost, false, false, nil})
 			run++
 			want.Denied++
 			want.KeysDenied = 1
@@ -208,22 +208,22 @@ func TestNothingIsFoundOfARightStore(t *testing.T) {
 		limit := aLimit(t)
 		a := New()
 		a.SetLimit(0, limit)
-		var state limiter.State
-		reqs := []limiter.Request{{Key: limiter.Key{Subject: "s"}, Limit: limit, Cost: 1}}
-		var decisions [1]limiter.Decision
-		now := limiter.Instant(rapid.Int64Range(0, 20_000).Draw(t, "begin"))
+		var state store.State
+		reqs := []store.Request{{Key: store.Key{Subject: "s"}, Limit: limit, Cost: 1}}
+		var decisions [1]store.Decision
+		now := store.Instant(rapid.Int64Range(0, 20_000).Draw(t, "begin"))
 		pressed := false
 		for range rapid.IntRange(1, 100).Draw(t, "requests") {
-			limiter.Decide(limiter.Take, reqs, []*limiter.State{&state}, decisions[:], now)
+			store.Decide(store.Take, reqs, []*store.State{&state}, decisions[:], now)
 			a.Observe(Observation{0, now, 1, decisions[0].Allowed, decisions[0].Allowed, told(&decisions[0])})
 			pressed = pressed || !decisions[0].Allowed
-			now += limiter.Instant(rapid.Int64Range(0, 1500).Draw(t, "step"))
+			now += store.Instant(rapid.Int64Range(0, 1500).Draw(t, "step"))
 		}
 		found := a.Finding()
 		if found.OverAdmitted != 0 || found.UnderAdmitted != 0 || found.Lied != 0 || found.Told == 0 {
 			t.Fatalf("%s: %+v", limit, found)
 		}
-		exact := limit.Algorithm == limiter.SlidingLog || limit.Algorithm.HasBurst()
+		exact := limit.Algorithm == store.SlidingLog || limit.Algorithm.HasBurst()
 		if exact && (found.WorstRatio > 1 || pressed && found.WorstRatio != 1) {
 			t.Fatalf("%s: worst ratio %v, denied %t", limit, found.WorstRatio, pressed)
 		}
@@ -235,7 +235,7 @@ func TestNothingIsFoundOfARightStore(t *testing.T) {
 
 // An outcome that is not known may explain a denial, and never excuses an admission.
 func TestUnknownOutcomes(t *testing.T) {
-	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 10, Period: time.Second, Burst: 10}
+	limit := store.Limit{Algorithm: store.SlidingLog, Count: 10, Period: time.Second, Burst: 10}
 	a := New()
 	a.SetLimit(0, limit)
 	a.Unknown(0, 4, 0)
@@ -256,7 +256,7 @@ func TestUnknownOutcomes(t *testing.T) {
 
 func TestWhatComesTooLate(t *testing.T) {
 	a := New()
-	a.SetLimit(0, limiter.Limit{Algorithm: limiter.FixedWindow, Count: 2, Period: time.Second, Burst: 2})
+	a.SetLimit(0, store.Limit{Algorithm: store.FixedWindow, Count: 2, Period: time.Second, Burst: 2})
 	a.Observe(Observation{0, 1_000_000, 1, true, true, nil})
 	a.Observe(Observation{0, 999_999, 1, true, true, nil}) // by its instant in the window before
 	a.Observe(Observation{0, 1_000_001, 1, false, false, nil})
@@ -264,7 +264,7 @@ func TestWhatComesTooLate(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	// What answers tell of the key is not judged any more, and of others it is.
-	a.SetLimit(1, limiter.Limit{Algorithm: limiter.FixedWindow, Count: 2, Period: time.Second, Burst: 2})
+	a.SetLimit(1, store.Limit{Algorithm: store.FixedWindow, Count: 2, Period: time.Second, Burst: 2})
 	for key := range uint32(2) {
 		a.Observe(Observation{key, 1_000_002, 1, false, false, &Figures{Used: 77}})
 	}
@@ -284,7 +284,7 @@ func TestFairness(t *testing.T) {
 		a := New()
 		for i, units := range test.charged {
 			key := uint32(i)
-			a.SetLimit(key, limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Second, Burst: 10})
+			a.SetLimit(key, store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Second, Burst: 10})
 			a.Observe(Observation{key, 5, 1, false, false, nil})
 			if units > 0 {
 				a.Observe(Observation{key, 5, units, true, true, nil})
@@ -302,20 +302,20 @@ func TestFairness(t *testing.T) {
 func TestAnHourInBoundedMemory(t *testing.T) {
 	const requests, most = 3600 * 20_000 / 10, 400 << 20 / 10
 	for _, test := range []struct {
-		algorithm limiter.Algorithm
+		algorithm store.Algorithm
 		keys      uint32
-	}{{limiter.TokenBucket, 1}, {limiter.SlidingLog, 10_000}} {
+	}{{store.TokenBucket, 1}, {store.SlidingLog, 10_000}} {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		a := New()
 		for key := range test.keys {
-			a.SetLimit(key, limiter.Limit{Algorithm: test.algorithm, Count: 1_000_000, Burst: 1_000_000, Period: time.Hour})
+			a.SetLimit(key, store.Limit{Algorithm: test.algorithm, Count: 1_000_000, Burst: 1_000_000, Period: time.Hour})
 		}
-		at, state := limiter.Instant(1_800_000_000_000_000), uint64(1)
+		at, state := store.Instant(1_800_000_000_000_000), uint64(1)
 		for range requests {
 			state = state*6364136223846793005 + 1442695040888963407
-			at += limiter.Instant(state>>55) * 2 // 0 to 1,022 µs, 500 on average
+			at += store.Instant(state>>55) * 2 // 0 to 1,022 µs, 500 on average
 			a.Observe(Observation{uint32(state>>33) % test.keys, at, 1, true, true, nil})
 		}
 		runtime.GC()
@@ -332,14 +332,14 @@ func TestAnHourInBoundedMemory(t *testing.T) {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	for _, algorithm := range limiter.Algorithms() {
+	for _, algorithm := range store.Algorithms() {
 		b.Run(algorithm.String(), func(b *testing.B) {
 			a := New()
 			const keys = 1000
 			for key := range uint32(keys) {
-				a.SetLimit(key, limiter.Limit{Algorithm: algorithm, Count: 100, Burst: 100, Period: time.Second})
+				a.SetLimit(key, store.Limit{Algorithm: algorithm, Count: 100, Burst: 100, Period: time.Second})
 			}
-			at := limiter.Instant(1_800_000_000_000_000)
+			at := store.Instant(1_800_000_000_000_000)
 			b.ReportAllocs()
 			for i := range b.N {
 				at++

@@ -1,6 +1,6 @@
 package audit
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // Finding is what an audit of one limit over all of its keys found.
 type Finding struct {
@@ -89,7 +89,7 @@ type Lie struct {
 	Answers int64
 	// Key is the key that it was about, and At the instant of the decision.
 	Key uint32
-	At  limiter.Instant
+	At  store.Instant
 	// Told is what the answer said. The truth was from True to TrueMost, which differ only
 	// where requests of an unknown outcome may have been charged. Of durations these are
 	// nanoseconds.

@@ -1,10 +1,10 @@
 package audit
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // SetLimits says that the first keys, as many as that, are under a limit, as [Auditor.SetLimit]
 // does for one. It takes no more memory than they need.
-func (a *Auditor) SetLimits(keys uint32, limit limiter.Limit) {
+func (a *Auditor) SetLimits(keys uint32, limit store.Limit) {
 	a.SetLimit(keys-1, limit)
 	for key := range a.keys[:keys] {
 		a.keys[key].limit = a.keys[keys-1].limit

@@ -4,42 +4,42 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // more is what is known besides of a key about which something was wrong, or is not certain.
 type more struct {
 	// state is what the key has used, if nothing of what is unknown was charged.
-	state limiter.State
+	state store.State
 	// most is what it has used if all that is unknown was charged, as late as that can have
 	// been; nil if it is the same. What may still be charged is in late instead.
-	most *limiter.State
+	most *store.State
 	late []late
 	// over is what it would have used if nothing had been charged that was too much, and under
 	// what it would have used if what was denied wrongly had been charged; nil if that is the same
 	// as state, or as most.
-	over, under *limiter.State
+	over, under *store.State
 }
 
 // late is units that may have been charged, or may still be.
 type late struct {
 	units int64
 	// gaveUp is when their outcome became unknown.
-	gaveUp limiter.Instant
+	gaveUp store.Instant
 	// until is the instant after which they are not charged any more, 0 if that is not known
 	// yet.
-	until limiter.Instant
+	until store.Instant
 }
 
 // lateness is how long after a store is known to answer again it may still find a request that
 // was given up before, on its way: far longer than networks hold packets back.
-const lateness = limiter.Instant(10 * time.Second / time.Microsecond)
+const lateness = store.Instant(10 * time.Second / time.Microsecond)
 
 // Unknown says that units of a key may be charged, at some instant not before the observations so
 // far. Their outcome became unknown at gaveUp. Until the store has answered about the key after
 // that, and for ten seconds more, they may be charged at any time. What is then still in use of
 // them fades as the limit says. So there is a range in which an answer is right.
-func (a *Auditor) Unknown(key uint32, units int64, gaveUp limiter.Instant) {
+func (a *Auditor) Unknown(key uint32, units int64, gaveUp store.Instant) {
 	k := &a.keys[key]
 	k.flags |= seen
 	m := a.moreOf(k, &a.limits[k.limit])
@@ -54,7 +54,7 @@ func (a *Auditor) moreOf(k *account, r *rule) *more {
 	k.more = new(more)
 	switch {
 	case r.isLog:
-		k.admissions.each(&a.blocks, func(at limiter.Instant, units int64) bool {
+		k.admissions.each(&a.blocks, func(at store.Instant, units int64) bool {
 			k.more.state.Charge(r.limit, units, at)
 			return true
 		})
@@ -132,7 +132,7 @@ func (a *Auditor) observeMore(k *account, r *rule, o *Observation) {
 }
 
 // settle charges, to what is in use at most, what cannot be charged later than now.
-func (m *more) settle(r *rule, now limiter.Instant) {
+func (m *more) settle(r *rule, now store.Instant) {
 	left := m.late[:0]
 	for _, l := range m.late {
 		if l.until == 0 && now >= l.gaveUp {
@@ -155,7 +155,7 @@ func (m *more) settle(r *rule, now limiter.Instant) {
 
 // atMost returns what is in use at an instant if all that is unknown was charged, units of it just
 // then.
-func (m *more) atMost(r *rule, units int64, at limiter.Instant) *limiter.State {
+func (m *more) atMost(r *rule, units int64, at store.Instant) *store.State {
 	s := m.most
 	if s == nil {
 		s = &m.state
@@ -225,7 +225,7 @@ func (m *more) narrow(r *rule, o *Observation) {
 		if units, rest := r.leaks(reset); units < m.most.Units || units == m.most.Units && rest < m.most.Rest {
 			m.most.Units, m.most.Rest = units, rest
 		}
-	case r.limit.Algorithm == limiter.FixedWindow && !r.limit.FromFirst:
+	case r.limit.Algorithm == store.FixedWindow && !r.limit.FromFirst:
 		m.state.Units, m.most.Units = o.Told.Used, o.Told.Used
 	}
 }
@@ -242,11 +242,11 @@ func (r *rule) leaks(microseconds int64) (units, rest int64) {
 }
 
 // tidy forgets what makes no difference any more.
-func (m *more) tidy(at limiter.Instant) {
+func (m *more) tidy(at store.Instant) {
 	if m.state.Used(at) > 0 {
 		return
 	}
-	for _, other := range []**limiter.State{&m.most, &m.over, &m.under} {
+	for _, other := range []**store.State{&m.most, &m.over, &m.under} {
 		if *other != nil && (*other).Used(at) == 0 {
 			*other = nil
 		}

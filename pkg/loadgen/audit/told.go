@@ -3,7 +3,7 @@ package audit
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // judges reports whether what an answer told can be held against the truth.
@@ -12,7 +12,7 @@ func (a *Auditor) judges(k *account, r *rule, o *Observation) bool {
 }
 
 // figuresOf is what an answer should tell that leaves a key in a state, but for the delay.
-func figuresOf(s *limiter.State, r *rule, o *Observation) Figures {
+func figuresOf(s *store.State, r *rule, o *Observation) Figures {
 	used := s.Used(o.At)
 	f := Figures{Used: used, Remaining: max(0, r.capacity-used), ResetAfter: between(o.At, s.UnusedAt(o.At))}
 	if !o.Allowed && o.Cost <= r.capacity {
@@ -22,7 +22,7 @@ func figuresOf(s *limiter.State, r *rule, o *Observation) Figures {
 }
 
 // between is the time from an instant to a later one.
-func between(from, to limiter.Instant) time.Duration {
+func between(from, to store.Instant) time.Duration {
 	return time.Duration(max(0, to-from)) * time.Microsecond
 }
 
@@ -62,7 +62,7 @@ func (a *Auditor) lie(o *Observation, field Field, told, least, most int64) bool
 type fitting struct {
 	key           uint32
 	room, charged int64 // of the key, when that was found out
-	at            limiter.Instant
+	at            store.Instant
 }
 
 // figuresOfLog is figuresOf a sliding log, by its admissions.
@@ -79,7 +79,7 @@ func (a *Auditor) figuresOfLog(k *account, r *rule, o *Observation) Figures {
 	known := a.fits.charged > 0 && a.fits.key == o.Key && a.fits.room == room && a.fits.charged == k.charged
 	if !known {
 		a.fits = fitting{o.Key, room, k.charged, 0}
-		k.admissions.each(&a.blocks, func(at limiter.Instant, units int64) bool {
+		k.admissions.each(&a.blocks, func(at store.Instant, units int64) bool {
 			a.fits.at = at + r.period
 			used -= units
 			return used > room

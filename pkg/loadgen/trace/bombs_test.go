@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type zeros struct{}
@@ -99,7 +99,7 @@ func TestWhatIsNoLog(t *testing.T) {
 		"objects of no fields": strings.NewReader(strings.Repeat("{}\n", 1000)),
 	} {
 		_, err := Read(context.Background(), in, Options{})
-		if !errors.Is(err, limiter.ErrInvalid) || len(err.Error()) > 3000 {
+		if !errors.Is(err, store.ErrInvalid) || len(err.Error()) > 3000 {
 			t.Errorf("%s: %.300q", name, fmt.Sprint(err))
 		}
 	}

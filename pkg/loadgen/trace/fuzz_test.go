@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Each reader is held against a slow one that reads the same lines by other means.
@@ -45,7 +45,7 @@ func FuzzApache(f *testing.F) {
 		if m != nil {
 			at, err = time.Parse(apacheTime, string(m[4]))
 		}
-		good := m != nil && err == nil && at.Unix() >= 0 && limiter.InstantOf(at) < maxInstant
+		good := m != nil && err == nil && at.Unix() >= 0 && store.InstantOf(at) < maxInstant
 		if good != (reason == "") {
 			t.Fatalf("%q: %q, and the expression says %v", line, reason, good)
 		}
@@ -57,7 +57,7 @@ func FuzzApache(f *testing.F) {
 				t.Errorf("%q: field %d is %q, want %q", line, i, r.values[i], want)
 			}
 		}
-		if r.at != limiter.InstantOf(at) {
+		if r.at != store.InstantOf(at) {
 			t.Errorf("%q: at %s, want %s", line, r.at.Time(), at)
 		}
 	})
@@ -140,7 +140,7 @@ func FuzzInstant(f *testing.F) {
 			t.Fatalf("%q is at %s", text, got.Time())
 		}
 		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-			if limiter.InstantOf(at) != got {
+			if store.InstantOf(at) != got {
 				t.Errorf("%q is at %s", text, got.Time())
 			}
 			return

@@ -5,23 +5,23 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // maxInstant bounds the instants of a log, from 1970 on: what a state holds, up to a
 // century later, must still be exact in a script's numbers.
-var maxInstant = limiter.InstantOf(time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC))
+var maxInstant = store.InstantOf(time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC))
 
 // parseInstant reads a time of RFC 3339, or a number since 1970, perhaps with a fraction.
 // The magnitude of a number says whether it is in seconds, milliseconds, microseconds or
 // nanoseconds. Parts of a microsecond are cut off.
-func parseInstant(text []byte) (at limiter.Instant, ok bool) {
+func parseInstant(text []byte) (at store.Instant, ok bool) {
 	if len(text) > 4 && text[4] == '-' && bytes.IndexByte(text, ':') > 0 {
 		t, err := time.Parse(time.RFC3339Nano, string(text))
 		if err != nil || t.Unix() < 0 {
 			return 0, false
 		}
-		at = limiter.InstantOf(t)
+		at = store.InstantOf(t)
 		return at, at < maxInstant
 	}
 	if bytes.ContainsAny(text, "eE") {
@@ -42,13 +42,13 @@ func parseInstant(text []byte) (at limiter.Instant, ok bool) {
 	}
 	switch {
 	case number < 1e11:
-		at = limiter.Instant(number*1e6 + microseconds(fraction, 6))
+		at = store.Instant(number*1e6 + microseconds(fraction, 6))
 	case number < 1e14:
-		at = limiter.Instant(number*1e3 + microseconds(fraction, 3))
+		at = store.Instant(number*1e3 + microseconds(fraction, 3))
 	case number < 1e17:
-		at = limiter.Instant(number)
+		at = store.Instant(number)
 	default:
-		at = limiter.Instant(number / 1e3)
+		at = store.Instant(number / 1e3)
 	}
 	return at, at < maxInstant
 }
@@ -86,10 +86,10 @@ const (
 // before.
 type apacheClock struct {
 	text [apacheTimeLength]byte
-	at   limiter.Instant
+	at   store.Instant
 }
 
-func (c *apacheClock) parse(text []byte) (at limiter.Instant, ok bool) {
+func (c *apacheClock) parse(text []byte) (at store.Instant, ok bool) {
 	if bytes.Equal(text, c.text[:]) {
 		return c.at, true
 	}
@@ -117,7 +117,7 @@ func (c *apacheClock) parse(text []byte) (at limiter.Instant, ok bool) {
 		zone = -zone
 	}
 	seconds := date.Unix() + hour*3600 + minute*60 + second - zone
-	at = limiter.Instant(seconds * 1e6)
+	at = store.Instant(seconds * 1e6)
 	if seconds < 0 || at >= maxInstant {
 		return 0, false
 	}

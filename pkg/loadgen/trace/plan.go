@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // plan is how the lines of one log are read.
@@ -29,7 +29,7 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	}
 	if p.format == Auto {
 		if p.format = detect(head, timeName); p.format == Auto {
-			return nil, limiter.Invalidf("the log's format cannot be told from its first line, %q: that is neither an access log "+
+			return nil, store.Invalidf("the log's format cannot be told from its first line, %q: that is neither an access log "+
 				"nor JSON, nor a CSV header with a column %q; say the format, or which column is the time",
 				excerpt(firstLine(head.data)), timeName)
 		}
@@ -55,7 +55,7 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	case Apache:
 		p.names = ApacheFields()
 		if p.time != "time" {
-			return nil, limiter.Invalidf("the time of an access log is its field \"time\", and %q was asked for", p.time)
+			return nil, store.Invalidf("the time of an access log is its field \"time\", and %q was asked for", p.time)
 		}
 	case JSONLines:
 		p.names = namesOfJSON(head)
@@ -115,7 +115,7 @@ func (p *plan) unknownField(name string) error {
 	if more := len(p.names) - most; more > 0 {
 		there += fmt.Sprintf(" and %d more", more)
 	}
-	return limiter.Invalidf("the log has no field %q; there are %s", name, there)
+	return store.Invalidf("the log has no field %q; there are %s", name, there)
 }
 
 func (p *plan) newParser() parser {
@@ -173,11 +173,11 @@ func (p *plan) takeHeader(head *chunk) error {
 	header := firstLine(head.data)
 	names, err := splitHeader(header)
 	if err != nil || head.tooLong {
-		return limiter.Invalidf("the first line, %q, is not a CSV header; it needs the names of the columns", excerpt(header))
+		return store.Invalidf("the first line, %q, is not a CSV header; it needs the names of the columns", excerpt(header))
 	}
 	for _, name := range append(p.fields(), p.time, p.cost) {
 		if first := slices.Index(names, name); first >= 0 && slices.Contains(names[first+1:], name) {
-			return limiter.Invalidf("the header has the column %q twice; name its columns apart", excerpt([]byte(name)))
+			return store.Invalidf("the header has the column %q twice; name its columns apart", excerpt([]byte(name)))
 		}
 	}
 	p.names = names

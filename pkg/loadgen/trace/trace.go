@@ -16,15 +16,15 @@ import (
 
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Request is one line of a log. It takes 16 bytes.
 type Request struct {
-	At limiter.Instant
+	At store.Instant
 	// Subject is an index into [Trace.Subjects].
 	Subject uint32
-	// Cost is in units, from 1 to [limiter.MaxCount].
+	// Cost is in units, from 1 to [store.MaxCount].
 	Cost uint32
 }
 
@@ -61,7 +61,7 @@ type BadLine struct {
 const (
 	keptBadLines = 5
 	// maxValue bounds a subject's values, in bytes, as a store's keys are.
-	maxValue = limiter.MaxSubjectLength
+	maxValue = store.MaxSubjectLength
 )
 
 // Options say how to read a log.
@@ -111,18 +111,18 @@ func (f Format) String() string { return formatNames[f] }
 // FormatNames returns the names that [ParseFormat] knows.
 func FormatNames() []string { return formatNames[:] }
 
-// ParseFormat reads a format's name. The error is a [limiter.ErrInvalid].
+// ParseFormat reads a format's name. The error is a [store.ErrInvalid].
 func ParseFormat(name string) (Format, error) {
 	for f, known := range formatNames {
 		if name == known {
 			return Format(f), nil
 		}
 	}
-	return 0, limiter.Invalidf("unknown log format %q; it is one of %s", name, strings.Join(formatNames[:], ", "))
+	return 0, store.Invalidf("unknown log format %q; it is one of %s", name, strings.Join(formatNames[:], ", "))
 }
 
 // Read reads a log to its end. A mistake of the log as a whole, so that no Trace can be
-// made, is a [limiter.ErrInvalid]. An error of in is returned as it is. When ctx ends,
+// made, is a [store.ErrInvalid]. An error of in is returned as it is. When ctx ends,
 // Read returns at once. A Read of in may then still wait in the background.
 func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -179,9 +179,9 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 	m.damage = func() string { return chunks.damage }
 	if head == nil {
 		if chunks.damage != "" {
-			return limiter.Invalidf("the log cannot be read: %s", chunks.damage)
+			return store.Invalidf("the log cannot be read: %s", chunks.damage)
 		}
-		return limiter.Invalidf("the log is empty; it needs a line for each request")
+		return store.Invalidf("the log is empty; it needs a line for each request")
 	}
 	plan, err := newPlan(head, options)
 	if err != nil {
@@ -225,7 +225,7 @@ type merger struct {
 	plan    *plan
 	index   *subjectIndex // of the trace's subjects
 	damage  func() string
-	latest  limiter.Instant
+	latest  store.Instant
 	skipped int64 // lines that only count for the line numbers of others
 	costs   int64
 	global  []uint32 // of the subjects of a chunk
@@ -286,9 +286,9 @@ func (m *merger) finish() error {
 	t.Damage = m.damage()
 	switch {
 	case t.Lines == 0 && t.Damage != "":
-		return limiter.Invalidf("the log cannot be read: %s", t.Damage)
+		return store.Invalidf("the log cannot be read: %s", t.Damage)
 	case t.Lines == 0:
-		return limiter.Invalidf("the log has a header and no lines; it needs one for each request")
+		return store.Invalidf("the log has a header and no lines; it needs one for each request")
 	case len(t.Requests) == 0:
 		return m.plan.explainNothing(t)
 	case m.plan.costGiven && m.costs == 0:
@@ -307,5 +307,5 @@ func (p *plan) explainNothing(t *Trace) error {
 	if p.format == JSONLines && len(p.names) > 0 {
 		reason += fmt.Sprintf(" (there are %s)", strings.Join(p.names, ", "))
 	}
-	return limiter.Invalidf("no line of the log can be read as %s; line %d, %q: %s", p.format, first.Number, first.Excerpt, reason)
+	return store.Invalidf("no line of the log can be read as %s; line %d, %q: %s", p.format, first.Number, first.Excerpt, reason)
 }

@@ -14,7 +14,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // read reads a log that can be read.
@@ -27,12 +27,12 @@ func read(t *testing.T, log string, options Options) *Trace {
 	return got
 }
 
-func instant(text string) limiter.Instant {
+func instant(text string) store.Instant {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		panic(err)
 	}
-	return limiter.InstantOf(at)
+	return store.InstantOf(at)
 }
 
 const apacheLine = `203.0.113.9 - frank [17/May/2015:10:05:03 +0000] ` +
@@ -43,7 +43,7 @@ func TestApacheFieldsOfOneLine(t *testing.T) {
 	for _, test := range []struct {
 		name, line string
 		values     string // of ApacheFields but the time, joined by |
-		at         limiter.Instant
+		at         store.Instant
 	}{
 		{"combined", apacheLine, "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
 		{"common", `203.0.113.9 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 304 -`, "203.0.113.9||GET|/|HTTP/1.0|304|||", at},
@@ -247,7 +247,7 @@ func TestALogThatIsNone(t *testing.T) {
 		{"\x1f\x8bnot gzip at all", Options{}, "its gzip is damaged"},
 	} {
 		_, err := Read(context.Background(), strings.NewReader(test.log), test.options)
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(fmt.Sprint(err), test.want) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), test.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", test.log, err, test.want)
 		}
 	}
@@ -265,7 +265,7 @@ func TestAFormatIsFoundBehindBadLines(t *testing.T) {
 	if f, err := ParseFormat("jsonl"); f != JSONLines || err != nil {
 		t.Error(f, err)
 	}
-	if _, err := ParseFormat("nginx"); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "auto, apache, jsonl, csv") {
+	if _, err := ParseFormat("nginx"); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "auto, apache, jsonl, csv") {
 		t.Error(err)
 	}
 }
@@ -284,7 +284,7 @@ func TestLinesOutOfOrder(t *testing.T) {
 	for n := range 200 {
 		requests := make([]Request, 1+n)
 		for i := range requests {
-			requests[i] = Request{limiter.Instant(random.IntN(1 + n/2)), uint32(i), 1}
+			requests[i] = Request{store.Instant(random.IntN(1 + n/2)), uint32(i), 1}
 		}
 		want := slices.Clone(requests)
 		slices.SortStableFunc(want, func(a, b Request) int { return int(a.At - b.At) })

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // record is what a line says.
 type record struct {
-	at limiter.Instant
+	at store.Instant
 	// cost is the text of the cost, nil if there is none.
 	cost []byte
 	// values are those of the plan's fields, nil where there is none. They may
@@ -99,7 +99,7 @@ func (w *worker) line(p *parsed, line []byte) {
 	if reason == "" && r.cost != nil {
 		p.costs++
 		if cost = parseCost(r.cost); cost == 0 {
-			reason = fmt.Sprintf("its %s is %q, which is not a whole number from 1 to %d", w.plan.cost, excerpt(r.cost), limiter.MaxCount)
+			reason = fmt.Sprintf("its %s is %q, which is not a whole number from 1 to %d", w.plan.cost, excerpt(r.cost), store.MaxCount)
 		}
 	}
 	if reason == "" {
@@ -151,12 +151,12 @@ func (p *plan) encode(r *record) (reason string) {
 func parseCost(text []byte) uint32 {
 	var n uint64
 	for _, c := range text {
-		if c < '0' || c > '9' || n > limiter.MaxCount {
+		if c < '0' || c > '9' || n > store.MaxCount {
 			return 0
 		}
 		n = 10*n + uint64(c-'0')
 	}
-	if n > limiter.MaxCount {
+	if n > store.MaxCount {
 		return 0
 	}
 	return uint32(n)

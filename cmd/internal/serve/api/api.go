@@ -17,8 +17,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Options are how a door answers.
@@ -129,7 +129,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, v *verb) {
 	}
 	c.answer.Key = c.question.subject()
 	d.setHeaders(w.Header(), c)
-	if v.op == limiter.Refund {
+	if v.op == store.Refund {
 		c.body = c.answer.AppendRefundJSON(c.body[:0])
 	} else {
 		c.body = c.answer.AppendJSON(c.body[:0])
@@ -140,7 +140,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, v *verb) {
 	if len(c.body) > counted {
 		header["Content-Length"] = []string{strconv.Itoa(len(c.body))}
 	}
-	if !limiter.AllAllowed(c.answer.Decisions) {
+	if !store.AllAllowed(c.answer.Decisions) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 	w.Write(c.body)
@@ -187,13 +187,13 @@ func (d *door) setHeaders(header http.Header, c *call) {
 func (d *door) refuse(w http.ResponseWriter, err error) {
 	kind := errorkind.Of(err, nil)
 	switch {
-	case errors.Is(err, limiter.ErrOutcomeUnknown): // also if the request was cut short
+	case errors.Is(err, store.ErrOutcomeUnknown): // also if the request was cut short
 		kind = errorkind.OutcomeUnknown
 		refusal.WriteUnknown(w, kind.Status, kind.Word, d.options.Describe(err))
 	case kind == errorkind.Usage:
 		// It is about what the client sent. To hide secrets in that would let it guess them.
 		refusal.Write(w, kind.Status, kind.Word, err.Error())
-	case errors.Is(err, limiter.ErrGaveUp):
+	case errors.Is(err, store.ErrGaveUp):
 		refusal.Write(w, errorkind.Interrupted.Status, errorkind.Interrupted.Word, "the request ended before the store answered")
 	default:
 		refusal.Write(w, kind.Status, kind.Word, d.options.Describe(err))

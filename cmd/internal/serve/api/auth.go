@@ -9,9 +9,9 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const authPrefix = prefix + "auth/"
@@ -68,16 +68,16 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	}
 	c := d.calls.Get().(*call)
 	defer c.release(&d.calls)
-	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = limiter.Take, name, rule.Of(original, clients), 1, settings
+	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name, rule.Of(original, clients), 1, settings
 	if err := d.decide(r.Context(), c); err != nil {
-		if errors.Is(err, limiter.ErrInvalid) {
+		if errors.Is(err, store.ErrInvalid) {
 			err = cmp.Or(lacking(decides, &rule, c.ask.Attributes), err)
 		}
 		d.refuse(w, err)
 		return
 	}
 	d.setHeaders(w.Header(), c)
-	if limiter.AllAllowed(c.answer.Decisions) {
+	if store.AllAllowed(c.answer.Decisions) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
@@ -93,10 +93,10 @@ func lacking(p *policy.Policy, rule *httplimit.Rule, attributes policy.Attribute
 		switch {
 		case !needed[attribute] || attributes[attribute] != "":
 		case !has:
-			return limiter.Invalidf("policy %q needs the attribute %s; say in http.attributes of the policy where in a request it is",
+			return store.Invalidf("policy %q needs the attribute %s; say in http.attributes of the policy where in a request it is",
 				p.Name, attribute)
 		default:
-			return limiter.Invalidf("policy %q needs the attribute %s, which is %s of the request; it is empty or not there",
+			return store.Invalidf("policy %q needs the attribute %s, which is %s of the request; it is empty or not there",
 				p.Name, attribute, source)
 		}
 	}

@@ -15,17 +15,17 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // authDoor is a door with policies "site", by client, method, host, path and user, and "cheap",
 // by client alone. The proxy 10.0.0.1 is trusted.
 func authDoor(t testing.TB) http.Handler {
-	store := memorystore.New()
-	t.Cleanup(func() { store.Close() })
+	backend := memorystore.New()
+	t.Cleanup(func() { backend.Close() })
 	by := []string{"client", "method", "host", "path", "user"}
 	attributes := map[string]httplimit.Source{"user": sourceOf(t, "header:X-User")}
 	for _, name := range by[:4] {
@@ -47,7 +47,7 @@ func authDoor(t testing.TB) http.Handler {
 			},
 		},
 	}
-	e := engine.New(store, settings, engine.Options{Timeout: time.Minute})
+	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
 	return Handler(e, Options{})
 }
@@ -187,9 +187,9 @@ func TestForwardAuthDoesNotWaitForABody(t *testing.T) {
 }
 
 func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
-	for onError, want := range map[limiter.FailurePolicy]int{limiter.FailOnError: 503, limiter.AllowOnError: 204, limiter.DenyOnError: 429} {
+	for onError, want := range map[store.FailurePolicy]int{store.FailOnError: 503, store.AllowOnError: 204, store.DenyOnError: 429} {
 		p := &policy.Policy{Name: "p", OnError: onError, Limits: []policy.Limit{{Name: "ip", By: []string{"ip"}, Limit: limitOf(t, "1/1h")}}}
-		door := doorOn(t, &failing{err: limiter.ErrUnavailable}, time.Second, p)
+		door := doorOn(t, &failing{err: store.ErrUnavailable}, time.Second, p)
 		w := httptest.NewRecorder()
 		r := authRequest("GET", "/v1/auth/p", "127.0.0.1:1")
 		if door.ServeHTTP(w, r); w.Code != 400 {
@@ -197,7 +197,7 @@ func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
 		}
 		settings := &engine.Settings{Policies: []*policy.Policy{p}, HTTP: httplimit.Settings{
 			Rules: map[string]httplimit.Rule{"p": {Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}}}}
-		door = Handler(engine.New(&failing{err: limiter.ErrUnavailable}, settings, engine.Options{Timeout: time.Minute}), Options{})
+		door = Handler(engine.New(&failing{err: store.ErrUnavailable}, settings, engine.Options{Timeout: time.Minute}), Options{})
 		w = httptest.NewRecorder()
 		if door.ServeHTTP(w, r); w.Code != want {
 			t.Errorf("on_error %s: %d %s, want %d", onError, w.Code, w.Body, want)
@@ -207,11 +207,11 @@ func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
 
 // failing is a store that answers an error.
 type failing struct {
-	limiter.Keyspace
+	store.Keyspace
 	err error
 }
 
-func (f *failing) Decide(_ context.Context, _ limiter.Op, _ []limiter.Request, _ []limiter.Decision) error {
+func (f *failing) Decide(_ context.Context, _ store.Op, _ []store.Request, _ []store.Decision) error {
 	return f.err
 }
 

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // check reports fields that contradict each other or are missing. What an ask has of them,
@@ -15,20 +15,20 @@ func (q *question) check(v *verb) error {
 	has := func(f fields) bool { return q.has&f != 0 }
 	switch {
 	case has(fieldKey) && has(fieldPolicy):
-		return limiter.Invalidf("key and policy both say who is limited; send key with limits, or policy with attributes")
+		return store.Invalidf("key and policy both say who is limited; send key with limits, or policy with attributes")
 	case has(fieldPolicy) && has(fieldLimits):
-		return limiter.Invalidf("policy and limits both say what is allowed; send one of them")
+		return store.Invalidf("policy and limits both say what is allowed; send one of them")
 	case has(fieldPolicy) && q.policy == "":
-		return limiter.Invalidf("policy is empty; name one, or send key and limits")
+		return store.Invalidf("policy is empty; name one, or send key and limits")
 	case has(fieldPolicy):
 	case has(fieldAttributes):
-		return limiter.Invalidf("attributes are for a policy, and none is named; add policy")
+		return store.Invalidf("attributes are for a policy, and none is named; add policy")
 	case !has(fieldKey) && !has(fieldLimits):
-		return limiter.Invalidf("nothing says who is limited; send key and limits, or policy and attributes")
+		return store.Invalidf("nothing says who is limited; send key and limits, or policy and attributes")
 	case !has(fieldKey):
-		return limiter.Invalidf(`key is missing; it says who is limited, such as "user:42"`)
+		return store.Invalidf(`key is missing; it says who is limited, such as "user:42"`)
 	case len(q.limits) == 0:
-		return limiter.Invalidf(`limits are missing; they say what is allowed, such as ["10/1m"]`)
+		return store.Invalidf(`limits are missing; they say what is allowed, such as ["10/1m"]`)
 	}
 	return q.checkUnits(v)
 }
@@ -38,19 +38,19 @@ func (q *question) checkUnits(v *verb) error {
 	has := func(f fields) bool { return q.has&f != 0 }
 	switch {
 	case has(fieldToken) && q.token == "":
-		return limiter.Invalidf("token is empty; send a text that is different for each call, such as an order's number")
+		return store.Invalidf("token is empty; send a text that is different for each call, such as an order's number")
 	case has(fieldTokenTTL) && !has(fieldToken):
-		return limiter.Invalidf("token_ttl says how long to remember a token; add token")
-	case v.op == limiter.Settle && !has(fieldToken):
-		return limiter.Invalidf("settle needs the token that the units were taken with; add token")
-	case v.op == limiter.Settle && !has(fieldCost):
-		return limiter.Invalidf("settle needs the real cost; add cost")
+		return store.Invalidf("token_ttl says how long to remember a token; add token")
+	case v.op == store.Settle && !has(fieldToken):
+		return store.Invalidf("settle needs the token that the units were taken with; add token")
+	case v.op == store.Settle && !has(fieldCost):
+		return store.Invalidf("settle needs the real cost; add cost")
 	case q.force && has(fieldUpTo):
-		return limiter.Invalidf("force takes all units and up_to those that fit; send one of them")
+		return store.Invalidf("force takes all units and up_to those that fit; send one of them")
 	case has(fieldCost) && has(fieldUpTo):
-		return limiter.Invalidf("cost and up_to both say how many units; send one of them")
-	case has(fieldUpTo) && (q.upTo < 1 || q.upTo > limiter.MaxCount):
-		return limiter.Invalidf("up_to %d is out of range; it must be from 1 to %d", q.upTo, limiter.MaxCount)
+		return store.Invalidf("cost and up_to both say how many units; send one of them")
+	case has(fieldUpTo) && (q.upTo < 1 || q.upTo > store.MaxCount):
+		return store.Invalidf("up_to %d is out of range; it must be from 1 to %d", q.upTo, store.MaxCount)
 	}
 	return nil
 }
@@ -63,9 +63,9 @@ func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (
 	ask.Op, ask.Cost, ask.Key, ask.Policy, ask.Token = v.op, 1, q.key, q.policy, q.token
 	switch {
 	case q.force:
-		ask.Op = limiter.Charge
+		ask.Op = store.Charge
 	case q.has&fieldUpTo != 0:
-		ask.Op, ask.Cost = limiter.TakeUpTo, q.upTo
+		ask.Op, ask.Cost = store.TakeUpTo, q.upTo
 	}
 	if q.has&fieldCost != 0 {
 		ask.Cost = q.cost
@@ -76,7 +76,7 @@ func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (
 		}
 	}
 	for _, text := range q.limits {
-		limit, err := limiter.ParseLimit(text)
+		limit, err := store.ParseLimit(text)
 		if err != nil {
 			return err
 		}
@@ -90,13 +90,13 @@ func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (
 }
 
 func parseTokenTTL(text string) (time.Duration, error) {
-	ttl, err := limiter.ParsePeriod(text)
+	ttl, err := store.ParsePeriod(text)
 	if err != nil {
-		return 0, limiter.Invalidf("token_ttl: %s", err)
+		return 0, store.Invalidf("token_ttl: %s", err)
 	}
-	if ttl < limiter.MinTokenTTL || ttl > limiter.MaxTokenTTL {
-		return 0, limiter.Invalidf("token_ttl %s is out of range; it must be from %s to %s", text, limiter.FormatPeriod(limiter.MinTokenTTL),
-			limiter.FormatPeriod(limiter.MaxTokenTTL))
+	if ttl < store.MinTokenTTL || ttl > store.MaxTokenTTL {
+		return 0, store.Invalidf("token_ttl %s is out of range; it must be from %s to %s", text, store.FormatPeriod(store.MinTokenTTL),
+			store.FormatPeriod(store.MaxTokenTTL))
 	}
 	return ttl, nil
 }

@@ -8,34 +8,34 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // panicking is a store with a bug.
 type panicking struct{ failing }
 
-func (p *panicking) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
+func (p *panicking) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	panic("a bug")
 }
 
 func TestErrorsOfAStore(t *testing.T) {
-	gaveUp := fmt.Errorf("%w: %w", limiter.ErrGaveUp, context.Canceled)
+	gaveUp := fmt.Errorf("%w: %w", store.ErrGaveUp, context.Canceled)
 	for _, test := range []struct {
-		store   limiter.Keyspace
+		store   store.Keyspace
 		status  int
 		kind    string
 		says    string
 		unknown bool
 	}{
-		{&failing{err: limiter.ErrUnavailable}, 503, "store_away", "store unavailable", false},
-		{&failing{err: fmt.Errorf("%w: hunter2 at a server", limiter.ErrUnavailable)}, 503, "store_away", "xxxxx at a server", false},
-		{&failing{err: limiter.ErrOutcomeUnknown}, 503, "outcome_unknown", "outcome unknown", true},
-		{&failing{err: errors.Join(gaveUp, limiter.ErrOutcomeUnknown)}, 503, "outcome_unknown", "outcome unknown", true},
+		{&failing{err: store.ErrUnavailable}, 503, "store_away", "store unavailable", false},
+		{&failing{err: fmt.Errorf("%w: hunter2 at a server", store.ErrUnavailable)}, 503, "store_away", "xxxxx at a server", false},
+		{&failing{err: store.ErrOutcomeUnknown}, 503, "outcome_unknown", "outcome unknown", true},
+		{&failing{err: errors.Join(gaveUp, store.ErrOutcomeUnknown)}, 503, "outcome_unknown", "outcome unknown", true},
 		{&failing{err: gaveUp}, 503, "interrupted", "the request ended before the store answered", false},
-		{&failing{err: fmt.Errorf("%w: hunter2", limiter.ErrRefused)}, 502, "refused", "xxxxx", false},
-		{&failing{err: &limiter.ForeignError{StoreKey: "rl:{a}", Holds: "a list"}}, 502, "foreign", `key "rl:{a}" holds a list`, false},
-		{&failing{err: limiter.Invalidf("hunter2 is not a cost")}, 400, "usage", "hunter2 is not a cost", false},
-		{&failing{err: limiter.ErrUnknownToken}, 409, "unknown_token", "unknown token", false},
+		{&failing{err: fmt.Errorf("%w: hunter2", store.ErrRefused)}, 502, "refused", "xxxxx", false},
+		{&failing{err: &store.ForeignError{StoreKey: "rl:{a}", Holds: "a list"}}, 502, "foreign", `key "rl:{a}" holds a list`, false},
+		{&failing{err: store.Invalidf("hunter2 is not a cost")}, 400, "usage", "hunter2 is not a cost", false},
+		{&failing{err: store.ErrUnknownToken}, 409, "unknown_token", "unknown token", false},
 		{&failing{err: errors.New("disk full")}, 500, "machine", "disk full", false},
 		{&panicking{}, 500, "bug", "internal error: a bug", false},
 	} {

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // strictBody is a body as encoding/json reads it.
@@ -98,11 +98,11 @@ func FuzzQuestion(f *testing.F) {
 	} {
 		f.Add(body)
 	}
-	everything := verb{"all", limiter.Take, 1<<len(fieldNames) - 1}
+	everything := verb{"all", store.Take, 1<<len(fieldNames) - 1}
 	f.Fuzz(func(t *testing.T, text string) {
 		var q question
 		err := q.read(&everything, text)
-		if err != nil && !errors.Is(err, limiter.ErrInvalid) {
+		if err != nil && !errors.Is(err, store.ErrInvalid) {
 			t.Fatalf("%q: %v is not the client's mistake", text, err)
 		}
 		body, lax, wrong := readStrictly(text)
@@ -134,7 +134,7 @@ func readable(body *strictBody) bool {
 			return false
 		}
 	}
-	return len(body.Limits) <= limiter.MaxRequests && len(body.Attributes) <= mostAttributes
+	return len(body.Limits) <= store.MaxRequests && len(body.Attributes) <= mostAttributes
 }
 
 // FuzzDoor sends anything to the JSON door. Each answer is a document with one of the statuses

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // loginPolicy limits addresses and e-mails; acme has more.
@@ -24,9 +24,9 @@ func loginPolicy(t testing.TB) *policy.Policy {
 	}}
 }
 
-func limitOf(t testing.TB, text string) limiter.Limit {
+func limitOf(t testing.TB, text string) store.Limit {
 	t.Helper()
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,18 +43,18 @@ func sourceOf(t testing.TB, text string) httplimit.Source {
 }
 
 // doorOn returns the door of a store, with the policies given and login.
-func doorOn(t testing.TB, store limiter.Keyspace, timeout time.Duration, policies ...*policy.Policy) http.Handler {
+func doorOn(t testing.TB, backend store.Keyspace, timeout time.Duration, policies ...*policy.Policy) http.Handler {
 	settings := &engine.Settings{Policies: append([]*policy.Policy{loginPolicy(t)}, policies...),
 		HTTP: httplimit.Settings{Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}}
-	e := engine.New(store, settings, engine.Options{Timeout: timeout})
+	e := engine.New(backend, settings, engine.Options{Timeout: timeout})
 	t.Cleanup(func() { e.Close() })
 	return Handler(e, Options{Describe: func(err error) string { return strings.ReplaceAll(err.Error(), "hunter2", "xxxxx") }})
 }
 
 func memoryDoor(t testing.TB) http.Handler {
-	store := memorystore.New()
-	t.Cleanup(func() { store.Close() })
-	return doorOn(t, store, time.Minute)
+	backend := memorystore.New()
+	t.Cleanup(func() { backend.Close() })
+	return doorOn(t, backend, time.Minute)
 }
 
 // ask sends a body, and returns the status and the document. Every answer is JSON.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // The fields in which proxies say what they were asked: those of Traefik and Caddy, and those
@@ -43,7 +43,7 @@ func originalRequest(r *http.Request, path string) (*http.Request, error) {
 	case target == nil:
 		target = &url.URL{Path: cmp.Or(path, "/"), RawQuery: r.URL.RawQuery}
 	case path != "" && path != target.Path:
-		return nil, limiter.Invalidf("the path %q behind the policy and a field of the request name different requests", shorten(path))
+		return nil, store.Invalidf("the path %q behind the policy and a field of the request name different requests", shorten(path))
 	}
 	original := &http.Request{Method: r.Method, URL: target, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
 		Header: r.Header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Body: http.NoBody}
@@ -78,7 +78,7 @@ func said(r *http.Request, fields []string) (value string, err error) {
 }
 
 func disagreement(field, value, other, otherValue string) error {
-	return limiter.Invalidf("%s is %q and %s is %q; the proxy must set or remove both, so that no client can say what it asked for",
+	return store.Invalidf("%s is %q and %s is %q; the proxy must set or remove both, so that no client can say what it asked for",
 		field, shorten(value), other, shorten(otherValue))
 }
 
@@ -94,7 +94,7 @@ func originalTarget(r *http.Request) (target *url.URL, err error) {
 			parsed, err := url.ParseRequestURI(each)
 			switch {
 			case err != nil:
-				return nil, limiter.Invalidf("%s is %q, which is not an address like /path?query", field, shorten(each))
+				return nil, store.Invalidf("%s is %q, which is not an address like /path?query", field, shorten(each))
 			case target == nil:
 				target, in, value = parsed, field, each
 			case parsed.Path != target.Path || parsed.RawQuery != target.RawQuery:
@@ -128,5 +128,5 @@ func checkPeer(r *http.Request, clients *httplimit.Clients) error {
 	if known {
 		who = peer.String()
 	}
-	return limiter.Invalidf("%s is not a trusted proxy; add it to trusted_proxies of http in the configuration", shorten(who))
+	return store.Invalidf("%s is not a trusted proxy; add it to trusted_proxies of http in the configuration", shorten(who))
 }

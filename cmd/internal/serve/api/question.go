@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/spelling"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // fields are the names of a body's fields, as bits of a set.
@@ -40,7 +40,7 @@ func (f fields) names() (names []string) {
 // verb is what can be asked: the last part of the path.
 type verb struct {
 	name   string
-	op     limiter.Op
+	op     store.Op
 	fields fields // that its body can have
 }
 
@@ -49,10 +49,10 @@ var whoAndWhat = fieldKey | fieldLimits | fieldPolicy | fieldAttributes | fieldC
 
 // verbs are all that can be asked.
 var verbs = []verb{
-	{"check", limiter.Peek, whoAndWhat | fieldToken | fieldTokenTTL},
-	{"consume", limiter.Take, whoAndWhat | fieldToken | fieldTokenTTL | fieldUpTo | fieldForce},
-	{"refund", limiter.Refund, whoAndWhat | fieldToken},
-	{"settle", limiter.Settle, whoAndWhat | fieldToken},
+	{"check", store.Peek, whoAndWhat | fieldToken | fieldTokenTTL},
+	{"consume", store.Take, whoAndWhat | fieldToken | fieldTokenTTL | fieldUpTo | fieldForce},
+	{"refund", store.Refund, whoAndWhat | fieldToken},
+	{"settle", store.Settle, whoAndWhat | fieldToken},
 }
 
 // verbOf returns the verb of that name, or nil.
@@ -84,15 +84,15 @@ func (q *question) reset() {
 	*q = question{limits: q.limits[:0], attributes: q.attributes[:0]}
 }
 
-// read reads a body for a verb. The error is a [limiter.ErrInvalid].
+// read reads a body for a verb. The error is a [store.ErrInvalid].
 func (q *question) read(v *verb, text string) error {
 	const byteOrderMark = "\ufeff"
 	s := scan(text)
 	switch {
 	case s.next() == 0 && s.at == len(text):
-		return limiter.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
+		return store.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
 	case strings.HasPrefix(text, byteOrderMark):
-		return limiter.Invalidf("the body begins with a byte order mark; send UTF-8 without one")
+		return store.Invalidf("the body begins with a byte order mark; send UTF-8 without one")
 	}
 	more, err := s.open()
 	for more && err == nil {
@@ -122,16 +122,16 @@ func (q *question) readField(v *verb, s *scanner, name string) (err error) {
 	field := fields(1) << i
 	switch {
 	case v.fields&field == 0:
-		return limiter.Invalidf("field %q is not for %s, which takes %s", name, v.name, strings.Join(v.fields.names(), ", "))
+		return store.Invalidf("field %q is not for %s, which takes %s", name, v.name, strings.Join(v.fields.names(), ", "))
 	case q.has&field != 0:
-		return limiter.Invalidf("field %q is given twice; keep one", name)
+		return store.Invalidf("field %q is given twice; keep one", name)
 	}
 	q.has |= field
 	switch field {
 	case fieldKey:
 		q.key, err = s.textOf("", name)
 	case fieldLimits:
-		q.limits, err = s.textsOf(name, q.limits, limiter.MaxRequests)
+		q.limits, err = s.textsOf(name, q.limits, store.MaxRequests)
 	case fieldPolicy:
 		q.policy, err = s.textOf("", name)
 	case fieldAttributes:
@@ -153,9 +153,9 @@ func (q *question) readField(v *verb, s *scanner, name string) (err error) {
 func unknownField(v *verb, name string) error {
 	known := v.fields.names()
 	if near := spelling.Nearest(strings.ToLower(name), known, 2); near != "" {
-		return limiter.Invalidf("unknown field %q; did you mean %q?", shorten(name), near)
+		return store.Invalidf("unknown field %q; did you mean %q?", shorten(name), near)
 	}
-	return limiter.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name, strings.Join(known, ", "))
+	return store.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name, strings.Join(known, ", "))
 }
 
 // mostAttributes bounds the attributes of a body. A policy uses fewer, and each is compared
@@ -188,11 +188,11 @@ func (q *question) readAttribute(s *scanner) error {
 	case err != nil:
 		return err
 	case value == "":
-		return limiter.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
+		return store.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
 	case slices.ContainsFunc(q.attributes, func(a policy.Attribute) bool { return a.Name == name }):
-		return limiter.Invalidf("attribute %q is given twice; keep one", name)
+		return store.Invalidf("attribute %q is given twice; keep one", name)
 	case len(q.attributes) == mostAttributes:
-		return limiter.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
+		return store.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
 	}
 	q.attributes = append(q.attributes, policy.Attribute{Name: name, Value: value})
 	return nil

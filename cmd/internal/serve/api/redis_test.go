@@ -14,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // redisDoor is a server whose door decides in a Redis; login is how to get into it.
@@ -24,15 +24,15 @@ func redisDoor(t *testing.T, address, user, password string, timeout time.Durati
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: address, Username: user, Password: password, ContextTimeoutEnabled: true,
 		DisableIdentity: true, MaxRetries: -1, DialerRetries: 1})
-	store, err := redisstore.Own(client)
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(doorOn(t, store, timeout, policies...))
+	server := httptest.NewServer(doorOn(t, backend, timeout, policies...))
 	server.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = 128
 	t.Cleanup(func() {
 		server.Close()
-		store.Close()
+		backend.Close()
 		client.Close()
 	})
 	return server
@@ -99,10 +99,10 @@ func TestATokenIsChargedOnce(t *testing.T) {
 }
 
 func TestStoresThatDoNotDecide(t *testing.T) {
-	on := func(p limiter.FailurePolicy) *policy.Policy {
+	on := func(p store.FailurePolicy) *policy.Policy {
 		return &policy.Policy{Name: p.String(), OnError: p, Limits: []policy.Limit{{Name: "all", By: []string{"ip"}, Limit: limitOf(t, "8/1h")}}}
 	}
-	policies := []*policy.Policy{on(limiter.FailOnError), on(limiter.AllowOnError), on(limiter.DenyOnError), on(limiter.LocalOnError)}
+	policies := []*policy.Policy{on(store.FailOnError), on(store.AllowOnError), on(store.DenyOnError), on(store.LocalOnError)}
 	for _, test := range []struct {
 		name string
 		args []string
@@ -153,7 +153,7 @@ func TestStoresThatDoNotDecide(t *testing.T) {
 				if i == 0 && (kind != test.kind || message == "") || w.Code >= 500 && kind == "" {
 					t.Errorf("on_error %s: the error is %s %q, want %s", p.Name, kind, message, test.kind)
 				}
-				if share := document["local_share"]; (p.OnError == limiter.LocalOnError && w.Code == 200) != (share == "25%") {
+				if share := document["local_share"]; (p.OnError == store.LocalOnError && w.Code == 200) != (share == "25%") {
 					t.Errorf("on_error %s: local_share is %v", p.Name, share)
 				}
 				if unknown := document["outcome"] == "unknown"; unknown != (kind == "outcome_unknown") {

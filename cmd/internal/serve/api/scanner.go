@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // scanner reads JSON of the one shape that a body has: an object of texts, whole numbers,
 // booleans, lists of texts and objects of texts. It is stricter than encoding/json, so that
 // nothing in a body is overlooked: a name may not come twice, case counts, and null, invalid
-// UTF-8 and half a surrogate pair are mistakes. Its errors are [limiter.ErrInvalid].
+// UTF-8 and half a surrogate pair are mistakes. Its errors are [store.ErrInvalid].
 type scanner struct {
 	text string
 	at   int
@@ -60,13 +60,13 @@ func (s *scanner) skip(c byte) bool {
 // wrong says what is wrong at this place, where something else was expected.
 func (s *scanner) wrong(expected string) error {
 	if s.at >= len(s.text) {
-		return limiter.Invalidf("the body ends too early: %s was expected", expected)
+		return store.Invalidf("the body ends too early: %s was expected", expected)
 	}
 	r, size := utf8.DecodeRuneInString(s.text[s.at:])
 	if r == utf8.RuneError && size == 1 {
-		return limiter.Invalidf("the body is not valid UTF-8 at byte %d", s.at+1)
+		return store.Invalidf("the body is not valid UTF-8 at byte %d", s.at+1)
 	}
-	return limiter.Invalidf("the body is not valid JSON at byte %d: %q, where %s was expected", s.at+1, r, expected)
+	return store.Invalidf("the body is not valid JSON at byte %d: %q, where %s was expected", s.at+1, r, expected)
 }
 
 // kind is what the next value is, in the words of an error.
@@ -94,7 +94,7 @@ func (s *scanner) mistaken(field, must string) error {
 	if kind == "" {
 		return s.wrong("a value")
 	}
-	return limiter.Invalidf("%s is %s; it must be %s", field, kind, must)
+	return store.Invalidf("%s is %s; it must be %s", field, kind, must)
 }
 
 // open reads the begin of an object, and reports whether there is a name in it.
@@ -153,7 +153,7 @@ func (s *scanner) textsOf(field string, to []string, most int) ([]string, error)
 			return to, err
 		}
 		if len(to) == most {
-			return to, limiter.Invalidf("%s has more than %d entries; decide fewer together", field, most)
+			return to, store.Invalidf("%s has more than %d entries; decide fewer together", field, most)
 		}
 		to = append(to, text)
 		if s.skip(']') {
@@ -192,9 +192,9 @@ func (s *scanner) numberOf(field string) (int64, error) {
 	case written == "":
 		return 0, s.mistaken(field, "a whole number without quotes, such as 1")
 	case strings.Trim(strings.TrimPrefix(written, "-"), "0123456789") == "" && written != "-" && !leadingZero(written):
-		return 0, limiter.Invalidf("%s %s is out of range", field, output.Shorten(written, longestNumber))
+		return 0, store.Invalidf("%s %s is out of range", field, output.Shorten(written, longestNumber))
 	}
-	return 0, limiter.Invalidf("%s %s is not a whole number; write it like 1", field, output.Shorten(written, longestNumber))
+	return 0, store.Invalidf("%s %s is not a whole number; write it like 1", field, output.Shorten(written, longestNumber))
 }
 
 // longestNumber is how many digits of a number an error shows.
@@ -299,7 +299,7 @@ func (s *scanner) escape() (rune, error) {
 	r := utf16.DecodeRune(first, second)
 	if !ok || r == utf8.RuneError {
 		s.at = begin
-		return 0, limiter.Invalidf("the body has half a surrogate pair at byte %d; write both halves, or the character itself", begin)
+		return 0, store.Invalidf("the body has half a surrogate pair at byte %d; write both halves, or the character itself", begin)
 	}
 	s.at += len(`\u00e9`)
 	return r, nil

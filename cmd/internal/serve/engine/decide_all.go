@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // DecideAll decides several asks at one instant, all or nothing: if one of them is denied,
@@ -42,7 +42,7 @@ func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.A
 func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
 	f := e.deciding(&asks[0])
 	var strictest *decider
-	requests := make([]limiter.Request, 0, 2*len(asks))
+	requests := make([]store.Request, 0, 2*len(asks))
 	places := make([][]int, len(asks)) // of each ask's requests among all
 	for i := range asks {
 		ask, answer := &asks[i], &answers[i]
@@ -61,23 +61,23 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 			if place < 0 {
 				place, requests = len(requests), append(requests, request)
 			} else {
-				requests[place].Cost = min(requests[place].Cost+request.Cost, limiter.MaxCount)
+				requests[place].Cost = min(requests[place].Cost+request.Cost, store.MaxCount)
 			}
 			places[i] = append(places[i], place)
 		}
 	}
 	op := asks[0].Op
-	requests, err := limiter.NormalizeAll(requests[:0], op, requests)
+	requests, err := store.NormalizeAll(requests[:0], op, requests)
 	if err != nil {
 		return err
 	}
-	decisions := make([]limiter.Decision, len(requests))
+	decisions := make([]store.Decision, len(requests))
 	if err := strictest.store.Decide(ctx, op, requests, decisions); err != nil {
 		return err
 	}
 	for i := range answers {
 		answer := &answers[i]
-		answer.Decisions = make([]limiter.Decision, len(places[i]))
+		answer.Decisions = make([]store.Decision, len(places[i]))
 		for j, place := range places[i] {
 			answer.Requests[j], answer.Decisions[j] = requests[place], decisions[place]
 		}
@@ -93,7 +93,7 @@ func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
 		return err
 	}
 	if n := len(ask.Limits); n > 0 && n != len(answer.Requests) {
-		return limiter.Invalidf("policy %q has %d limits, and %d are given instead", ask.Policy, len(answer.Requests), n)
+		return store.Invalidf("policy %q has %d limits, and %d are given instead", ask.Policy, len(answer.Requests), n)
 	}
 	for j := range ask.Limits {
 		answer.Requests[j].Limit = ask.Limits[j]
@@ -102,7 +102,7 @@ func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
 }
 
 // placeOf returns where a request for the same is among requests, or -1.
-func placeOf(requests []limiter.Request, request *limiter.Request) int {
+func placeOf(requests []store.Request, request *store.Request) int {
 	for i := range requests {
 		if requests[i].Key == request.Key && requests[i].Limit == request.Limit && requests[i].Shadow == request.Shadow {
 			return i
@@ -117,13 +117,13 @@ func stricter(p, other *policy.Policy) bool {
 	return own > others || own == others && p.LocalShare < other.LocalShare
 }
 
-func strictness(p limiter.FailurePolicy) int {
+func strictness(p store.FailurePolicy) int {
 	switch p {
-	case limiter.AllowOnError:
+	case store.AllowOnError:
 		return 0
-	case limiter.LocalOnError:
+	case store.LocalOnError:
 		return 1
-	case limiter.DenyOnError:
+	case store.DenyOnError:
 		return 2
 	default: // fail
 		return 3

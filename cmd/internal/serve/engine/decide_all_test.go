@@ -7,25 +7,25 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func tenants(name string, onError limiter.FailurePolicy, count int64) *policy.Policy {
-	return &policy.Policy{Name: name, OnError: onError, LocalShare: limiter.DefaultShare, Limits: []policy.Limit{
-		{Name: "all", By: []string{"tenant"}, Limit: limiter.Limit{Count: count, Period: time.Hour}},
+func tenants(name string, onError store.FailurePolicy, count int64) *policy.Policy {
+	return &policy.Policy{Name: name, OnError: onError, LocalShare: store.DefaultShare, Limits: []policy.Limit{
+		{Name: "all", By: []string{"tenant"}, Limit: store.Limit{Count: count, Period: time.Hour}},
 	}}
 }
 
-func askFor(op limiter.Op, policyName, tenant string, cost int64) Ask {
+func askFor(op store.Op, policyName, tenant string, cost int64) Ask {
 	return Ask{Op: op, Policy: policyName, Attributes: policy.Attributes{"tenant": tenant}, Cost: cost}
 }
 
 func TestDecideAllIsAllOrNothing(t *testing.T) {
 	var told int
 	e := New(memorystore.New(), &Settings{Policies: []*policy.Policy{
-		tenants("a", limiter.FailOnError, 5), tenants("b", limiter.FailOnError, 2)}},
+		tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}},
 		Options{Timeout: time.Minute, OnDecision: func(*Ask, *decision.Answer, error, time.Duration) { told++ }})
 	defer e.Close()
 	remaining := func(asks ...Ask) (all []int64) {
@@ -51,11 +51,11 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 		asks []Ask
 		want []int64 // what remains; -1 and below where it is denied
 	}{
-		{[]Ask{askFor(limiter.Take, "a", "x", 2), askFor(limiter.Take, "b", "x", 2)}, []int64{3, 0}},
-		{[]Ask{askFor(limiter.Take, "a", "x", 2), askFor(limiter.Take, "b", "x", 1)}, []int64{3, -1}},
-		{[]Ask{askFor(limiter.Peek, "a", "x", 1), askFor(limiter.Peek, "b", "x", 1)}, []int64{3, -1}},
-		{[]Ask{askFor(limiter.Take, "a", "x", 2), askFor(limiter.Take, "a", "x", 2)}, []int64{-4, -4}},
-		{[]Ask{askFor(limiter.Take, "a", "x", 1), askFor(limiter.Take, "a", "y", 1), askFor(limiter.Take, "a", "x", 2)}, []int64{0, 4, 0}},
+		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "b", "x", 2)}, []int64{3, 0}},
+		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "b", "x", 1)}, []int64{3, -1}},
+		{[]Ask{askFor(store.Peek, "a", "x", 1), askFor(store.Peek, "b", "x", 1)}, []int64{3, -1}},
+		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "a", "x", 2)}, []int64{-4, -4}},
+		{[]Ask{askFor(store.Take, "a", "x", 1), askFor(store.Take, "a", "y", 1), askFor(store.Take, "a", "x", 2)}, []int64{0, 4, 0}},
 	} {
 		got := remaining(test.asks...)
 		for j := range test.want {
@@ -65,7 +65,7 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 			}
 		}
 	}
-	asks := []Ask{askFor(limiter.Take, "a", "x", 1), askFor(limiter.Take, "none", "x", 1)}
+	asks := []Ask{askFor(store.Take, "a", "x", 1), askFor(store.Take, "none", "x", 1)}
 	if err := e.DecideAll(t.Context(), asks, make([]decision.Answer, 2)); !errors.Is(err, ErrUnknownPolicy) {
 		t.Errorf("error %v", err)
 	}
@@ -73,12 +73,12 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 
 // A sum of costs that no request may have is no mistake of those who asked.
 func TestTheSumOfCostsIsBounded(t *testing.T) {
-	shadow := tenants("shadow", limiter.FailOnError, 5)
+	shadow := tenants("shadow", store.FailOnError, 5)
 	shadow.Limits[0].Shadow = true
 	e := New(memorystore.New(), &Settings{Policies: []*policy.Policy{shadow}}, Options{Timeout: time.Minute})
 	defer e.Close()
-	for _, op := range []limiter.Op{limiter.Take, limiter.Refund} {
-		for _, costs := range [][2]int64{{limiter.MaxCount - 1, 1}, {limiter.MaxCount, 1}, {limiter.MaxCount, limiter.MaxCount}} {
+	for _, op := range []store.Op{store.Take, store.Refund} {
+		for _, costs := range [][2]int64{{store.MaxCount - 1, 1}, {store.MaxCount, 1}, {store.MaxCount, store.MaxCount}} {
 			answers := make([]decision.Answer, 2)
 			asks := []Ask{askFor(op, "shadow", "x", costs[0]), askFor(op, "shadow", "x", costs[1])}
 			if err := e.DecideAll(t.Context(), asks, answers); err != nil {
@@ -86,7 +86,7 @@ func TestTheSumOfCostsIsBounded(t *testing.T) {
 				continue
 			}
 			for i := range answers {
-				if cost := answers[i].Requests[0].Cost; cost != limiter.MaxCount {
+				if cost := answers[i].Requests[0].Cost; cost != store.MaxCount {
 					t.Errorf("%s of %d: answer %d is for %d units", op, costs, i, cost)
 				}
 			}
@@ -96,13 +96,13 @@ func TestTheSumOfCostsIsBounded(t *testing.T) {
 
 // Of several local policies the one with the least share decides for all.
 func TestTheLeastLocalShareCountsForAll(t *testing.T) {
-	few, many := tenants("few", limiter.LocalOnError, 10), tenants("many", limiter.LocalOnError, 10)
-	few.LocalShare, many.LocalShare = limiter.WholeShare/5, limiter.WholeShare/2
+	few, many := tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
+	few.LocalShare, many.LocalShare = store.WholeShare/5, store.WholeShare/2
 	e := New(lost{memorystore.New()}, &Settings{Policies: []*policy.Policy{few, many}}, Options{Timeout: time.Minute})
 	defer e.Close()
 	for _, names := range [][2]string{{"few", "many"}, {"many", "few"}} {
 		answers := make([]decision.Answer, 2)
-		asks := []Ask{askFor(limiter.Peek, names[0], "x", 1), askFor(limiter.Peek, names[1], "x", 1)}
+		asks := []Ask{askFor(store.Peek, names[0], "x", 1), askFor(store.Peek, names[1], "x", 1)}
 		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
 			t.Fatal(err)
 		}
@@ -117,31 +117,31 @@ func TestTheLeastLocalShareCountsForAll(t *testing.T) {
 // lost is a store that is away.
 type lost struct{ *memorystore.Store }
 
-func (lost) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
-	return limiter.ErrUnavailable
+func (lost) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+	return store.ErrUnavailable
 }
 
 func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
 	e := New(lost{memorystore.New()}, &Settings{Policies: []*policy.Policy{
-		tenants("allow", limiter.AllowOnError, 5), tenants("local", limiter.LocalOnError, 8), tenants("deny", limiter.DenyOnError, 5),
-		tenants("fail", limiter.FailOnError, 5)}}, Options{Timeout: time.Minute})
+		tenants("allow", store.AllowOnError, 5), tenants("local", store.LocalOnError, 8), tenants("deny", store.DenyOnError, 5),
+		tenants("fail", store.FailOnError, 5)}}, Options{Timeout: time.Minute})
 	defer e.Close()
 	for _, test := range []struct {
 		one, other string
-		want       limiter.Decider
+		want       store.Decider
 		allowed    bool
 	}{
-		{"allow", "local", limiter.DecidedByLocal, true},
-		{"local", "allow", limiter.DecidedByLocal, true},
-		{"deny", "local", limiter.DecidedByFailurePolicy, false},
-		{"allow", "deny", limiter.DecidedByFailurePolicy, false},
+		{"allow", "local", store.DecidedByLocal, true},
+		{"local", "allow", store.DecidedByLocal, true},
+		{"deny", "local", store.DecidedByFailurePolicy, false},
+		{"allow", "deny", store.DecidedByFailurePolicy, false},
 		{"deny", "fail", 0, false},
 	} {
 		answers := make([]decision.Answer, 2)
-		err := e.DecideAll(t.Context(), []Ask{askFor(limiter.Take, test.one, test.one+test.other, 1),
-			askFor(limiter.Take, test.other, test.one+test.other, 1)}, answers)
+		err := e.DecideAll(t.Context(), []Ask{askFor(store.Take, test.one, test.one+test.other, 1),
+			askFor(store.Take, test.other, test.one+test.other, 1)}, answers)
 		if test.want == 0 {
-			if !errors.Is(err, limiter.ErrUnavailable) {
+			if !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("%s and %s: error %v", test.one, test.other, err)
 			}
 			continue

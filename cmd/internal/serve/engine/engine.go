@@ -12,10 +12,10 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ErrUnknownPolicy is that no policy of that name is in force.
@@ -25,7 +25,7 @@ var ErrUnknownPolicy = errors.New("unknown policy")
 type Settings struct {
 	Policies []*policy.Policy
 	// Breaker has its defaults filled in; nil is that there is none.
-	Breaker *limiter.Breaker
+	Breaker *store.Breaker
 	// Denials: who is denied is counted, for limitctl denials.
 	Denials bool
 	HTTP    httplimit.Settings
@@ -50,11 +50,11 @@ type Ask struct {
 	// those that are in force. A door that takes attributes from a request by some settings gives
 	// them here, so that no others decide.
 	Settings   *Settings
-	Op         limiter.Op
+	Op         store.Op
 	Policy     string
 	Attributes policy.Attributes
 	Key        string
-	Limits     []limiter.Limit // of Key, or instead of those of Policy, one for each; see [Engine.DecideAll]
+	Limits     []store.Limit // of Key, or instead of those of Policy, one for each; see [Engine.DecideAll]
 	Cost       int64
 	Token      string
 	TokenTTL   time.Duration
@@ -73,9 +73,9 @@ type Options struct {
 	// decisions, and no policy if that is unknown. Both are only to be read, until it returns.
 	OnDecision func(ask *Ask, answer *decision.Answer, err error, took time.Duration)
 	// StoreObserver is told of each call of the store itself, inside of all that wraps it.
-	StoreObserver limiter.Observer
+	StoreObserver store.Observer
 	// OnBreaker is told of each change of the breaker, in order.
-	OnBreaker func(change limiter.BreakerChange)
+	OnBreaker func(change store.BreakerChange)
 	// OnFailure is told each error that a policy replaced by a decision.
 	OnFailure func(p *policy.Policy, err error)
 	// OnOverrides is told why overrides cannot be read: once, until they can be again.
@@ -95,12 +95,12 @@ type Engine struct {
 	inForce atomic.Pointer[force]
 
 	// These stay whatever settings are in force, so that replacing settings loses nothing.
-	store     limiter.Store // with its budget
-	overrides *limiter.OverrideWatch
-	denials   *limiter.DenialCollector
+	store     store.Store // with its budget
+	overrides *store.OverrideWatch
+	denials   *store.DenialCollector
 	// shadow decides in an outage for all policies with on_error: local. A key holds its
 	// policy's name, so they do not meet there.
-	shadow limiter.Store
+	shadow store.Store
 
 	replacing sync.Mutex // for one after the other, and for what follows
 	breaker   *breaker   // nil if there is none
@@ -109,17 +109,17 @@ type Engine struct {
 }
 
 // New returns an engine with those settings in force. The store stays the caller's to close.
-func New(store limiter.Keyspace, settings *Settings, options Options) *Engine {
+func New(backend store.Keyspace, settings *Settings, options Options) *Engine {
 	e := &Engine{
 		options: options,
 		start:   time.Now(),
-		store: limiter.Stack(store, limiter.Layers{
-			Budget:        func(store limiter.Store) limiter.Store { return limiter.WithBudget(store, options.Timeout) },
-			StoreObserver: func(store limiter.Store) limiter.Store { return limiter.WithObserver(store, options.StoreObserver) },
+		store: store.Stack(backend, store.Layers{
+			Budget:        func(backend store.Store) store.Store { return store.WithBudget(backend, options.Timeout) },
+			StoreObserver: func(backend store.Store) store.Store { return store.WithObserver(backend, options.StoreObserver) },
 		}),
-		overrides: limiter.WatchOverrides(store,
-			limiter.Overrides{Idle: always, OnError: options.OnOverrides, OnRecovered: options.OnOverridesRead}),
-		denials: limiter.CollectDenials(store, limiter.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
+		overrides: store.WatchOverrides(backend,
+			store.Overrides{Idle: always, OnError: options.OnOverrides, OnRecovered: options.OnOverridesRead}),
+		denials: store.CollectDenials(backend, store.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
 		shadow:  memorystore.New(),
 	}
 	e.Replace(settings)
@@ -139,7 +139,7 @@ func (e *Engine) Settings() *Settings { return e.inForce.Load().settings }
 
 // Decide asks the store, and fills answer in, whose slices it uses again: an answer can serve any
 // number of asks, one after the other. Its Key is that of the ask. What is wrong with the ask is a
-// [limiter.ErrInvalid], and [ErrUnknownPolicy] for a policy that its settings do not have.
+// [store.ErrInvalid], and [ErrUnknownPolicy] for a policy that its settings do not have.
 func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) error {
 	if e.options.OnDecision == nil {
 		return e.decide(ctx, ask, answer)
@@ -161,20 +161,20 @@ func (e *Engine) deciding(ask *Ask) *force {
 func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) (err error) {
 	f := e.deciding(ask)
 	*answer = decision.Answer{Key: ask.Key, Requests: answer.Requests[:0], Overrides: answer.Overrides[:0], Decisions: answer.Decisions[:0]}
-	store := f.plain
+	backend := f.plain
 	if ask.Policy != "" {
 		d := f.byName[ask.Policy]
 		if d == nil {
 			return ErrUnknownPolicy
 		}
-		store, answer.Policy = d.store, d.policy.Policy
+		backend, answer.Policy = d.store, d.policy.Policy
 		answer.Requests, answer.Overrides, err = d.policy.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost)
 		if err != nil {
 			return err
 		}
 	} else {
 		for _, limit := range ask.Limits {
-			answer.Requests = append(answer.Requests, limiter.Request{Key: limiter.Key{Subject: ask.Key}, Limit: limit, Cost: ask.Cost})
+			answer.Requests = append(answer.Requests, store.Request{Key: store.Key{Subject: ask.Key}, Limit: limit, Cost: ask.Cost})
 		}
 	}
 	if ask.Token != "" {
@@ -183,20 +183,20 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 		}
 	}
 	// They are normalized where they are.
-	if answer.Requests, err = limiter.NormalizeAll(answer.Requests[:0], ask.Op, answer.Requests); err != nil {
+	if answer.Requests, err = store.NormalizeAll(answer.Requests[:0], ask.Op, answer.Requests); err != nil {
 		return err
 	}
 	answer.Decisions = slices.Grow(answer.Decisions, len(answer.Requests))[:len(answer.Requests)]
 	clear(answer.Decisions)
 	answer.Charges = charges(ask.Op)
-	if err = store.Decide(ctx, ask.Op, answer.Requests, answer.Decisions); err != nil {
+	if err = backend.Decide(ctx, ask.Op, answer.Requests, answer.Decisions); err != nil {
 		answer.Decisions = answer.Decisions[:0]
 	}
 	return err
 }
 
 // charges reports whether an answer to op tells what was granted.
-func charges(op limiter.Op) bool { return op != limiter.Peek && op != limiter.Refund }
+func charges(op store.Op) bool { return op != store.Peek && op != store.Refund }
 
 // Close writes the denials that are left, and ends what the engine does in the background. It
 // leaves the store open. Nothing is to be asked any more.

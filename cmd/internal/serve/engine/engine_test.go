@@ -10,9 +10,9 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // settingsOf reads settings from the text of a configuration.
@@ -25,12 +25,12 @@ func settingsOf(t testing.TB, text string) *Settings {
 	return &Settings{Policies: file.Policies, Breaker: file.Breaker, Denials: true, HTTP: file.HTTP, Envoy: file.Envoy}
 }
 
-func newEngine(t testing.TB, store limiter.Keyspace, text string, options Options) *Engine {
+func newEngine(t testing.TB, backend store.Keyspace, text string, options Options) *Engine {
 	t.Helper()
 	if options.Timeout == 0 {
 		options.Timeout = time.Minute // nothing here depends on how fast the machine is
 	}
-	e := New(store, settingsOf(t, text), options)
+	e := New(backend, settingsOf(t, text), options)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -51,24 +51,24 @@ func allowed(t testing.TB, e *Engine, ask *Ask) bool {
 	if err := e.Decide(t.Context(), ask, &answer); err != nil {
 		t.Fatal(err)
 	}
-	return limiter.AllAllowed(answer.Decisions)
+	return store.AllAllowed(answer.Decisions)
 }
 
 // away is a store that can go away.
 type away struct {
-	limiter.Keyspace
+	store.Keyspace
 	gone atomic.Bool
 }
 
-func (s *away) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *away) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if s.gone.Load() {
-		return fmt.Errorf("%w: it is a test", limiter.ErrUnavailable)
+		return fmt.Errorf("%w: it is a test", store.ErrUnavailable)
 	}
 	return s.Keyspace.Decide(ctx, op, reqs, decisions)
 }
 
 // Unwrap lets the store's overrides and denials be reached.
-func (s *away) Unwrap() limiter.Store { return s.Keyspace }
+func (s *away) Unwrap() store.Store { return s.Keyspace }
 
 func TestPoliciesAndKeysAreDecided(t *testing.T) {
 	e := newEngine(t, memorystore.New(), loginFile, Options{})
@@ -76,7 +76,7 @@ func TestPoliciesAndKeysAreDecided(t *testing.T) {
 		if got, want := allowed(t, e, ip("a")), i < 3; got != want {
 			t.Errorf("ask %d of a policy: allowed is %t", i+1, got)
 		}
-		byKey := &Ask{Key: "k", Limits: []limiter.Limit{{Count: 2, Period: time.Hour}}, Cost: 1}
+		byKey := &Ask{Key: "k", Limits: []store.Limit{{Count: 2, Period: time.Hour}}, Cost: 1}
 		if got, want := allowed(t, e, byKey), i < 2; got != want {
 			t.Errorf("ask %d of a key: allowed is %t", i+1, got)
 		}
@@ -90,8 +90,8 @@ func TestAnAnswerIsUsedAgain(t *testing.T) {
 	if err := e.Decide(t.Context(), ip("a"), &answer); err != nil || answer.Policy.Name != "login" || !answer.Charges {
 		t.Fatalf("%+v, %v", answer, err)
 	}
-	limits := []limiter.Limit{{Count: 2, Period: time.Hour}, {Count: 3, Period: time.Minute}}
-	if err := e.Decide(t.Context(), &Ask{Op: limiter.Peek, Key: "k", Limits: limits, Cost: 1}, &answer); err != nil {
+	limits := []store.Limit{{Count: 2, Period: time.Hour}, {Count: 3, Period: time.Minute}}
+	if err := e.Decide(t.Context(), &Ask{Op: store.Peek, Key: "k", Limits: limits, Cost: 1}, &answer); err != nil {
 		t.Fatal(err)
 	}
 	if answer.Policy != nil || answer.Key != "k" || len(answer.Requests) != 2 || len(answer.Overrides) != 0 ||
@@ -100,7 +100,7 @@ func TestAnAnswerIsUsedAgain(t *testing.T) {
 	}
 	for _, ask := range []*Ask{{Policy: "other", Cost: 1}, {Policy: "login", Cost: 1}, {Key: "k", Cost: 1}, {Key: "k", Limits: limits}} {
 		err := e.Decide(t.Context(), ask, &answer)
-		if !errors.Is(err, limiter.ErrInvalid) && !errors.Is(err, ErrUnknownPolicy) {
+		if !errors.Is(err, store.ErrInvalid) && !errors.Is(err, ErrUnknownPolicy) {
 			t.Errorf("%+v: the error is %v", ask, err)
 		}
 		if len(answer.Decisions) != 0 || ask.Policy == "other" && answer.Policy != nil {
@@ -158,7 +158,7 @@ policies:
 `))
 	ask := ip("a")
 	var answer decision.Answer
-	if err := e.Decide(t.Context(), ask, &answer); !errors.Is(err, limiter.ErrInvalid) {
+	if err := e.Decide(t.Context(), ask, &answer); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("by those in force: %v", err)
 	}
 	ask.Settings = before
@@ -182,7 +182,7 @@ policies:
     on_error: local
     limits: [{name: ip, by: [ip], limit: fixed-window:1000000000/1h}]
 `
-	store := memorystore.New()
+	backend := memorystore.New()
 	p := settingsOf(b, file).Policies[0]
 	b.Run("store", func(b *testing.B) {
 		b.ReportAllocs()
@@ -190,9 +190,9 @@ policies:
 		if err != nil {
 			b.Fatal(err)
 		}
-		decisions := make([]limiter.Decision, 1)
+		decisions := make([]store.Decision, 1)
 		for b.Loop() {
-			store.Decide(context.Background(), limiter.Take, reqs, decisions)
+			backend.Decide(context.Background(), store.Take, reqs, decisions)
 		}
 	})
 	b.Run("store within a time", func(b *testing.B) {
@@ -201,15 +201,15 @@ policies:
 		if err != nil {
 			b.Fatal(err)
 		}
-		decisions := make([]limiter.Decision, 1)
-		within := limiter.WithBudget(store, time.Second)
+		decisions := make([]store.Decision, 1)
+		within := store.WithBudget(backend, time.Second)
 		for b.Loop() {
-			within.Decide(context.Background(), limiter.Take, reqs, decisions)
+			within.Decide(context.Background(), store.Take, reqs, decisions)
 		}
 	})
 	b.Run("engine", func(b *testing.B) {
 		b.ReportAllocs()
-		e := newEngine(b, store, file, Options{Timeout: time.Second})
+		e := newEngine(b, backend, file, Options{Timeout: time.Second})
 		ask := ip("203.0.113.9")
 		var answer decision.Answer
 		for b.Loop() {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // probes is how many keys Probe asks about in a store in parts: enough for some key of each part to
@@ -26,11 +26,11 @@ func (e *Engine) Probe(ctx context.Context, parts bool) {
 	if parts {
 		n = probes
 	}
-	limit := limiter.Limit{Count: 1, Period: time.Second}
+	limit := store.Limit{Count: 1, Period: time.Second}
 	for range n {
-		key := limiter.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.probed.Add(1), 10)}
-		reqs := []limiter.Request{{Key: key, Limit: limit, Cost: 1}}
-		if breaker.store.Decide(ctx, limiter.Peek, reqs, make([]limiter.Decision, 1)); ctx.Err() != nil {
+		key := store.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.probed.Add(1), 10)}
+		reqs := []store.Request{{Key: key, Limit: limit, Cost: 1}}
+		if breaker.store.Decide(ctx, store.Peek, reqs, make([]store.Decision, 1)); ctx.Err() != nil {
 			return
 		}
 	}

@@ -5,22 +5,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A breaker closes when the store is back, also while nobody calls, and nothing is charged for that.
 func TestABreakerClosesWithoutCalls(t *testing.T) {
-	store := &away{Keyspace: memorystore.New()}
-	store.gone.Store(true)
+	backend := &away{Keyspace: memorystore.New()}
+	backend.gone.Store(true)
 	closed := make(chan struct{})
-	e := newEngine(t, store, strings.ReplaceAll(localFile, "1h", "1ms"), Options{OnBreaker: func(c limiter.BreakerChange) {
-		if c.To == limiter.BreakerClosed {
+	e := newEngine(t, backend, strings.ReplaceAll(localFile, "1h", "1ms"), Options{OnBreaker: func(c store.BreakerChange) {
+		if c.To == store.BreakerClosed {
 			close(closed)
 		}
 	}})
 	allowed(t, e, ip("a"))
-	store.gone.Store(false)
+	backend.gone.Store(false)
 	for probed := 0; ; probed++ {
 		e.Probe(t.Context(), probed%2 == 1)
 		select {
@@ -30,11 +30,11 @@ func TestABreakerClosesWithoutCalls(t *testing.T) {
 		}
 		break
 	}
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range store.Scan(t.Context(), limiter.Query{Subjects: all}) {
+	for entry, err := range backend.Scan(t.Context(), store.Query{Subjects: all}) {
 		t.Errorf("%v is there: %v", entry.Key, err)
 	}
 }

@@ -3,8 +3,8 @@ package engine
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // force is settings and what decides by them. It is never changed. All that it has of its own is
@@ -13,19 +13,19 @@ import (
 type force struct {
 	settings *Settings
 	byName   map[string]*decider
-	plain    limiter.Store // for limits without a policy
+	plain    store.Store // for limits without a policy
 }
 
 // decider decides by one policy.
 type decider struct {
 	policy *policy.Prepared
-	store  limiter.Store
+	store  store.Store
 }
 
 // breaker is a breaker around the store, and its settings.
 type breaker struct {
-	limiter.Breaker
-	store limiter.Store
+	store.Breaker
+	store store.Store
 }
 
 // Replace puts settings in force. Calls that are being decided are decided by those before.
@@ -38,15 +38,15 @@ func (e *Engine) Replace(settings *Settings) {
 	own := *settings
 	f := &force{settings: &own, byName: make(map[string]*decider, len(own.Policies))}
 	own.force = f
-	store, isNew := e.withBreaker(own.Breaker)
-	f.plain = e.stack(store, own.Denials, nil)
+	backend, isNew := e.withBreaker(own.Breaker)
+	f.plain = e.stack(backend, own.Denials, nil)
 	for _, p := range own.Policies {
 		failure := p.Failure()
 		failure.Shadow = e.shadow
 		if e.options.OnFailure != nil {
 			failure.OnFailure = func(err error) { e.options.OnFailure(p, err) }
 		}
-		f.byName[p.Name] = &decider{p.Prepare(), e.stack(store, own.Denials, &failure)}
+		f.byName[p.Name] = &decider{p.Prepare(), e.stack(backend, own.Denials, &failure)}
 	}
 	if e.options.OnReplace != nil {
 		e.options.OnReplace(&own, isNew)
@@ -55,35 +55,35 @@ func (e *Engine) Replace(settings *Settings) {
 }
 
 // stack puts around a store behind its breaker what a policy's asks go through.
-func (e *Engine) stack(store limiter.Store, denials bool, failure *limiter.Failure) limiter.Store {
-	layers := limiter.Layers{Overrides: e.overrides.Wrap}
+func (e *Engine) stack(backend store.Store, denials bool, failure *store.Failure) store.Store {
+	layers := store.Layers{Overrides: e.overrides.Wrap}
 	if denials {
 		layers.DenialLog = e.denials.Wrap
 	}
 	if failure != nil {
-		layers.Failure = func(store limiter.Store) limiter.Store { return limiter.WithFailure(store, *failure) }
+		layers.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, *failure) }
 	}
-	return limiter.Stack(store, layers)
+	return store.Stack(backend, layers)
 }
 
 // withBreaker returns the store behind a breaker of those settings: behind the one that there is
 // if it has the same. The caller holds replacing.
-func (e *Engine) withBreaker(settings *limiter.Breaker) (store limiter.Store, isNew bool) {
+func (e *Engine) withBreaker(settings *store.Breaker) (backend store.Store, isNew bool) {
 	switch {
 	case settings == nil:
 		isNew = e.breaker != nil
 		e.breaker = nil
 		return e.store, isNew
 	case e.breaker == nil || !alike(&e.breaker.Breaker, settings):
-		own := limiter.Observer{OnBreaker: e.options.OnBreaker}.Breaker(*settings)
-		e.breaker = &breaker{*settings, limiter.Stack(e.store, limiter.Layers{
-			Breaker: func(store limiter.Store) limiter.Store { return limiter.WithBreaker(store, own) }})}
+		own := store.Observer{OnBreaker: e.options.OnBreaker}.Breaker(*settings)
+		e.breaker = &breaker{*settings, store.Stack(e.store, store.Layers{
+			Breaker: func(backend store.Store) store.Store { return store.WithBreaker(backend, own) }})}
 		isNew = true
 	}
 	return e.breaker.store, isNew
 }
 
 // alike reports whether two breakers behave alike.
-func alike(a, b *limiter.Breaker) bool {
+func alike(a, b *store.Breaker) bool {
 	return a.Failures == b.Failures && [3]time.Duration{a.Slow, a.Pause, a.MaxPause} == [3]time.Duration{b.Slow, b.Pause, b.MaxPause}
 }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/internal/goroutines"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const localFile = `
@@ -29,10 +29,10 @@ policies:
 // A reload in an outage refills no local share: not for the same settings, not when the policy is
 // gone for a while, and not for another share but by what that is more.
 func TestAReplacementRefillsNoLocalShare(t *testing.T) {
-	store := &away{Keyspace: memorystore.New()}
-	store.gone.Store(true)
+	backend := &away{Keyspace: memorystore.New()}
+	backend.gone.Store(true)
 	var failed atomic.Int64
-	e := newEngine(t, store, localFile, Options{OnFailure: func(p *policy.Policy, err error) { failed.Add(1) }})
+	e := newEngine(t, backend, localFile, Options{OnFailure: func(p *policy.Policy, err error) { failed.Add(1) }})
 	admitted := 0
 	ask := func() {
 		for range 10 {
@@ -67,27 +67,27 @@ policies:
 
 // A breaker stays open over a reload that says nothing else of it, and only then.
 func TestABreakerStaysOverAReplacement(t *testing.T) {
-	store := &away{Keyspace: memorystore.New()}
-	store.gone.Store(true)
-	var changes []limiter.BreakerState
+	backend := &away{Keyspace: memorystore.New()}
+	backend.gone.Store(true)
+	var changes []store.BreakerState
 	var news []bool
-	e := newEngine(t, store, localFile, Options{
-		OnBreaker: func(c limiter.BreakerChange) { changes = append(changes, c.To) },
+	e := newEngine(t, backend, localFile, Options{
+		OnBreaker: func(c store.BreakerChange) { changes = append(changes, c.To) },
 		OnReplace: func(_ *Settings, isNew bool) { news = append(news, isNew) },
 	})
 	allowed(t, e, ip("a"))
-	store.gone.Store(false)
+	backend.gone.Store(false)
 	e.Replace(settingsOf(t, localFile+"  other: {limits: [{name: ip, by: [ip], limit: 1/1h}]}\n"))
 	var answer decision.Answer
-	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != limiter.DecidedByLocal {
+	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByLocal {
 		t.Errorf("with an open breaker it is decided by %s", answer.Decisions[0].DecidedBy)
 	}
 	e.Replace(settingsOf(t, "breaker: {enabled: false}"+localFile[len("\nbreaker: {failures: 1, pause: 1h, max_pause: 1h}"):]))
-	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != limiter.DecidedByStore {
+	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByStore {
 		t.Errorf("without a breaker it is decided by %s", answer.Decisions[0].DecidedBy)
 	}
 	e.Replace(settingsOf(t, localFile))
-	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != limiter.DecidedByStore {
+	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByStore {
 		t.Errorf("with a new breaker it is decided by %s", answer.Decisions[0].DecidedBy)
 	}
 	if fmt.Sprint(changes, news) != "[open] [true false true true]" {
@@ -98,14 +98,14 @@ func TestABreakerStaysOverAReplacement(t *testing.T) {
 // Overrides and denials are not told apart by settings: a block stays over a replacement, and so do
 // denials that are not written yet.
 func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
-	store := memorystore.New()
-	e := newEngine(t, store, loginFile, Options{})
-	pattern, err := limiter.ParsePattern("ip:blocked")
+	backend := memorystore.New()
+	e := newEngine(t, backend, loginFile, Options{})
+	pattern, err := store.ParsePattern("ip:blocked")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := limiter.Override{Subjects: pattern, Effect: limiter.OverrideBlock, Reason: "a test", By: "me"}
-	if _, err := store.SetOverride(t.Context(), o, time.Hour); err != nil {
+	o := store.Override{Subjects: pattern, Effect: store.OverrideBlock, Reason: "a test", By: "me"}
+	if _, err := backend.SetOverride(t.Context(), o, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.LoadOverrides(t.Context()); err != nil {
@@ -120,7 +120,7 @@ func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
 		e.Replace(settingsOf(t, loginFile))
 	}
 	e.Close()
-	denials, err := store.Denials(t.Context(), time.Hour)
+	denials, err := backend.Denials(t.Context(), time.Hour)
 	if err != nil || len(denials.Rows) != 1 || denials.Rows[0].Count != 3 {
 		t.Errorf("%+v, %v", denials, err)
 	}
@@ -179,8 +179,8 @@ policies:
 
 // Replacing ten thousand times leaves nothing behind.
 func TestReplacingLeavesNothing(t *testing.T) {
-	store := &away{Keyspace: memorystore.New()}
-	e := newEngine(t, store, localFile, Options{OnFailure: func(*policy.Policy, error) {}})
+	backend := &away{Keyspace: memorystore.New()}
+	e := newEngine(t, backend, localFile, Options{OnFailure: func(*policy.Policy, error) {}})
 	allowed(t, e, ip("a"))
 	settings := []*Settings{settingsOf(t, localFile), settingsOf(t, loginFile)}
 	live := func() (bytes uint64) {
@@ -195,10 +195,10 @@ func TestReplacingLeavesNothing(t *testing.T) {
 	}
 	before, routines := live(), runtime.NumGoroutine()
 	for i := range 10_000 {
-		store.gone.Store(i%2 == 0)
+		backend.gone.Store(i%2 == 0)
 		e.Replace(settings[i%2])
-		allowed(t, e, &Ask{Op: limiter.Peek, Policy: "login", Attributes: policy.Attributes{"ip": "a"}, Cost: 1, Settings: nil})
-		store.gone.Store(false)
+		allowed(t, e, &Ask{Op: store.Peek, Policy: "login", Attributes: policy.Attributes{"ip": "a"}, Cost: 1, Settings: nil})
+		backend.gone.Store(false)
 	}
 	if after := live(); after > before+1<<20 {
 		t.Errorf("%d KiB are held after 10,000 replacements", (after-before)>>10)
@@ -228,11 +228,11 @@ func TestCallsUnderWayEndByWhatTheyBeganWith(t *testing.T) {
 
 // held is a store whose calls wait.
 type held struct {
-	limiter.Keyspace
+	store.Keyspace
 	arrived, release chan struct{}
 }
 
-func (s *held) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *held) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	close(s.arrived)
 	<-s.release
 	return s.Keyspace.Decide(ctx, op, reqs, decisions)

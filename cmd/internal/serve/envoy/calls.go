@@ -11,9 +11,9 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/rls"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // call is a descriptor that a policy decides.
@@ -35,7 +35,7 @@ type group struct {
 	asks  []engine.Ask
 }
 
-func (c calls) of(op limiter.Op) (g group) {
+func (c calls) of(op store.Op) (g group) {
 	for _, each := range c {
 		if each.ask.Op == op && !each.undecided {
 			g.calls, g.asks = append(g.calls, each), append(g.asks, each.ask)
@@ -45,7 +45,7 @@ func (c calls) of(op limiter.Op) (g group) {
 }
 
 // callsOf returns what the descriptors of r ask, leaving out those that the configuration does not
-// have. The error is a [limiter.ErrInvalid].
+// have. The error is a [store.ErrInvalid].
 func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
 	known := settings.Envoy[r.Domain]
 	for i := range r.Descriptors {
@@ -74,7 +74,7 @@ func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
 func (c *call) override(l *rls.LimitOverride, settings *engine.Settings) error {
 	period := l.Period()
 	if period == 0 {
-		return limiter.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.Unit, l.Multiplier)
+		return store.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.Unit, l.Multiplier)
 	}
 	p := settings.Policy(c.ask.Policy)
 	switch {
@@ -82,26 +82,26 @@ func (c *call) override(l *rls.LimitOverride, settings *engine.Settings) error {
 	case l.RequestsPerUnit == 0:
 		c.denied, c.undecided = true, true
 	default:
-		c.ask.Limits = []limiter.Limit{{
-			Algorithm: p.Limits[0].Limit.Algorithm, Count: min(int64(l.RequestsPerUnit), limiter.MaxCount), Period: period,
+		c.ask.Limits = []store.Limit{{
+			Algorithm: p.Limits[0].Limit.Algorithm, Count: min(int64(l.RequestsPerUnit), store.MaxCount), Period: period,
 		}}
 	}
 	return nil
 }
 
 // operation is what a descriptor asks for, and of how many units.
-func operation(d *rls.Descriptor, ofRequest uint32) (limiter.Op, int64) {
+func operation(d *rls.Descriptor, ofRequest uint32) (store.Op, int64) {
 	hits := uint64(max(1, ofRequest))
 	if d.HasHits {
 		hits = d.Hits
 	}
-	switch units := int64(min(hits, limiter.MaxCount)); {
+	switch units := int64(min(hits, store.MaxCount)); {
 	case units == 0:
-		return limiter.Peek, 1
+		return store.Peek, 1
 	case d.Negative:
-		return limiter.Refund, units
+		return store.Refund, units
 	default:
-		return limiter.Take, units
+		return store.Take, units
 	}
 }
 
@@ -221,7 +221,7 @@ func (c *call) status() rls.Status {
 }
 
 // tighter reports whether d says more of what is in the way than other does.
-func tighter(d, other *limiter.Decision) bool {
+func tighter(d, other *store.Decision) bool {
 	if d.Allowed != other.Allowed {
 		return !d.Allowed
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/grpc"
 	"github.com/limitctl/limitctl/internal/rls"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Service is the name of Envoy's service, and shouldRateLimit the path of its method.
@@ -94,26 +94,26 @@ func (d *door) answer(ctx context.Context, message, response []byte) ([]byte, er
 // then, all or nothing, what takes. If one that only asks is denied, nothing is taken.
 func (d *door) decide(ctx context.Context, calls calls) error {
 	denied := slices.ContainsFunc(calls, func(c *call) bool { return c.denied })
-	for _, op := range [...]limiter.Op{limiter.Refund, limiter.Peek, limiter.Take} {
+	for _, op := range [...]store.Op{store.Refund, store.Peek, store.Take} {
 		group := calls.of(op)
 		if len(group.asks) == 0 {
 			continue
 		}
-		if op == limiter.Take && denied {
+		if op == store.Take && denied {
 			for i := range group.asks {
-				group.asks[i].Op = limiter.Peek
+				group.asks[i].Op = store.Peek
 			}
 		}
 		answers := make([]decision.Answer, len(group.asks))
 		err := d.engine.DecideAll(ctx, group.asks, answers)
-		if err != nil && !errors.Is(err, limiter.ErrNeverFits) {
+		if err != nil && !errors.Is(err, store.ErrNeverFits) {
 			return err
 		}
 		for i := range answers {
 			call := group.calls[i]
 			call.answer = answers[i]
 			call.undecided = err != nil
-			call.denied = err == nil && op != limiter.Refund && !limiter.AllAllowed(answers[i].Decisions)
+			call.denied = err == nil && op != store.Refund && !store.AllAllowed(answers[i].Decisions)
 		}
 		if err != nil {
 			markNeverFits(group.calls)
@@ -129,7 +129,7 @@ func (d *door) decide(ctx context.Context, calls calls) error {
 // look tells the calls of a group that was not decided what is left of their limits, if the store says it.
 func (d *door) look(ctx context.Context, group group) {
 	for i := range group.asks {
-		group.asks[i].Op, group.asks[i].Cost = limiter.Peek, 1
+		group.asks[i].Op, group.asks[i].Cost = store.Peek, 1
 	}
 	answers := make([]decision.Answer, len(group.asks))
 	if d.engine.DecideAll(ctx, group.asks, answers) != nil {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/rls"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Whatever a client sends as a value, there is a key for it, and another one for another value.
@@ -62,16 +62,16 @@ func TestOperation(t *testing.T) {
 	for _, test := range []struct {
 		d     rls.Descriptor
 		hits  uint32
-		op    limiter.Op
+		op    store.Op
 		units int64
 	}{
-		{rls.Descriptor{}, 0, limiter.Take, 1},
-		{rls.Descriptor{}, 7, limiter.Take, 7},
-		{rls.Descriptor{HasHits: true}, 7, limiter.Peek, 1},
-		{rls.Descriptor{HasHits: true, Hits: 3}, 7, limiter.Take, 3},
-		{rls.Descriptor{HasHits: true, Hits: 3, Negative: true}, 7, limiter.Refund, 3},
-		{rls.Descriptor{Negative: true}, 7, limiter.Refund, 7},
-		{rls.Descriptor{HasHits: true, Hits: 1 << 63}, 0, limiter.Take, limiter.MaxCount},
+		{rls.Descriptor{}, 0, store.Take, 1},
+		{rls.Descriptor{}, 7, store.Take, 7},
+		{rls.Descriptor{HasHits: true}, 7, store.Peek, 1},
+		{rls.Descriptor{HasHits: true, Hits: 3}, 7, store.Take, 3},
+		{rls.Descriptor{HasHits: true, Hits: 3, Negative: true}, 7, store.Refund, 3},
+		{rls.Descriptor{Negative: true}, 7, store.Refund, 7},
+		{rls.Descriptor{HasHits: true, Hits: 1 << 63}, 0, store.Take, store.MaxCount},
 	} {
 		if op, units := operation(&test.d, test.hits); op != test.op || units != test.units {
 			t.Errorf("%+v of %d: %s of %d", test.d, test.hits, op, units)

@@ -4,14 +4,14 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // told is what a client is told of all descriptors together.
 type told struct {
 	policies, limits []string // their names
-	reqs             []limiter.Request
-	decisions        []limiter.Decision
+	reqs             []store.Request
+	decisions        []store.Decision
 }
 
 // add adds what is told of a descriptor. What was asked twice is told once: what leaves less.
@@ -31,7 +31,7 @@ func (t *told) add(answer *decision.Answer) {
 }
 
 // find returns where a request for the same is, or -1.
-func (t *told) find(request *limiter.Request) int {
+func (t *told) find(request *store.Request) int {
 	for i := range t.reqs {
 		if r := &t.reqs[i]; r.Key == request.Key && r.Limit == request.Limit && r.Shadow == request.Shadow {
 			return i

@@ -13,8 +13,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -96,7 +96,7 @@ func (l *Log) Refresh(context.Context, bool) {
 }
 
 // Breaker tells of a change of the store's breaker. Tries that fail are told of at the level debug.
-func (l *Log) Breaker(change limiter.BreakerChange) {
+func (l *Log) Breaker(change store.BreakerChange) {
 	part := change.Part
 	log := l.Log
 	if part != "" {
@@ -106,12 +106,12 @@ func (l *Log) Breaker(change limiter.BreakerChange) {
 	defer l.mu.Unlock()
 	before, broken := l.parts[part]
 	switch change.To {
-	case limiter.BreakerClosed:
+	case store.BreakerClosed:
 		delete(l.parts, part)
 		if broken {
 			log.Info("the breaker is closed: the store is asked again", "open_for", change.At.Sub(before.since).Round(time.Millisecond).String())
 		}
-	case limiter.BreakerOpen:
+	case store.BreakerOpen:
 		reason := "unknown"
 		if change.Reason != nil {
 			reason = l.Describe(change.Reason)
@@ -122,7 +122,7 @@ func (l *Log) Breaker(change limiter.BreakerChange) {
 		}
 		l.parts[part] = brokenPart{change.At, reason}
 		log.Warn("the breaker is open: the store is not asked", "error", reason)
-	case limiter.BreakerHalfOpen: // a try says how it ends
+	case store.BreakerHalfOpen: // a try says how it ends
 	}
 }
 
@@ -151,7 +151,7 @@ func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took
 		message = "not decided"
 		args = append(args, "error", l.Describe(err))
 	default:
-		sum := limiter.Summarize(answer.Decisions)
+		sum := store.Summarize(answer.Decisions)
 		args = append(args, "decided_by", sum.DecidedBy.String())
 		if !sum.Allowed {
 			message = "denied"

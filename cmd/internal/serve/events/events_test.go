@@ -12,8 +12,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func newLog(level slog.Level) (l *Log, text *bytes.Buffer, now *time.Time) {
@@ -27,7 +27,7 @@ func newLog(level slog.Level) (l *Log, text *bytes.Buffer, now *time.Time) {
 // An outage is told of when it begins, once a minute with how many were decided, and when it is over.
 func TestAnOutageIsToldOf(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
-	p := &policy.Policy{Name: "login", OnError: limiter.AllowOnError}
+	p := &policy.Policy{Name: "login", OnError: store.AllowOnError}
 	for second := range 150 {
 		for range 10 {
 			l.Failure(p, errors.New("away"))
@@ -59,23 +59,23 @@ func TestAnOutageIsToldOf(t *testing.T) {
 // A breaker is told of when it opens and when it closes, not of each try between.
 func TestABreakerIsToldOf(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
-	change := func(from, to limiter.BreakerState) {
-		l.Breaker(limiter.BreakerChange{From: from, To: to, At: *now, Reason: errors.New("away")})
+	change := func(from, to store.BreakerState) {
+		l.Breaker(store.BreakerChange{From: from, To: to, At: *now, Reason: errors.New("away")})
 		*now = now.Add(time.Second)
 	}
-	change(limiter.BreakerClosed, limiter.BreakerOpen)
+	change(store.BreakerClosed, store.BreakerOpen)
 	for range 5 {
-		change(limiter.BreakerOpen, limiter.BreakerHalfOpen)
-		change(limiter.BreakerHalfOpen, limiter.BreakerOpen)
+		change(store.BreakerOpen, store.BreakerHalfOpen)
+		change(store.BreakerHalfOpen, store.BreakerOpen)
 	}
 	if ok, state := l.State(); ok || len(state.Breaker) != 1 || state.Breaker[0].Error != "described away" {
 		t.Errorf("the state is %+v", state)
 	}
-	change(limiter.BreakerHalfOpen, limiter.BreakerClosed)
+	change(store.BreakerHalfOpen, store.BreakerClosed)
 	if n := strings.Count(text.String(), "\n"); n != 2 || !strings.Contains(text.String(), "open_for=11s") {
 		t.Errorf("the log is\n%s", text)
 	}
-	change(limiter.BreakerClosed, limiter.BreakerOpen)
+	change(store.BreakerClosed, store.BreakerOpen)
 	l.NewBreaker()
 	if ok, state := l.State(); !ok {
 		t.Errorf("with a new breaker the state is %+v", state)
@@ -85,7 +85,7 @@ func TestABreakerIsToldOf(t *testing.T) {
 // Asks are told of at the level debug only, and whom they are about if that is asked for.
 func TestAsksAreToldOfAtDebug(t *testing.T) {
 	ask := &engine.Ask{Policy: "login", Attributes: policy.Attributes{"ip": "203.0.113.9"}}
-	answer := &decision.Answer{Requests: make([]limiter.Request, 1), Decisions: []limiter.Decision{{RetryAfter: time.Second}}}
+	answer := &decision.Answer{Requests: make([]store.Request, 1), Decisions: []store.Decision{{RetryAfter: time.Second}}}
 	l, text, _ := newLog(slog.LevelInfo)
 	if l.Decision(ask, answer, nil, time.Millisecond); text.Len() > 0 {
 		t.Errorf("at info the log is %s", text)
@@ -109,15 +109,15 @@ func TestErrorsOfCallersAreToldOf(t *testing.T) {
 	ask, plain := &engine.Ask{Policy: "login"}, &engine.Ask{Key: "user:42"}
 	for range 90 {
 		for range 10 {
-			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: out of memory at rl:{user:42}:x", limiter.ErrRefused), 0)
-			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: cost", limiter.ErrInvalid), 0)
+			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: out of memory at rl:{user:42}:x", store.ErrRefused), 0)
+			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: cost", store.ErrInvalid), 0)
 			l.Decision(ask, &decision.Answer{}, engine.ErrUnknownPolicy, 0)
-			l.Decision(ask, &decision.Answer{}, limiter.ErrGaveUp, 0)
+			l.Decision(ask, &decision.Answer{}, store.ErrGaveUp, 0)
 		}
 		*now = now.Add(time.Second)
 		l.Refresh(context.Background(), false)
 	}
-	l.Decision(plain, &decision.Answer{}, limiter.ErrUnavailable, 0)
+	l.Decision(plain, &decision.Answer{}, store.ErrUnavailable, 0)
 	ok, state := l.State()
 	if ok || len(state.Errors) != 2 || state.Errors[0].Policy != noPolicy || state.Errors[1].Calls != 900 ||
 		!strings.Contains(state.Errors[1].Error, "out of memory at rl:{…}:x") {
@@ -144,7 +144,7 @@ func TestErrorsOfCallersAreToldOf(t *testing.T) {
 func TestCallersThatGiveUpAreAWarning(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	for range 90 {
-		l.Decision(&engine.Ask{Policy: "login"}, &decision.Answer{}, fmt.Errorf("%w: %w", limiter.ErrGaveUp, limiter.ErrOutcomeUnknown), 0)
+		l.Decision(&engine.Ask{Policy: "login"}, &decision.Answer{}, fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown), 0)
 		*now = now.Add(time.Second)
 		l.Refresh(context.Background(), false)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What stands in the labels policy and limit for what has no such name. No configuration has
@@ -122,7 +122,7 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 		counted.fail(ask.Op, err)
 		return
 	}
-	if limiter.AllAllowed(answer.Decisions) {
+	if store.AllAllowed(answer.Decisions) {
 		calls[callAllowed].Inc()
 	} else {
 		calls[callDenied].Inc()
@@ -154,7 +154,7 @@ const (
 	countsCheck
 )
 
-func countsOf(op limiter.Op) counting {
+func countsOf(op store.Op) counting {
 	switch operationOf(op) {
 	case consume:
 		return countsDecision
@@ -166,7 +166,7 @@ func countsOf(op limiter.Op) counting {
 }
 
 // fail counts an error. A mistake of the caller's says nothing about the limits.
-func (c *countedInForce) fail(op limiter.Op, err error) {
+func (c *countedInForce) fail(op store.Op, err error) {
 	word := errorWord(err)
 	if c.errors[word] != nil {
 		c.errors[word].Inc()

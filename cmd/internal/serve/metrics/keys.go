@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // keysSample is what a round found of the store's keys.
@@ -33,12 +33,12 @@ func (m *Metrics) sampleKeys(ctx context.Context, s *Sampling) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	sample := &keysSample{at: m.clock(), counts: map[policyLimit]*keyCounts{}}
-	all, err := limiter.ParsePattern("*")
+	all, err := store.ParsePattern("*")
 	if err != nil {
 		return err
 	}
 	isHuge, enough := false, false
-	query := limiter.Query{Subjects: all, KeysPerSecond: keysPerSecond, Progress: func(looked, total int64) {
+	query := store.Query{Subjects: all, KeysPerSecond: keysPerSecond, Progress: func(looked, total int64) {
 		sample.looked, sample.total = looked, total
 		isHuge = total > hugeStore && !s.Huge
 		if enough = isHuge || looked >= int64(s.Keys); enough {
@@ -53,7 +53,7 @@ func (m *Metrics) sampleKeys(ctx context.Context, s *Sampling) error {
 		switch {
 		case err == nil:
 			sample.add(names, &entry)
-		case !errors.Is(err, limiter.ErrForeign):
+		case !errors.Is(err, store.ErrForeign):
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (m *Metrics) names() map[policyLimit]bool {
 }
 
 // add counts a key.
-func (k *keysSample) add(names map[policyLimit]bool, entry *limiter.Entry) {
+func (k *keysSample) add(names map[policyLimit]bool, entry *store.Entry) {
 	of := policyLimit{noPolicy, noPolicy}
 	if parts, ok := policy.ParseKey(entry.Key); ok && names[policyLimit{parts.Policy, parts.Limit}] {
 		of = policyLimit{parts.Policy, parts.Limit}

@@ -17,18 +17,18 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // observed is an engine on a store, with metrics of it.
-func observed(t testing.TB, store limiter.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
+func observed(t testing.TB, backend store.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
 	m := metrics.New(metrics.Options{Version: "test"})
-	e := engine.New(store, settings, engine.Options{
+	e := engine.New(backend, settings, engine.Options{
 		Timeout: time.Minute, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
 	})
-	t.Cleanup(func() { e.Close(); store.Close() })
+	t.Cleanup(func() { e.Close(); backend.Close() })
 	return e, m
 }
 
@@ -85,7 +85,7 @@ func (s samples) want(t *testing.T, series string, want float64) {
 }
 
 // perMinute is a limit of so many units a minute.
-func perMinute(count int64) limiter.Limit { return limiter.Limit{Count: count, Period: time.Minute} }
+func perMinute(count int64) store.Limit { return store.Limit{Count: count, Period: time.Minute} }
 
 func login() *policy.Policy {
 	return &policy.Policy{Name: "login", Limits: []policy.Limit{
@@ -94,7 +94,7 @@ func login() *policy.Policy {
 	}}
 }
 
-func ask(op limiter.Op, ip, email string) *engine.Ask {
+func ask(op store.Op, ip, email string) *engine.Ask {
 	return &engine.Ask{Op: op, Policy: "login", Attributes: policy.Attributes{"ip": ip, "email": email}, Cost: 1}
 }
 
@@ -111,13 +111,13 @@ func decide(t *testing.T, e *engine.Engine, ask *engine.Ask) *decision.Answer {
 func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
 	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}})
 	for range 7 {
-		decide(t, e, ask(limiter.Take, "192.0.2.1", "a@example.com"))
+		decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
 	}
-	decide(t, e, ask(limiter.Peek, "192.0.2.1", "a@example.com"))
-	decide(t, e, ask(limiter.Refund, "192.0.2.1", "a@example.com"))
-	e.Decide(t.Context(), &engine.Ask{Op: limiter.Take, Policy: "login", Cost: 1}, new(decision.Answer))
-	e.Decide(t.Context(), &engine.Ask{Op: limiter.Take, Policy: "lgin", Cost: 1}, new(decision.Answer))
-	decide(t, e, &engine.Ask{Op: limiter.Take, Key: "user:42", Limits: []limiter.Limit{perMinute(9), {Count: 50, Period: time.Hour}}, Cost: 2})
+	decide(t, e, ask(store.Peek, "192.0.2.1", "a@example.com"))
+	decide(t, e, ask(store.Refund, "192.0.2.1", "a@example.com"))
+	e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "login", Cost: 1}, new(decision.Answer))
+	e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "lgin", Cost: 1}, new(decision.Answer))
+	decide(t, e, &engine.Ask{Op: store.Take, Key: "user:42", Limits: []store.Limit{perMinute(9), {Count: 50, Period: time.Hour}}, Cost: 2})
 
 	s, _ := scrape(t, m)
 	s.want(t, `limitctl_decisions_total{limit="ip",outcome="allowed",policy="login"}`, 5)
@@ -145,33 +145,33 @@ func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
 
 // What became of a limit, by what a decision says of it.
 func TestOutcomes(t *testing.T) {
-	block := &limiter.Override{Effect: limiter.OverrideBlock}
-	times := &limiter.Override{Effect: limiter.OverrideTimes}
+	block := &store.Override{Effect: store.OverrideBlock}
+	times := &store.Override{Effect: store.OverrideTimes}
 	p := &policy.Policy{Name: "p", Limits: []policy.Limit{{Name: "l", By: []string{"a"}, Limit: perMinute(5)}}}
 	for _, test := range []struct {
 		outcome string
-		of      limiter.Decision
+		of      store.Decision
 	}{
-		{"allowed", limiter.Decision{Allowed: true}},
-		{"allowed", limiter.Decision{Allowed: true, DecidedBy: limiter.DecidedByLease}},
-		{"allowed", limiter.Decision{Allowed: true, DecidedBy: limiter.DecidedByOverride}},
-		{"denied", limiter.Decision{}},
-		{"denied", limiter.Decision{DecidedBy: limiter.DecidedByDenialMemory}},
-		{"denied", limiter.Decision{DecidedBy: limiter.DecidedByOverride, Override: times}},
-		{"blocked", limiter.Decision{DecidedBy: limiter.DecidedByOverride, Override: block}},
-		{"shadow-denied", limiter.Decision{Shadow: true}},
-		{"shadow-denied", limiter.Decision{Shadow: true, DecidedBy: limiter.DecidedByOverride, Override: block}},
-		{"local", limiter.Decision{Allowed: true, DecidedBy: limiter.DecidedByLocal}},
-		{"local-denied", limiter.Decision{DecidedBy: limiter.DecidedByLocal}},
-		{"unguarded", limiter.Decision{Allowed: true, Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}},
-		{"unguarded", limiter.Decision{Shadow: true, Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}},
-		{"unguarded-denied", limiter.Decision{Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}},
-		{"not-asked", limiter.Decision{Allowed: true, Unguarded: true}},
+		{"allowed", store.Decision{Allowed: true}},
+		{"allowed", store.Decision{Allowed: true, DecidedBy: store.DecidedByLease}},
+		{"allowed", store.Decision{Allowed: true, DecidedBy: store.DecidedByOverride}},
+		{"denied", store.Decision{}},
+		{"denied", store.Decision{DecidedBy: store.DecidedByDenialMemory}},
+		{"denied", store.Decision{DecidedBy: store.DecidedByOverride, Override: times}},
+		{"blocked", store.Decision{DecidedBy: store.DecidedByOverride, Override: block}},
+		{"shadow-denied", store.Decision{Shadow: true}},
+		{"shadow-denied", store.Decision{Shadow: true, DecidedBy: store.DecidedByOverride, Override: block}},
+		{"local", store.Decision{Allowed: true, DecidedBy: store.DecidedByLocal}},
+		{"local-denied", store.Decision{DecidedBy: store.DecidedByLocal}},
+		{"unguarded", store.Decision{Allowed: true, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}},
+		{"unguarded", store.Decision{Shadow: true, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}},
+		{"unguarded-denied", store.Decision{Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}},
+		{"not-asked", store.Decision{Allowed: true, Unguarded: true}},
 	} {
 		m := metrics.New(metrics.Options{})
 		m.Configure(&engine.Settings{Policies: []*policy.Policy{p}}, true)
-		answer := &decision.Answer{Policy: p, Decisions: []limiter.Decision{test.of}}
-		m.Decided(&engine.Ask{Op: limiter.Take, Policy: "p"}, answer, nil, time.Millisecond)
+		answer := &decision.Answer{Policy: p, Decisions: []store.Decision{test.of}}
+		m.Decided(&engine.Ask{Op: store.Take, Policy: "p"}, answer, nil, time.Millisecond)
 		s, _ := scrape(t, m)
 		s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit="l",outcome=%q,policy="p"}`, test.outcome), 1)
 		if sum := s.sum("limitctl_decisions_total"); sum != 1 {
@@ -198,14 +198,14 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 		answer = decision.Answer{}
 		switch i % 4 {
 		case 0:
-			e.Decide(t.Context(), ask(limiter.Take, hostile, hostile), &answer)
+			e.Decide(t.Context(), ask(store.Take, hostile, hostile), &answer)
 		case 1:
-			e.Decide(t.Context(), &engine.Ask{Op: limiter.Peek, Policy: hostile, Attributes: policy.Attributes{hostile: hostile}, Cost: 1}, &answer)
+			e.Decide(t.Context(), &engine.Ask{Op: store.Peek, Policy: hostile, Attributes: policy.Attributes{hostile: hostile}, Cost: 1}, &answer)
 		case 2:
-			limits := []limiter.Limit{{Count: int64(i + 1), Period: time.Duration(i%1000+1) * time.Second}}
-			e.Decide(t.Context(), &engine.Ask{Op: limiter.Take, Key: hostile, Limits: limits, Cost: 1}, &answer)
+			limits := []store.Limit{{Count: int64(i + 1), Period: time.Duration(i%1000+1) * time.Second}}
+			e.Decide(t.Context(), &engine.Ask{Op: store.Take, Key: hostile, Limits: limits, Cost: 1}, &answer)
 		case 3:
-			e.Decide(t.Context(), &engine.Ask{Op: limiter.Take, Policy: "login", Attributes: policy.Attributes{hostile: hostile}, Cost: 1}, &answer)
+			e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "login", Attributes: policy.Attributes{hostile: hostile}, Cost: 1}, &answer)
 		}
 	}
 	for status := 100; status < 1000; status++ {
@@ -232,8 +232,8 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 // The exposition is what Prometheus expects, by its own tool.
 func TestTheExpositionIsValid(t *testing.T) {
 	tier.Full(t, "Prometheus")
-	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &limiter.Breaker{}})
-	decide(t, e, ask(limiter.Take, "192.0.2.1", "a@example.com"))
+	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &store.Breaker{}})
+	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
 	m.Door("http", http.NotFoundHandler())
 	m.Connections("http", 1)
 	m.ConnectionRefused("http")
@@ -264,8 +264,8 @@ func TestSeriesOfOldPoliciesGo(t *testing.T) {
 	old, next := login(), &policy.Policy{Name: "api", Limits: login().Limits[:1]}
 	m.Configure(&engine.Settings{Policies: []*policy.Policy{old}}, true)
 	told := func(p *policy.Policy) {
-		answer := &decision.Answer{Policy: p, Decisions: make([]limiter.Decision, len(p.Limits))}
-		m.Decided(&engine.Ask{Op: limiter.Take, Policy: p.Name}, answer, nil, 0)
+		answer := &decision.Answer{Policy: p, Decisions: make([]store.Decision, len(p.Limits))}
+		m.Decided(&engine.Ask{Op: store.Take, Policy: p.Name}, answer, nil, 0)
 	}
 	told(old)
 	m.Configure(&engine.Settings{Policies: []*policy.Policy{next}}, true)
@@ -342,19 +342,19 @@ func TestBreakers(t *testing.T) {
 	if n := s.sum("limitctl_breaker_state"); n != 0 {
 		t.Error("without a breaker there is a state of one")
 	}
-	m.Configure(&engine.Settings{Breaker: &limiter.Breaker{}}, true)
+	m.Configure(&engine.Settings{Breaker: &store.Breaker{}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 1)
 	changed := m.Breaker
-	changed(limiter.BreakerChange{To: limiter.BreakerOpen})
+	changed(store.BreakerChange{To: store.BreakerOpen})
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 0)
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
 	s.want(t, `limitctl_breaker_changes_total{part="",to="open"}`, 1)
 	before := 0
 	for i := range 2000 {
-		to := limiter.BreakerState(i % 3)
-		changed(limiter.BreakerChange{Part: fmt.Sprintf("10.0.%d.%d:6379", i/250, i%250), To: to})
+		to := store.BreakerState(i % 3)
+		changed(store.BreakerChange{Part: fmt.Sprintf("10.0.%d.%d:6379", i/250, i%250), To: to})
 		if i == 200 {
 			s, _ = scrape(t, m)
 			before = len(s)
@@ -365,7 +365,7 @@ func TestBreakers(t *testing.T) {
 		t.Errorf("%d series with 200 parts, %d with 2000", before, len(s))
 	}
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
-	m.Configure(&engine.Settings{Breaker: &limiter.Breaker{}}, true)
+	m.Configure(&engine.Settings{Breaker: &store.Breaker{}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 0)
 }
@@ -412,10 +412,10 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	m := metrics.New(metrics.Options{})
 	p := login()
 	m.Configure(&engine.Settings{Policies: []*policy.Policy{p}}, true)
-	question := ask(limiter.Take, "192.0.2.1", "a@example.com")
-	answer := &decision.Answer{Policy: p, Decisions: []limiter.Decision{{Allowed: true, Granted: 1}, {Shadow: true}}}
+	question := ask(store.Take, "192.0.2.1", "a@example.com")
+	answer := &decision.Answer{Policy: p, Decisions: []store.Decision{{Allowed: true, Granted: 1}, {Shadow: true}}}
 	observer := m.StoreObserver()
-	call := limiter.Call{Op: limiter.Take, Decisions: answer.Decisions}
+	call := store.Call{Op: store.Take, Decisions: answer.Decisions}
 	ctx := context.Background()
 	if n := testing.AllocsPerRun(1000, func() {
 		m.Decided(question, answer, nil, time.Millisecond)
@@ -430,8 +430,8 @@ func BenchmarkDecided(b *testing.B) {
 	m := metrics.New(metrics.Options{})
 	p := login()
 	m.Configure(&engine.Settings{Policies: []*policy.Policy{p}}, true)
-	question := ask(limiter.Take, "192.0.2.1", "a@example.com")
-	answer := &decision.Answer{Policy: p, Decisions: []limiter.Decision{{Allowed: true}, {Allowed: true}}}
+	question := ask(store.Take, "192.0.2.1", "a@example.com")
+	answer := &decision.Answer{Policy: p, Decisions: []store.Decision{{Allowed: true}, {Allowed: true}}}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

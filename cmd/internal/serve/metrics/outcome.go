@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // outcome is what became of one limit in one call.
@@ -41,9 +41,9 @@ var outcomeWords = [outcomes]string{
 }
 
 // outcomeOf returns the outcome that d is.
-func outcomeOf(d *limiter.Decision) outcome {
+func outcomeOf(d *store.Decision) outcome {
 	switch {
-	case d.Unguarded && d.DecidedBy != limiter.DecidedByFailurePolicy:
+	case d.Unguarded && d.DecidedBy != store.DecidedByFailurePolicy:
 		return notAsked
 	case d.Unguarded && (d.Allowed || d.Shadow):
 		return unguarded
@@ -51,13 +51,13 @@ func outcomeOf(d *limiter.Decision) outcome {
 		return unguardedDenied
 	case !d.Allowed && d.Shadow:
 		return shadowDenied
-	case d.DecidedBy == limiter.DecidedByLocal && d.Allowed:
+	case d.DecidedBy == store.DecidedByLocal && d.Allowed:
 		return local
-	case d.DecidedBy == limiter.DecidedByLocal:
+	case d.DecidedBy == store.DecidedByLocal:
 		return localDenied
 	case d.Allowed:
 		return allowed
-	case d.Override != nil && d.Override.Effect == limiter.OverrideBlock:
+	case d.Override != nil && d.Override.Effect == store.OverrideBlock:
 		return blocked
 	}
 	return denied
@@ -77,13 +77,13 @@ const (
 
 var operationWords = [operations]string{"consume", "check", "refund", "settle"}
 
-func operationOf(op limiter.Op) operation {
+func operationOf(op store.Op) operation {
 	switch op {
-	case limiter.Peek:
+	case store.Peek:
 		return check
-	case limiter.Refund, limiter.Adjust:
+	case store.Refund, store.Adjust:
 		return refund
-	case limiter.Settle:
+	case store.Settle:
 		return settle
 	default:
 		return consume
@@ -103,7 +103,7 @@ const (
 
 var resultWords = [results]string{"allowed", "denied", "error"}
 
-// errorWords are the kinds of errors as labels: those of [limiter.Call.Outcome], and that the
+// errorWords are the kinds of errors as labels: those of [store.Call.Outcome], and that the
 // policy is unknown.
 var errorWords = []string{
 	"invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown", "refused", "foreign", "error", unknownPolicyError,
@@ -116,6 +116,6 @@ func errorWord(err error) string {
 	if errors.Is(err, engine.ErrUnknownPolicy) {
 		return unknownPolicyError
 	}
-	call := limiter.Call{Err: err}
+	call := store.Call{Err: err}
 	return call.Outcome()
 }

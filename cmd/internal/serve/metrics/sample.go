@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Sampling says what of the store is looked at in the background. What decides never waits
 // for that.
 type Sampling struct {
-	Store limiter.Keyspace
+	Store store.Keyspace
 	// Timeout is the store's time for one answer.
 	Timeout time.Duration
 	// Keys is how many keys are looked at in a round at most; 0 for none.
@@ -119,11 +119,11 @@ type usedShare struct {
 // sampleUsed asks what is used of the limits that have one key, by peeks.
 func (m *Metrics) sampleUsed(ctx context.Context, s *Sampling) error {
 	sample := &usedSample{at: m.clock()}
-	store := limiter.WithBudget(s.Store, s.Timeout)
+	backend := store.WithBudget(s.Store, s.Timeout)
 	defer func() { m.sample.used.Store(sample) }()
 	for _, one := range oneKeyLimits(m.inForce.Load().settings) {
-		decisions := make([]limiter.Decision, 1)
-		if err := store.Decide(ctx, limiter.Peek, []limiter.Request{one.request}, decisions); err != nil {
+		decisions := make([]store.Decision, 1)
+		if err := backend.Decide(ctx, store.Peek, []store.Request{one.request}, decisions); err != nil {
 			return err
 		}
 		share := float64(decisions[0].Used) / float64(one.request.Limit.Capacity())
@@ -135,7 +135,7 @@ func (m *Metrics) sampleUsed(ctx context.Context, s *Sampling) error {
 // oneKeyLimit is a limit whose attributes always have the same values.
 type oneKeyLimit struct {
 	policy, limit string
-	request       limiter.Request
+	request       store.Request
 }
 
 // oneKeyLimits returns the limits that have one key, as far as the configuration says where
@@ -156,7 +156,7 @@ func oneKeyLimits(settings *engine.Settings) []oneKeyLimit {
 				return found
 			}
 			limit, _ := l.For(attributes)
-			found = append(found, oneKeyLimit{p.Name, l.Name, limiter.Request{Key: p.Key(l, attributes), Limit: limit, Cost: 1}})
+			found = append(found, oneKeyLimit{p.Name, l.Name, store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: 1}})
 		}
 	}
 	return found
@@ -197,16 +197,16 @@ func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
 // deniedSample are the keys that were denied most.
 type deniedSample struct {
 	at   time.Time
-	rows []limiter.Denied
+	rows []store.Denied
 }
 
 // sampleDenied reads who was denied most.
 func (m *Metrics) sampleDenied(ctx context.Context, s *Sampling) error {
-	table, has := limiter.DenialTableOf(s.Store)
+	table, has := store.DenialTableOf(s.Store)
 	if !has {
 		return nil
 	}
-	ctx, cancel := limiter.BudgetContext(ctx, s.Timeout)
+	ctx, cancel := store.BudgetContext(ctx, s.Timeout)
 	defer cancel()
 	denials, err := table.Denials(ctx, deniedLast)
 	if err != nil {

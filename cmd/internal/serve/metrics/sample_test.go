@@ -18,44 +18,44 @@ import (
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // redisStore is a store on a server of the test's own.
 func redisStore(t *testing.T, server *redistest.Server, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
-	store, err := redisstore.Own(client, options...)
+	backend, err := redisstore.Own(client, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store
+	return backend
 }
 
 // Keys are counted by limit: exactly if the sample has all of them, else estimated.
 func TestKeysAreSampled(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
-	for name, store := range map[string]limiter.Keyspace{"memory": memorystore.New(), "redis": redisStore(t, redistest.Start(t))} {
+	for name, backend := range map[string]store.Keyspace{"memory": memorystore.New(), "redis": redisStore(t, redistest.Start(t))} {
 		t.Run(name, func(t *testing.T) {
-			e, m := observed(t, store, &engine.Settings{Policies: []*policy.Policy{login()}})
+			e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{login()}})
 			const clients = 3000
 			for i := range clients {
-				question := ask(limiter.Take, fmt.Sprint("ip", i), "a@example.com")
+				question := ask(store.Take, fmt.Sprint("ip", i), "a@example.com")
 				if i%3 == 0 {
 					question.Cost = 5 // of 5
 				}
 				question.Attributes["email"] = fmt.Sprint("e", i)
 				if question.Cost > 3 {
-					question.Op = limiter.Charge
+					question.Op = store.Charge
 				}
 				decide(t, e, question)
 			}
-			decide(t, e, &engine.Ask{Op: limiter.Take, Key: "user:42", Limits: []limiter.Limit{perMinute(9)}, Cost: 1})
-			m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute, Keys: 100_000}, 0)
+			decide(t, e, &engine.Ask{Op: store.Take, Key: "user:42", Limits: []store.Limit{perMinute(9)}, Cost: 1})
+			m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 100_000}, 0)
 			s, text := scrape(t, m)
 			s.want(t, `limitctl_keys{limit="ip",policy="login"}`, clients)
 			s.want(t, `limitctl_keys_at_limit{limit="ip",policy="login"}`, clients/3)
@@ -65,7 +65,7 @@ func TestKeysAreSampled(t *testing.T) {
 			if strings.Contains(text, "user:42") || strings.Contains(text, "ip17") {
 				t.Error("a subject is in a label")
 			}
-			m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute, Keys: 1000}, 0)
+			m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 1000}, 0)
 			s, _ = scrape(t, m)
 			looked, all := s["limitctl_keys_sampled"], s["limitctl_store_keys"]
 			if looked < 1000 || looked > all*3/4 {
@@ -84,13 +84,13 @@ type hugeStore struct {
 	total, told int64
 }
 
-// Scan implements [limiter.Keyspace].
-func (s *hugeStore) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
+// Scan implements [store.Keyspace].
+func (s *hugeStore) Scan(_ context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
 		for page := int64(0); page < s.total; page += 100 {
 			for range 100 {
 				s.told++
-				if !yield(limiter.Entry{Key: limiter.Key{Subject: "a", Name: "b"}}, nil) {
+				if !yield(store.Entry{Key: store.Key{Subject: "a", Name: "b"}}, nil) {
 					return
 				}
 			}
@@ -101,26 +101,26 @@ func (s *hugeStore) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter.E
 
 // A round looks at a bounded number of keys, and at none of a huge store unless asked.
 func TestTheSampleIsBounded(t *testing.T) {
-	store := &hugeStore{Store: memorystore.New(), total: 5_000_000}
-	_, m := observed(t, store, &engine.Settings{})
-	sampling := metrics.Sampling{Store: store, Timeout: time.Minute, Keys: 2000}
+	backend := &hugeStore{Store: memorystore.New(), total: 5_000_000}
+	_, m := observed(t, backend, &engine.Settings{})
+	sampling := metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 2000}
 	m.Round(t.Context(), sampling, 0)
 	s, _ := scrape(t, m)
-	if n := s.sum("limitctl_keys"); n != 0 || store.told > 200 {
-		t.Errorf("%v keys are told of a huge store, %d were looked at", n, store.told)
+	if n := s.sum("limitctl_keys"); n != 0 || backend.told > 200 {
+		t.Errorf("%v keys are told of a huge store, %d were looked at", n, backend.told)
 	}
 	s.want(t, "limitctl_store_keys", 5_000_000)
-	sampling.Huge, store.told = true, 0
+	sampling.Huge, backend.told = true, 0
 	m.Round(t.Context(), sampling, 0)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_keys{limit="(none)",policy="(none)"}`, 5_000_000)
-	if store.told > 2001 {
-		t.Errorf("%d keys were looked at, want 2000", store.told)
+	if backend.told > 2001 {
+		t.Errorf("%d keys were looked at, want 2000", backend.told)
 	}
 	for n := 1; n < 6; n++ {
-		store.told = 0
+		backend.told = 0
 		m.Round(t.Context(), sampling, n)
-		if store.told > 0 {
+		if backend.told > 0 {
 			t.Errorf("round %d looks at keys", n)
 		}
 	}
@@ -150,38 +150,38 @@ func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
 		Envoy: configfile.EnvoyDomains{"d": {{Policy: "mesh", Entries: []configfile.EnvoyEntry{
 			{Key: "k", Value: "all", Fixed: true, Attribute: "everybody"}, {Key: "remote_address", Attribute: "ip"}}}}},
 	}
-	store := memorystore.New()
-	e, m := observed(t, store, settings)
+	backend := memorystore.New()
+	e, m := observed(t, backend, settings)
 	attributes := policy.Attributes{"everybody": "all", "ip": "192.0.2.1"}
-	decide(t, e, &engine.Ask{Op: limiter.Take, Policy: "web", Attributes: attributes, Cost: 4})
-	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute}, 0)
+	decide(t, e, &engine.Ask{Op: store.Take, Policy: "web", Attributes: attributes, Cost: 4})
+	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute}, 0)
 	s, _ := scrape(t, m)
 	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4)
 	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="mesh"}`, 0)
 	if n := len(s); s.sum("limitctl_limit_used_ratio") != .4 {
 		t.Errorf("other limits have a share, of %d series", n)
 	}
-	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute}, 1)
+	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute}, 1)
 	again, _ := scrape(t, m)
 	again.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4) // looking charges nothing
 }
 
 // Subjects are named only if asked for, and then the few that are denied most.
 func TestTheDeniedMostAreNamedOnlyIfAskedFor(t *testing.T) {
-	store := memorystore.New()
-	_, m := observed(t, store, &engine.Settings{})
-	rows := []limiter.Denied{}
+	backend := memorystore.New()
+	_, m := observed(t, backend, &engine.Settings{})
+	rows := []store.Denied{}
 	for i := range 50 {
-		rows = append(rows, limiter.Denied{Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "login/ip"}, Count: int64(i + 1)})
+		rows = append(rows, store.Denied{Key: store.Key{Subject: fmt.Sprint("user:", i), Name: "login/ip"}, Count: int64(i + 1)})
 	}
-	if err := store.AddDenials(t.Context(), limiter.Denials{Rows: rows}); err != nil {
+	if err := backend.AddDenials(t.Context(), store.Denials{Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
-	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute}, 0)
+	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute}, 0)
 	if _, text := scrape(t, m); strings.Contains(text, "user:") {
 		t.Error("subjects are named though nobody asked for them")
 	}
-	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute, TopDenied: 1000}, 0)
+	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute, TopDenied: 1000}, 0)
 	s, text := scrape(t, m)
 	s.want(t, `limitctl_top_denied{name="login/ip",subject="user:49"}`, 50)
 	if n := strings.Count(text, "limitctl_top_denied{"); n != metrics.MaxTopDenied {
@@ -193,11 +193,11 @@ func TestTheDeniedMostAreNamedOnlyIfAskedFor(t *testing.T) {
 // counted, the breaker is told of, and what was sampled before goes.
 func TestAnOutage(t *testing.T) {
 	for _, test := range []struct {
-		policy  limiter.FailurePolicy
+		policy  store.FailurePolicy
 		outcome string
 	}{
-		{limiter.FailOnError, "error"}, {limiter.AllowOnError, "unguarded"},
-		{limiter.DenyOnError, "unguarded-denied"}, {limiter.LocalOnError, "local"},
+		{store.FailOnError, "error"}, {store.AllowOnError, "unguarded"},
+		{store.DenyOnError, "unguarded-denied"}, {store.LocalOnError, "local"},
 	} {
 		t.Run(test.policy.String(), func(t *testing.T) {
 			server := redistest.Start(t)
@@ -207,20 +207,20 @@ func TestAnOutage(t *testing.T) {
 			var turn sync.Mutex // of batched and its metric: overrides are read in the background
 			var batched int
 			m := metrics.New(metrics.Options{})
-			store := redisStore(t, server, redisstore.WithBatchObserver(func(n int) {
+			backend := redisStore(t, server, redisstore.WithBatchObserver(func(n int) {
 				turn.Lock()
 				defer turn.Unlock()
 				batched += n
 				m.Batch(n)
 			}))
-			defer store.Close()
-			settings := &engine.Settings{Policies: []*policy.Policy{p}, Breaker: &limiter.Breaker{Failures: 3, Pause: time.Hour}}
-			e := engine.New(store, settings, engine.Options{
+			defer backend.Close()
+			settings := &engine.Settings{Policies: []*policy.Policy{p}, Breaker: &store.Breaker{Failures: 3, Pause: time.Hour}}
+			e := engine.New(backend, settings, engine.Options{
 				Timeout: 5 * time.Second, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
 			})
 			defer e.Close()
 			take := func() error {
-				return e.Decide(t.Context(), ask(limiter.Take, "192.0.2.1", "a@example.com"), new(decision.Answer))
+				return e.Decide(t.Context(), ask(store.Take, "192.0.2.1", "a@example.com"), new(decision.Answer))
 			}
 			for range 10 {
 				if err := take(); err != nil {
@@ -239,11 +239,11 @@ func TestAnOutage(t *testing.T) {
 
 			server.Kill()
 			for range 7 {
-				if err := take(); (err != nil) != (test.policy == limiter.FailOnError) {
+				if err := take(); (err != nil) != (test.policy == store.FailOnError) {
 					t.Errorf("error: %v", err)
 				}
 			}
-			m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: 5 * time.Second, Keys: 100}, 0)
+			m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: 5 * time.Second, Keys: 100}, 0)
 			s, _ = scrape(t, m)
 			for _, limit := range []string{"ip", "email"} {
 				outcome := test.outcome
@@ -271,8 +271,8 @@ func TestAnOutage(t *testing.T) {
 
 // A scrape while calls are counted and settings replaced.
 func TestScrapesUnderLoadConcurrently(t *testing.T) {
-	store := memorystore.New()
-	e, m := observed(t, store, &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &limiter.Breaker{}})
+	backend := memorystore.New()
+	e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &store.Breaker{}})
 	ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer end()
 	ended := make(chan struct{})
@@ -281,7 +281,7 @@ func TestScrapesUnderLoadConcurrently(t *testing.T) {
 		go func() {
 			n := 0
 			for ; ctx.Err() == nil; n++ {
-				err := e.Decide(context.Background(), ask(limiter.Take, fmt.Sprint(n), "a@example.com"), new(decision.Answer))
+				err := e.Decide(context.Background(), ask(store.Take, fmt.Sprint(n), "a@example.com"), new(decision.Answer))
 				if err != nil && !errors.Is(err, engine.ErrUnknownPolicy) {
 					t.Error(err)
 				}
@@ -294,9 +294,9 @@ func TestScrapesUnderLoadConcurrently(t *testing.T) {
 		for n := 0; ctx.Err() == nil; n++ {
 			other := login()
 			other.Name = fmt.Sprint("other", n%3)
-			e.Replace(&engine.Settings{Policies: []*policy.Policy{login(), other}, Breaker: &limiter.Breaker{Failures: 1 + n%2}})
+			e.Replace(&engine.Settings{Policies: []*policy.Policy{login(), other}, Breaker: &store.Breaker{Failures: 1 + n%2}})
 			m.Reloaded(fmt.Sprint(n), nil)
-			m.Round(context.Background(), metrics.Sampling{Store: store, Timeout: time.Minute, Keys: 100, TopDenied: 3}, 0)
+			m.Round(context.Background(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 100, TopDenied: 3}, 0)
 		}
 	}()
 	for ctx.Err() == nil {

@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // rig is a proxy on a port of the loopback, in front of an upstream.
@@ -35,7 +35,7 @@ type rig struct {
 // settingsOf is a policy "door" with that limit for each client, and what HTTP needs to know.
 func settingsOf(t *testing.T, limit string) *engine.Settings {
 	t.Helper()
-	parsed, err := limiter.ParseLimit(limit)
+	parsed, err := store.ParseLimit(limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,15 +58,15 @@ func source(t *testing.T, text string) httplimit.Source {
 // newRig starts a proxy in front of upstream with those settings.
 func newRig(t *testing.T, settings *engine.Settings, options Options) *rig {
 	t.Helper()
-	store := memorystore.New()
-	t.Cleanup(func() { store.Close() })
-	e := engine.New(store, settings, engine.Options{Timeout: time.Minute})
+	backend := memorystore.New()
+	t.Cleanup(func() { backend.Close() })
+	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
 	options.Policy = "door"
 	options.Log = slog.New(slog.DiscardHandler)
 	server := httptest.NewServer(Handler(e, options))
 	t.Cleanup(server.Close)
-	return &rig{store, server, settings.Policies[0]}
+	return &rig{backend, server, settings.Policies[0]}
 }
 
 func (r *rig) address() string { return r.server.Listener.Addr().String() }
@@ -78,8 +78,8 @@ func (r *rig) counted(t *testing.T, ip string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decisions := make([]limiter.Decision, len(reqs))
-	if err := r.store.Decide(context.Background(), limiter.Peek, reqs, decisions); err != nil {
+	decisions := make([]store.Decision, len(reqs))
+	if err := r.store.Decide(context.Background(), store.Peek, reqs, decisions); err != nil {
 		t.Fatal(err)
 	}
 	return decisions[0].Used

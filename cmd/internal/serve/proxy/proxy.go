@@ -28,8 +28,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/sleep"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // DefaultTimeout is how long an upstream may take to begin its answer, unless something else
@@ -97,23 +97,23 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := &passage{body: clientBody{ReadCloser: r.Body}}
 	r.Body = &p.body
 	if !rule.Skips(r) {
-		ask := engine.Ask{Settings: settings, Op: limiter.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
+		ask := engine.Ask{Settings: settings, Op: store.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
 		var answer decision.Answer
 		if err := d.engine.Decide(r.Context(), &ask, &answer); err != nil {
-			if errors.Is(err, limiter.ErrInvalid) {
+			if errors.Is(err, store.ErrInvalid) {
 				err = cmp.Or(missing(&ask, &rule), err)
 			}
 			d.undecided(w, err)
 			return
 		}
 		p.limits = fieldsOf(settings.HTTP.Headers, &answer)
-		if !limiter.AllAllowed(answer.Decisions) {
+		if !store.AllAllowed(answer.Decisions) {
 			replace(w.Header(), p.limits)
 			httplimit.Denial(rule.Status(), answer.DeniedBy()).Write(w)
 			return
 		}
 		// A request waits for its turn in a leaky bucket.
-		if err := sleep.For(r.Context(), limiter.Summarize(answer.Decisions).Delay); err != nil {
+		if err := sleep.For(r.Context(), store.Summarize(answer.Decisions).Delay); err != nil {
 			panic(http.ErrAbortHandler) // the client has left, and its turn stays taken
 		}
 	}

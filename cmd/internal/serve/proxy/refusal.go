@@ -6,8 +6,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // refuse answers with a problem of RFC 9457. detail is for people, and names nothing that is
@@ -25,7 +25,7 @@ func refuseLargeBody(w http.ResponseWriter) {
 func (d *door) undecided(w http.ResponseWriter, err error) {
 	kind := errorkind.Of(err, nil)
 	switch {
-	case errors.Is(err, limiter.ErrInvalid):
+	case errors.Is(err, store.ErrInvalid):
 		httplimit.WriteFailure(w, err)
 		return
 	case errors.Is(err, engine.ErrUnknownPolicy): // a new configuration has dropped it

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Bounds of the connections to an upstream. How many requests are under way at once is bounded
@@ -30,23 +30,23 @@ type Upstream struct {
 }
 
 // ParseUpstream reads http://HOST[:PORT][/PREFIX], https://… or unix:/PATH/OF/SOCKET. The error
-// is a [limiter.ErrInvalid].
+// is a [store.ErrInvalid].
 func ParseUpstream(text string) (*Upstream, error) {
 	if path, is := strings.CutPrefix(text, "unix:"); is {
 		path = strings.TrimPrefix(path, "//")
 		if !strings.HasPrefix(path, "/") {
-			return nil, limiter.Invalidf("the upstream's socket %q needs a path that begins with /, such as unix:/run/app.sock", path)
+			return nil, store.Invalidf("the upstream's socket %q needs a path that begins with /, such as unix:/run/app.sock", path)
 		}
 		return &Upstream{&url.URL{Scheme: "http", Host: "localhost"}, path}, nil
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, limiter.Invalidf("the upstream must be an address such as http://127.0.0.1:3000, https://app.internal or unix:/run/app.sock")
+		return nil, store.Invalidf("the upstream must be an address such as http://127.0.0.1:3000, https://app.internal or unix:/run/app.sock")
 	case u.User != nil:
-		return nil, limiter.Invalidf("the upstream's address may not hold a user or password; clients' own are passed on")
+		return nil, store.Invalidf("the upstream's address may not hold a user or password; clients' own are passed on")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, limiter.Invalidf("the upstream's address %q ends with its path; it may have no ? and no #", text)
+		return nil, store.Invalidf("the upstream's address %q ends with its path; it may have no ? and no #", text)
 	}
 	return &Upstream{url: u}, nil
 }

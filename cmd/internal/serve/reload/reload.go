@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -160,7 +160,7 @@ func (r *Reloader) load(now contents) (*config.Config, error) {
 	}
 	for _, path := range r.loaded.Read {
 		if held, known := now.files[path]; known && errors.Is(held.err, fs.ErrNotExist) {
-			return nil, limiter.Invalidf("%s does not exist any more", path)
+			return nil, store.Invalidf("%s does not exist any more", path)
 		}
 	}
 	if r.Check != nil {

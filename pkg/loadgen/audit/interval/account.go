@@ -1,10 +1,10 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // account is what is known of one key.
 type account struct {
-	limit  *limiter.Limit // with the period as short as it may look
+	limit  *store.Limit // with the period as short as it may look
 	group  *group
 	models []*model // one for each phase of the group
 	// begun is the first instants of the units that were admitted, in order. The n-th unit
@@ -70,7 +70,7 @@ func (k *account) price(cost int64) {
 	if k.cost == 0 {
 		k.cost = cost
 	}
-	if cost == k.cost || k.countsDenials || k.limit.Algorithm != limiter.FixedWindow {
+	if cost == k.cost || k.countsDenials || k.limit.Algorithm != store.FixedWindow {
 		return
 	}
 	k.countsDenials = true
@@ -80,7 +80,7 @@ func (k *account) price(cost int64) {
 }
 
 // settle judges what was decided before an instant for sure.
-func (k *account) settle(before limiter.Instant) {
+func (k *account) settle(before store.Instant) {
 	for i, m := range k.models {
 		p := k.group.phases[i]
 		lo, _ := p.interval(before, before)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // BenchmarkObserve audits 100,000 requests a second, half of them too many, that take 5 ms each.
@@ -15,7 +15,7 @@ func BenchmarkObserve(b *testing.B) {
 		"sliding-counter:1000/1s,slices=10",
 	} {
 		b.Run(text, func(b *testing.B) {
-			limit, _ := limiter.ParseLimit(text)
+			limit, _ := store.ParseLimit(text)
 			limit, _ = limit.Normalize()
 			const keys = 50
 			random, s, a := rand.New(rand.NewPCG(1, 1)), newExact(limit), New(Options{Resolution: time.Millisecond, Skew: -1})

@@ -1,6 +1,6 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // chain is what can be said of windows that begin with the first request after the last one's
 // end. There is no kindest order of these: a later first request makes its window end later,
@@ -8,9 +8,9 @@ import "github.com/limitctl/limitctl/pkg/limiter"
 // for each unit that can have been a window's first, the earliest instant. The latest one is the end
 // of its interval, since nothing keeps a request from coming late.
 type chain struct {
-	limit *limiter.Limit
+	limit *store.Limit
 	units int64 // that were not too many
-	last  limiter.Instant
+	last  store.Instant
 	// starts is the units that can have been first, oldest first. Where a later one can have
 	// begun as early, the older one is of no use.
 	starts   queue[start]
@@ -21,23 +21,23 @@ type chain struct {
 	// of twice the count bounds it.
 	bucket     kindest
 	bucketOver int64
-	double     limiter.Limit
-	unknownEnd limiter.Instant // until when a request whose fate is unknown can begin a window
+	double     store.Limit
+	unknownEnd store.Instant // until when a request whose fate is unknown can begin a window
 }
 
 // start is a unit that can have been a window's first.
 type start struct {
 	unit     int64
-	from, to limiter.Instant // when
+	from, to store.Instant // when
 }
 
-func newChain(limit *limiter.Limit) *chain {
-	double := limiter.Limit{Algorithm: limiter.TokenBucket, Count: limit.Count, Period: limit.Period, Burst: 2 * limit.Count}
+func newChain(limit *store.Limit) *chain {
+	double := store.Limit{Algorithm: store.TokenBucket, Count: limit.Count, Period: limit.Period, Burst: 2 * limit.Count}
 	return &chain{limit: limit, double: double}
 }
 
 // place implements [placer].
-func (c *chain) place(lo, hi limiter.Instant, units int64) (tooMany int64) {
+func (c *chain) place(lo, hi store.Instant, units int64) (tooMany int64) {
 	before := max(c.broken, c.bucketOver)
 	c.bucketOver += c.bucket.place(&c.double, lo, hi, units)
 	for range units {
@@ -47,7 +47,7 @@ func (c *chain) place(lo, hi limiter.Instant, units int64) (tooMany int64) {
 }
 
 // add adds a unit.
-func (c *chain) add(lo, hi limiter.Instant) {
+func (c *chain) add(lo, hi store.Instant) {
 	period := periodOf(c.limit)
 	c.startsAt = false
 	first := start{c.units, lo, hi}
@@ -89,7 +89,7 @@ func (c *chain) add(lo, hi limiter.Instant) {
 }
 
 // spare implements [placer].
-func (c *chain) spare(limiter.Instant) int64 {
+func (c *chain) spare(store.Instant) int64 {
 	newest := c.starts.last()
 	if newest == nil || c.startsAt {
 		return c.limit.Count
@@ -98,7 +98,7 @@ func (c *chain) spare(limiter.Instant) int64 {
 }
 
 // uncertain implements [placer].
-func (c *chain) uncertain(until limiter.Instant) { c.unknownEnd = max(c.unknownEnd, until) }
+func (c *chain) uncertain(until store.Instant) { c.unknownEnd = max(c.unknownEnd, until) }
 
 func (c *chain) clone() placer {
 	clone := *c

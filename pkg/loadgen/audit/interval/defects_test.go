@@ -5,36 +5,36 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // These are the servers of the catalogue: limits as people build them, each with a mistake.
 
 // serverFunc is a server that is a function.
-type serverFunc func(key uint32, cost int64, now limiter.Instant) bool
+type serverFunc func(key uint32, cost int64, now store.Instant) bool
 
-func (f serverFunc) allows(key uint32, cost int64, now limiter.Instant) bool {
+func (f serverFunc) allows(key uint32, cost int64, now store.Instant) bool {
 	return f(key, cost, now)
 }
 
 // with returns a right server of another limit than was promised.
-func with(limit limiter.Limit, change func(*limiter.Limit)) server {
+func with(limit store.Limit, change func(*store.Limit)) server {
 	change(&limit)
 	return newExact(limit)
 }
 
 // stale looks at what was used some time ago, as several do that read, decide and write without a
 // lock.
-func stale(limit limiter.Limit, age limiter.Instant) server {
+func stale(limit store.Limit, age store.Instant) server {
 	type charge struct {
-		at   limiter.Instant
+		at   store.Instant
 		cost int64
 	}
 	written, late := newExact(limit), map[uint32][]charge{}
-	return serverFunc(func(key uint32, cost int64, now limiter.Instant) bool {
+	return serverFunc(func(key uint32, cost int64, now store.Instant) bool {
 		state := written.states[key]
 		if state == nil {
-			state = &limiter.State{}
+			state = &store.State{}
 			written.states[key] = state
 		}
 		for len(late[key]) > 0 && late[key][0].at+age <= now {
@@ -51,11 +51,11 @@ func stale(limit limiter.Limit, age limiter.Instant) server {
 }
 
 // forgetting loses everything at an instant, as a cache that is restarted.
-func forgetting(limit limiter.Limit, when limiter.Instant) server {
+func forgetting(limit store.Limit, when store.Instant) server {
 	s, done := newExact(limit), false
-	return serverFunc(func(key uint32, cost int64, now limiter.Instant) bool {
+	return serverFunc(func(key uint32, cost int64, now store.Instant) bool {
 		if now >= when && !done {
-			s.states, done = map[uint32]*limiter.State{}, true
+			s.states, done = map[uint32]*store.State{}, true
 		}
 		return s.allows(key, cost, now)
 	})
@@ -63,13 +63,13 @@ func forgetting(limit limiter.Limit, when limiter.Instant) server {
 
 // refreshing counts with INCR and sets the expiry again: with each request, or with each that it
 // denies.
-func refreshing(limit limiter.Limit, byDenied bool) server {
+func refreshing(limit store.Limit, byDenied bool) server {
 	type counter struct {
 		count int64
-		ends  limiter.Instant
+		ends  store.Instant
 	}
 	counters := map[uint32]*counter{}
-	return serverFunc(func(key uint32, cost int64, now limiter.Instant) bool {
+	return serverFunc(func(key uint32, cost int64, now store.Instant) bool {
 		c := counters[key]
 		if c == nil || now >= c.ends {
 			c = &counter{ends: now + periodOf(&limit)}
@@ -85,33 +85,33 @@ func refreshing(limit limiter.Limit, byDenied bool) server {
 }
 
 // open lets everybody in from an instant to another one.
-func open(s server, from, to limiter.Instant) server {
-	return serverFunc(func(key uint32, cost int64, now limiter.Instant) bool {
+func open(s server, from, to store.Instant) server {
+	return serverFunc(func(key uint32, cost int64, now store.Instant) bool {
 		return from <= now && now < to || s.allows(key, cost, now)
 	})
 }
 
 // replicas each count for themselves.
-func replicas(limit limiter.Limit, count int) server {
+func replicas(limit store.Limit, count int) server {
 	var all []server
 	for range count {
 		all = append(all, newExact(limit))
 	}
 	next := 0
-	return serverFunc(func(key uint32, cost int64, now limiter.Instant) bool {
+	return serverFunc(func(key uint32, cost int64, now store.Instant) bool {
 		next++
 		return all[next%count].allows(key, cost, now)
 	})
 }
 
 // wholeSeconds fills a bucket by the whole seconds since the last request, and forgets the rest.
-func wholeSeconds(limit limiter.Limit) server {
+func wholeSeconds(limit store.Limit) server {
 	type bucket struct {
 		tokens int64
-		at     limiter.Instant
+		at     store.Instant
 	}
 	buckets := map[uint32]*bucket{}
-	return serverFunc(func(key uint32, cost int64, now limiter.Instant) bool {
+	return serverFunc(func(key uint32, cost int64, now store.Instant) bool {
 		b := buckets[key]
 		if b == nil {
 			b = &bucket{limit.Burst, now}
@@ -129,11 +129,11 @@ func wholeSeconds(limit limiter.Limit) server {
 }
 
 // clearing empties a log as a whole when its oldest entry is old enough.
-func clearing(limit limiter.Limit) server {
-	return with(limit, func(l *limiter.Limit) { l.Algorithm, l.FromFirst = limiter.FixedWindow, true })
+func clearing(limit store.Limit) server {
+	return with(limit, func(l *store.Limit) { l.Algorithm, l.FromFirst = store.FixedWindow, true })
 }
 
-func withChargedDenials(limit limiter.Limit) server {
+func withChargedDenials(limit store.Limit) server {
 	s := newExact(limit)
 	s.chargesDenied = true
 	return s
@@ -148,49 +148,49 @@ func times(d time.Duration, factor float64) time.Duration {
 type defect struct {
 	name, limit string
 	cost        int64
-	make        func(limiter.Limit) server
+	make        func(store.Limit) server
 	over, under bool
 }
 
-const runLength = limiter.Instant(20_000_000)
+const runLength = store.Instant(20_000_000)
 
 func defects() []defect {
-	count := func(n int64) func(limiter.Limit) server {
-		return func(l limiter.Limit) server {
-			return with(l, func(l *limiter.Limit) { l.Count, l.Burst = l.Count+n, l.Burst+n })
+	count := func(n int64) func(store.Limit) server {
+		return func(l store.Limit) server {
+			return with(l, func(l *store.Limit) { l.Count, l.Burst = l.Count+n, l.Burst+n })
 		}
 	}
-	algorithm := func(a limiter.Algorithm) func(limiter.Limit) server {
-		return func(l limiter.Limit) server { return with(l, func(l *limiter.Limit) { l.Algorithm, l.Slices = a, 0 }) }
+	algorithm := func(a store.Algorithm) func(store.Limit) server {
+		return func(l store.Limit) server { return with(l, func(l *store.Limit) { l.Algorithm, l.Slices = a, 0 }) }
 	}
-	period := func(factor float64) func(limiter.Limit) server {
-		return func(l limiter.Limit) server {
-			return with(l, func(l *limiter.Limit) { l.Period = times(l.Period, factor) })
+	period := func(factor float64) func(store.Limit) server {
+		return func(l store.Limit) server {
+			return with(l, func(l *store.Limit) { l.Period = times(l.Period, factor) })
 		}
 	}
-	burst := func(n int64) func(limiter.Limit) server {
-		return func(l limiter.Limit) server { return with(l, func(l *limiter.Limit) { l.Burst += n }) }
+	burst := func(n int64) func(store.Limit) server {
+		return func(l store.Limit) server { return with(l, func(l *store.Limit) { l.Burst += n }) }
 	}
-	keyless := func(l limiter.Limit) server {
+	keyless := func(l store.Limit) server {
 		s := newExact(l)
-		return serverFunc(func(_ uint32, cost int64, now limiter.Instant) bool { return s.allows(0, cost, now) })
+		return serverFunc(func(_ uint32, cost int64, now store.Instant) bool { return s.allows(0, cost, now) })
 	}
-	costless := func(l limiter.Limit) server {
+	costless := func(l store.Limit) server {
 		s := newExact(l)
-		return serverFunc(func(key uint32, _ int64, now limiter.Instant) bool { return s.allows(key, 1, now) })
+		return serverFunc(func(key uint32, _ int64, now store.Instant) bool { return s.allows(key, 1, now) })
 	}
-	never := func(limiter.Limit) server {
-		return serverFunc(func(uint32, int64, limiter.Instant) bool { return true })
+	never := func(store.Limit) server {
+		return serverFunc(func(uint32, int64, store.Instant) bool { return true })
 	}
-	always := func(limiter.Limit) server {
-		return serverFunc(func(uint32, int64, limiter.Instant) bool { return false })
+	always := func(store.Limit) server {
+		return serverFunc(func(uint32, int64, store.Instant) bool { return false })
 	}
-	reset := func(l limiter.Limit) server { return forgetting(l, epoch+runLength/2+2_400_000) }
-	gap := func(l limiter.Limit) server {
+	reset := func(l store.Limit) server { return forgetting(l, epoch+runLength/2+2_400_000) }
+	gap := func(l store.Limit) server {
 		return open(newExact(l), epoch+runLength/2+2_800_000, epoch+runLength/2+3_100_000)
 	}
-	three := func(l limiter.Limit) server { return replicas(l, 3) }
-	race := func(l limiter.Limit) server { return stale(l, 30_000) }
+	three := func(l store.Limit) server { return replicas(l, 3) }
+	race := func(l store.Limit) server { return stale(l, 30_000) }
 	return []defect{
 		{"off by one, fixed window", "fixed-window:10/1s", 1, count(1), true, false},
 		{"off by one, from the first", "fixed-window:10/1s,from=first", 1, count(1), true, false},
@@ -198,17 +198,17 @@ func defects() []defect {
 		{"off by one, counter", "sliding-counter:10/1s", 1, count(1), true, false},
 		{"off by one, counter in slices", "sliding-counter:10/1s,slices=10", 1, count(1), true, false},
 		{"off by one, burst", "token-bucket:10/1s,burst=20", 1, burst(1), true, false},
-		{"fixed window sold as a log", "sliding-log:10/1s", 1, algorithm(limiter.FixedWindow), true, false},
-		{"fixed window sold as a counter", "sliding-counter:10/1s", 1, algorithm(limiter.FixedWindow), true, false},
+		{"fixed window sold as a log", "sliding-log:10/1s", 1, algorithm(store.FixedWindow), true, false},
+		{"fixed window sold as a counter", "sliding-counter:10/1s", 1, algorithm(store.FixedWindow), true, false},
 		{"log cleared as a whole", "sliding-log:10/1s", 1, clearing, true, false},
 		{"race", "token-bucket:10/1s", 1, race, true, false},
 		{"race in a window", "fixed-window:10/1s,from=first", 1, race, true, false},
 		{"counts lost in a restart", "fixed-window:10/1s", 1, reset, true, false},
 		{"bucket lost in a restart", "token-bucket:10/1s,burst=20", 1, reset, true, false},
 		{"expiry refreshed by each request", "fixed-window:10/1s,from=first", 1,
-			func(l limiter.Limit) server { return refreshing(l, false) }, false, true},
+			func(l store.Limit) server { return refreshing(l, false) }, false, true},
 		{"expiry refreshed by the denied", "fixed-window:10/1s,from=first", 1,
-			func(l limiter.Limit) server { return refreshing(l, true) }, false, true},
+			func(l store.Limit) server { return refreshing(l, true) }, false, true},
 		{"expiry never set", "fixed-window:10/1s", 1, period(1e6), false, true},
 		{"one bucket for all", "token-bucket:10/1s", 1, keyless, false, true},
 		{"one window for all", "fixed-window:10/1s", 1, keyless, false, true},
@@ -236,14 +236,14 @@ func defects() []defect {
 
 // flood asks three keys three times as often as is allowed, with answers that take up to most, and
 // pauses now and then.
-func flood(limit limiter.Limit, cost int64, most limiter.Instant) *world {
+func flood(limit store.Limit, cost int64, most store.Instant) *world {
 	random := rand.New(rand.NewPCG(4, uint64(most)))
 	w := &world{limit: limit, options: Options{Resolution: time.Millisecond, Skew: -1}, keys: 3, clock: 123_456, ticks: 1000}
 	for at := epoch; at < epoch+runLength; at += 10_000 {
 		if (at-epoch)%5_000_000 < 1_300_000 {
 			continue
 		}
-		there, back := limiter.Instant(random.Int64N(int64(most))), limiter.Instant(random.Int64N(int64(most)))
+		there, back := store.Instant(random.Int64N(int64(most))), store.Instant(random.Int64N(int64(most)))
 		w.ask(int(random.Int64N(3)), at, there, back, cost)
 	}
 	return w
@@ -276,10 +276,10 @@ func TestWhatIsSeenIsFound(t *testing.T) {
 		"token-bucket:10/1s", "leaky-bucket:10/1s,burst=5", "fixed-window:10/1s", "fixed-window:10/1s,from=first", "sliding-log:10/1s",
 		"sliding-counter:10/1s", "sliding-counter:10/1s,slices=10",
 	} {
-		for _, most := range []limiter.Instant{1, 20_000, 100_000, 400_000} {
+		for _, most := range []store.Instant{1, 20_000, 100_000, 400_000} {
 			limit := parse(t, text)
 			_, sight := flood(limit, 1, most).run(newExact(limit))
-			over := with(limit, func(l *limiter.Limit) { l.Count, l.Burst = l.Count+sight.LeastOver, l.Burst+sight.LeastOver })
+			over := with(limit, func(l *store.Limit) { l.Count, l.Burst = l.Count+sight.LeastOver, l.Burst+sight.LeastOver })
 			f, _ := flood(limit, 1, most).run(over)
 			if sight.LeastOver < 1 || f.OverAdmitted == 0 {
 				t.Errorf("%s, answers up to %d µs: %d too many: %+v", limit, 2*most, sight.LeastOver, f)
@@ -298,9 +298,9 @@ func TestWhatIsSeenIsFound(t *testing.T) {
 	}
 }
 
-func parse(t *testing.T, text string) limiter.Limit {
+func parse(t *testing.T, text string) store.Limit {
 	t.Helper()
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	if err == nil {
 		limit, err = limit.Normalize()
 	}

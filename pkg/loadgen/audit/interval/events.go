@@ -1,11 +1,11 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // event is the first instant at which a request can have been decided, or the last one.
 type event struct {
-	at     limiter.Instant
-	lo, hi limiter.Instant // the interval of the request, both ends within
+	at     store.Instant
+	lo, hi store.Instant // the interval of the request, both ends within
 	cost   int64
 	id     uint64 // of a denial, in the order in which those of a key began
 	key    uint32

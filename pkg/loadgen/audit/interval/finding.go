@@ -3,7 +3,7 @@ package interval
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -143,7 +143,7 @@ func (g *group) phase() (middle, within time.Duration, known bool) {
 	if len(right) == 0 || !aligned(g.limit) {
 		return 0, 0, false
 	}
-	width := periodOf(g.limit) / limiter.Instant(max(1, g.limit.Slices))
+	width := periodOf(g.limit) / store.Instant(max(1, g.limit.Slices))
 	from, length := right[0].from, right[len(right)-1].to-right[0].from
 	for i, p := range right[1:] { // the range may reach over the end of the width
 		if without := width - (p.from - right[i].to); without < length {

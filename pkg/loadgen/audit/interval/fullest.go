@@ -1,6 +1,6 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // fullest is the model that charges each unit as late as it can have been charged, and those
 // that are uncertain too. A unit charged later leaves no more room at any instant after. So a
@@ -9,24 +9,24 @@ import "github.com/limitctl/limitctl/pkg/limiter"
 //
 // Three suppositions are followed at once. Mostly they agree, and share one state.
 type fullest struct {
-	limit *limiter.Limit // how units are counted
-	begun int64          // units of intervals that have begun and not ended
+	limit *store.Limit // how units are counted
+	begun int64        // units of intervals that have begun and not ended
 	// denials have no reason yet under some supposition, in the order in which they began.
 	denials []openDenial
 	ending  queue[ending]
 
-	free limiter.State
+	free store.State
 	// charged is nil while it is the same as free.
-	charged      *limiter.State
+	charged      *store.State
 	begunDenials int64
 	counted      uint64      // the denials up to this one are counted together
 	delayed      queue[pair] // denied units to be charged, a little later than they must be
 	// corrected is nil while it is the same as free.
-	corrected   *limiter.State
+	corrected   *store.State
 	corrections queue[pair]
 	begunWrong  int64
 
-	lastEnd    limiter.Instant // of the intervals that have begun
+	lastEnd    store.Instant // of the intervals that have begun
 	costs      costs
 	afterFirst bool // only what was admitted begins a window
 	sample     sample
@@ -49,7 +49,7 @@ const (
 
 // ending is a request at the last instant at which it can have been decided.
 type ending struct {
-	at     limiter.Instant
+	at     store.Instant
 	cost   int64
 	id     uint64
 	answer Answer
@@ -80,7 +80,7 @@ type sample struct {
 }
 
 // used returns the most units that can be in use at an instant, under each supposition.
-func (f *fullest) used(at limiter.Instant) (isFree, isCharged, isCorrected int64) {
+func (f *fullest) used(at store.Instant) (isFree, isCharged, isCorrected int64) {
 	isFree = f.free.Used(at) + f.begun
 	isCharged, isCorrected = isFree, isFree
 	if f.charged != nil {
@@ -99,7 +99,7 @@ func (f *fullest) used(at limiter.Instant) (isFree, isCharged, isCorrected int64
 
 // begin takes a request at the first instant at which it can have been decided, which is not
 // before that of another. countsDenials says whether charging the denied makes a difference.
-func (f *fullest) begin(at, end limiter.Instant, e *event, countsDenials bool) {
+func (f *fullest) begin(at, end store.Instant, e *event, countsDenials bool) {
 	f.lastEnd = max(f.lastEnd, end)
 	if e.answer != Denied {
 		f.begun += e.cost
@@ -119,20 +119,20 @@ func (f *fullest) begin(at, end limiter.Instant, e *event, countsDenials bool) {
 // usedBefore charges all of the limit at an instant, which is before any request is charged. Where
 // denied requests are charged, a counter may hold far more than that in the period before, which
 // then fills nearly all of the next one. In other algorithms more makes no difference.
-func (f *fullest) usedBefore(at limiter.Instant) {
+func (f *fullest) usedBefore(at store.Instant) {
 	const manyTimes = 1000
 	capacity := f.limit.Capacity()
 	f.lastEnd = max(f.lastEnd, at)
 	f.begun += capacity
 	f.ending.push(ending{at: at, cost: capacity, answer: Uncertain})
-	if f.limit.Algorithm == limiter.SlidingCounter && capacity < 1<<40 {
+	if f.limit.Algorithm == store.SlidingCounter && capacity < 1<<40 {
 		f.begunDenials += manyTimes * capacity
 		f.delay(pair{at, manyTimes * capacity})
 	}
 }
 
 // explain looks which denials, from one on, have a reason at an instant.
-func (f *fullest) explain(at limiter.Instant, from int, countsDenials bool) {
+func (f *fullest) explain(at store.Instant, from int, countsDenials bool) {
 	isFree, isCharged, isCorrected := f.used(at)
 	f.sample.most = max(f.sample.most, isFree)
 	capacity := f.limit.Capacity()
@@ -164,7 +164,7 @@ func (f *fullest) explain(at limiter.Instant, from int, countsDenials bool) {
 }
 
 // end takes a request at the last instant at which it can have been decided.
-func (f *fullest) end(at limiter.Instant, e *event) {
+func (f *fullest) end(at store.Instant, e *event) {
 	if e.answer != Denied && f.limit.Kind().CountsEachUnit() && f.free.Used(at) > min(f.limit.Count, maxLog) {
 		at = f.coarsely(at)
 	}
@@ -182,13 +182,13 @@ const (
 )
 
 // coarsely returns a somewhat later instant, which many units share, so that a log stays short.
-func (f *fullest) coarsely(at limiter.Instant) limiter.Instant {
+func (f *fullest) coarsely(at store.Instant) store.Instant {
 	step := max(1, periodOf(f.limit)/coarse)
 	return (at + step - 1) / step * step
 }
 
 // settle judges and charges what was decided before an instant for sure.
-func (f *fullest) settle(before limiter.Instant, countsDenials bool, t *totals) {
+func (f *fullest) settle(before store.Instant, countsDenials bool, t *totals) {
 	for {
 		e := f.ending.first()
 		until := before
@@ -216,7 +216,7 @@ func (f *fullest) settle(before limiter.Instant, countsDenials bool, t *totals) 
 }
 
 // chargeDelayed charges denied units that were to be charged before an instant.
-func (f *fullest) chargeDelayed(before limiter.Instant) {
+func (f *fullest) chargeDelayed(before store.Instant) {
 	for d := f.delayed.first(); d != nil && d.at < before; d = f.delayed.first() {
 		f.own(&f.charged).Charge(*f.limit, d.units, d.at)
 		f.begunDenials -= d.units
@@ -275,7 +275,7 @@ func (f *fullest) take(id uint64) supposition {
 }
 
 // own returns a state of a supposition that no longer agrees with the first one.
-func (f *fullest) own(state **limiter.State) *limiter.State {
+func (f *fullest) own(state **store.State) *store.State {
 	if *state == nil {
 		*state = f.free.Clone()
 	}

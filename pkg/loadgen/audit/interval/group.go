@@ -1,34 +1,34 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // groupID tells groups apart.
 type groupID struct {
-	kind   limiter.Kind
-	period limiter.Instant
+	kind   store.Kind
+	period store.Instant
 	slices int64
 }
 
 // group is the keys whose windows begin together. Of limits whose windows are not aligned to
 // the epoch it has a single phase.
 type group struct {
-	limit    *limiter.Limit // of one of its keys
+	limit    *store.Limit // of one of its keys
 	phases   []*phase
 	keys     []*account
 	most     int // phases that are followed at once
-	finest   limiter.Instant
-	from, to limiter.Instant // between which phases stay
+	finest   store.Instant
+	from, to store.Instant // between which phases stay
 	// narrowed is when the phases were looked through.
-	narrowed limiter.Instant
+	narrowed store.Instant
 	// deniedFree says that denied requests cannot all have been charged.
 	deniedFree bool
 }
 
-func (a *Auditor) group(limit *limiter.Limit) *group {
+func (a *Auditor) group(limit *store.Limit) *group {
 	id := groupID{limit.Kind(), periodOf(limit), limit.Slices}
 	g := a.groupOf[id]
 	if g == nil {
-		width := periodOf(limit) / limiter.Instant(max(1, limit.Slices))
+		width := periodOf(limit) / store.Instant(max(1, limit.Slices))
 		g = &group{limit: limit, finest: max(a.resolution, width/4096, 1)}
 		g.most = min(maxPhases, max(2, maxModels/max(1, len(a.keys))))
 		g.phases = a.phases(limit, width, g.most)
@@ -45,9 +45,9 @@ func (a *Auditor) group(limit *limiter.Limit) *group {
 	return g
 }
 
-func (g *group) newAccount(limit *limiter.Limit) *account {
+func (g *group) newAccount(limit *store.Limit) *account {
 	k := &account{limit: fastest(limit), group: g}
-	k.countsDenials = limit.Algorithm == limiter.SlidingLog || limit.Algorithm == limiter.SlidingCounter
+	k.countsDenials = limit.Algorithm == store.SlidingLog || limit.Algorithm == store.SlidingCounter
 	if len(g.keys) < ratedKeys {
 		k.rates = newRates(limit)
 	}

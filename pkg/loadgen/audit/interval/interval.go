@@ -11,7 +11,7 @@ package interval
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -21,7 +21,7 @@ type Observation struct {
 	Key uint32
 	// Sent is the instant before the request was sent, and Answered that after its answer
 	// came, by the clock of whoever asked. It was decided in between, if at all.
-	Sent, Answered limiter.Instant
+	Sent, Answered store.Instant
 	// Cost is the units asked for, 1 or more.
 	Cost int64
 	// Answer is what became of it.
@@ -60,22 +60,22 @@ type Options struct {
 
 // unansweredFor is how long after a request was given up it may still be decided. Proxies and
 // servers give up within a minute as well.
-const unansweredFor = limiter.Instant(time.Minute / time.Microsecond)
+const unansweredFor = store.Instant(time.Minute / time.Microsecond)
 
 // Auditor audits one limit over any number of keys. It is for one goroutine.
 type Auditor struct {
-	resolution limiter.Instant
-	skew       limiter.Instant // negative if the phase is not known
+	resolution store.Instant
+	skew       store.Instant // negative if the phase is not known
 	usedBefore bool
-	limits     map[limiter.Limit]*limiter.Limit
+	limits     map[store.Limit]*store.Limit
 	groupOf    map[groupID]*group
-	groups     []*group         // the same in the order in which they were seen
-	setups     []*limiter.Limit // of each key
-	keys       []*account       // nil until the key is seen
+	groups     []*group       // the same in the order in which they were seen
+	setups     []*store.Limit // of each key
+	keys       []*account     // nil until the key is seen
 
 	queue   events
-	settled limiter.Instant // what lies before it is judged
-	finding audit.Finding   // what is counted as answers come, without a model
+	settled store.Instant // what lies before it is judged
+	finding audit.Finding // what is counted as answers come, without a model
 }
 
 // New returns an Auditor that has seen nothing.
@@ -84,29 +84,29 @@ func New(options Options) *Auditor {
 		resolution: microseconds(options.Resolution),
 		skew:       microseconds(options.Skew),
 		usedBefore: options.UsedBefore,
-		limits:     map[limiter.Limit]*limiter.Limit{},
+		limits:     map[store.Limit]*store.Limit{},
 		groupOf:    map[groupID]*group{},
 	}
 }
 
 // microseconds rounds away from 0.
-func microseconds(d time.Duration) limiter.Instant {
+func microseconds(d time.Duration) store.Instant {
 	if d < 0 {
 		return -microseconds(-d)
 	}
-	return limiter.Instant((d + time.Microsecond - 1) / time.Microsecond)
+	return store.Instant((d + time.Microsecond - 1) / time.Microsecond)
 }
 
 // SetLimit says which limit a key is under. It must be called before the first observation of
 // the key. limit must be normalized.
-func (a *Auditor) SetLimit(key uint32, limit limiter.Limit) {
+func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 	shared, known := a.limits[limit]
 	if !known {
 		shared = &limit
 		a.limits[limit] = shared
 	}
 	if missing := int(key) + 1 - len(a.setups); missing > 0 {
-		a.setups = append(a.setups, make([]*limiter.Limit, missing)...)
+		a.setups = append(a.setups, make([]*store.Limit, missing)...)
 		a.keys = append(a.keys, make([]*account, missing)...)
 	}
 	a.setups[key] = shared
@@ -134,7 +134,7 @@ func (a *Auditor) Observe(o Observation) {
 
 // Settle says that no answer to a request that was sent before an instant is still to come, so
 // that what lies before it can be judged and forgotten.
-func (a *Auditor) Settle(before limiter.Instant) {
+func (a *Auditor) Settle(before store.Instant) {
 	before -= a.resolution
 	judged := len(a.queue) > 0
 	for len(a.queue) > 0 && a.queue[0].at < before {
@@ -159,7 +159,7 @@ func (a *Auditor) Settle(before limiter.Instant) {
 
 // account returns what is known of a key. at is the last instant at which what was sent before its
 // first request can have been charged.
-func (a *Auditor) account(key uint32, at limiter.Instant) *account {
+func (a *Auditor) account(key uint32, at store.Instant) *account {
 	if a.keys[key] == nil {
 		limit := a.setups[key]
 		k := a.group(limit).newAccount(limit)
@@ -174,7 +174,7 @@ func (a *Auditor) account(key uint32, at limiter.Instant) *account {
 }
 
 // finish judges, when nothing is under way, what was decided before an instant.
-func (a *Auditor) finish(before limiter.Instant) {
+func (a *Auditor) finish(before store.Instant) {
 	for _, g := range a.groups {
 		for _, k := range g.keys {
 			k.settle(before)

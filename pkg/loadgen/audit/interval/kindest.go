@@ -3,18 +3,18 @@ package interval
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // kindest is the model that charges each unit as early as it can have been charged, and none
 // that would be too much. With all algorithms but windows from the first request, a unit
 // charged earlier leaves no less room at any later instant. So what does not fit here does
 // not fit whatever the true instants were.
-type kindest struct{ state limiter.State }
+type kindest struct{ state store.State }
 
 // place charges units at the earliest instants from lo to hi at which they fit, not before
 // those that were placed already. It returns how many do not fit.
-func (k *kindest) place(limit *limiter.Limit, lo, hi limiter.Instant, units int64) (tooMany int64) {
+func (k *kindest) place(limit *store.Limit, lo, hi store.Instant, units int64) (tooMany int64) {
 	at, capacity := max(lo, k.state.Time), limit.Capacity()
 	for {
 		if fit := min(units, capacity-k.state.Used(at)); fit > 0 {
@@ -42,42 +42,42 @@ func (k *kindest) place(limit *limiter.Limit, lo, hi limiter.Instant, units int6
 // early is the kindest model as a [placer].
 type early struct {
 	kindest
-	limit *limiter.Limit
+	limit *store.Limit
 }
 
-func (e *early) place(lo, hi limiter.Instant, units int64) (tooMany int64) {
+func (e *early) place(lo, hi store.Instant, units int64) (tooMany int64) {
 	return e.kindest.place(e.limit, lo, hi, units)
 }
 
-func (e *early) spare(hi limiter.Instant) int64 { return e.limit.Capacity() - e.state.Used(hi) }
+func (e *early) spare(hi store.Instant) int64 { return e.limit.Capacity() - e.state.Used(hi) }
 
-func (e *early) uncertain(limiter.Instant) {} // it may not have been charged, which is kinder
+func (e *early) uncertain(store.Instant) {} // it may not have been charged, which is kinder
 
 func (e *early) clone() placer { return &early{kindest{*e.state.Clone()}, e.limit} }
 
 // earliest returns the first instant, not before at, at which that many units fit.
-func (k *kindest) earliest(limit *limiter.Limit, units int64, at limiter.Instant) limiter.Instant {
-	request := limiter.Request{Limit: *limit, Cost: units}
+func (k *kindest) earliest(limit *store.Limit, units int64, at store.Instant) store.Instant {
+	request := store.Request{Limit: *limit, Cost: units}
 	answer := k.state.Answer(&request, at, false)
-	return at + limiter.Instant(answer.RetryAfter/time.Microsecond)
+	return at + store.Instant(answer.RetryAfter/time.Microsecond)
 }
 
 // endOfStretch returns the last instant for which a unit charged to a full key at an instant is
 // as good as one charged then.
-func endOfStretch(limit *limiter.Limit, at limiter.Instant) limiter.Instant {
+func endOfStretch(limit *store.Limit, at store.Instant) store.Instant {
 	if limit.Algorithm.HasBurst() {
 		return maxInstant // what leaks does so in any case
 	}
 	if limit.Kind().CountsEachUnit() {
 		return at
 	}
-	width := periodOf(limit) / limiter.Instant(max(1, limit.Slices))
+	width := periodOf(limit) / store.Instant(max(1, limit.Slices))
 	return at - at%width + width - 1
 }
 
-const maxInstant = limiter.Instant(1<<63 - 1)
+const maxInstant = store.Instant(1<<63 - 1)
 
 // periodOf returns a limit's period in instants.
-func periodOf(limit *limiter.Limit) limiter.Instant {
-	return limiter.Instant(limit.Period / time.Microsecond)
+func periodOf(limit *store.Limit) store.Instant {
+	return store.Instant(limit.Period / time.Microsecond)
 }

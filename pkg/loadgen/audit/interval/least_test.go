@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // flawed is a right server but for some answers, after which it is right again as if those had been
@@ -16,7 +16,7 @@ type flawed struct {
 	over, under int64 // units
 }
 
-func (s *flawed) allows(key uint32, cost int64, now limiter.Instant) bool {
+func (s *flawed) allows(key uint32, cost int64, now store.Instant) bool {
 	if !chance(s.random, s.often) {
 		return s.exact.allows(key, cost, now)
 	}

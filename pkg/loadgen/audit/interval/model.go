@@ -3,7 +3,7 @@ package interval
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // model is what a key holds at least and at most, under one phase.
@@ -17,12 +17,12 @@ type model struct {
 type placer interface {
 	// place takes units that were admitted from lo to hi. Neither is before that of units that
 	// were placed before. It returns how many more are too many for sure.
-	place(lo, hi limiter.Instant, units int64) (tooMany int64)
+	place(lo, hi store.Instant, units int64) (tooMany int64)
 	// spare returns how many more units would have been placed at hi, the last one.
-	spare(hi limiter.Instant) int64
+	spare(hi store.Instant) int64
 	// uncertain says that a request has begun whose fate is not known, and which can be decided
 	// until an instant.
-	uncertain(until limiter.Instant)
+	uncertain(until store.Instant)
 	clone() placer
 }
 
@@ -32,10 +32,10 @@ const drift = 2000
 
 // fastest returns a limit as it may look from here if the other side's clock runs fast, and slowest
 // if it runs slow. Where windows are aligned, that moves their phase instead.
-func fastest(limit *limiter.Limit) *limiter.Limit { return stretched(limit, -1) }
-func slowest(limit *limiter.Limit) *limiter.Limit { return stretched(limit, 1) }
+func fastest(limit *store.Limit) *store.Limit { return stretched(limit, -1) }
+func slowest(limit *store.Limit) *store.Limit { return stretched(limit, 1) }
 
-func stretched(limit *limiter.Limit, by time.Duration) *limiter.Limit {
+func stretched(limit *store.Limit, by time.Duration) *store.Limit {
 	if aligned(limit) {
 		return limit
 	}
@@ -44,7 +44,7 @@ func stretched(limit *limiter.Limit, by time.Duration) *limiter.Limit {
 	return &l
 }
 
-func newModel(limit *limiter.Limit) *model {
+func newModel(limit *store.Limit) *model {
 	m := &model{most: fullest{limit: slowest(limit)}}
 	if !limit.FromFirst {
 		m.least = &early{limit: fastest(limit)}
@@ -52,14 +52,14 @@ func newModel(limit *limiter.Limit) *model {
 	}
 	m.least = newChain(fastest(limit))
 	// What is in use is of the last period at most, and nothing is if none was admitted in it.
-	m.most.limit.Algorithm, m.most.limit.FromFirst = limiter.SlidingLog, false
+	m.most.limit.Algorithm, m.most.limit.FromFirst = store.SlidingLog, false
 	m.most.afterFirst = true
 	return m
 }
 
 // usedBefore says that all of the limit may have been in use at an instant, before which no request
 // of the key was sent.
-func (m *model) usedBefore(p *phase, at limiter.Instant) {
+func (m *model) usedBefore(p *phase, at store.Instant) {
 	_, hi := p.interval(at, at)
 	m.most.usedBefore(hi)
 	m.least.uncertain(hi)
@@ -74,7 +74,7 @@ func (m *model) begin(p *phase, e *event, countsDenials bool) {
 	}
 }
 
-func (m *model) pair(p *phase, lo, hi limiter.Instant, units int64) {
+func (m *model) pair(p *phase, lo, hi store.Instant, units int64) {
 	lo, hi = p.interval(lo, hi)
 	tooMany := m.least.place(lo, hi, units)
 	spare, capacity := m.least.spare(hi), m.most.limit.Capacity()

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var thorough = flag.Bool("thorough", false, "try three times as many random cases")
@@ -14,14 +14,14 @@ var thorough = flag.Bool("thorough", false, "try three times as many random case
 // oracle tries all instants at which a few requests of one key can have been decided, in all
 // orders, for an assignment that makes all answers right.
 type oracle struct {
-	limit         limiter.Limit
+	limit         store.Limit
 	requests      []Observation
 	chargesDenied bool
-	latest        limiter.Instant
+	latest        store.Instant
 }
 
 // possible reports whether there is one for what is left of the requests, from an instant on.
-func (o *oracle) possible(state *limiter.State, from limiter.Instant, left uint, phase limiter.Instant) bool {
+func (o *oracle) possible(state *store.State, from store.Instant, left uint, phase store.Instant) bool {
 	if left == 0 {
 		return true
 	}
@@ -39,9 +39,9 @@ func (o *oracle) possible(state *limiter.State, from limiter.Instant, left uint,
 			until = o.latest
 		}
 		for at := max(from, r.Sent); at <= until; at++ {
-			s, d := state.Clone(), limiter.Decision{}
-			request := limiter.Request{Limit: o.limit, Cost: r.Cost}
-			limiter.DecideOne(limiter.Take, &request, s, &d, at-phase)
+			s, d := state.Clone(), store.Decision{}
+			request := store.Request{Limit: o.limit, Cost: r.Cost}
+			store.DecideOne(store.Take, &request, s, &d, at-phase)
 			if r.Answer != Unknown && d.Allowed != (r.Answer == Admitted) {
 				continue
 			}
@@ -57,14 +57,14 @@ func (o *oracle) possible(state *limiter.State, from limiter.Instant, left uint,
 }
 
 // right reports whether anything makes all answers right.
-func (o *oracle) right(phases limiter.Instant) bool {
+func (o *oracle) right(phases store.Instant) bool {
 	all := uint(1)<<len(o.requests) - 1
 	for _, o.chargesDenied = range []bool{false, true} {
 		if o.chargesDenied && o.limit.Algorithm.HasBurst() {
 			break
 		}
 		for phase := range phases {
-			if o.possible(&limiter.State{}, 0, all, phase) {
+			if o.possible(&store.State{}, 0, all, phase) {
 				return true
 			}
 		}
@@ -86,7 +86,7 @@ func TestAgainstAllAssignments(t *testing.T) {
 		limit := limitOf(kind, 1+random.Int64N(3), 8*time.Microsecond*1000, random)
 		limit.Period = 8 * time.Microsecond
 		o := &oracle{limit: limit}
-		phases := limiter.Instant(1)
+		phases := store.Instant(1)
 		options := Options{}
 		if aligned(&limit) && chance(random, 0.5) {
 			phases, options.Skew = 8, -1
@@ -95,14 +95,14 @@ func TestAgainstAllAssignments(t *testing.T) {
 		server.limit.Count += random.Int64N(3) - 1
 		server.limit.Burst += server.limit.Count - limit.Count
 		server.chargesDenied = chance(random, 0.3)
-		skew := limiter.Instant(random.Int64N(int64(phases)))
+		skew := store.Instant(random.Int64N(int64(phases)))
 		a := New(options)
 		a.SetLimit(0, limit)
 		at, span := epoch-epoch%840, random.Int64N(6)+1
 		for range 3 + random.IntN(3) {
-			at += limiter.Instant(random.Int64N(4))
-			back := limiter.Instant(random.Int64N(span))
-			r := Observation{Sent: at - limiter.Instant(random.Int64N(span)), Answered: at + back, Cost: 1, Answer: Denied}
+			at += store.Instant(random.Int64N(4))
+			back := store.Instant(random.Int64N(span))
+			r := Observation{Sent: at - store.Instant(random.Int64N(span)), Answered: at + back, Cost: 1, Answer: Denied}
 			if chance(random, 0.2) {
 				r.Cost = min(2, limit.Capacity())
 			}

@@ -1,17 +1,17 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // phase is a range of where windows can begin, counted from the epoch and modulo their width, and
 // what is wrong if they do begin there. Within a phase the instant of a decision, counted from a
 // window's beginning, is less exact by the length of the range.
 type phase struct {
-	from, to limiter.Instant
+	from, to store.Instant
 	totals   totals
 }
 
 // interval returns when a request was decided, by a clock whose windows begin at the epoch.
-func (p *phase) interval(lo, hi limiter.Instant) (from, to limiter.Instant) {
+func (p *phase) interval(lo, hi store.Instant) (from, to store.Instant) {
 	return lo - p.to, hi - p.from
 }
 
@@ -23,12 +23,12 @@ const (
 )
 
 // aligned reports whether a limit has windows that are aligned to the epoch.
-func aligned(limit *limiter.Limit) bool {
-	return limit.Algorithm == limiter.SlidingCounter || limit.Algorithm == limiter.FixedWindow && !limit.FromFirst
+func aligned(limit *store.Limit) bool {
+	return limit.Algorithm == store.SlidingCounter || limit.Algorithm == store.FixedWindow && !limit.FromFirst
 }
 
 // phases returns the phases that there can be.
-func (a *Auditor) phases(limit *limiter.Limit, width limiter.Instant, most int) []*phase {
+func (a *Auditor) phases(limit *store.Limit, width store.Instant, most int) []*phase {
 	if !aligned(limit) {
 		return []*phase{{}}
 	}
@@ -36,7 +36,7 @@ func (a *Auditor) phases(limit *limiter.Limit, width limiter.Instant, most int) 
 	if a.skew < 0 || length >= width {
 		from, length = 0, width
 	}
-	count := limiter.Instant(most)
+	count := store.Instant(most)
 	if length < count {
 		count = 1
 	}
@@ -49,18 +49,18 @@ func (a *Auditor) phases(limit *limiter.Limit, width limiter.Instant, most int) 
 
 // widen widens a phase by how far it can move in a time, if its clock runs fast or slow. A phase that is
 // known to lie within a skew stays there.
-func (g *group) widen(p *phase, during limiter.Instant) {
+func (g *group) widen(p *phase, during store.Instant) {
 	p.from, p.to = max(p.from-during/drift, g.from), min(p.to+during/drift, g.to)
 }
 
 // ahead is for how long a phase is widened when it is made: until it is widened again.
-func (g *group) ahead() limiter.Instant { return 2 * periodOf(g.limit) }
+func (g *group) ahead() store.Instant { return 2 * periodOf(g.limit) }
 
 // narrow drops the phases that explain much less than another one. Then it cuts those that are left
 // in two, as far as there is room. It does so once in a period, since the beginning of a window,
 // which tells most, is seen that often: until then a wrong phase may look better than the right
 // one of a limiter that makes mistakes.
-func (g *group) narrow(now limiter.Instant) {
+func (g *group) narrow(now store.Instant) {
 	if len(g.phases) == 1 && g.phases[0].to == g.phases[0].from {
 		return
 	}

@@ -3,7 +3,7 @@ package interval
 import (
 	"slices"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // queue is first in, first out.
@@ -47,7 +47,7 @@ func (q *queue[T]) clone() queue[T] { return queue[T]{list: slices.Clone(q.list[
 // pairs is units by instants, in the order of those.
 type pairs struct{ queue[pair] }
 
-func (p *pairs) add(at limiter.Instant, units int64) {
+func (p *pairs) add(at store.Instant, units int64) {
 	if last := p.last(); last != nil && last.at == at {
 		last.units += units
 		return
@@ -56,7 +56,7 @@ func (p *pairs) add(at limiter.Instant, units int64) {
 }
 
 // take takes up to most units of the first instant.
-func (p *pairs) take(most int64) (at limiter.Instant, units int64) {
+func (p *pairs) take(most int64) (at store.Instant, units int64) {
 	first := p.first()
 	at, units = first.at, min(most, first.units)
 	if first.units -= units; first.units == 0 {
@@ -67,6 +67,6 @@ func (p *pairs) take(most int64) (at limiter.Instant, units int64) {
 
 // pair is units at an instant.
 type pair struct {
-	at    limiter.Instant
+	at    store.Instant
 	units int64
 }

@@ -1,11 +1,11 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // rates finds out that a limiter does not charge the requests that it denies: in some span of
 // time so many were asked for that there would have been no room for one that was admitted.
 type rates struct {
-	span   limiter.Instant // what was charged within it counts at least 1/share of a unit
+	span   store.Instant // what was charged within it counts at least 1/share of a unit
 	share  int64
 	ended  int64 // units of intervals that have ended
 	begun  int64
@@ -17,12 +17,12 @@ const ratedKeys = 16
 
 // newRates returns nil for a limit of which nothing can be found out like this: what is denied by
 // a full bucket is never charged, and when a window begins is not known here.
-func newRates(limit *limiter.Limit) *rates {
+func newRates(limit *store.Limit) *rates {
 	period := periodOf(limit)
 	switch limit.Algorithm {
-	case limiter.SlidingLog:
+	case store.SlidingLog:
 		return &rates{span: period, share: 1}
-	case limiter.SlidingCounter:
+	case store.SlidingCounter:
 		return &rates{span: period / 2, share: 2}
 	default:
 		return nil

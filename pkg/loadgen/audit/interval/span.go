@@ -1,6 +1,6 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // span finds the most units that were surely admitted within some span of time.
 type span struct {
@@ -10,7 +10,7 @@ type span struct {
 
 	// Of a bucket: most is the greatest of rate × first instant − units before, over all
 	// units so far.
-	base       limiter.Instant
+	base       store.Instant
 	count      int64
 	most       float64
 	worstLevel float64
@@ -20,7 +20,7 @@ type span struct {
 const spanSteps = 256
 
 // add takes units that were admitted from lo to hi.
-func (s *span) add(limit *limiter.Limit, lo, hi limiter.Instant, units int64) {
+func (s *span) add(limit *store.Limit, lo, hi store.Instant, units int64) {
 	period := periodOf(limit)
 	if s.count == 0 {
 		s.base = lo
@@ -43,7 +43,7 @@ func (s *span) add(limit *limiter.Limit, lo, hi limiter.Instant, units int64) {
 }
 
 // ratio returns the most that was surely admitted against what the limit allows.
-func (s *span) ratio(limit *limiter.Limit) float64 {
+func (s *span) ratio(limit *store.Limit) float64 {
 	if limit.Algorithm.HasBurst() {
 		return s.worstLevel / float64(limit.Burst)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // forget leaves out the first requests, as if they had been sent by somebody else before the run
@@ -14,7 +14,7 @@ import (
 // any are left.
 func (w *world) forget(n int) bool {
 	slices.SortStableFunc(w.asked, func(a, b asked) int { return int(a.Sent - b.Sent) })
-	var until limiter.Instant
+	var until store.Instant
 	for i := range w.asked {
 		a := &w.asked[i]
 		if i >= n && a.Sent > until {
@@ -51,7 +51,7 @@ func TestNothingRightIsCalledWrongOfKeysUsedBefore(t *testing.T) {
 // never is a server that denies everything.
 type never struct{}
 
-func (never) allows(uint32, int64, limiter.Instant) bool { return false }
+func (never) allows(uint32, int64, store.Instant) bool { return false }
 
 // A server that never admits anything is found also if its keys may have been in use, unless it can
 // be one that charges what it denies.
@@ -61,7 +61,7 @@ func TestDenyingForeverIsFoundOfKeysUsedBefore(t *testing.T) {
 			limit: limitOf(kind, 5, time.Second, rand.New(rand.NewPCG(1, 1))), keys: 1,
 			options: Options{Resolution: time.Millisecond, Skew: -1, UsedBefore: true},
 		}
-		for i := range limiter.Instant(100) {
+		for i := range store.Instant(100) {
 			w.ask(0, epoch+i*100_000, 100, 100, 1)
 		}
 		if f, sight := w.run(never{}); f.LeastUnder == 0 && sight.UnderIfFree == 0 {

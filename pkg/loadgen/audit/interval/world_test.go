@@ -6,33 +6,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // epoch is when the runs of these tests begin, by the clock of whoever asks.
-const epoch = limiter.Instant(1_700_000_000_123_457)
+const epoch = store.Instant(1_700_000_000_123_457)
 
 // server decides requests in the order in which they reach it, by its own clock.
 type server interface {
-	allows(key uint32, cost int64, now limiter.Instant) bool
+	allows(key uint32, cost int64, now store.Instant) bool
 }
 
 // asked is a request on its way.
 type asked struct {
 	Observation
-	decided limiter.Instant
+	decided store.Instant
 	lost    bool // no answer came
 	never   bool // it did not reach the server
 }
 
 // world is a run in virtual time.
 type world struct {
-	limit   limiter.Limit
+	limit   store.Limit
 	options Options
-	clock   limiter.Instant // of the server, ahead of ours
-	ticks   limiter.Instant // of the server's clock
-	drift   float64         // by which part the server's clock runs fast
+	clock   store.Instant // of the server, ahead of ours
+	ticks   store.Instant // of the server's clock
+	drift   float64       // by which part the server's clock runs fast
 	// uncertain: those who are turned away do not know by which limit.
 	uncertain bool
 	keys      int
@@ -40,7 +40,7 @@ type world struct {
 }
 
 // ask adds a request that takes some time to the server and some back.
-func (w *world) ask(key int, at, there, back limiter.Instant, cost int64) *asked {
+func (w *world) ask(key int, at, there, back store.Instant, cost int64) *asked {
 	w.asked = append(w.asked, asked{
 		Observation: Observation{Key: uint32(key), Sent: at, Answered: at + there + back, Cost: cost}, decided: at + there,
 	})
@@ -61,7 +61,7 @@ func (w *world) decide(s server) {
 		if a.never {
 			continue
 		}
-		now := a.decided + w.clock + limiter.Instant(float64(a.decided-epoch)*w.drift)
+		now := a.decided + w.clock + store.Instant(float64(a.decided-epoch)*w.drift)
 		if w.ticks > 1 {
 			now -= now % w.ticks
 		}
@@ -86,7 +86,7 @@ func (w *world) audit() (audit.Finding, Sight) {
 	}
 	bySent := slices.Clone(w.asked)
 	slices.SortStableFunc(bySent, func(a, b asked) int { return int(a.Sent - b.Sent) })
-	answered := map[limiter.Instant]int{}
+	answered := map[store.Instant]int{}
 	slices.SortStableFunc(w.asked, func(a, b asked) int { return int(a.Answered - b.Answered) })
 	next := 0
 	for i := range w.asked {
@@ -104,26 +104,26 @@ func (w *world) audit() (audit.Finding, Sight) {
 	return a.Finding(), a.Sight()
 }
 
-// exact is a server that is right: pkg/limiter's own rules.
+// exact is a server that is right: pkg/limiter/store's own rules.
 type exact struct {
-	limit         limiter.Limit
+	limit         store.Limit
 	chargesDenied bool
-	states        map[uint32]*limiter.State
+	states        map[uint32]*store.State
 }
 
-func newExact(limit limiter.Limit) *exact {
-	return &exact{limit: limit, states: map[uint32]*limiter.State{}}
+func newExact(limit store.Limit) *exact {
+	return &exact{limit: limit, states: map[uint32]*store.State{}}
 }
 
-func (s *exact) allows(key uint32, cost int64, now limiter.Instant) bool {
+func (s *exact) allows(key uint32, cost int64, now store.Instant) bool {
 	state := s.states[key]
 	if state == nil {
-		state = &limiter.State{}
+		state = &store.State{}
 		s.states[key] = state
 	}
-	var d limiter.Decision
-	request := limiter.Request{Limit: s.limit, Cost: cost}
-	limiter.DecideOne(limiter.Take, &request, state, &d, now)
+	var d store.Decision
+	request := store.Request{Limit: s.limit, Cost: cost}
+	store.DecideOne(store.Take, &request, state, &d, now)
 	if !d.Allowed && s.chargesDenied {
 		state.Charge(s.limit, cost, now)
 	}
@@ -131,22 +131,22 @@ func (s *exact) allows(key uint32, cost int64, now limiter.Instant) bool {
 }
 
 // limitOf returns a limit of any kind that there is.
-func limitOf(kind int, count int64, period time.Duration, random *rand.Rand) limiter.Limit {
-	l := limiter.Limit{Count: count, Period: period}
+func limitOf(kind int, count int64, period time.Duration, random *rand.Rand) store.Limit {
+	l := store.Limit{Count: count, Period: period}
 	switch kind {
 	case 0, 1:
-		l.Algorithm = limiter.TokenBucket + limiter.Algorithm(kind)
+		l.Algorithm = store.TokenBucket + store.Algorithm(kind)
 		l.Burst = 1 + random.Int64N(2*count)
 	case 2:
-		l.Algorithm = limiter.FixedWindow
+		l.Algorithm = store.FixedWindow
 	case 3:
-		l.Algorithm, l.FromFirst = limiter.FixedWindow, true
+		l.Algorithm, l.FromFirst = store.FixedWindow, true
 	case 4:
-		l.Algorithm = limiter.SlidingLog
+		l.Algorithm = store.SlidingLog
 	case 5:
-		l.Algorithm = limiter.SlidingCounter
+		l.Algorithm = store.SlidingCounter
 	case 6:
-		l.Algorithm, l.Slices = limiter.SlidingCounter, 4
+		l.Algorithm, l.Slices = store.SlidingCounter, 4
 	}
 	l, err := l.Normalize()
 	if err != nil {
@@ -165,18 +165,18 @@ func randomWorld(random *rand.Rand, requests int) *world {
 	periods := []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 7 * time.Second, time.Minute}
 	period := periods[random.IntN(len(periods))]
 	w := &world{limit: limitOf(random.IntN(kinds), 1+random.Int64N(12), period, random), keys: 1 + random.IntN(3)}
-	length := limiter.Instant(period / time.Microsecond)
-	w.clock = limiter.Instant(random.Int64N(int64(2*length))) - length
+	length := store.Instant(period / time.Microsecond)
+	w.clock = store.Instant(random.Int64N(int64(2*length))) - length
 	w.options = Options{Resolution: time.Microsecond, Skew: -1}
 	if chance(random, 0.3) {
 		w.options.Skew = 2 * period
 	}
 	if chance(random, 0.4) {
-		w.clock = limiter.Instant(random.Int64N(2001)) - 1000
+		w.clock = store.Instant(random.Int64N(2001)) - 1000
 		w.options.Skew = time.Millisecond
 	}
 	if chance(random, 0.3) {
-		w.ticks = []limiter.Instant{1000, 1_000_000}[random.IntN(2)]
+		w.ticks = []store.Instant{1000, 1_000_000}[random.IntN(2)]
 		w.options.Resolution = time.Duration(w.ticks) * time.Microsecond
 	}
 	mixed := chance(random, 0.3)
@@ -204,7 +204,7 @@ func randomWorld(random *rand.Rand, requests int) *world {
 		if chance(random, 0.02) {
 			there *= 10
 		}
-		a := w.ask(random.IntN(w.keys), limiter.Instant(at), limiter.Instant(there), limiter.Instant(back), cost)
+		a := w.ask(random.IntN(w.keys), store.Instant(at), store.Instant(there), store.Instant(back), cost)
 		if chance(random, lost) {
 			a.lost = true
 			a.never = chance(random, 0.5)

@@ -3,7 +3,7 @@ package joint
 import (
 	"errors"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -12,7 +12,7 @@ type head struct {
 	*Reader
 	entry Entry
 	// position is the instant by which the entry is put in order.
-	position limiter.Instant
+	position store.Instant
 }
 
 // advance reads the next entry. An outcome that is unknown takes its place right after the

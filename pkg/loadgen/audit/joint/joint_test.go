@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // keysOf returns so many keys under a limit.
 func keysOf(t *testing.T, n int, text string) Keys {
 	t.Helper()
-	limit, err := limiter.ParseLimit(text)
+	limit, err := store.ParseLimit(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +48,9 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	limits[1].Limits[3].Count, limits[1].Doubted = 9, []uint32{3}
 	w := NewWriter(limits)
 	var want []Entry
-	at := limiter.Instant(1_700_000_000_000_000)
+	at := store.Instant(1_700_000_000_000_000)
 	for range 20_000 {
-		at += limiter.Instant(random.Int64N(1000) - 100)
+		at += store.Instant(random.Int64N(1000) - 100)
 		e := Entry{Kind: Kind(random.IntN(4)), Limit: uint8(random.IntN(2)), Cost: 1, At: at, Doubted: random.IntN(9) == 0}
 		e.Key = uint32(random.IntN(len(limits[e.Limit].Names)))
 		if random.IntN(3) == 0 {
@@ -83,15 +83,15 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 // answers answers requests of machines in any order, as a store without a defect does.
 func answers(keys Keys, machines, n int, random *rand.Rand) (all [][]Entry) {
 	all = make([][]Entry, machines)
-	states := make([]limiter.State, len(keys.Names))
-	at := limiter.Instant(1_700_000_000_000_000)
+	states := make([]store.State, len(keys.Names))
+	at := store.Instant(1_700_000_000_000_000)
 	for range n {
-		at += limiter.Instant(random.Int64N(4) * 100) // several of one instant
+		at += store.Instant(random.Int64N(4) * 100) // several of one instant
 		key := random.IntN(len(states))
 		s := &states[key]
-		request := limiter.Request{Limit: keys.Limits[key], Cost: 1 + random.Int64N(2)}
-		var d limiter.Decision
-		limiter.DecideOne(limiter.Take, &request, s, &d, at)
+		request := store.Request{Limit: keys.Limits[key], Cost: 1 + random.Int64N(2)}
+		var d store.Decision
+		store.DecideOne(store.Take, &request, s, &d, at)
 		e := Entry{Kind: Refused, Key: uint32(key), Cost: uint32(request.Cost), At: at, Tells: true, Told: audit.Figures{
 			Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay,
 		}}

@@ -12,7 +12,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -21,7 +21,7 @@ type Reader struct {
 	in          *bufio.Reader
 	fingerprint [sha256.Size]byte
 	limits      []Keys
-	last        limiter.Instant
+	last        store.Instant
 	sum         int64
 	entries     int64
 }
@@ -97,7 +97,7 @@ func (r *Reader) keys(most int, rules *int) (k Keys, err error) {
 	return k, err
 }
 
-func (r *Reader) limit() (l limiter.Limit, err error) {
+func (r *Reader) limit() (l store.Limit, err error) {
 	var n [6]int64
 	for i := range n {
 		value, err := binary.ReadUvarint(r.in)
@@ -109,8 +109,8 @@ func (r *Reader) limit() (l limiter.Limit, err error) {
 	if n[0] > math.MaxUint8 {
 		return l, errDamaged
 	}
-	l = limiter.Limit{
-		Algorithm: limiter.Algorithm(n[0]), Count: n[1], Period: time.Duration(n[2]) * time.Microsecond,
+	l = store.Limit{
+		Algorithm: store.Algorithm(n[0]), Count: n[1], Period: time.Duration(n[2]) * time.Microsecond,
 		Burst: n[3], Slices: n[4], FromFirst: n[5] == 1,
 	}
 	if l, err = l.Normalize(); err != nil {
@@ -183,14 +183,14 @@ func (r *Reader) next(e *Entry) (ok bool, err error) {
 	if err != nil {
 		return false, errDamaged
 	}
-	if e.At = r.last + limiter.Instant(step); e.At < 0 || int64(e.At) > mostInstant {
+	if e.At = r.last + store.Instant(step); e.At < 0 || int64(e.At) > mostInstant {
 		return false, errDamaged
 	}
 	if e.Kind != Unknown {
 		r.last = e.At
 	}
 	if flags&flagOne == 0 {
-		cost, err := r.number(limiter.MaxCount)
+		cost, err := r.number(store.MaxCount)
 		if err != nil || cost == 0 {
 			return false, errDamaged
 		}

@@ -5,7 +5,7 @@ package joint
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -48,7 +48,7 @@ type Entry struct {
 	Cost           uint32
 	// At is the instant of the decision by the store's clock. Of an Unknown it is when it was
 	// given up.
-	At   limiter.Instant
+	At   store.Instant
 	Told audit.Figures
 }
 
@@ -56,7 +56,7 @@ type Entry struct {
 type Keys struct {
 	Names []string
 	// Limits are what each key is under, normalized.
-	Limits []limiter.Limit
+	Limits []store.Limit
 	// Doubted are those under several limits in turn.
 	Doubted []uint32
 }

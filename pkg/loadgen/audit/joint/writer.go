@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Writer writes a record. It is for one goroutine.
@@ -15,7 +15,7 @@ type Writer struct {
 	out     bytes.Buffer
 	zip     *flate.Writer
 	buf     []byte
-	last    limiter.Instant
+	last    store.Instant
 	sum     int64
 	entries int64
 	problem string
@@ -104,7 +104,7 @@ func (w *Writer) keys(k *Keys) {
 	}
 }
 
-func (w *Writer) limit(l *limiter.Limit) {
+func (w *Writer) limit(l *store.Limit) {
 	fromFirst := int64(0)
 	if l.FromFirst {
 		fromFirst = 1

@@ -1,0 +1,252 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// All that bounds an override, at the bound and beside it.
+func TestBoundsOfAnOverride(t *testing.T) {
+	attributes := func(n int) map[string]string {
+		attributes := map[string]string{}
+		for i := range n {
+			attributes[fmt.Sprint("name", i)] = "v"
+		}
+		return attributes
+	}
+	named := func(name, value string) store.Override {
+		return store.Override{Effect: store.OverrideBlock, Attributes: map[string]string{name: value}}
+	}
+	times := func(n int64) store.Override { return store.Override{Effect: store.OverrideTimes, Thousandths: n} }
+	add := func(n int64) store.Override { return store.Override{Effect: store.OverrideAdd, Units: n} }
+	text := func(n int) string { return strings.Repeat("x", n) }
+	block := store.Override{Effect: store.OverrideBlock}
+	for _, test := range []struct {
+		name  string
+		o     store.Override
+		lasts time.Duration
+		fits  bool
+	}{
+		{"shortest", block, time.Millisecond, true}, {"too short", block, time.Millisecond - 1, false},
+		{"longest", block, 30 * 24 * time.Hour, true}, {"too long", block, 30*24*time.Hour + 1, false},
+		{"16 attributes", store.Override{Effect: store.OverrideBlock, Attributes: attributes(16)}, time.Hour, true},
+		{"17 attributes", store.Override{Effect: store.OverrideBlock, Attributes: attributes(17)}, time.Hour, false},
+		{"a long attribute", named(text(256), text(256)), time.Hour, true},
+		{"a name too long", named(text(257), "v"), time.Hour, false}, {"a value too long", named("n", text(257)), time.Hour, false},
+		{"no name", named("", "v"), time.Hour, false}, {"no value", named("n", ""), time.Hour, false},
+		{"a long reason", store.Override{Effect: store.OverrideBlock, Reason: text(500), By: text(500)}, time.Hour, true},
+		{"a reason too long", store.Override{Effect: store.OverrideBlock, Reason: text(501)}, time.Hour, false},
+		{"a name of who too long", store.Override{Effect: store.OverrideBlock, By: text(501)}, time.Hour, false},
+		{"a thousandth", times(1), time.Hour, true}, {"no times", times(0), time.Hour, false},
+		{"a million times", times(1_000_000_000), time.Hour, true}, {"more times", times(1_000_000_001), time.Hour, false},
+		{"the most units", add(store.MaxCount), time.Hour, true}, {"more units", add(store.MaxCount + 1), time.Hour, false},
+		{"the most units less", add(-store.MaxCount), time.Hour, true}, {"more units less", add(-store.MaxCount - 1), time.Hour, false},
+		{"no units", add(0), time.Hour, false},
+		{"the last effect", store.Override{Effect: store.OverrideExempt}, time.Hour, true},
+		{"no effect", store.Override{Effect: store.OverrideExempt + 1}, time.Hour, false},
+	} {
+		if err := test.o.Check(test.lasts); (err == nil) != test.fits || err != nil && !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: %v; want it to fit: %v", test.name, err, test.fits)
+		}
+	}
+}
+
+// All that bounds a request, at the bound and beside it.
+func TestBoundsOfARequest(t *testing.T) {
+	one := func(change func(*store.Request)) store.Request {
+		r := store.Request{Key: store.Key{Subject: "u"}, Limit: store.Limit{Count: store.MaxCount, Period: time.Hour}, Cost: 1}
+		change(&r)
+		return r
+	}
+	for _, test := range []struct {
+		name string
+		op   store.Op
+		r    store.Request
+		fits bool
+	}{
+		{"the greatest cost", store.Charge, one(func(r *store.Request) { r.Cost = store.MaxCount }), true},
+		{"a greater cost", store.Charge, one(func(r *store.Request) { r.Cost = store.MaxCount + 1 }), false},
+		{"all at once", store.Take, one(func(r *store.Request) { r.Limit.Count, r.Cost = 5, 5 }), true},
+		{"more than all at once", store.Take, one(func(r *store.Request) { r.Limit.Count, r.Cost = 5, 6 }), false},
+		{"more than all, by a shadow", store.Take, one(func(r *store.Request) { r.Limit.Count, r.Cost, r.Shadow = 5, 6, true }), true},
+		{"no cost", store.Take, one(func(r *store.Request) { r.Cost = 0 }), false},
+		{"adjusted to nothing", store.Adjust, one(func(r *store.Request) { r.Cost = 0 }), true},
+		{"settled at nothing", store.Settle, one(func(r *store.Request) { r.Cost, r.Token = 0, "t" }), true},
+		{"settled at less", store.Settle, one(func(r *store.Request) { r.Cost, r.Token = -1, "t" }), false},
+		{"the last instant", store.Refund, one(func(r *store.Request) { r.NotAfter = store.MaxInstant }), true},
+		{"after the last instant", store.Refund, one(func(r *store.Request) { r.NotAfter = store.MaxInstant + 1 }), false},
+		{"before the first instant", store.Refund, one(func(r *store.Request) { r.NotAfter = -1 }), false},
+		{"a take with a last instant", store.Take, one(func(r *store.Request) { r.NotAfter = 1 }), false},
+		{"the longest token", store.Take, one(func(r *store.Request) { r.Token = strings.Repeat("t", 200) }), true},
+		{"a longer token", store.Take, one(func(r *store.Request) { r.Token = strings.Repeat("t", 201) }), false},
+		{"remembered for a day", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", 24*time.Hour }), true},
+		{"for longer", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", 24*time.Hour+1 }), false},
+		{"for a millisecond", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", time.Millisecond }), true},
+		{"for less", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", time.Millisecond-1 }), false},
+	} {
+		if err := test.r.Normalize(test.op); (err == nil) != test.fits || err != nil && !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: %v; want it to fit: %v", test.name, err, test.fits)
+		}
+	}
+	for n, fits := range map[int]bool{0: false, 1: true, store.MaxRequests: true, store.MaxRequests + 1: false} {
+		var reqs []store.Request
+		for i := range n {
+			reqs = append(reqs, one(func(r *store.Request) { r.Key.Subject = fmt.Sprint(i) }))
+		}
+		if _, err := store.NormalizeAll(nil, store.Take, reqs); (err == nil) != fits {
+			t.Errorf("%d requests: %v; want them to fit: %v", n, err, fits)
+		}
+	}
+}
+
+// What a row of denials holds, at its bounds and beside them.
+func TestBoundsOfDenials(t *testing.T) {
+	long := func(n int) store.Denied {
+		return store.Denied{Key: store.Key{Subject: strings.Repeat("s", n), Name: strings.Repeat("n", n)}, Count: 1}
+	}
+	rows := func(n int) (rows []store.Denied) {
+		for i := range n {
+			rows = append(rows, store.Denied{Key: store.Key{Subject: fmt.Sprint(i), Name: "n"}, Count: 1})
+		}
+		return rows
+	}
+	for name, test := range map[string]struct {
+		rows []store.Denied
+		fits bool
+	}{
+		"the longest names": {[]store.Denied{long(200)}, true}, "longer names": {[]store.Denied{long(201)}, false},
+		"the most rows": {rows(store.MaxDenialRows), true}, "more rows": {rows(store.MaxDenialRows + 1), false},
+	} {
+		d := store.Denials{Rows: test.rows}
+		if err := d.Check(); (err == nil) != test.fits {
+			t.Errorf("%s: %v; want them to fit: %v", name, err, test.fits)
+		}
+	}
+	for n, stays := range map[int]bool{200: true, 201: false} {
+		row := long(n)
+		if row.Shorten(); (row.Key == long(n).Key) != stays || len(row.Key.Subject) > 200 || len(row.Key.Name) > 200 {
+			t.Errorf("names of %d bytes become %d and %d", n, len(row.Key.Subject), len(row.Key.Name))
+		}
+	}
+}
+
+// The longest record is one of a log of the most entries, and a longer value is none.
+func TestTheLongestRecord(t *testing.T) {
+	limit := normal(t, store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount, Period: time.Hour})
+	var s store.State
+	take(&s, limit, 1, 1e15)
+	value := append(s.AppendRecord(nil), make([]byte, store.MaxRecordSize)...)
+	for size, want := range map[int]store.Limit{store.MaxRecordSize: limit, store.MaxRecordSize + 1: {}} {
+		if got, err := store.DecodeRecordLimit(value[:size]); got != want || (err == nil) != (want == limit) {
+			t.Errorf("%d bytes: %+v, %v", size, got, err)
+		}
+	}
+}
+
+// What is remembered of a token is for one operation on these keys and limits, and for nothing that looks like them.
+func TestWhatATokenStandsFor(t *testing.T) {
+	digests := map[store.TokenDigest]string{}
+	limit := normal(t, store.Limit{Count: 5, Period: time.Hour})
+	with := func(subject, name string, change func(*store.Request)) store.Request {
+		r := store.Request{Key: store.Key{Subject: subject, Name: name}, Limit: limit}
+		change(&r)
+		return r
+	}
+	as := func(*store.Request) {}
+	shadow := func(r *store.Request) { r.Shadow = true }
+	for name, reqs := range map[string][]store.Request{
+		"one":                    {with("a", "bc", as)},
+		"a letter further":       {with("ab", "c", as)},
+		"a shadow":               {with("a", "bc", shadow)},
+		"another limit":          {with("a", "bc", func(r *store.Request) { r.Limit.Count = 6 })},
+		"another burst":          {with("a", "bc", func(r *store.Request) { r.Limit.Burst = 6 })},
+		"two":                    {with("a", "b", as), with("c", "d", as)},
+		"the other way round":    {with("c", "d", as), with("a", "b", as)},
+		"the first is a shadow":  {with("a", "b", shadow), with("c", "d", as)},
+		"the second is a shadow": {with("a", "b", as), with("c", "d", shadow)},
+	} {
+		digest := store.TokenDigestOf(reqs)
+		if other, has := digests[digest]; has {
+			t.Errorf("%s and %s have one digest", name, other)
+		}
+		digests[digest] = name
+	}
+	for length, is := range map[int]bool{64: true, 65: false} {
+		token := strings.Repeat("t", length)
+		if name := store.TokenName(token); (name == "token:"+token) != is || len(name) > 77 {
+			t.Errorf("a token of %d bytes is called %q", length, name)
+		}
+	}
+	record := store.TokenRecord{Op: store.Take, Expires: 1, Parts: []store.TokenPart{{Cost: 1}}}
+	bytes := record.AppendRecord(nil)
+	for settled, fits := range map[byte]bool{0: true, 1: true, 2: false} {
+		changed := slices.Clone(bytes)
+		changed[4] = settled
+		if got, err := store.DecodeTokenRecord(changed); (err == nil) != fits || got.Settled != (settled == 1) {
+			t.Errorf("settled is %d: %+v, %v", settled, got, err)
+		}
+	}
+	if got, err := store.DecodeTokenRecord(bytes[:store.TokenHeaderSize]); err == nil {
+		t.Errorf("of no request: %+v", got)
+	}
+}
+
+// The names and the texts of limits that count otherwise differ.
+func TestNamesOfSlices(t *testing.T) {
+	for slices, want := range map[int64][2]string{
+		0: {"sliding-counter/1h", "sliding-counter:5/1h"}, 1: {"sliding-counter/1h", "sliding-counter:5/1h"},
+		2:               {"sliding-counter/1h,2", "sliding-counter:5/1h,slices=2"},
+		store.MaxSlices: {"sliding-counter/1h,3600", "sliding-counter:5/1h,slices=3600"},
+	} {
+		limit := store.Limit{Algorithm: store.SlidingCounter, Count: 5, Period: time.Hour, Slices: slices}
+		if got := [2]string{limit.DefaultName(), limit.String()}; got != want {
+			t.Errorf("of %d slices: %q, want %q", slices, got, want)
+		}
+	}
+}
+
+// The rule says that one of exactly this subject comes first, also before a pattern that begins alike and is newer.
+func TestAnExactOverrideComesBeforeAPattern(t *testing.T) {
+	begin := time.Unix(1_700_000_000, 0)
+	list := store.NewOverrideList([]store.Override{
+		{ID: "pattern", Subjects: mustPattern(t, "tenant:acme*"), Effect: store.OverrideTimes, Thousandths: 1, CreatedAt: begin.Add(time.Hour),
+			ExpiresAt: begin.Add(2 * time.Hour)},
+		{ID: "exact", Subjects: mustPattern(t, "tenant:acme"), Effect: store.OverrideTimes, Thousandths: 2, CreatedAt: begin,
+			ExpiresAt: begin.Add(2 * time.Hour)},
+	})
+	for subject, want := range map[string]string{"tenant:acme": "exact", "tenant:acme:eu": "pattern"} {
+		if o := list.For(store.Key{Subject: subject, Name: "n"}); o == nil || o.ID != want {
+			t.Errorf("%s: %+v, want %s", subject, o, want)
+		}
+	}
+}
+
+// What all selected subjects begin with is told of a glob up to its first special character, and of others whole.
+func TestLiteralBeginnings(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"tenant:acme": "tenant:acme", `tenant\*`: "tenant*", "tenant:*": "tenant:", `a\*b?c`: "a*b", "[ab]c": "", "*": "", "é?": "é",
+	} {
+		if got := mustPattern(t, pattern).LiteralBeginning(); got != want {
+			t.Errorf("%q begins with %q, want %q", pattern, got, want)
+		}
+	}
+}
+
+// A period is the sum of its parts, and not one that is too long to be held.
+func TestPeriodsAtTheirEnds(t *testing.T) {
+	const most = "106751d23h47m16.854775807s"
+	if period, err := store.ParsePeriod(strings.Replace(most, "106751d", "65535d", 1)); err != nil ||
+		period != 65535*24*time.Hour+23*time.Hour+47*time.Minute+16*time.Second+854775807 {
+		t.Errorf("%s, %v", period, err)
+	}
+	if period, err := store.ParsePeriod("65535d2562047h47m16.854775807s"); err == nil {
+		t.Errorf("more than %d ns: %s", int64(math.MaxInt64), period)
+	}
+}

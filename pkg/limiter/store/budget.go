@@ -1,0 +1,114 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// WithBudget wraps store so that each of its calls takes at most budget, if the store returns when its
+// context has ended, as [Store] asks for. When the budget is over, the store is away ([IsAway]), which is
+// something else than a caller whose own context has ended ([ErrGaveUp]): a failure policy decides in its
+// place.
+func WithBudget(store Store, budget time.Duration) Store {
+	return KeepKeyspace(&budgetStore{Store: store, budget: budget}, store)
+}
+
+type budgetStore struct {
+	Store
+	budget time.Duration
+}
+
+// Decide implements [Store].
+func (s *budgetStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
+	own := &budgetContext{caller: ctx, end: time.Now().Add(s.budget)}
+	defer own.cancel()
+	return s.Store.Decide(own, op, reqs, decisions)
+}
+
+// BudgetOf is for stores that end what they do at a time of their own. If ctx is what
+// [WithBudget] calls a store with, it returns the caller's own context and when the store's time
+// is over, which is when the store has to be away. Else limited is false and caller is ctx.
+//
+// A store that waits for these two needs no timer for each call.
+func BudgetOf(ctx context.Context) (caller context.Context, end time.Time, limited bool) {
+	if b, is := ctx.(*budgetContext); is {
+		return b.caller, b.end, true
+	}
+	return ctx, time.Time{}, false
+}
+
+// budgetContext is a [BudgetContext] that costs a timer only where somebody waits for its end.
+type budgetContext struct {
+	caller context.Context
+	end    time.Time
+
+	mu       sync.Mutex
+	timed    context.Context // nil until somebody needs it
+	stop     context.CancelFunc
+	canceled bool
+}
+
+// Deadline implements [context.Context].
+func (b *budgetContext) Deadline() (time.Time, bool) {
+	if own, limited := b.caller.Deadline(); limited && own.Before(b.end) {
+		return own, true
+	}
+	return b.end, true
+}
+
+// Done implements [context.Context].
+func (b *budgetContext) Done() <-chan struct{} { return b.context().Done() }
+
+// Err implements [context.Context].
+func (b *budgetContext) Err() error { return b.context().Err() }
+
+// Value implements [context.Context]. The cause of an end is among the values.
+func (b *budgetContext) Value(key any) any { return b.context().Value(key) }
+
+// context returns the context that has a timer.
+func (b *budgetContext) context() context.Context {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timed == nil {
+		b.timed, b.stop = context.WithDeadlineCause(b.caller, b.end, errBudget)
+		if b.canceled {
+			b.stop()
+		}
+	}
+	return b.timed
+}
+
+// cancel ends the context.
+func (b *budgetContext) cancel() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.canceled = true
+	if b.stop != nil {
+		b.stop()
+	}
+}
+
+// BudgetContext returns a context for calls of a store that may take at most budget
+// together, such as those of a [Keyspace]. Its end means that the store is away, unless
+// ctx itself has ended.
+func BudgetContext(ctx context.Context, budget time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, budget, errBudget)
+}
+
+// errBudget is the cause of contexts that end because a store's time is over.
+var errBudget = errors.New("the store's time was over")
+
+// GaveUp is for stores. It returns an [ErrGaveUp] with what ended ctx, and nil if ctx has
+// not ended, or only because the budget of [WithBudget] is over: the store is away then.
+func GaveUp(ctx context.Context) error {
+	if deadline, limited := ctx.Deadline(); limited && ctx.Done() != nil && !time.Now().Before(deadline) {
+		<-ctx.Done() // a connection can notice the deadline a moment before
+	}
+	if ctx.Err() == nil || errors.Is(context.Cause(ctx), errBudget) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrGaveUp, ctx.Err())
+}

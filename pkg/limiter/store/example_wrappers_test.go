@@ -1,0 +1,42 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// All wrappers around a store, in their order. In a service the store is one of package
+// redisstore, whose WithBudget says how long a call may take.
+func Example_wrappers() {
+	seen := store.Observer{ // count here; it must be quick
+		OnCall:    func(_ context.Context, call store.Call) { fmt.Println(call.Op, call.Outcome()) },
+		OnFailure: func(err error) { fmt.Println("decided without the store:", err) },
+		OnBreaker: func(change store.BreakerChange) { fmt.Println("breaker", change.To, change.Reason) },
+	}
+	var backend store.Store = memorystore.New()
+	backend = store.WithBreaker(backend, seen.Breaker(store.Breaker{}))
+	backend = store.WithLeases(backend, store.Leases{})
+	backend = store.WithFailure(backend, store.Failure{Policy: store.LocalOnError, OnFailure: seen.Failure()})
+	backend = store.WithDenialMemory(backend, 0)
+	backend = store.WithOverrides(backend, store.Overrides{})
+	backend = store.WithDenialLog(backend, store.DenialLog{})
+	backend = store.WithObserver(backend, seen)
+	defer backend.Close() // gives leased units back, and writes the last denials
+
+	limits := store.New(backend)
+	for range 3 {
+		d, err := limits.Take(context.Background(), store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}, 1)
+		fmt.Println("allowed", d.Allowed, "by", d.DecidedBy, err)
+	}
+	// Output:
+	// take allowed
+	// allowed true by store <nil>
+	// take denied
+	// allowed false by store <nil>
+	// take denied
+	// allowed false by denial-memory <nil>
+}

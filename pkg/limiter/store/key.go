@@ -1,0 +1,111 @@
+package store
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// DefaultPrefix is what store keys begin with unless said otherwise.
+const DefaultPrefix = "rl"
+
+// Bounds on the parts of a key, in bytes.
+const (
+	MaxSubjectLength = 1024
+	MaxNameLength    = 1024
+	MaxPrefixLength  = 256
+)
+
+// Key is what has state: a subject (who is limited, "user:42") and the name of
+// one of its limits ("login/ip-minute"). With an empty Name the limit decides
+// under its [Limit.DefaultName].
+type Key struct {
+	Subject string
+	Name    string
+}
+
+// Validate reports, as an [ErrInvalid], what makes k unfit to be a key. A
+// subject or a name is UTF-8 of 1 to MaxSubjectLength (MaxNameLength) bytes
+// without control characters, "{" or "}": the braces delimit the subject in a
+// store key. An empty Name is fine, being the limit's default.
+func (k Key) Validate() error {
+	if err := checkPart("subject", k.Subject, MaxSubjectLength); err != nil {
+		return err
+	}
+	if k.Name == "" {
+		return nil
+	}
+	return checkPart("name", k.Name, MaxNameLength)
+}
+
+// String returns the subject and, where there is one, the name: "user:42 login/ip".
+func (k Key) String() string {
+	if k.Name == "" {
+		return k.Subject
+	}
+	return k.Subject + " " + k.Name
+}
+
+// ValidatePrefix reports what makes prefix unfit to begin store keys. The
+// rules are those of a subject. It cannot have a "!", which in keys follows the prefix where
+// they hold something else than a limit.
+func ValidatePrefix(prefix string) error {
+	if strings.Contains(prefix, "!") {
+		return Invalidf("prefix %q contains %q, which tells other keys from those of limits; leave it out", prefix, '!')
+	}
+	return checkPart("prefix", prefix, MaxPrefixLength)
+}
+
+// checkPart is on the path of every decision, so plain ASCII is checked eight
+// bytes at a time.
+func checkPart(what, text string, maxLength int) error {
+	switch {
+	case text == "":
+		return Invalidf("%s is empty; it needs at least one character", what)
+	case len(text) > maxLength:
+		return Invalidf("%s %.20q… is %d bytes long; at most %d fit", what, text, len(text), maxLength)
+	case len(text) < 8:
+		for i := range len(text) {
+			if c := text[i]; c < ' ' || c > 'z' {
+				return checkPartSlowly(what, text)
+			}
+		}
+		return nil
+	}
+	for i := 0; i+8 < len(text); i += 8 {
+		if !plain(text[i : i+8]) {
+			return checkPartSlowly(what, text)
+		}
+	}
+	if !plain(text[len(text)-8:]) { // it may overlap the one before
+		return checkPartSlowly(what, text)
+	}
+	return nil
+}
+
+// plain reports whether all of eight bytes are from ' ' to 'z', the printable
+// ASCII below the braces.
+func plain(eight string) bool {
+	_ = eight[7]
+	word := uint64(eight[0]) | uint64(eight[1])<<8 | uint64(eight[2])<<16 | uint64(eight[3])<<24 |
+		uint64(eight[4])<<32 | uint64(eight[5])<<40 | uint64(eight[6])<<48 | uint64(eight[7])<<56
+	const ones, highBits = 0x0101010101010101, 0x8080808080808080
+	below := (word - ones*' ') &^ word // high bit where a byte is below ' '
+	above := (word + ones*(127-'z')) | word
+	return (below|above)&highBits == 0
+}
+
+func checkPartSlowly(what, text string) error {
+	if !utf8.ValidString(text) {
+		return Invalidf("%s %q is not valid UTF-8", what, text)
+	}
+	for _, r := range text {
+		switch {
+		case r == '{' || r == '}':
+			return Invalidf("%s %q contains %q, which delimits the subject in a key; leave it out", what, text, r)
+		case unicode.IsControl(r):
+			return Invalidf("%s %q contains the control character %U; leave it out", what, text, r)
+		}
+	}
+	return nil
+}

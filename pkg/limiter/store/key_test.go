@@ -1,0 +1,267 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+func TestKeyValidate(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("x", n) }
+	const delimits = ", which delimits the subject in a key; leave it out"
+	for _, test := range []struct {
+		key  Key
+		want string // the error, empty if key is valid
+	}{
+		{Key{"user:42", ""}, ""},
+		{Key{"user:42", "login/ip-minute"}, ""},
+		{Key{"x", "y"}, ""},
+		{Key{" ", " "}, ""},
+		{Key{"ünïcødé 用户", "名"}, ""},
+		{Key{`*?[]\^-|~'"`, `*?[]\^-|~'"`}, ""},
+		{Key{long(MaxSubjectLength - 1), long(MaxNameLength - 1)}, ""},
+		{Key{long(MaxSubjectLength), long(MaxNameLength)}, ""},
+		{Key{long(MaxSubjectLength + 1), ""}, `subject "xxxxxxxxxxxxxxxxxxxx"… is 1025 bytes long; at most 1024 fit`},
+		{Key{"x", long(MaxNameLength + 1)}, `name "xxxxxxxxxxxxxxxxxxxx"… is 1025 bytes long; at most 1024 fit`},
+		{Key{strings.Repeat("é", MaxSubjectLength/2), strings.Repeat("é", MaxNameLength/2)}, ""},
+		{Key{strings.Repeat("\n", MaxSubjectLength+1), ""}, `subject "` + strings.Repeat(`\n`, 20) +
+			`"… is 1025 bytes long; at most 1024 fit`},
+		{Key{"", ""}, "subject is empty; it needs at least one character"},
+		{Key{"", "y"}, "subject is empty; it needs at least one character"},
+		{Key{"a{b", ""}, `subject "a{b" contains '{'` + delimits},
+		{Key{"a}b", ""}, `subject "a}b" contains '}'` + delimits},
+		{Key{"x", "{y"}, `name "{y" contains '{'` + delimits},
+		{Key{"tenant:acme:user:4}", ""}, `subject "tenant:acme:user:4}" contains '}'` + delimits},
+		{Key{"a\nb", ""}, `subject "a\nb" contains the control character U+000A; leave it out`},
+		{Key{"a\x00", ""}, `subject "a\x00" contains the control character U+0000; leave it out`},
+		{Key{"x", "\x7f"}, `name "\x7f" contains the control character U+007F; leave it out`},
+		{Key{"\u0085", ""}, `subject "\u0085" contains the control character U+0085; leave it out`},
+		{Key{"a\xff", ""}, `subject "a\xff" is not valid UTF-8`},
+		{Key{"x", "\xed\xa0\x80"}, `name "\xed\xa0\x80" is not valid UTF-8`},
+	} {
+		err := test.key.Validate()
+		switch {
+		case test.want == "" && err != nil:
+			t.Errorf("%q: %v", test.key, err)
+		case test.want != "" && (err == nil || err.Error() != test.want || !errors.Is(err, ErrInvalid)):
+			t.Errorf("%q: the error is\n  %v\nnot\n  %s", test.key, err, test.want)
+		}
+	}
+}
+
+func TestValidatePrefix(t *testing.T) {
+	for prefix, want := range map[string]string{
+		DefaultPrefix:                          "",
+		"my app:v2":                            "",
+		strings.Repeat("x", MaxPrefixLength):   "",
+		strings.Repeat("x", MaxPrefixLength+1): `prefix "xxxxxxxxxxxxxxxxxxxx"… is 257 bytes long; at most 256 fit`,
+		"":                                     "prefix is empty; it needs at least one character",
+		"a{b":                                  `prefix "a{b" contains '{', which delimits the subject in a key; leave it out`,
+		"a\tb":                                 `prefix "a\tb" contains the control character U+0009; leave it out`,
+	} {
+		if err := ValidatePrefix(prefix); fmt.Sprint(err) != want && (err != nil || want != "") {
+			t.Errorf("%q: the error is\n  %v\nnot\n  %s", prefix, err, want)
+		}
+	}
+}
+
+// Any byte at any place of a text of any length around the words of eight is
+// judged on the fast path as on the slow one.
+func TestFastPathEqualsSlowPath(t *testing.T) {
+	for length := 1; length <= 34; length++ {
+		for place := range length {
+			text := []byte(strings.Repeat("x", length))
+			for c := range 256 {
+				text[place] = byte(c)
+				checkBothPaths(t, string(text))
+			}
+		}
+	}
+}
+
+func TestFastPathEqualsSlowPathOnRandomText(t *testing.T) {
+	piece := rapid.OneOf(
+		rapid.StringOfN(rapid.RuneFrom(nil, unicode.Letter), 1, 9, -1),
+		rapid.StringMatching(`[ -z]{1,9}`),
+		rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 9), func(b []byte) string { return string(b) }),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		for range 10 {
+			checkBothPaths(t, strings.Join(rapid.SliceOfN(piece, 1, 6).Draw(t, "pieces"), ""))
+		}
+	})
+}
+
+func checkBothPaths(t interface{ Fatalf(string, ...any) }, text string) {
+	fast, slow := checkPart("subject", text, MaxSubjectLength), checkPartSlowly("subject", text)
+	if fmt.Sprint(fast) != fmt.Sprint(slow) {
+		t.Fatalf("%q: fast path: %v\nslow path: %v", text, fast, slow)
+	}
+}
+
+// Arithmetic on a word must not carry or borrow from one byte into the next.
+func TestPlainInEveryPairOfBytes(t *testing.T) {
+	isPlain := func(b int) bool { return ' ' <= b && b <= 'z' }
+	for place := range 7 {
+		for _, around := range []byte{' ', 'x', 'z'} {
+			word := []byte(strings.Repeat(string(around), 8))
+			for first := range 256 {
+				for second := range 256 {
+					word[place], word[place+1] = byte(first), byte(second)
+					if got, want := plain(string(word)), isPlain(first) && isPlain(second); got != want {
+						t.Fatalf("%q is plain: %t", word, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPlainOnRandomBytes(t *testing.T) {
+	aByte := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte{0, ' ' - 1, ' ', 'z', 'z' + 1, 0x7f, 0x80, 0xff}),
+		rapid.ByteRange(' ', 'z'))
+	rapid.Check(t, func(t *rapid.T) {
+		for range 10 {
+			word := rapid.SliceOfN(aByte, 8, 8).Draw(t, "word")
+			want := true
+			for _, b := range word {
+				want = want && ' ' <= b && b <= 'z'
+			}
+			if got := plain(string(word)); got != want {
+				t.Fatalf("%q is plain: %t", word, got)
+			}
+		}
+	})
+}
+
+func TestValidatingAKeyAllocatesNothing(t *testing.T) {
+	for _, key := range []Key{{"user:42", ""}, {"tenant:acme:user:123456", "login/ip-minute"}, {"用户", "名"}} {
+		if n := testing.AllocsPerRun(100, func() {
+			if err := key.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%q: %v allocations", key, n)
+		}
+	}
+}
+
+func TestKeyString(t *testing.T) {
+	for want, key := range map[string]Key{"user:42": {"user:42", ""}, "user:42 login/ip": {"user:42", "login/ip"}} {
+		if got := key.String(); got != want {
+			t.Errorf("got %q, not %q", got, want)
+		}
+	}
+}
+
+func TestStoreKey(t *testing.T) {
+	for _, test := range []struct {
+		prefix string
+		key    Key
+		want   string
+	}{
+		{"rl", Key{"user:42", "token-bucket/1m"}, "rl:{user:42}:token-bucket/1m"},
+		{"a:b", Key{"tenant:acme:*", "n"}, "a:b:{tenant:acme:*}:n"},
+		{"rl", Key{"a:", ":b"}, "rl:{a:}::b"},
+	} {
+		got := OwnLayout(test.prefix).StoreKey(test.key)
+		if got != test.want {
+			t.Errorf("got %q, not %q", got, test.want)
+		}
+		if key, ok := OwnLayout(test.prefix).Match(got); !ok || key != test.key {
+			t.Errorf("%q is taken apart into %q, %t", got, key, ok)
+		}
+	}
+}
+
+func TestParseStoreKeyOfOthers(t *testing.T) {
+	for _, storeKey := range []string{
+		"", "rl", "rl:", "rl:{", "rl:{}", "rl:{}:n", "rl:{a}", "rl:{a}:", "rl:{a}n", "rl:a:n", "rl{a}:n", "RL:{a}:n", "other:{a}:n",
+		"xrl:{a}:n",
+		"rl:x:{a}:n", "rl:{a:n", "rl:{a}b}:n", "rl:{{a}:n", "rl:{a}:n}", "rl:{a}:{n}", "rl:{a\n}:n", "rl:{a}:n\x00", "rl:{\xff}:n",
+		"rl:{a}:\xff",
+		"rl:{" + strings.Repeat("x", MaxSubjectLength+1) + "}:n", "rl:{a}:" + strings.Repeat("x", MaxNameLength+1),
+	} {
+		if key, ok := OwnLayout("rl").Match(storeKey); ok || key != (Key{}) {
+			t.Errorf("%q is taken apart into %q, %t", storeKey, key, ok)
+		}
+	}
+}
+
+// fitsAKey is what the documentation of Key says is valid, character by character.
+func fitsAKey(text string, maxLength int) bool {
+	if text == "" || len(text) > maxLength || !utf8.ValidString(text) {
+		return false
+	}
+	for _, r := range text {
+		if r == '{' || r == '}' || r < ' ' || 0x7f <= r && r < 0xa0 {
+			return false
+		}
+	}
+	return true
+}
+
+// hashTag is the part of a key that Redis Cluster hashes: between the first "{"
+// and the first "}" after it, if there is anything, else all.
+func hashTag(storeKey string) string {
+	if _, after, found := strings.Cut(storeKey, "{"); found {
+		if tag, _, found := strings.Cut(after, "}"); found && tag != "" {
+			return tag
+		}
+	}
+	return storeKey
+}
+
+func FuzzKey(f *testing.F) {
+	f.Add("rl", "user:42", "login/ip", "user:42", "login", "rl:{user:42}:login/ip")
+	f.Add("rl", "a", "b:c", "a:b", "c", "rl:{a}b}:c")
+	f.Add("rl", "a}:b", "c", "a", "b}:c", "rl:{a}:b}:c")
+	f.Add("a:", "a_b", "c", "a", "b_c", "a::{x}:")
+	f.Add("", "", "", "\x00", "\xff", "")
+	f.Add("用", "tenant:acme:user:123456", "名", "tenant:acme:user:12345\x7f", "{}", "用:{ü}:é")
+	f.Fuzz(func(t *testing.T, prefix, subject, name, subject2, name2, storeKey string) {
+		if (ValidatePrefix(prefix) == nil) != fitsAKey(prefix, MaxPrefixLength) {
+			t.Fatalf("prefix %q: %v", prefix, ValidatePrefix(prefix))
+		}
+		if ValidatePrefix(prefix) != nil {
+			prefix = DefaultPrefix
+		}
+		if key, ok := OwnLayout(prefix).Match(storeKey); ok && OwnLayout(prefix).StoreKey(key) != storeKey {
+			t.Fatalf("%q is taken apart into %q, which makes %q", storeKey, key, OwnLayout(prefix).StoreKey(key))
+		}
+		var whole []Key // the valid keys, which have a name
+		for _, key := range []Key{{subject, name}, {subject2, name2}} {
+			err := key.Validate()
+			valid := fitsAKey(key.Subject, MaxSubjectLength) && (key.Name == "" || fitsAKey(key.Name, MaxNameLength))
+			if valid != (err == nil) {
+				t.Fatalf("%q: valid %t, but the error is %v", key, valid, err)
+			}
+			if err != nil && (!errors.Is(err, ErrInvalid) || strings.ContainsFunc(err.Error(), unicode.IsControl)) {
+				t.Fatalf("not one line of ErrInvalid: %q", err)
+			}
+			made := OwnLayout(prefix).StoreKey(key)
+			got, ok := OwnLayout(prefix).Match(made)
+			if want := valid && key.Name != ""; ok != want || ok && got != key {
+				t.Fatalf("%q makes %q, which is taken apart into %q, %t", key, made, got, ok)
+			}
+			if !ok {
+				continue
+			}
+			whole = append(whole, key)
+			if tag := hashTag(made); tag != key.Subject {
+				t.Fatalf("the hash tag of %q is %q", made, tag)
+			}
+			if _, ok := OwnLayout(prefix + "x").Match(made); ok {
+				t.Fatalf("%q is taken for a key of another prefix", made)
+			}
+		}
+		if len(whole) == 2 && (OwnLayout(prefix).StoreKey(whole[0]) == OwnLayout(prefix).StoreKey(whole[1])) != (whole[0] == whole[1]) {
+			t.Fatalf("%q and %q share the store key %q", whole[0], whole[1], OwnLayout(prefix).StoreKey(whole[0]))
+		}
+	})
+}

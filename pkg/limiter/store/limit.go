@@ -1,0 +1,234 @@
+package store
+
+import (
+	"fmt"
+	"time"
+)
+
+// Algorithm names one of the ways to count usage against a limit.
+// Its numeric value is part of the record format and never changes.
+type Algorithm uint8
+
+// The algorithms. The zero Algorithm means "not said"; [Limit.Normalize]
+// turns it into TokenBucket.
+const (
+	TokenBucket Algorithm = 1 + iota
+	LeakyBucket
+	FixedWindow
+	SlidingLog
+	SlidingCounter
+	// The next is 7, said as a number: 6 is the kind of a sliding counter in slices.
+)
+
+// Algorithms lists every algorithm in the order of their numeric values.
+func Algorithms() []Algorithm {
+	var algorithms []Algorithm
+	for _, kind := range Kinds() {
+		if a := kind.Algorithm(); Kind(a) == kind {
+			algorithms = append(algorithms, a)
+		}
+	}
+	return algorithms
+}
+
+// AlgorithmNames lists the names of all algorithms, in the order of [Algorithms].
+func AlgorithmNames() []string {
+	var names []string
+	for _, a := range Algorithms() {
+		names = append(names, a.String())
+	}
+	return names
+}
+
+// String returns the algorithm's name as it is written in limits and keys.
+func (a Algorithm) String() string {
+	if a.known() {
+		return pages[a].name
+	}
+	return fmt.Sprintf("algorithm(%d)", uint8(a))
+}
+
+func (a Algorithm) known() bool { return a != 0 && int(a) < len(pages) && pages[a].algorithm == a }
+
+// HasBurst reports whether a limit of this algorithm has a burst of its own.
+// The window algorithms have none: their count is all that fits at once. The
+// zero Algorithm has one, as it stands for TokenBucket.
+func (a Algorithm) HasBurst() bool { return a == 0 || a.known() && pages[a].hasBurst }
+
+// HasSlices reports whether a limit of this algorithm can have slices.
+func (a Algorithm) HasSlices() bool { return a == pages[slicedCounterKind].algorithm }
+
+// MaxCount returns the greatest count of a limit of this algorithm.
+func (a Algorithm) MaxCount() int64 {
+	if a.known() {
+		return pages[a].maxCount
+	}
+	return MaxCount
+}
+
+// Bounds of a limit. Within them every decision is exact in the 53 bits of a
+// Lua number as well as in the 64 bits of a Go integer.
+const (
+	MinCount           = 1
+	MaxCount           = 1_000_000_000 // also the greatest burst
+	MaxSlidingLogCount = 1_000_000     // a log stores every unit's time
+	MaxSlices          = 3600
+	MinPeriod          = time.Millisecond
+	MaxPeriod          = 366 * 24 * time.Hour
+	// MaxDrain bounds the time a full bucket takes to empty,
+	// burst × period ÷ count, so that its end is an instant one can name.
+	MaxDrain = 100 * 366 * 24 * time.Hour
+	// MaxUsage is how many units of a key can be in use at most, of a sliding log
+	// MaxSlidingLogCount. Only a Charge or a Settle can exceed the capacity.
+	MaxUsage = MaxCount
+)
+
+// Limit is how much is allowed: Count units per Period, decided by Algorithm.
+// The zero Limit is invalid.
+type Limit struct {
+	// Algorithm decides how usage is counted; zero means TokenBucket.
+	Algorithm Algorithm
+	// Count is the units allowed per Period, MinCount to MaxCount
+	// (to MaxSlidingLogCount for SlidingLog).
+	Count int64
+	// Period is the span Count refers to: whole microseconds,
+	// MinPeriod to MaxPeriod.
+	Period time.Duration
+	// Burst is what a token bucket allows at once when full, or how much
+	// waits in a leaky bucket's queue; zero means Count. The window
+	// algorithms allow Count at once, so for them it is zero or Count.
+	Burst int64
+	// Slices is how many slices, up to MaxSlices, a sliding counter cuts its
+	// period into; zero or 1 means that it does not. Each takes some memory and
+	// makes the counter more exact. They must be whole microseconds long.
+	Slices int64
+	// FromFirst: windows of a FixedWindow begin with the first request after the last
+	// window's end, as INCR with EXPIRE counts, and not at whole periods since the epoch. It
+	// describes limits that others decide, for audits and simulations. Stores that keep
+	// records refuse it with an [ErrInvalid]; see [Limit.CheckStored].
+	FromFirst bool
+}
+
+// Normalize returns l with its defaults filled in (Algorithm, Burst) and one slice
+// written as none, or an [ErrInvalid] that says which bound l breaks.
+func (l Limit) Normalize() (Limit, error) {
+	l.setDefaults()
+	return l, l.check()
+}
+
+func (l *Limit) setDefaults() {
+	if l.Algorithm == 0 {
+		l.Algorithm = TokenBucket
+	}
+	if l.Burst == 0 {
+		l.Burst = l.Count
+	}
+	if l.Slices == 1 && l.Algorithm.HasSlices() {
+		l.Slices = 0
+	}
+}
+
+// check reports the first bound that the normalized limit l breaks.
+// It allocates nothing when there is none: every decision calls it.
+func (l *Limit) check() error {
+	if !l.Algorithm.known() {
+		algorithms := Algorithms()
+		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), algorithms[0], algorithms[len(algorithms)-1])
+	}
+	page := &pages[l.Algorithm]
+	switch {
+	case l.Count < MinCount || l.Count > page.maxCount:
+		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, page.maxCount)
+	case l.Period < MinPeriod || l.Period > MaxPeriod:
+		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod),
+			FormatPeriod(MaxPeriod))
+	case l.Period%time.Microsecond != 0:
+		return Invalidf("period %s is not a whole number of microseconds", l.Period)
+	case l.Slices != 0 && !l.Algorithm.HasSlices():
+		return Invalidf("a %s limit has no slices; leave slices=%d out, or choose %s", l.Algorithm, l.Slices, SlidingCounter)
+	case l.Slices < 0 || l.Slices > MaxSlices:
+		return Invalidf("slices %d is out of range; it must be from 1 to %d", l.Slices, MaxSlices)
+	case l.Slices != 0 && l.period()%l.Slices != 0:
+		return Invalidf("a period of %s cannot be cut into %d slices of whole microseconds", FormatPeriod(l.Period), l.Slices)
+	case l.FromFirst && l.Algorithm != FixedWindow:
+		return Invalidf("a %s limit has no windows; from=first is for %s", l.Algorithm, FixedWindow)
+	case page.hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
+		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
+	case !page.hasBurst && l.Burst != l.Count:
+		return Invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
+	case l.Burst > l.Count && l.drainsTooSlowly(l.Burst):
+		return Invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",
+			l.Burst, l.Count, FormatPeriod(l.Period), FormatPeriod(MaxDrain))
+	}
+	return nil
+}
+
+// CheckStored reports, as an [ErrInvalid], that no store keeps limits such as l, which describe
+// what others decide.
+func (l *Limit) CheckStored() error {
+	if l.FromFirst {
+		return Invalidf("limit %q is of somebody else's limiter, and no store here decides it; leave from=first out", l)
+	}
+	return nil
+}
+
+// countsLike reports whether what was charged under l keeps its age under other.
+func (l *Limit) countsLike(other *Limit) bool {
+	return l.Algorithm == other.Algorithm && l.Period == other.Period && l.Slices == other.Slices && l.FromFirst == other.FromFirst
+}
+
+// drainsTooSlowly reports whether a bucket of l with that many units in it takes longer
+// than MaxDrain to empty.
+func (l *Limit) drainsTooSlowly(units int64) bool {
+	drain, _ := mulAddDiv(units, l.period(), 0, l.Count)
+	return drain > MaxDrain.Microseconds()
+}
+
+// lowerBurst lowers the burst of a bucket that would take longer than MaxDrain to empty.
+func (l *Limit) lowerBurst() {
+	if l.Burst > l.Count && l.drainsTooSlowly(l.Burst) {
+		most, _ := mulAddDiv(l.Count, int64(MaxDrain/time.Microsecond), 0, l.period())
+		l.Burst = min(l.Burst, most)
+	}
+}
+
+// period returns the period in microseconds, the unit of all arithmetic.
+func (l *Limit) period() int64 { return int64(l.Period / time.Microsecond) }
+
+// Capacity returns the most units that l ever allows at one instant: the
+// burst of a bucket, the count of a window. A greater cost can never fit.
+func (l Limit) Capacity() int64 {
+	if l.Burst == 0 || !l.Algorithm.HasBurst() {
+		return l.Count
+	}
+	return l.Burst
+}
+
+// DefaultName returns the name of an unnamed limit: algorithm and period, such
+// as "token-bucket/1m", and the slices if there are several, "sliding-counter/1h,60".
+// The count is not part of it, so that raising the count keeps what was used.
+func (l Limit) DefaultName() string {
+	if l.Algorithm == 0 {
+		l.Algorithm = TokenBucket
+	}
+	return defaultNames.of(&l)
+}
+
+// String returns l in the form that [ParseLimit] reads, with the algorithm and
+// with burst, slices or from=first where they are not the default: "token-bucket:10/1m,burst=20".
+func (l Limit) String() string {
+	if l.Algorithm == 0 {
+		l.Algorithm = TokenBucket
+	}
+	s := fmt.Sprintf("%s:%d/%s", l.Algorithm, l.Count, FormatPeriod(l.Period))
+	if l.Burst != 0 && l.Burst != l.Count {
+		s += fmt.Sprintf(",burst=%d", l.Burst)
+	}
+	if l.Slices > 1 {
+		s += fmt.Sprintf(",slices=%d", l.Slices)
+	}
+	if l.FromFirst {
+		s += fromFirst
+	}
+	return s
+}

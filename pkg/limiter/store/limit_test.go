@@ -1,0 +1,326 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const testDay = 24 * time.Hour
+
+func TestLimitBounds(t *testing.T) {
+	const (
+		tokenCount = "count %d of a token-bucket limit is out of range; it must be from 1 to 1000000000"
+		logCount   = "count %d of a sliding-log limit is out of range; it must be from 1 to 1000000"
+		period     = "period %s is out of range; it must be from 1ms to 366d"
+		burst      = "burst %d is out of range; it must be from 1 to 1000000000"
+		noBurst    = "a %s limit has no burst; leave it out, its count of 10 is allowed at once"
+	)
+	for _, test := range []struct {
+		limit Limit
+		want  string // the error, empty if l is valid
+	}{
+		{Limit{}, fmt.Sprintf(tokenCount, 0)},
+		{Limit{Algorithm: TokenBucket, Count: math.MinInt64, Period: time.Minute}, fmt.Sprintf(tokenCount, int64(math.MinInt64))},
+		{Limit{Algorithm: TokenBucket, Count: -1, Period: time.Minute}, fmt.Sprintf(tokenCount, -1)},
+		{Limit{Algorithm: TokenBucket, Count: 0, Period: time.Minute}, fmt.Sprintf(tokenCount, 0)},
+		{Limit{Algorithm: TokenBucket, Count: 0, Period: time.Minute, Burst: 1}, fmt.Sprintf(tokenCount, 0)},
+		{Limit{Algorithm: TokenBucket, Count: 1, Period: time.Minute}, ""},
+		{Limit{Algorithm: TokenBucket, Count: MaxCount, Period: time.Minute}, ""},
+		{Limit{Algorithm: TokenBucket, Count: MaxCount + 1, Period: time.Minute}, fmt.Sprintf(tokenCount, MaxCount+1)},
+		{Limit{Algorithm: TokenBucket, Count: math.MaxInt64, Period: time.Minute}, fmt.Sprintf(tokenCount, int64(math.MaxInt64))},
+		{Limit{Algorithm: LeakyBucket, Count: MaxCount, Period: time.Minute}, ""},
+		{Limit{Algorithm: FixedWindow, Count: MaxCount, Period: time.Minute}, ""},
+		{Limit{Algorithm: SlidingCounter, Count: MaxCount, Period: time.Minute}, ""},
+		{Limit{Algorithm: SlidingLog, Count: 0, Period: time.Minute}, fmt.Sprintf(logCount, 0)},
+		{Limit{Algorithm: SlidingLog, Count: 1, Period: time.Minute}, ""},
+		{Limit{Algorithm: SlidingLog, Count: MaxSlidingLogCount, Period: time.Minute}, ""},
+		{Limit{Algorithm: SlidingLog, Count: MaxSlidingLogCount + 1, Period: time.Minute}, fmt.Sprintf(logCount, MaxSlidingLogCount+1)},
+
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: math.MinInt64}, fmt.Sprintf(period, time.Duration(math.MinInt64))},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: -time.Minute}, fmt.Sprintf(period, "-1m")},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: 0}, fmt.Sprintf(period, "0s")},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod - 1}, fmt.Sprintf(period, "999.999µs")},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod - time.Microsecond}, fmt.Sprintf(period, "999µs")},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod + 1}, "period 1.000001ms is not a whole number of microseconds"},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod + time.Microsecond}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod - time.Microsecond}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod + 1}, fmt.Sprintf(period, "8784h0m0.000000001s")},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: math.MaxInt64}, fmt.Sprintf(period, time.Duration(math.MaxInt64))},
+
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(burst, -1)},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: 1}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Second, Burst: MaxCount}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: MaxCount + 1}, fmt.Sprintf(burst, MaxCount+1)},
+		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(burst, -1)},
+		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Second, Burst: MaxCount}, ""},
+		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Minute, Burst: MaxCount + 1}, fmt.Sprintf(burst, MaxCount+1)},
+		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute}, ""},
+		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 9}, fmt.Sprintf(noBurst, FixedWindow)},
+		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 10}, ""},
+		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 11}, fmt.Sprintf(noBurst, FixedWindow)},
+		{Limit{Algorithm: SlidingLog, Count: 10, Period: time.Minute, Burst: 10}, ""},
+		{Limit{Algorithm: SlidingLog, Count: 10, Period: time.Minute, Burst: 11}, fmt.Sprintf(noBurst, SlidingLog)},
+		{Limit{Algorithm: SlidingCounter, Count: 10, Period: time.Minute, Burst: 10}, ""},
+		{Limit{Algorithm: SlidingCounter, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(noBurst, SlidingCounter)},
+
+		{Limit{Algorithm: TokenBucket, Count: 1, Period: MaxPeriod, Burst: 100}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 1, Period: MaxPeriod, Burst: 101},
+			"a burst of 101 at 1/366d takes more than 36600d to drain; lower the burst or raise the count"},
+		{Limit{Algorithm: LeakyBucket, Count: 3, Period: MaxPeriod, Burst: 300}, ""},
+		{Limit{Algorithm: LeakyBucket, Count: 3, Period: MaxPeriod, Burst: 301},
+			"a burst of 301 at 3/366d takes more than 36600d to drain; lower the burst or raise the count"},
+
+		{Limit{Count: 10, Period: time.Minute}, ""},
+		{Limit{Algorithm: SlidingCounter + 1, Count: 10, Period: time.Minute}, "unknown algorithm number 6; there are 1 to 5"},
+		{Limit{Algorithm: 255, Count: 10, Period: time.Minute}, "unknown algorithm number 255; there are 1 to 5"},
+	} {
+		got, err := test.limit.Normalize()
+		switch {
+		case test.want == "" && err != nil:
+			t.Errorf("%+v: %v", test.limit, err)
+		case test.want == "":
+			want := test.limit
+			if want.Algorithm == 0 {
+				want.Algorithm = TokenBucket
+			}
+			if want.Burst == 0 {
+				want.Burst = want.Count
+			}
+			if got != want {
+				t.Errorf("%+v is normalized to %+v, not %+v", test.limit, got, want)
+			}
+		case err == nil || err.Error() != test.want || !errors.Is(err, ErrInvalid):
+			t.Errorf("%+v: the error is %v\nnot %s", test.limit, err, test.want)
+		}
+	}
+}
+
+// near draws a number at, beside or far from one of the given ones.
+func near(label string, numbers ...int64) *rapid.Generator[int64] {
+	return rapid.Custom(func(t *rapid.T) int64 {
+		if rapid.IntRange(0, 3).Draw(t, label+" anywhere") == 0 {
+			return rapid.Int64().Draw(t, label)
+		}
+		return rapid.SampledFrom(numbers).Draw(t, label) + rapid.Int64Range(-1, 1).Draw(t, label+" off by")
+	})
+}
+
+func anyLimit() *rapid.Generator[Limit] {
+	return rapid.Custom(func(t *rapid.T) Limit {
+		return Limit{
+			Algorithm: Algorithm(rapid.Uint8Range(0, 7).Draw(t, "algorithm")),
+			Count:     near("count", 1, 3, 10, MaxSlidingLogCount, MaxCount-1, MaxCount).Draw(t, "count"),
+			Period: time.Duration(near("period", int64(MinPeriod), int64(MinPeriod+time.Microsecond), int64(time.Second),
+				int64(MaxPeriod)).Draw(t, "period")),
+			Burst:  near("burst", 0, 1, 10, 100, 300, MaxCount).Draw(t, "burst"),
+			Slices: rapid.SampledFrom([]int64{0, 0, 0, 0, -1, 1, 2, 10, 1000, MaxSlices, MaxSlices + 1}).Draw(t, "slices"),
+		}
+	})
+}
+
+// withinBounds is what the documentation of Limit says is valid.
+func withinBounds(l Limit) bool {
+	maxCount, burst := int64(1_000_000_000), l.Burst
+	if l.Algorithm == SlidingLog {
+		maxCount = 1_000_000
+	}
+	if burst == 0 {
+		burst = l.Count
+	}
+	if l.Algorithm > SlidingCounter || l.Count < 1 || l.Count > maxCount ||
+		l.Period < time.Millisecond || l.Period > 366*testDay || l.Period%1000 != 0 {
+		return false
+	}
+	if l.Slices != 0 && (l.Algorithm != SlidingCounter || l.Slices < 1 || l.Slices > 3600 || l.Period.Microseconds()%l.Slices != 0) {
+		return false
+	}
+	if l.Algorithm > LeakyBucket {
+		return burst == l.Count
+	}
+	drain := new(big.Int).Mul(big.NewInt(burst), big.NewInt(l.Period.Microseconds()))
+	drain.Div(drain, big.NewInt(l.Count))
+	return burst >= 1 && burst <= 1_000_000_000 && drain.Cmp(big.NewInt((100*366*testDay).Microseconds())) <= 0
+}
+
+func TestNormalizeLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := anyLimit().Draw(t, "limit")
+		normal, err := limit.Normalize()
+		if valid := withinBounds(limit); valid != (err == nil) {
+			t.Fatalf("within bounds: %t, but the error is %v", valid, err)
+		}
+		if err != nil {
+			if !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("not one line of ErrInvalid: %q", err)
+			}
+			return
+		}
+		if again, err := normal.Normalize(); err != nil || again != normal {
+			t.Fatalf("%+v is normalized again to %+v, %v", normal, again, err)
+		}
+		if normal.DefaultName() != limit.DefaultName() || normal.String() != limit.String() || normal.Capacity() != limit.Capacity() {
+			t.Fatalf("%+v and the normalized %+v are described differently", limit, normal)
+		}
+		if normal.Capacity() != normal.Burst {
+			t.Fatalf("capacity %d of %+v", normal.Capacity(), normal)
+		}
+	})
+}
+
+func TestCheckingALimitAllocatesNothing(t *testing.T) {
+	limits := []Limit{{Count: 10, Period: time.Minute, Burst: 20}, {Algorithm: SlidingLog, Count: 10, Period: time.Minute}}
+	if n := testing.AllocsPerRun(100, func() {
+		for i := range limits {
+			if _, err := limits[i].Normalize(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestDescribeLimit(t *testing.T) {
+	for _, test := range []struct {
+		limit          Limit
+		text, name     string
+		capacity       int64
+		hasBurst       bool
+		algorithmsName string
+	}{
+		{Limit{Count: 10, Period: time.Minute}, "token-bucket:10/1m", "token-bucket/1m", 10, true, "algorithm(0)"},
+		{Limit{Count: 10, Period: time.Minute, Burst: 20}, "token-bucket:10/1m,burst=20", "token-bucket/1m", 20, true, "algorithm(0)"},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: 10}, "token-bucket:10/1m", "token-bucket/1m", 10,
+			true, "token-bucket"},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: 20}, "token-bucket:10/1m,burst=20",
+			"token-bucket/1m", 20, true, "token-bucket"},
+		{Limit{Algorithm: TokenBucket, Count: 100, Period: time.Minute, Burst: 20}, "token-bucket:100/1m,burst=20",
+			"token-bucket/1m", 20, true, "token-bucket"},
+		{Limit{Algorithm: LeakyBucket, Count: 5, Period: 90 * time.Second, Burst: 1}, "leaky-bucket:5/1m30s,burst=1",
+			"leaky-bucket/1m30s", 1, true, "leaky-bucket"},
+		{Limit{Algorithm: FixedWindow, Count: 7, Period: testDay}, "fixed-window:7/1d", "fixed-window/1d", 7, false, "fixed-window"},
+		{Limit{Algorithm: SlidingLog, Count: 7, Period: time.Hour, Burst: 7}, "sliding-log:7/1h", "sliding-log/1h", 7, false,
+			"sliding-log"},
+		{Limit{Algorithm: SlidingCounter, Count: 7, Period: time.Millisecond}, "sliding-counter:7/1ms", "sliding-counter/1ms",
+			7, false, "sliding-counter"},
+		{Limit{Algorithm: 9, Count: 7, Period: time.Hour}, "algorithm(9):7/1h", "algorithm(9)/1h", 7, false, "algorithm(9)"},
+	} {
+		for range 2 { // the second time out of the cache
+			if got := test.limit.DefaultName(); got != test.name {
+				t.Errorf("%+v has the default name %q, not %q", test.limit, got, test.name)
+			}
+		}
+		if got := test.limit.String(); got != test.text {
+			t.Errorf("%+v is written %q, not %q", test.limit, got, test.text)
+		}
+		if got := test.limit.Capacity(); got != test.capacity {
+			t.Errorf("%+v has a capacity of %d, not %d", test.limit, got, test.capacity)
+		}
+		if got := test.limit.Algorithm.HasBurst(); got != test.hasBurst {
+			t.Errorf("%v has a burst: %t", test.limit.Algorithm, got)
+		}
+		if got := test.limit.Algorithm.String(); got != test.algorithmsName {
+			t.Errorf("algorithm %d is called %q, not %q", test.limit.Algorithm, got, test.algorithmsName)
+		}
+	}
+}
+
+// The numbers stand in records, so they must never change.
+func TestAlgorithmNumbers(t *testing.T) {
+	if got := fmt.Sprintf("%d %v", Algorithms(), Algorithms()); got !=
+		"[1 2 3 4 5] [token-bucket leaky-bucket fixed-window sliding-log sliding-counter]" {
+		t.Error(got)
+	}
+}
+
+func TestNameCache(t *testing.T) {
+	var c nameCache
+	const periods = 2 * maxCachedNames
+	for range 3 {
+		for i := range periods {
+			for _, a := range Algorithms() {
+				period := time.Duration(1+i) * time.Second
+				if got, want := c.of(&Limit{Algorithm: a, Period: period}), a.String()+"/"+FormatPeriod(period); got != want {
+					t.Fatalf("got %q, not %q", got, want)
+				}
+				if got, want := c.of(&Limit{Algorithm: a, Period: period, Slices: 60}), a.String()+"/"+FormatPeriod(period)+",60"; got != want {
+					t.Fatalf("got %q, not %q", got, want)
+				}
+			}
+		}
+	}
+	if n := len(*c.names.Load()); n != maxCachedNames {
+		t.Errorf("%d names are cached, not %d", n, maxCachedNames)
+	}
+	if n := testing.AllocsPerRun(100, func() { c.of(&Limit{Algorithm: TokenBucket, Period: time.Second}) }); n != 0 {
+		t.Errorf("a cached name makes %v allocations", n)
+	}
+}
+
+func TestNameCacheConcurrently(t *testing.T) {
+	for range 50 {
+		var c nameCache
+		var group sync.WaitGroup
+		for worker := range 8 {
+			group.Go(func() {
+				for i := range 2 * maxCachedNames {
+					period := time.Duration(1+(i+worker*5)%(maxCachedNames+2)) * time.Second
+					if got, want := c.of(&Limit{Algorithm: FixedWindow, Period: period}), "fixed-window/"+FormatPeriod(period); got != want {
+						t.Errorf("got %q, not %q", got, want)
+					}
+				}
+			})
+		}
+		group.Wait()
+		if n := len(*c.names.Load()); n > maxCachedNames {
+			t.Fatalf("%d names are cached, more than %d", n, maxCachedNames)
+		}
+	}
+}
+
+// A window that begins with the first request ends one period after it, whatever the clock's
+// windows are.
+func TestAWindowFromTheFirstRequest(t *testing.T) {
+	limit, err := ParseLimit("fixed-window:2/1m,from=first")
+	if err != nil || !limit.FromFirst || limit.String() != "fixed-window:2/1m,from=first" || limit.DefaultName() != "fixed-window/1m,first" {
+		t.Fatalf("%+v %v", limit, err)
+	}
+	limit, _ = limit.Normalize()
+	var s State
+	second := func(n int64) Instant { return Instant(1_000_000 * n) }
+	for _, step := range []struct {
+		at      Instant
+		allowed bool
+	}{
+		{second(90), true}, {second(125), true}, {second(149), false}, {second(150) - 1, false},
+		{second(150), true}, {second(209), true}, {second(210) - 1, false}, {second(211), true},
+	} {
+		var d [1]Decision
+		Decide(Take, []Request{{Key: Key{Subject: "a"}, Limit: limit, Cost: 1}}, []*State{&s}, d[:], step.at)
+		if d[0].Allowed != step.allowed {
+			t.Errorf("at %d: %+v", step.at, d[0])
+		}
+	}
+	for text, want := range map[string]string{
+		"token-bucket:2/1m,from=first":  "from=first is for fixed-window",
+		"fixed-window:2/1m,from=second": `"from=second" is not where windows can begin`,
+	} {
+		if _, err := ParseLimit(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if err := limit.CheckStored(); !errors.Is(err, ErrInvalid) {
+		t.Error("stores keep it:", err)
+	}
+}

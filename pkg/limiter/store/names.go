@@ -1,0 +1,55 @@
+package store
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// defaultNames remembers the names of unnamed limits, so that deciding one
+// does not format it anew each time.
+var defaultNames nameCache
+
+// maxCachedNames bounds the cache, which is searched from its start; a service
+// has a handful of limits, and what a fuzzer makes up is formatted each time.
+const maxCachedNames = 16
+
+type cachedName struct {
+	algorithm Algorithm
+	period    time.Duration
+	slices    int64
+	fromFirst bool
+	name      string
+}
+
+// nameCache is read without a lock; a writer replaces the whole.
+type nameCache struct {
+	names atomic.Pointer[[]cachedName]
+}
+
+// of returns the name of a limit whose algorithm is set.
+func (c *nameCache) of(l *Limit) string {
+	var names []cachedName
+	snapshot := c.names.Load()
+	if snapshot != nil {
+		names = *snapshot
+	}
+	for i := range names {
+		if n := &names[i]; n.period == l.Period && n.algorithm == l.Algorithm && n.slices == l.Slices && n.fromFirst == l.FromFirst {
+			return n.name
+		}
+	}
+	name := l.Algorithm.String() + "/" + FormatPeriod(l.Period)
+	if l.Slices > 1 {
+		name += "," + strconv.FormatInt(l.Slices, 10)
+	}
+	if l.FromFirst {
+		name += ",first"
+	}
+	if len(names) < maxCachedNames {
+		grown := append(names[:len(names):len(names)], cachedName{l.Algorithm, l.Period, l.Slices, l.FromFirst, name})
+		// A lost race only means that the name is formatted once more.
+		c.names.CompareAndSwap(snapshot, &grown)
+	}
+	return name
+}

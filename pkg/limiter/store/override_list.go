@@ -1,0 +1,288 @@
+package store
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/subjecttext"
+)
+
+// OverrideList finds the override that applies to a key among many. It is never changed, so
+// any number of goroutines can use it.
+//
+// Of several that are about a key, one applies: a block before an exemption, and that before all
+// others. Among those that are left, one of exactly this subject comes before a network, the smaller network
+// before the larger, and a network before a glob. A pattern with a longer literal beginning comes before one with a
+// shorter, one that asks for more attributes before one that asks for fewer, one of named limits
+// before one of any, and then the newest.
+type OverrideList struct {
+	all      []Override // the one that applies first
+	subjects map[string][]*rankedOverride
+	// attributes are those of no exact subject that ask for attributes, by one of these as it stands in keys.
+	attributes map[string][]*rankedOverride
+	// networks are those of a network with a literal text before it. behind are these texts, each with the numbers
+	// of bits that its networks have.
+	networks map[networkBehind][]*rankedOverride
+	behind   map[string][]int
+	// globs are the others, by the literal beginnings of their patterns, and lengths those that there are.
+	globs   map[string][]*rankedOverride
+	lengths []int
+}
+
+// networkBehind is a network with what stands before it in a subject.
+type networkBehind struct {
+	before  string
+	network netip.Prefix
+}
+
+// rankedOverride is an override as it is looked for. Those in a list come in the order of rank.
+type rankedOverride struct {
+	*Override
+	rank    int
+	expires Instant
+	needed  []neededAttribute
+}
+
+// neededAttribute is one that a key must have. All keys that have it hold one of the texts.
+type neededAttribute struct {
+	subjecttext.Attribute
+	escaped, plain string
+}
+
+// NewOverrideList returns a list of copies of overrides. When they end is not looked at.
+func NewOverrideList(overrides []Override) *OverrideList {
+	l := &OverrideList{all: slices.Clone(overrides), subjects: map[string][]*rankedOverride{},
+		attributes: map[string][]*rankedOverride{}, globs: map[string][]*rankedOverride{},
+		networks: map[networkBehind][]*rankedOverride{}, behind: map[string][]int{}}
+	slices.SortStableFunc(l.all, func(a, b Override) int { return compareOverrides(&a, &b) })
+	for i := range l.all {
+		r := &rankedOverride{Override: &l.all[i], rank: i, expires: InstantOf(l.all[i].ExpiresAt)}
+		for name, value := range r.Attributes {
+			r.needed = append(r.needed, neededAttribute{
+				subjecttext.Attribute{Name: name, Value: value}, name + ":" + subjecttext.Escape(value), name + ":" + value,
+			})
+		}
+		if subject, exact := r.Subjects.Exact(); exact {
+			l.subjects[subject] = append(l.subjects[subject], r)
+			continue
+		}
+		if i := slices.IndexFunc(r.needed, neededAttribute.isOnePair); i >= 0 {
+			text := r.needed[i].escaped
+			l.attributes[text] = append(l.attributes[text], r)
+			continue
+		}
+		if before, network, ok := r.Subjects.literalNetwork(); ok {
+			place := networkBehind{before, network}
+			l.networks[place] = append(l.networks[place], r)
+			if !slices.Contains(l.behind[before], network.Bits()) {
+				l.behind[before] = append(l.behind[before], network.Bits())
+			}
+			continue
+		}
+		begin := r.Subjects.LiteralBeginning()
+		l.globs[begin] = append(l.globs[begin], r)
+		if !slices.Contains(l.lengths, len(begin)) {
+			l.lengths = append(l.lengths, len(begin))
+		}
+	}
+	return l
+}
+
+// compareOverrides puts the one first that applies if both could.
+func compareOverrides(a, b *Override) int {
+	_, aExact := a.Subjects.Exact()
+	_, bExact := b.Subjects.Exact()
+	return cmp.Or(
+		cmp.Compare(a.Effect.class(), b.Effect.class()),
+		falseLast(aExact, bExact),
+		cmp.Compare(b.Subjects.network.Bits(), a.Subjects.network.Bits()), // below 0 for what is no network
+		cmp.Compare(len(b.Subjects.LiteralBeginning()), len(a.Subjects.LiteralBeginning())),
+		cmp.Compare(len(b.Attributes), len(a.Attributes)),
+		falseLast(!a.Names.IsZero(), !b.Names.IsZero()),
+		CompareAge(a, b),
+	)
+}
+
+// class is which effects come before others.
+func (e OverrideEffect) class() int {
+	switch e {
+	case OverrideBlock:
+		return 0
+	case OverrideExempt:
+		return 1
+	default:
+		return 2
+	}
+}
+
+func falseLast(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// CompareAge orders overrides by when they were set, the newest first, and those of one instant by ID.
+func CompareAge(a, b *Override) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(a.ID, b.ID))
+}
+
+// For returns the override that applies to key, which must have a name, or nil. The result is
+// part of the list, and must not be changed.
+func (l *OverrideList) For(key Key) *Override { return l.find(&key, 0) }
+
+// All returns the overrides of the list, which must not be changed.
+func (l *OverrideList) All() []Override { return l.all }
+
+// find is For, leaving out those that have ended at now; 0 is before all of them.
+func (l *OverrideList) find(key *Key, now Instant) *Override {
+	return l.search(key, overrideSearch{now: now})
+}
+
+// blockedUntil returns when the last of the blocks of key ends, of which block is one. All of them have
+// begun, so there is no gap before that.
+func (l *OverrideList) blockedUntil(key *Key, block *Override) Instant {
+	return InstantOf(l.search(key, overrideSearch{now: InstantOf(block.ExpiresAt), lastBlock: true, found: block}).ExpiresAt)
+}
+
+// overrideSearch is a search for the override that applies to a key, or for the block of it that ends last.
+// The key is not in it, so that it stays out of the heap.
+type overrideSearch struct {
+	now       Instant // what has ended then is left out
+	lastBlock bool
+	rank      int // of what was found
+	found     *Override
+}
+
+// search looks wherever there may be overrides of the key, and returns what was found.
+func (l *OverrideList) search(key *Key, s overrideSearch) *Override {
+	subject := key.Subject
+	s.among(l.subjects[subject], key)
+	for _, length := range l.lengths {
+		if length <= len(subject) {
+			s.among(l.globs[subject[:length]], key)
+		}
+	}
+	if len(l.networks) > 0 {
+		l.byNetwork(key, &s)
+	}
+	if len(l.attributes) > 0 {
+		l.byAttribute(subject, key, &s)
+		l.byAttribute(key.Name, key, &s)
+	}
+	return s.found
+}
+
+// byNetwork looks among those of each network that the last value of the subject is in.
+func (l *OverrideList) byNetwork(key *Key, s *overrideSearch) {
+	for before, lengths := range l.behind {
+		value, is := strings.CutPrefix(key.Subject, before)
+		if !is {
+			continue
+		}
+		inside, ok := parseNetwork(value)
+		if !ok {
+			continue
+		}
+		for _, bits := range lengths {
+			if network, err := inside.Addr().Prefix(bits); err == nil && bits <= inside.Bits() {
+				s.among(l.networks[networkBehind{before, network}], key)
+			}
+		}
+	}
+}
+
+// byAttribute looks among those that ask for an attribute which stands in text, part of key, two parts between colons.
+func (l *OverrideList) byAttribute(text string, key *Key, s *overrideSearch) {
+	before, start := -1, 0 // of the part before, and of this one
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && text[i] != ':' {
+			continue
+		}
+		if before >= 0 {
+			s.among(l.attributes[text[before:i]], key)
+		}
+		before, start = start, i+1
+	}
+}
+
+// among looks among some, which come in the order of rank.
+func (s *overrideSearch) among(some []*rankedOverride, key *Key) {
+	for _, r := range some {
+		switch {
+		case s.lastBlock && r.Effect != OverrideBlock: // blocks come first
+			return
+		case !s.lastBlock && s.found != nil && s.rank < r.rank:
+			return
+		case s.now != 0 && r.expires <= s.now || !r.isAbout(key):
+			continue
+		}
+		s.found, s.rank = r.Override, r.rank
+		if !s.lastBlock {
+			return
+		}
+		s.now = r.expires // only a later end is of interest
+	}
+}
+
+// isAbout is [Override.Matches], prepared.
+func (r *rankedOverride) isAbout(key *Key) bool {
+	for i := range r.needed { // which is quicker than to take the key apart
+		if n := &r.needed[i]; !n.isIn(key.Subject) && !n.isIn(key.Name) {
+			return false
+		}
+	}
+	return r.Matches(*key)
+}
+
+// isOnePair reports whether n is always written in one way, and without another colon. An IPv6 address
+// is not.
+func (n neededAttribute) isOnePair() bool { return !subjecttext.IsPlainIPv6(n.Value) }
+
+func (n *neededAttribute) isIn(text string) bool {
+	return strings.Contains(text, n.escaped) || n.plain != n.escaped && strings.Contains(text, n.plain)
+}
+
+// Matches reports whether o is about key, which must have a name.
+func (o *Override) Matches(key Key) bool {
+	if !o.Subjects.IsZero() && !o.Subjects.Match(key.Subject) {
+		return false
+	}
+	if !o.Names.IsZero() && !o.Names.Match(key.Name) {
+		// hash_by puts attributes behind the limit's name.
+		name, _, hasMore := strings.Cut(key.Name, ":")
+		if !hasMore || !o.Names.Match(name) {
+			return false
+		}
+		if _, isPolicys := policyAttributes(&key); !isPolicys {
+			return false
+		}
+	}
+	if len(o.Attributes) == 0 {
+		return true
+	}
+	attributes, _ := policyAttributes(&key)
+	for name, value := range o.Attributes {
+		if !slices.Contains(attributes, subjecttext.Attribute{Name: name, Value: value}) {
+			return false
+		}
+	}
+	return true
+}
+
+// policyAttributes returns those of a key that a policy made.
+func policyAttributes(key *Key) (attributes []subjecttext.Attribute, ok bool) {
+	policy, _, attributes, ok := subjecttext.SplitKey(key.Subject, key.Name)
+	if !ok {
+		return nil, false
+	}
+	if _, err := ParseAlgorithm(policy); err == nil {
+		return nil, false // a limit without a name of its own
+	}
+	return attributes, true
+}

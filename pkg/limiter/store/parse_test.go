@@ -1,0 +1,384 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// checkOneLine fails unless err is an ErrInvalid that a terminal shows in one
+// line, and that holds all of parts.
+func checkOneLine(t interface{ Fatalf(string, ...any) }, err error, parts ...string) {
+	if !errors.Is(err, store.ErrInvalid) {
+		t.Fatalf("no ErrInvalid: %v", err)
+	}
+	if strings.ContainsFunc(err.Error(), unicode.IsControl) {
+		t.Fatalf("control characters in %q", err)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Fatalf("no %s in: %v", part, err)
+		}
+	}
+}
+
+func TestParseLimit(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, test := range []struct {
+		text string
+		want store.Limit
+	}{
+		{"10/1m", store.Limit{Count: 10, Period: time.Minute}},
+		{"10/60s", store.Limit{Count: 10, Period: time.Minute}},
+		{"5/s", store.Limit{Count: 5, Period: time.Second}},
+		{"5/m", store.Limit{Count: 5, Period: time.Minute}},
+		{"5/h", store.Limit{Count: 5, Period: time.Hour}},
+		{"5/d", store.Limit{Count: 5, Period: day}},
+		{"5/ms", store.Limit{Count: 5, Period: time.Millisecond}},
+		{"1000/1d12h", store.Limit{Count: 1000, Period: 36 * time.Hour}},
+		{"1000/1m,burst=200", store.Limit{Count: 1000, Period: time.Minute, Burst: 200}},
+		{"gcra:10/1m", store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}},
+		{"token-bucket:10/1m,burst=10", store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 10}},
+		{"leaky-bucket:10/1m,burst=1", store.Limit{Algorithm: store.LeakyBucket, Count: 10, Period: time.Minute, Burst: 1}},
+		{"fixed-window:10/1m", store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}},
+		{"fixed-window:10/1m,burst=10", store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}},
+		{"sliding-log:1000000/1h", store.Limit{Algorithm: store.SlidingLog, Count: 1_000_000, Period: time.Hour}},
+		{"sliding-counter:1000000000/366d", store.Limit{Algorithm: store.SlidingCounter, Count: 1_000_000_000, Period: 366 * day}},
+		{"sliding-counter:100/1h,slices=60", store.Limit{Algorithm: store.SlidingCounter, Count: 100, Period: time.Hour, Slices: 60}},
+		{"sliding-counter:100/1h,slices=1", store.Limit{Algorithm: store.SlidingCounter, Count: 100, Period: time.Hour, Slices: 1}},
+		{"sliding-counter:1/3.6ms,slices=3600",
+			store.Limit{Algorithm: store.SlidingCounter, Count: 1, Period: 3600 * time.Microsecond, Slices: 3600}},
+		{"1/1ms", store.Limit{Count: 1, Period: time.Millisecond}},
+		{"1/1.001ms", store.Limit{Count: 1, Period: 1001 * time.Microsecond}},
+	} {
+		got, err := store.ParseLimit(test.text)
+		if err != nil || got != test.want {
+			t.Errorf("%s is read as %+v, %v; not as %+v", test.text, got, err, test.want)
+		}
+	}
+}
+
+// Every wrong limit is told apart: what was written, which part of it is wrong,
+// and what would be right.
+func TestParseLimitErrors(t *testing.T) {
+	const (
+		count    = "; it must be from 1 to 1000000000"
+		period   = "; it must be from 1ms to 366d"
+		duration = " is not a duration from 1ms to 366d; write it like 500ms, 10s, 1m, 2h or 1d"
+		noPeriod = "it has no period; write COUNT/PERIOD, such as 10/1m"
+		all      = "; there are token-bucket, leaky-bucket, fixed-window, sliding-log, sliding-counter"
+	)
+	for _, test := range []struct{ text, want string }{
+		{"", noPeriod},
+		{"10", noPeriod},
+		{"10 per minute", noPeriod},
+		{"/", `count "" is not a whole number`},
+		{"/1m", `count "" is not a whole number`},
+		{"ten/1m", `count "ten" is not a whole number`},
+		{"1.5/1m", `count "1.5" is not a whole number`},
+		{"1e3/1m", `count "1e3" is not a whole number`},
+		{"+10/1m", `count "+10" is not a whole number`},
+		{" 10/1m", `count " 10" is not a whole number`},
+		{"-/1m", `count "-" is not a whole number`},
+		{"0/1m", "count 0 is out of range" + count},
+		{"-1/1m", "count -1 is out of range" + count},
+		{"1000000001/1m", "count 1000000001 is out of range" + count},
+		{"99999999999999999999/1m", "count 99999999999999999999 is out of range" + count},
+		{"-99999999999999999999/1m", "count -99999999999999999999 is out of range" + count},
+		{"sliding-log:1000001/1m", "count 1000001 of a sliding-log limit is out of range; it must be from 1 to 1000000"},
+		{"10/", `period ""` + duration},
+		{"10/y", `period "y"` + duration},
+		{"10/1y", `period "1y"` + duration},
+		{"10/5", `period "5"` + duration},
+		{"10/1m/1h", `period "1m/1h"` + duration},
+		{"10/-1m", `period "-1m"` + duration},
+		{"10/-1d", `period "-1d"` + duration},
+		{"10/9999999d", `period "9999999d"` + duration},
+		{"10/9999999h", `period "9999999h"` + duration},
+		{"10/9999999d\nx", `period "9999999d\nx"` + duration},
+		{"10/0s", "period 0s is out of range" + period},
+		{"10/0d", "period 0s is out of range" + period},
+		{"10/999us", "period 999µs is out of range" + period},
+		{"10/367d", "period 367d is out of range" + period},
+		{"10/1.0000001s", "period 1.0000001s is not a whole number of microseconds"},
+		{"10/1m,", `unknown option ""; there is burst=N, slices=N for a sliding-counter, and from=first for a fixed-window`},
+		{"10/1m,brst=5", `unknown option "brst=5"; there is burst=N, slices=N for a sliding-counter, and from=first for a fixed-window`},
+		{"10/1m,burst", `unknown option "burst"; there is burst=N, slices=N for a sliding-counter, and from=first for a fixed-window`},
+		{"10/1m,burst=", `burst "" is not a whole number`},
+		{"10/1m,burst=5,burst=6", `"burst=5,burst=6" is several options; there can be one`},
+		{"10/1m,burst=0", "burst 0 is out of range" + count},
+		{"10/1m,burst=-1", "burst -1 is out of range" + count},
+		{"10/1m,burst=1000000001", "burst 1000000001 is out of range" + count},
+		{"10/1m,burst=99999999999999999999", "burst 99999999999999999999 is out of range" + count},
+		{"1/366d,burst=101", "a burst of 101 at 1/366d takes more than 36600d to drain; lower the burst or raise the count"},
+		{"fixed-window:10/1m,burst=20", "a fixed-window limit has no burst; leave it out, its count of 10 is allowed at once"},
+		{"sliding-counter:10/1m,burst=20", "a sliding-counter limit has no burst; leave it out, its count of 10 is allowed at once"},
+		{"sliding-counter:10/1m,slices=0", "slices 0 is out of range; it must be from 1 to 3600"},
+		{"sliding-counter:10/1m,slices=-1", "slices -1 is out of range; it must be from 1 to 3600"},
+		{"sliding-counter:10/1m,slices=3601", "slices 3601 is out of range; it must be from 1 to 3600"},
+		{"sliding-counter:10/1m,slices=99999999999999999999", "slices 99999999999999999999 is out of range; it must be from 1 to 3600"},
+		{"sliding-counter:10/1m,slices=", `slices "" is not a whole number`},
+		{"sliding-counter:10/1m,slices=6.5", `slices "6.5" is not a whole number`},
+		{"sliding-counter:10/1h,slices=7", "a period of 1h cannot be cut into 7 slices of whole microseconds"},
+		{"sliding-counter:10/1ms,slices=3600", "a period of 1ms cannot be cut into 3600 slices of whole microseconds"},
+		{"sliding-counter:10/1m,slices=6,burst=10", `"slices=6,burst=10" is several options; there can be one`},
+		{"sliding-counter:10/1m,slices=6,", `"slices=6," is several options; there can be one`},
+		{"10/1m,slices=6", "only a sliding-counter limit has slices; write sliding-counter: before the count"},
+		{"token-bucket:10/1m,slices=6", "a token-bucket limit has no slices; leave slices=6 out, or choose sliding-counter"},
+		{"sliding-log:10/1m,slices=1", "a sliding-log limit has no slices; leave slices=1 out, or choose sliding-counter"},
+		{"tokn-bucket:10/1m", `unknown algorithm "tokn-bucket"; did you mean token-bucket?`},
+		{"sliding:10/1m", `unknown algorithm "sliding"; did you mean sliding-log?`},
+		{"Fixed-Window:10/1m", `unknown algorithm "Fixed-Window"; did you mean fixed-window?`},
+		{":10/1m", `unknown algorithm ""` + all},
+		{"bogus:10/1m", `unknown algorithm "bogus"` + all},
+		{"a:b:10/1m", `unknown algorithm "a"` + all},
+		{"\x1b[31m:10/1m", `unknown algorithm "\x1b[31m"` + all},
+	} {
+		got, err := store.ParseLimit(test.text)
+		if err == nil {
+			t.Errorf("%q is read as %+v", test.text, got)
+			continue
+		}
+		checkOneLine(t, err)
+		if want := fmt.Sprintf("limit %q: %s", test.text, test.want); err.Error() != want {
+			t.Errorf("%q: the error is\n  %s\nnot\n  %s", test.text, err, want)
+		}
+		if got != (store.Limit{}) {
+			t.Errorf("%q: %+v comes with an error", test.text, got)
+		}
+	}
+}
+
+func checkParseLimit(t interface{ Fatalf(string, ...any) }, text string) {
+	limit, err := store.ParseLimit(text)
+	if err != nil {
+		checkOneLine(t, err, strconv.Quote(text))
+		return
+	}
+	if said := strings.Contains(text, ":"); said == (limit.Algorithm == 0) {
+		t.Fatalf("%q is read as %+v", text, limit)
+	}
+	if said := strings.Contains(text, ","); said == (limit.Burst == 0 && limit.Slices == 0) {
+		t.Fatalf("%q is read as %+v", text, limit)
+	}
+	normal, err := limit.Normalize()
+	if err != nil {
+		t.Fatalf("%q is read as %+v: %v", text, limit, err)
+	}
+	for _, written := range []string{limit.String(), normal.String()} {
+		again, err := store.ParseLimit(written)
+		if err == nil {
+			again, err = again.Normalize()
+		}
+		if err != nil || again != normal {
+			t.Fatalf("%q is read as %+v and written %q, which is read as %+v, %v", text, normal, written, again, err)
+		}
+		if again.String() != written {
+			t.Fatalf("%q is written %q the second time", written, again.String())
+		}
+	}
+}
+
+func FuzzParseLimit(f *testing.F) {
+	for _, seed := range []string{
+		"", "10/1m", "5/s", "sliding-log:100/1h", "gcra:1000/1m,burst=200", "fixed-window:10/1d12h,burst=10",
+		"leaky-bucket:1/366d,burst=100", "0/1m", "10/0s", "10/1y", "-1/1m", "99999999999999999999/1m", "10/9999999d",
+		"10/9999999d\n", "tokn-bucket:10/1m", "10/1m,burst=0", "fixed-window:10/1m,burst=20", "10/1.0000001s", "10/1h0m0.5s",
+		"sliding-counter:100/1h,slices=60", "sliding-counter:100/1h,slices=7", "10/1m,slices=6", "sliding-counter:10/1m,slices=1,burst=1",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) { checkParseLimit(t, text) })
+}
+
+func validLimit() *rapid.Generator[store.Limit] {
+	return rapid.Custom(func(t *rapid.T) store.Limit {
+		const day = 24 * time.Hour
+		limit := store.Limit{
+			Algorithm: rapid.SampledFrom(append(store.Algorithms(), 0)).Draw(t, "algorithm"),
+			Period: rapid.OneOf(
+				rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, day, 7 * day, 366 * day}),
+				rapid.Map(rapid.Int64Range(1000, store.MaxPeriod.Microseconds()), func(n int64) time.Duration {
+					return time.Duration(n) * time.Microsecond
+				})).Draw(t, "period"),
+		}
+		maxCount := int64(store.MaxCount)
+		if limit.Algorithm == store.SlidingLog {
+			maxCount = store.MaxSlidingLogCount
+		}
+		limit.Count = rapid.Int64Range(1, maxCount).Draw(t, "count")
+		if (limit.Algorithm == 0 || limit.Algorithm.HasBurst()) && rapid.Bool().Draw(t, "with burst") {
+			limit.Burst = rapid.Int64Range(1, min(100*limit.Count, store.MaxCount)).Draw(t, "burst")
+		}
+		if limit.Algorithm.HasSlices() {
+			n := rapid.Int64Range(0, store.MaxSlices).Draw(t, "slices")
+			if n > 0 && limit.Period.Microseconds()%n == 0 {
+				limit.Slices = n
+			}
+		}
+		return limit
+	})
+}
+
+// What is valid can be written, whatever it is, and is read back the same.
+func TestLimitRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit, err := validLimit().Draw(t, "limit").Normalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := store.ParseLimit(limit.String())
+		if err == nil {
+			got, err = got.Normalize()
+		}
+		if err != nil || got != limit {
+			t.Fatalf("%+v is written %q, which is read as %+v, %v", limit, limit, got, err)
+		}
+	})
+}
+
+func TestParsePeriod(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, test := range []struct {
+		text      string
+		want      time.Duration
+		formatted string
+	}{
+		{"ms", time.Millisecond, "1ms"},
+		{"s", time.Second, "1s"},
+		{"m", time.Minute, "1m"},
+		{"h", time.Hour, "1h"},
+		{"d", day, "1d"},
+		{"0", 0, "0s"},
+		{"0s", 0, "0s"},
+		{"500ms", 500 * time.Millisecond, "500ms"},
+		{"1000ms", time.Second, "1s"},
+		{"1.5s", 1500 * time.Millisecond, "1.5s"},
+		{"90s", 90 * time.Second, "1m30s"},
+		{"60m", time.Hour, "1h"},
+		{"1h30m", 90 * time.Minute, "1h30m"},
+		{"1h30s", time.Hour + 30*time.Second, "1h0m30s"},
+		{"10h", 10 * time.Hour, "10h"},
+		{"100m", 100 * time.Minute, "1h40m"},
+		{"24h", day, "1d"},
+		{"1d", day, "1d"},
+		{"1d12h", 36 * time.Hour, "36h"},
+		{"1d1ms", day + time.Millisecond, "24h0m0.001s"},
+		{"7d", 7 * day, "7d"},
+		{"366d", 366 * day, "366d"},
+		{"36600d", store.MaxDrain, "36600d"},
+		{"65535d", 65535 * day, "65535d"},
+	} {
+		got, err := store.ParsePeriod(test.text)
+		if err != nil || got != test.want {
+			t.Errorf("%s is read as %s, %v; not as %s", test.text, got, err, test.want)
+		}
+		if formatted := store.FormatPeriod(test.want); formatted != test.formatted {
+			t.Errorf("%s is written %s, not %s", test.want, formatted, test.formatted)
+		}
+	}
+}
+
+func TestParsePeriodErrors(t *testing.T) {
+	for _, text := range []string{
+		"", "1", "1y", "1w", "y", "us", "1 m", "m1", "d1", "-1s", "+1s", "-1d", "+1d", "1d-1h", "1d+1h", "1dd", "1d1d", "1h1d", "1.5d",
+		"1_0d", "65536d", "9999999d", "99999999999999999999d", "99999999999999999999s", "9223372037s", "65535d9999999h", "\n", "1d\n",
+		"1m\x00",
+		"9999999d\n", "\x1b[1m", "\xff",
+	} {
+		period, err := store.ParsePeriod(text)
+		if err == nil || period != 0 {
+			t.Errorf("%q is read as %s, %v", text, period, err)
+			continue
+		}
+		checkOneLine(t, err, "period "+strconv.Quote(text)+" is not a duration", "500ms, 10s, 1m, 2h or 1d")
+	}
+	// Each is a duration by itself, but the sum is too long.
+	if period, err := store.ParsePeriod("65535d2562047h"); err == nil {
+		t.Errorf("an overflow is read as %s", period)
+	}
+}
+
+func TestPeriodRoundTrip(t *testing.T) {
+	units := []time.Duration{1, time.Microsecond, time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour}
+	rapid.Check(t, func(t *rapid.T) {
+		for range 20 {
+			// Beyond 65,535 days nothing can be read, which is far beyond all bounds.
+			unit := rapid.SampledFrom(units).Draw(t, "unit")
+			most := min(math.MaxInt64, 65535*24*time.Hour) / unit
+			period := time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, "number")) * unit
+			text := store.FormatPeriod(period)
+			if got, err := store.ParsePeriod(text); err != nil || got != period {
+				t.Fatalf("%s is written %q, which is read as %s, %v", period, text, got, err)
+			}
+			if len(text) > len(period.String()) {
+				t.Fatalf("%s is written %q, which is longer", period, text)
+			}
+		}
+	})
+}
+
+func TestParseAlgorithm(t *testing.T) {
+	for _, want := range store.Algorithms() {
+		if got, err := store.ParseAlgorithm(want.String()); err != nil || got != want {
+			t.Errorf("%s is read as %s, %v", want, got, err)
+		}
+	}
+	if got, err := store.ParseAlgorithm("gcra"); err != nil || got != store.TokenBucket {
+		t.Errorf("gcra is read as %s, %v", got, err)
+	}
+	const all = "there are token-bucket, leaky-bucket, fixed-window, sliding-log, sliding-counter"
+	for _, test := range []struct{ name, want string }{
+		{"", all},
+		{"x", all},
+		{"bucket", "did you mean token-bucket?"},
+		{"leaky", all},
+		{"leaky_bucket", "did you mean leaky-bucket?"},
+		{"fixed-windows", "did you mean fixed-window?"},
+		{"window", "did you mean fixed-window?"},
+		{"sliding-window", "did you mean sliding-log?"},
+		{"slidingcounter", "did you mean sliding-counter?"},
+		{"counter", all},
+		{strings.Repeat("token-bucket", 6), all}, // longer than is compared
+	} {
+		got, err := store.ParseAlgorithm(test.name)
+		if err == nil || got != 0 {
+			t.Errorf("%q is read as %v, %v", test.name, got, err)
+			continue
+		}
+		checkOneLine(t, err, strconv.Quote(test.name), test.want)
+	}
+}
+
+// A single slip of the finger still leads to the right name.
+func TestParseAlgorithmSuggests(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.SampledFrom(store.Algorithms()).Draw(t, "algorithm").String()
+		i := rapid.IntRange(0, len(want)-1).Draw(t, "where")
+		letter := string(rapid.RuneFrom([]rune("abcdefghijklmnopqrstuvwxyz-_é")).Draw(t, "letter"))
+		typed := rapid.SampledFrom([]string{
+			want[:i] + letter + want[i:], // one too many
+			want[:i] + want[i+1:],        // one missing
+			want[:i] + letter + want[i+1:],
+			want[i:i+1] + want, // a letter of another place at the front
+		}).Draw(t, "typed")
+		if slices.ContainsFunc(store.Algorithms(), func(a store.Algorithm) bool { return a.String() == typed }) {
+			return
+		}
+		_, err := store.ParseAlgorithm(typed)
+		if err == nil {
+			t.Fatalf("%q is read", typed)
+		}
+		checkOneLine(t, err, strconv.Quote(typed), "did you mean "+want+"?")
+	})
+}

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/subjecttext"
+)
+
+// A network is a pattern as well: "ip:203.0.113.0/24" selects each subject that ends in an address or a
+// network inside it. What stands before the network is a glob over what stands before the value.
+
+// cutNetwork takes a text apart that ends in a network behind a colon, or is one. A subject is made of
+// names and values in turn, so the network is looked for where a value begins.
+func cutNetwork(text string) (before string, network netip.Prefix, ok bool) {
+	if !strings.Contains(text, "/") {
+		return "", netip.Prefix{}, false
+	}
+	if name, _, _ := strings.Cut(text, ":"); !subjecttext.IsName(name) {
+		if network, err := netip.ParsePrefix(text); err == nil {
+			return "", network.Masked(), true
+		}
+	}
+	others := 0 // where else one begins, such as behind a glob for several names and values
+	for at, colons := 0, 0; ; {
+		next := strings.IndexByte(text[at:], ':')
+		if next < 0 {
+			break
+		}
+		at, colons = at+next+1, colons+1
+		if network, err := netip.ParsePrefix(text[at:]); err == nil {
+			if colons%2 == 1 {
+				return text[:at], network.Masked(), true
+			}
+			if others == 0 {
+				others = at
+			}
+		}
+	}
+	if others == 0 {
+		return "", netip.Prefix{}, false
+	}
+	return text[:others], netip.MustParsePrefix(text[others:]).Masked(), true
+}
+
+// isIn reports whether value, as it stands in a subject, is an address or a network inside network.
+func isIn(network netip.Prefix, value string) bool {
+	inside, ok := parseNetwork(value)
+	return ok && inside.Bits() >= network.Bits() && network.Contains(inside.Addr())
+}
+
+// parseNetwork reads a value of a subject that is an address or a network. IPv6 can be escaped.
+func parseNetwork(value string) (netip.Prefix, bool) {
+	if strings.Contains(value, "%") {
+		var ok bool
+		if value, ok = subjecttext.Unescape(value); !ok {
+			return netip.Prefix{}, false
+		}
+	}
+	if strings.Contains(value, "/") {
+		network, err := netip.ParsePrefix(value)
+		return network, err == nil
+	}
+	address, err := netip.ParseAddr(value)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(address.WithZone(""), address.BitLen()), true
+}
+
+// matchNetwork is Match of a network. A subject can be taken apart at each of its colons, since an IPv6
+// address can have them, too.
+func (p *Pattern) matchNetwork(subject string) bool {
+	for at := 0; ; {
+		if matchTokens(p.tokens, subject[:at]) && isIn(p.network, subject[at:]) {
+			return true
+		}
+		next := strings.IndexByte(subject[at:], ':')
+		if next < 0 {
+			return false
+		}
+		at += next + 1
+	}
+}
+
+// literalNetwork returns the network that p is and the text before it, if that is no glob.
+func (p *Pattern) literalNetwork() (before string, network netip.Prefix, ok bool) {
+	if !p.network.IsValid() {
+		return "", netip.Prefix{}, false
+	}
+	var b strings.Builder
+	for _, t := range p.tokens {
+		if !t.isOneRune() {
+			return "", netip.Prefix{}, false
+		}
+		b.WriteString(characterText(t.ranges[0].low))
+	}
+	return b.String(), p.network, true
+}
+
+// networkBeginning is what all values in a network begin with: its whole octets, for IPv4. IPv6 has many spellings.
+func networkBeginning(network netip.Prefix) string {
+	if !network.Addr().Is4() {
+		return ""
+	}
+	octets := network.Addr().As4()
+	var b []byte
+	for _, octet := range octets[:min(network.Bits()/8, 3)] {
+		b = append(strconv.AppendUint(b, uint64(octet), 10), '.')
+	}
+	return string(b)
+}

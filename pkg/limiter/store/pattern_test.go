@@ -1,0 +1,565 @@
+package store_test
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+func TestPatternMatch(t *testing.T) {
+	long := strings.Repeat("a", 1000)
+	for _, test := range []struct {
+		pattern      string
+		matches, not []string
+	}{
+		{"user:42", []string{"user:42"}, []string{"", "user:4", "user:421", "xuser:42", "USER:42", "user:*"}},
+		{"tenant:acme:*", []string{"tenant:acme:", "tenant:acme:user:42", "tenant:acme:*"},
+			[]string{"tenant:acme", "tenant:acmee:x", "xtenant:acme:x"}},
+		{"*", []string{"a", "用户", "*"}, nil},
+		{"**", []string{"a", "ab"}, nil},
+		{"*a", []string{"a", "ba", "aa", "aba"}, []string{"b", "ab"}},
+		{"*a*", []string{"a", "bab"}, []string{"b"}},
+		{"a*b*c", []string{"abc", "aXbYc", "abbc", "abcbc"}, []string{"acb", "abcd"}},
+		{"*aab", []string{"aab", "aaab", "aabaab"}, []string{"aabaa"}},
+		{"a?c", []string{"abc", "a:c", "a用c", "a?c"}, []string{"ac", "abbc"}},
+		{"??", []string{"ab", "用户"}, []string{"a", "用", "abc"}},
+		{"*??", []string{"ab", "用户", "é用户"}, []string{"a", "é", "用"}},
+		{"user:[0-9]", []string{"user:0", "user:9"}, []string{"user:", "user:a", "user:10"}},
+		{"[abc]", []string{"a", "b", "c"}, []string{"d", "abc", "-"}},
+		{"[^abc]", []string{"d", "用", "^"}, []string{"a", "b", "c", "dd"}},
+		{"[a^]", []string{"a", "^"}, []string{"b"}},
+		{"[9-0]", []string{"0", "5", "9"}, []string{"-", "a"}},
+		{"[a-]", []string{"a", "-"}, []string{"b"}},
+		{"[-a]", []string{"a", "-"}, []string{"b"}},
+		{"[a-c-e]", []string{"a", "c", "-", "e"}, []string{"d"}},
+		{`[\]]`, []string{"]"}, []string{`\`, "["}},
+		{`[\^a]`, []string{"^", "a"}, []string{"b", `\`}},
+		{`[a\-c]`, []string{"a", "-", "c"}, []string{"b"}},
+		{`[!-\]]`, []string{"!", "]", "A"}, []string{"a"}},
+		{"[[]", []string{"["}, []string{"]"}},
+		{"[*]", []string{"*"}, []string{"a"}},
+		{"[?]x", []string{"?x"}, []string{"ax"}},
+		{"[一-龥]*", []string{"用户", "用"}, []string{"a", "户é"[3:]}},
+		{"a]", []string{"a]"}, []string{"a"}},
+		{`\*`, []string{"*"}, []string{"a", `\*`, "**"}},
+		{`a\*b*`, []string{"a*b", "a*bc"}, []string{"aXb"}},
+		{`\\*`, []string{`\`, `\a`}, []string{"a", "*"}},
+		{`\u\s\e\r`, []string{"user"}, []string{`\u\s\e\r`}},
+		{strings.Repeat("a*", 500) + "b", []string{strings.Repeat("a", 500) + "b"}, []string{long}},
+	} {
+		p, err := store.ParsePattern(test.pattern)
+		if err != nil {
+			t.Errorf("%s: %v", test.pattern, err)
+			continue
+		}
+		if p.String() != test.pattern {
+			t.Errorf("%s is written %s", test.pattern, p)
+		}
+		for _, subject := range test.matches {
+			if !p.Match(subject) {
+				t.Errorf("%s does not select %s", test.pattern, subject)
+			}
+		}
+		for _, subject := range test.not {
+			if p.Match(subject) {
+				t.Errorf("%s selects %s", test.pattern, subject)
+			}
+		}
+	}
+}
+
+func TestParsePatternErrors(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", "subject is empty; it needs at least one character"},
+		{"a\n", `subject "a\n" contains the control character U+000A; leave it out`},
+		{"a*\n", `pattern "a*\n" contains the control character U+000A; leave it out`},
+		{"{a}*", `pattern "{a}*" contains '{', which delimits the subject in a key; leave it out`},
+		{"*\xff", `pattern "*\xff" is not valid UTF-8`},
+		{`a\`, `pattern "a\\" ends in a lone backslash; write \\ for the backslash itself`},
+		{"[", `pattern "[" has a "[" without its "]"; write \[ for the bracket itself`},
+		{"[a", `pattern "[a" has a "[" without its "]"; write \[ for the bracket itself`},
+		{"[^", `pattern "[^" has a "[" without its "]"; write \[ for the bracket itself`},
+		{"[a-", `pattern "[a-" has a "[" without its "]"; write \[ for the bracket itself`},
+		{`[a-\`, `pattern "[a-\\" has a "[" without its "]"; write \[ for the bracket itself`},
+		{`[\`, `pattern "[\\" has a "[" without its "]"; write \[ for the bracket itself`},
+		{`[a\]`, `pattern "[a\\]" has a "[" without its "]"; write \[ for the bracket itself`},
+		{"[]", `pattern "[]" has an empty set; put at least one character between the brackets`},
+		{"[]a]", `pattern "[]a]" has an empty set; put at least one character between the brackets`},
+		{"[^]", `pattern "[^]" has an empty set; put at least one character between the brackets`},
+		{"*" + strings.Repeat("a", 2*store.MaxSubjectLength), `pattern "*aaaaaaaaaaaaaaaaaaa"… is 2049 bytes long; at most 2048 fit`},
+		{strings.Repeat("a", store.MaxSubjectLength+1), `subject "aaaaaaaaaaaaaaaaaaaa"… is 1025 bytes long; at most 1024 fit`},
+		{`\` + strings.Repeat("a", store.MaxSubjectLength+1), `subject "aaaaaaaaaaaaaaaaaaaa"… is 1025 bytes long; at most 1024 fit`},
+	} {
+		p, err := store.ParsePattern(test.text)
+		if err == nil || err.Error() != test.want {
+			t.Errorf("%q: the error is\n  %v\nnot\n  %s", test.text, err, test.want)
+			continue
+		}
+		checkOneLine(t, err)
+		if p.String() != "" || p.Match(test.text) {
+			t.Errorf("%q: a pattern %q comes with an error", test.text, p)
+		}
+	}
+}
+
+func TestZeroPatternSelectsNothing(t *testing.T) {
+	var p store.Pattern
+	if subject, exact := p.Exact(); p.Match("") || p.Match("a") || exact || subject != "" || p.String() != "" {
+		t.Errorf("%q, %t", subject, exact)
+	}
+}
+
+func TestExactPattern(t *testing.T) {
+	for _, test := range []struct {
+		pattern, subject string
+		exact            bool
+	}{
+		{"user:42", "user:42", true},
+		{"a]", "a]", true},
+		{"a-b^c", "a-b^c", true},
+		{`\*`, "*", true},
+		{`user:\[42\]`, "user:[42]", true},
+		{"[*]", "*", true},
+		{"[a-a]b", "ab", true},
+		{`[\]]`, "]", true},
+		{"a*", "", false},
+		{"?", "", false},
+		{"[ab]", "", false},
+		{"[^a]", "", false},
+		{"[aa]", "", false},
+	} {
+		p, err := store.ParsePattern(test.pattern)
+		if err != nil {
+			t.Errorf("%s: %v", test.pattern, err)
+			continue
+		}
+		if subject, exact := p.Exact(); subject != test.subject || exact != test.exact {
+			t.Errorf("%s selects exactly %q: %t", test.pattern, subject, exact)
+		}
+		// Whoever shows a pattern and reads it again must not select more.
+		again, err := store.ParsePattern(p.String())
+		if subject, exact := again.Exact(); err != nil || subject != test.subject || exact != test.exact {
+			t.Errorf("%s, written %s, is read again as %q, %t, %v", test.pattern, p, subject, exact, err)
+		}
+	}
+	p, err := store.ExactPattern("a*")
+	if err != nil || p.String() != "a*" || !p.Match("a*") || p.Match("ab") {
+		t.Errorf("%v, %v", p, err)
+	}
+	for _, subject := range []string{"", "a{", "\x00", "\xff", strings.Repeat("a", store.MaxSubjectLength+1)} {
+		p, err := store.ExactPattern(subject)
+		checkOneLine(t, err)
+		if p.Match(subject) {
+			t.Errorf("%q is selected", subject)
+		}
+	}
+}
+
+func TestEscapeGlob(t *testing.T) {
+	for literal, want := range map[string]string{
+		"":          "",
+		"user:42":   "user:42",
+		"用户":        "用户",
+		`*?[]^-\`:   `\*\?\[\]\^\-\\`,
+		"a*用?":      `a\*用\?`,
+		"plain a-b": `plain a\-b`,
+	} {
+		if got := store.EscapeGlob(literal); got != want {
+			t.Errorf("%s is escaped as %s, not %s", literal, got, want)
+		}
+	}
+}
+
+func TestRedisGlob(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"user:42":               "user:42",
+		"tenant:acme:*":         "tenant:acme:*",
+		"a**b":                  "a*b",
+		"a?b":                   "a*b",
+		"a??*[xy]b":             "a*b",
+		"[a]b*":                 "ab*",
+		"a-b*":                  `a\-b*`,
+		"[^a]":                  "*",
+		`\*`:                    `\*`,
+		`\**`:                   `\**`,
+		`*\**`:                  `*\**`,
+		"用?":                    "用*",
+		strings.Repeat("*a", 3): "*a*a*a",
+	} {
+		p, err := store.ParsePattern(pattern)
+		if err != nil {
+			t.Errorf("%s: %v", pattern, err)
+		} else if got := p.RedisGlob(); got != want {
+			t.Errorf("%s is %s for Redis, not %s", pattern, got, want)
+		}
+	}
+}
+
+// Redis recurses at each star and gives up on a deep recursion, so a glob with
+// more stars than that would miss keys.
+func TestRedisGlobOfManyStars(t *testing.T) {
+	for _, stars := range []int{50, 99, 100, 101, 1000, 1023} {
+		pattern := strings.Repeat("*a", stars)
+		p, err := store.ParsePattern(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		subject := strings.Repeat("a", stars)
+		if !p.Match(subject) || !redisMatch(p.RedisGlob(), subject) {
+			t.Errorf("%d stars: Redis misses what the pattern selects", stars)
+		}
+		if n := strings.Count(p.RedisGlob(), "*"); n != min(stars, 100) {
+			t.Errorf("%d stars are %d for Redis", stars, n)
+		}
+		if redisMatch(p.RedisGlob(), subject[:min(stars, 99)-1]) {
+			t.Errorf("%d stars: Redis selects a subject that is too short", stars)
+		}
+	}
+}
+
+// element is one element of a glob in the test's own reading of it: a star, or
+// one character for which a rule holds.
+type element struct {
+	star    bool
+	holds   func(rune) bool
+	example []rune // characters for which it holds
+}
+
+// readGlob reads a glob by the grammar in ParsePattern's documentation; ok is
+// false for one that breaks it.
+func readGlob(text string) (elements []element, ok bool) {
+	if text == "" || !utf8.ValidString(text) || strings.ContainsAny(text, "{}") {
+		return nil, false
+	}
+	runes := []rune(text)
+	for _, r := range runes {
+		if r < ' ' || 0x7f <= r && r < 0xa0 {
+			return nil, false
+		}
+	}
+	for i := 0; i < len(runes); i++ {
+		switch runes[i] {
+		case '*':
+			elements = append(elements, element{star: true})
+		case '?':
+			elements = append(elements, element{holds: func(rune) bool { return true }, example: []rune("aé用*")})
+		case '[':
+			end, set, ok := readSet(runes, i+1)
+			if !ok {
+				return nil, false
+			}
+			elements = append(elements, set)
+			i = end
+		case '\\':
+			if i++; i == len(runes) {
+				return nil, false
+			}
+			fallthrough
+		default:
+			r := runes[i]
+			elements = append(elements, element{holds: func(c rune) bool { return c == r }, example: []rune{r}})
+		}
+	}
+	return elements, true
+}
+
+// readSet reads a set from its first character on and returns where its "]" is.
+func readSet(runes []rune, i int) (end int, set element, ok bool) {
+	negated := i < len(runes) && runes[i] == '^'
+	if negated {
+		i++
+	}
+	var members []string // of one character, or of two that a range goes from and to
+	one := func() (string, bool) {
+		if i < len(runes) && runes[i] == '\\' {
+			i++
+		}
+		if i >= len(runes) {
+			return "", false
+		}
+		i++
+		return string(runes[i-1]), true
+	}
+	for i < len(runes) && runes[i] != ']' {
+		member, ok := one()
+		if ok && i+1 < len(runes) && runes[i] == '-' && runes[i+1] != ']' {
+			i++
+			var to string
+			to, ok = one()
+			member += to
+		}
+		if !ok {
+			return 0, element{}, false
+		}
+		members = append(members, member)
+	}
+	if i >= len(runes) || len(members) == 0 {
+		return 0, element{}, false
+	}
+	set.holds = func(c rune) bool {
+		for _, member := range members {
+			ends := []rune(member)
+			if c == ends[0] || len(ends) == 2 && (ends[0] <= c && c <= ends[1] || ends[1] <= c && c <= ends[0]) {
+				return !negated
+			}
+		}
+		return negated
+	}
+	for _, c := range "a-^]~用" + strings.Join(members, "") {
+		if set.holds(c) {
+			set.example = append(set.example, c)
+		}
+	}
+	return i, set, true
+}
+
+// matchElements tries every length of every star, remembering what it has tried.
+func matchElements(elements []element, subject []rune) bool {
+	type place struct{ element, rune int }
+	tried := map[place]bool{}
+	var match func(e, r int) bool
+	match = func(e, r int) bool {
+		if e == len(elements) {
+			return r == len(subject)
+		}
+		at := place{e, r}
+		if result, known := tried[at]; known {
+			return result
+		}
+		here := r < len(subject)
+		if elements[e].star {
+			tried[at] = match(e+1, r) || here && match(e, r+1)
+		} else {
+			tried[at] = here && elements[e].holds(subject[r]) && match(e+1, r+1)
+		}
+		return tried[at]
+	}
+	return match(0, 0)
+}
+
+// redisMatch decides as the MATCH of a Redis server does (stringmatchlen of its
+// util.c): byte by byte, giving up when a thousand stars are nested.
+func redisMatch(glob, text string) bool {
+	skipLonger := false
+	return redisMatchNested(glob, text, &skipLonger, 0)
+}
+
+func redisMatchNested(glob, text string, skipLonger *bool, nesting int) bool {
+	if nesting > 1000 {
+		return false
+	}
+	for glob != "" && text != "" {
+		switch glob[0] {
+		case '*':
+			for len(glob) > 1 && glob[1] == '*' {
+				glob = glob[1:]
+			}
+			if len(glob) == 1 {
+				return true
+			}
+			for ; text != ""; text = text[1:] {
+				if redisMatchNested(glob[1:], text, skipLonger, nesting+1) {
+					return true
+				}
+				if *skipLonger {
+					return false
+				}
+			}
+			*skipLonger = true
+			return false
+		case '?':
+			glob, text = glob[1:], text[1:]
+		case '[':
+			var in bool
+			if in, glob = redisSet(glob[1:], text[0]); !in {
+				return false
+			}
+			text = text[1:]
+		default:
+			if glob[0] == '\\' && len(glob) >= 2 {
+				glob = glob[1:]
+			}
+			if glob[0] != text[0] {
+				return false
+			}
+			glob, text = glob[1:], text[1:]
+		}
+		if text == "" {
+			glob = strings.TrimLeft(glob, "*")
+		}
+	}
+	return glob == "" && text == ""
+}
+
+func redisSet(glob string, c byte) (in bool, after string) {
+	glob, negated := strings.CutPrefix(glob, "^")
+	for glob != "" {
+		switch {
+		case glob[0] == '\\' && len(glob) >= 2:
+			in = in || glob[1] == c
+			glob = glob[2:]
+		case glob[0] == ']':
+			return in != negated, glob[1:]
+		case len(glob) >= 3 && glob[1] == '-':
+			in = in || min(glob[0], glob[2]) <= c && c <= max(glob[0], glob[2])
+			glob = glob[3:]
+		default:
+			in = in || glob[0] == c
+			glob = glob[1:]
+		}
+	}
+	return in != negated, ""
+}
+
+func TestRedisMatch(t *testing.T) {
+	for _, test := range []struct {
+		glob, text string
+		want       bool
+	}{
+		{"a*b", "ab", true}, {"a*b", "axxb", true}, {"a*b", "abc", false}, {"*", "x", true}, {"a**", "a", true}, {"?", "é", false},
+		{"??", "é", true}, {`\*`, "*", true}, {`\*`, "a", false}, {"[a-c]", "b", true}, {"[^a-c]", "b", false}, {`[\]]x`, "]x", true},
+		{"[a", "a", true}, {`a\`, `a\`, true}, {"a", "", false}, {"*a*a*b", "aaaaaaaaaa", false}, {"[c-a]", "b", true},
+	} {
+		if got := redisMatch(test.glob, test.text); got != test.want {
+			t.Errorf("Redis selects %s by %s: %t", test.text, test.glob, got)
+		}
+	}
+}
+
+// characters are those of a text as patterns see them: a byte that is not UTF-8 is like no
+// character that a pattern of subjects can name.
+func characters(text string) (all []rune) {
+	for i, c := range text {
+		if _, size := utf8.DecodeRuneInString(text[i:]); c == utf8.RuneError && size == 1 {
+			c = utf8.MaxRune + 1
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// endsInNetwork reports whether a text, or what follows one of its colons, is a network.
+func endsInNetwork(text string) bool {
+	for rest, more := text, true; more; _, rest, more = strings.Cut(rest, ":") {
+		if _, err := netip.ParsePrefix(rest); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func checkPattern(t interface{ Fatalf(string, ...any) }, text, subject string) {
+	const prefix, name = "r*l", "login/ip"
+	// What a scan sends to Redis.
+	scan := func(p store.Pattern) string { return store.EscapeGlob(prefix) + ":{" + p.RedisGlob() + "}:*" }
+
+	if exact, err := store.ExactPattern(subject); err == nil {
+		if !exact.Match(subject) || exact.String() != subject {
+			t.Fatalf("the exact pattern of %q is %q", subject, exact)
+		}
+		if exact.Match(text) != (text == subject) || redisMatch(exact.RedisGlob(), text) != (text == subject) {
+			t.Fatalf("the exact pattern of %q selects %q", subject, text)
+		}
+		escaped, err := store.ParsePattern(store.EscapeGlob(subject))
+		if err != nil {
+			t.Fatalf("%q escaped: %v", subject, err)
+		}
+		if literal, ok := escaped.Exact(); !ok || literal != subject {
+			t.Fatalf("%q escaped selects exactly %q, %t", subject, literal, ok)
+		}
+		if !redisMatch(scan(exact), store.OwnLayout(prefix).StoreKey(store.Key{Subject: subject, Name: name})) {
+			t.Fatalf("Redis misses %q by %q", subject, scan(exact))
+		}
+	}
+
+	if endsInNetwork(text) {
+		return // networks have tests of their own
+	}
+	p, err := store.ParsePattern(text)
+	elements, ok := readGlob(text)
+	if len(text) > store.MaxSubjectLength {
+		ok = err == nil // how long what it selects may be is another test's
+	}
+	if ok != (err == nil) {
+		t.Fatalf("%q is a glob: %t, but the error is %v", text, ok, err)
+	}
+	if err != nil {
+		checkOneLine(t, err)
+		if text != "" && len(text) <= store.MaxSubjectLength && !strings.Contains(err.Error(), strconv.Quote(text)) {
+			t.Fatalf("%q is not in its error %v", text, err)
+		}
+		return
+	}
+	if p.String() != text {
+		t.Fatalf("%q is written %q", text, p)
+	}
+	if literal, exact := p.Exact(); exact {
+		if p.Match(subject) != (subject == literal) || !p.Match(literal) {
+			t.Fatalf("%q selects %q besides exactly %q", text, subject, literal)
+		}
+	}
+	if len(text)*len(subject) > 1<<16 {
+		return // too much for the naive matcher
+	}
+	matches := p.Match(subject)
+	if want := matchElements(elements, characters(subject)); matches != want {
+		t.Fatalf("%q selects %q: %t", text, subject, matches)
+	}
+	if key := (store.Key{Subject: subject, Name: name}); matches && key.Validate() == nil {
+		if !redisMatch(p.RedisGlob(), subject) {
+			t.Fatalf("%q selects %q, but by %q Redis does not", text, subject, p.RedisGlob())
+		}
+		if storeKey := store.OwnLayout(prefix).StoreKey(key); !redisMatch(scan(p), storeKey) {
+			t.Fatalf("%q selects %q, but Redis misses %q by %q", text, subject, storeKey, scan(p))
+		}
+	}
+}
+
+func FuzzPattern(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"user:42", "user:42"}, {"tenant:acme:*", "tenant:acme:user:42"}, {"a?c", "a用c"}, {"[^ab]*", "cab"}, {`\*`, "*"},
+		{`a\`, `a\`}, {"[", "["}, {"[]", "]"}, {`[\]-a]`, "^"}, {"[z-a]", "m"}, {"**a**b", "ab"}, {"*a*b*a", "abababa"},
+		{`\\*`, `\x`}, {"[用-龥]?", "用户"}, {"*\xff", "\xff"}, {"[a-]", "-"}, {"[^^]", "^"}, {`*\**`, "a*b"}, {"{a}*", "{a}"},
+		{strings.Repeat("*a", 101), strings.Repeat("a", 101)},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, text, subject string) { checkPattern(t, text, subject) })
+}
+
+// Globs out of the characters that mean something, with a subject that each
+// selects and one a character away from it: a fuzzer rarely finds such a pair.
+func TestPatternAgainstNaiveMatcher(t *testing.T) {
+	letters := []rune(`ab:-^*?[]\é用`)
+	rapid.Check(t, func(t *rapid.T) {
+		for range 20 {
+			text := rapid.StringOfN(rapid.RuneFrom(letters), 1, 10, -1).Draw(t, "pattern")
+			elements, ok := readGlob(text)
+			if !ok {
+				checkPattern(t, text, "a")
+				continue
+			}
+			var subject []rune
+			for _, e := range elements {
+				if e.star {
+					subject = append(subject, []rune(rapid.StringOfN(rapid.RuneFrom(letters), 0, 3, -1).Draw(t, "star"))...)
+				} else if len(e.example) > 0 {
+					subject = append(subject, rapid.SampledFrom(e.example).Draw(t, "one"))
+				}
+			}
+			checkPattern(t, text, string(subject))
+			if len(subject) > 0 {
+				i := rapid.IntRange(0, len(subject)-1).Draw(t, "place")
+				subject[i] = rapid.SampledFrom(letters).Draw(t, "other")
+				checkPattern(t, text, string(subject))
+				checkPattern(t, text, string(append(subject[:i], subject[i+1:]...)))
+			}
+		}
+	})
+}

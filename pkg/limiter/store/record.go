@@ -1,0 +1,196 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A record is a State as bytes, the value that stores keep under a key. All numbers
+// are big-endian and unsigned; an instant or a period has 7 bytes, which hold
+// microseconds until the year 4253.
+//
+//	offset size
+//	     0    2  "RL"
+//	     2    1  format version: 1, of a sliding counter in slices 2, of a bucket whose
+//	             level is above its burst 3
+//	     3    1  kind: 1 to 5 as listed here, 6 a sliding counter in slices
+//	     4    4  count            \
+//	     8    4  burst, or slices  } with the kind, the limit last applied
+//	    12    7  period in µs     /
+//	    19    7  instant of the last charge
+//	    26       state:
+//	             token-bucket, leaky-bucket: 4 units, 7 fraction
+//	             fixed-window:               4 units
+//	             sliding-counter:            4 units, 4 previous units
+//	             sliding-log:                4 head, 4 length, 3 base sum, then the
+//	                                         ring of entries: 7 instant, 3 sum
+//	             in slices:                  2 head, 2 length, 4 base sum, then the
+//	                                         ring of entries: 2 slice, 4 sum
+//
+// A program that is older than a kind, or than version 3, refuses its records by their version. Slices are
+// numbered from the epoch on. The record has the last two bytes of a number.
+//
+// For what a ring is see ringLayout. lua/ reads and writes the same: the header in
+// record.lua and decide.lua, a state on the page of its rule.
+const (
+	RecordMagic   = "RL"
+	RecordVersion = 1
+	// OverfullVersion is that of a bucket whose level is above its burst.
+	OverfullVersion  = 3
+	RecordHeaderSize = len(RecordMagic) + 1 + PackedLimitSize + 7
+	PackedLimitSize  = 16 // see [Limit.AppendPacked]
+)
+
+// MaxInstant is the greatest instant a record may hold, far enough below what
+// fits that an expiry computed from it stays exact in a Lua number.
+const MaxInstant = 1<<52 - 1
+
+// AppendPacked appends l, which must be normalized, as records and requests to
+// scripts have it: kind, count, burst or slices, and period, 16 bytes.
+func (l *Limit) AppendPacked(buf []byte) []byte {
+	buf = append(buf, byte(l.Kind()))
+	buf = binary.BigEndian.AppendUint32(buf, uint32(l.Count))
+	own := l.Burst
+	if l.Kind().HasSlices() {
+		own = l.Slices
+	}
+	buf = binary.BigEndian.AppendUint32(buf, uint32(own))
+	return appendUint(buf, l.period(), 7)
+}
+
+// AppendRecord appends s as a record to buf. s must not be unused.
+func (s *State) AppendRecord(buf []byte) []byte {
+	buf = append(buf, RecordMagic...)
+	version := s.Limit.Kind().RecordVersion()
+	if s.isOverfull() {
+		version = OverfullVersion
+	}
+	buf = append(buf, version)
+	buf = s.Limit.AppendPacked(buf)
+	buf = appendUint(buf, int64(s.Time), 7)
+	return s.rule().appendState(buf, s)
+}
+
+// DecodeRecord reads a record into s, replacing what s was. The error says what is
+// wrong with a value that limitctl cannot have written; it is meant for
+// [ForeignError].Holds.
+func (s *State) DecodeRecord(record []byte) error { return s.decodeRecord(record, &Limit{}) }
+
+// DecodeRecordUnder is [State.DecodeRecord] for a record that is expected to be under
+// limit. If it is, that is not checked again: it must have been normalized.
+func (s *State) DecodeRecordUnder(limit *Limit, record []byte) error {
+	return s.decodeRecord(record, limit)
+}
+
+func (s *State) decodeRecord(record []byte, checked *Limit) (err error) {
+	r := recordReaders.Get().(*recordReader)
+	*r = recordReader{rest: record}
+	*s = State{}
+	if *s, err = r.header(len(record), checked); err == nil {
+		err = r.state(len(record), s)
+	}
+	if err != nil {
+		*s = State{}
+	}
+	r.rest = nil // do not keep the caller's record alive
+	recordReaders.Put(r)
+	return err
+}
+
+// state reads what follows the header into s, to the end of the record.
+func (r *recordReader) state(size int, s *State) error {
+	if s.Time > MaxInstant {
+		return damaged("its time is out of range")
+	}
+	if problem := s.rule().readState(r, s); problem != "" {
+		return damaged(problem)
+	}
+	if r.short || len(r.rest) > 0 {
+		return damaged(fmt.Sprintf("%d bytes are not its length", size))
+	}
+	return nil
+}
+
+// DecodeRecordLimit returns the limit last applied, from the beginning of a record: its
+// header of 26 bytes, or more. The error is as in [State.DecodeRecord].
+func DecodeRecordLimit(beginning []byte) (Limit, error) {
+	r := recordReader{rest: beginning}
+	s, err := r.header(len(beginning), &Limit{})
+	return s.Limit, err
+}
+
+// header reads what all records begin with. size is for the message. A limit that
+// equals checked is known to be within its bounds.
+func (r *recordReader) header(size int, checked *Limit) (State, error) {
+	if string(r.bytes(2)) != RecordMagic || size < RecordHeaderSize || size > MaxRecordSize {
+		return State{}, fmt.Errorf("%d bytes that are not a limit record", size)
+	}
+	version, kind := uint8(r.uint(1)), Kind(r.uint(1))
+	r.overfull = version == OverfullVersion && kind.known() && pages[kind].hasBurst
+	known := r.overfull || kind.known() && kind.RecordVersion() == version
+	if version != RecordVersion && !known {
+		return State{}, fmt.Errorf("a limit record of version %d, which this limitctl does not know", version)
+	}
+	var s State
+	s.Limit.Algorithm = Algorithm(kind) // which a check finds unknown if that is so
+	s.Limit.Count = r.uint(4)
+	s.Limit.Burst = r.uint(4)
+	if known && kind.HasSlices() {
+		s.Limit.Algorithm, s.Limit.Slices, s.Limit.Burst = kind.Algorithm(), s.Limit.Burst, s.Limit.Count
+	}
+	s.Limit.Period = time.Duration(min(r.uint(7), int64(MaxPeriod/time.Microsecond)+1)) * time.Microsecond
+	s.Time = Instant(r.uint(7))
+	if s.Limit != *checked {
+		if err := s.Limit.check(); err != nil {
+			return State{}, damaged(err.Error())
+		}
+	}
+	if s.Limit.Kind() != kind {
+		return State{}, damaged(fmt.Sprintf("%d slices of a kind that has several", s.Limit.Slices))
+	}
+	return s, nil
+}
+
+const usageOutOfRange = "its usage is out of range"
+
+func damaged(problem string) error {
+	return fmt.Errorf(damagedRecord+" (%s)", problem)
+}
+
+// recordReader takes unsigned numbers off the front of a record. Past its end
+// it gives zeros and remembers being short.
+type recordReader struct {
+	rest     []byte
+	short    bool
+	overfull bool // the record says so
+}
+
+// recordReaders spares an allocation for each record: rules are called by an interface, so
+// that a reader cannot be on the stack.
+var recordReaders = sync.Pool{New: func() any { return new(recordReader) }}
+
+func (r *recordReader) bytes(n int) []byte {
+	if len(r.rest) < n {
+		r.rest, r.short = nil, true
+		return nil
+	}
+	field := r.rest[:n]
+	r.rest = r.rest[n:]
+	return field
+}
+
+func (r *recordReader) uint(size int) (n int64) {
+	for _, b := range r.bytes(size) {
+		n = n<<8 | int64(b)
+	}
+	return n
+}
+
+// appendUint appends n in that many bytes, the last of its eight.
+func appendUint(buf []byte, n int64, size int) []byte {
+	var bytes [8]byte
+	binary.BigEndian.PutUint64(bytes[:], uint64(n))
+	return append(buf, bytes[8-size:]...)
+}

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"fmt"
+	"time"
+)
+
+// Op is what a store is asked to do with its requests.
+type Op uint8
+
+const (
+	// Take decides and, if all requests are allowed, charges them all.
+	Take Op = iota
+	// Peek decides as Take would and writes nothing.
+	Peek
+	// Refund gives units back, the newest first, never more than were used.
+	Refund
+	// Adjust leaves exactly Cost units of each key in use: it charges what is missing,
+	// or gives back what is too much. Cost may be 0. It is an operator's correction
+	// and denies nothing.
+	Adjust
+	// Charge charges all requests whether they fit or not, so usage can exceed the capacity
+	// afterwards. It denies nothing. It is an [ErrInvalid], with nothing charged, if more than
+	// [MaxUsage] units would be in use, or if they would be in use for longer than [MaxDrain].
+	Charge
+	// Settle brings a call that carried a token to its real costs, Cost units of each key,
+	// once: it charges what is missing as Charge does, or gives back what is too much as
+	// Refund does. Cost may be 0, which gives everything back. Settling again with the same
+	// costs changes nothing and is answered alike, with others it is an [ErrInvalid]. If the
+	// token is not remembered, it is an [ErrUnknownToken].
+	Settle
+	// TakeUpTo charges as many of Cost units as fit, the same number to every request, and says
+	// how many those are as [Decision].Granted. It is allowed if that is at least one. All
+	// requests must have the same Cost and, in a Cluster, keys of one slot.
+	TakeUpTo
+)
+
+// String returns the operation's name, such as "take".
+func (op Op) String() string {
+	switch op {
+	case Take:
+		return "take"
+	case Peek:
+		return "peek"
+	case Refund:
+		return "refund"
+	case Adjust:
+		return "adjustment"
+	case Charge:
+		return "charge"
+	case Settle:
+		return "settlement"
+	case TakeUpTo:
+		return "take of what fits"
+	}
+	return "unknown operation"
+}
+
+// MaxRequests is how many requests one call decides together at most.
+const MaxRequests = 64
+
+// Request asks for Cost units of Key under Limit.
+type Request struct {
+	Key   Key
+	Limit Limit
+	Cost  int64 // units, 1 or more
+	// Shadow: the limit is tried out. It is charged when the others allow the
+	// call and the cost fits it, its decision says what it would have answered,
+	// and it never keeps the call from being allowed.
+	Shadow bool
+	// Token, if not empty, makes it safe to ask again: a Take, Charge or TakeUpTo that was
+	// allowed is remembered under it, and the same call with the same token charges nothing more.
+	// Its decisions repeat what was allowed and granted, and tell the rest as it is now. With
+	// another key, limit, cost or operation it is an [ErrInvalid]. Denials are not remembered.
+	//
+	// A Peek answers what a Take with the token would. A Refund gives back what was charged under
+	// the token, once, and forgets it. A Settle needs a token. An Adjust cannot have one. All
+	// requests of a call have the same token. In a Cluster each slot remembers its own part, so
+	// there a token counts for the slot of its subject.
+	//
+	// It has at most [MaxTokenLength] bytes; the other rules are those of a subject.
+	Token string
+	// TokenTTL is how long the token is remembered, up to [MaxTokenTTL]; zero means
+	// [DefaultTokenTTL]. The first call with the token decides.
+	TokenTTL time.Duration
+	// NotAfter, if not zero, makes a Refund that comes late do nothing: if the store's clock, or
+	// the last charge of a key, is past it, nothing is given back, and the decisions are not
+	// Allowed. The instant is by the store's clock, such as the At of a decision and some time. All
+	// requests of a call have the same. In a Cluster each slot goes by its own clock. Other
+	// operations cannot have it.
+	NotAfter Instant
+	// asked is the request as it was before an override changed it, with its defaults set; nil if none did.
+	// What is remembered of its token is for that.
+	asked *Request
+}
+
+// Bounds of tokens, in bytes and in time.
+const (
+	MaxTokenLength  = 200
+	DefaultTokenTTL = 10 * time.Minute
+	MinTokenTTL     = time.Millisecond
+	MaxTokenTTL     = 24 * time.Hour
+)
+
+// Normalize is SetDefaults and Check.
+func (r *Request) Normalize(op Op) error {
+	r.SetDefaults()
+	return r.Check(op)
+}
+
+// SetDefaults fills in the defaults of r's limit, name and token.
+func (r *Request) SetDefaults() {
+	r.Limit.setDefaults()
+	if r.Key.Name == "" {
+		r.Key.Name = defaultNames.of(&r.Limit)
+	}
+	if r.Token != "" && r.TokenTTL == 0 {
+		r.TokenTTL = DefaultTokenTTL
+	}
+}
+
+// HasDefaults reports whether [Request.SetDefaults] would change nothing in r.
+func (r *Request) HasDefaults() bool {
+	return r.Key.Name != "" && r.Limit.Algorithm != 0 && r.Limit.Burst != 0 && r.Limit.Slices != 1 && r.Token == ""
+}
+
+// Check reports, as an [ErrInvalid], what is out of bounds in r, whose defaults
+// are set. A cost that is more than the limit ever allows is an [ErrNeverFits] for a
+// take, a peek and an adjustment, except for a shadow.
+func (r *Request) Check(op Op) error {
+	if err := r.Limit.check(); err != nil {
+		return err
+	}
+	if err := r.Key.Validate(); err != nil {
+		return err
+	}
+	if err := r.checkToken(op); err != nil {
+		return err
+	}
+	switch {
+	case r.Cost < 0 && op == Settle:
+		return Invalidf("cost %d is negative; a real cost is 0 or more", r.Cost)
+	case r.NotAfter != 0 && op != Refund:
+		return Invalidf("only a refund has a last instant, and this is a %s; leave it out", op)
+	case r.NotAfter < 0 || r.NotAfter > MaxInstant:
+		return Invalidf("the last instant %d of a refund is out of range; it must be from 1 to %d", r.NotAfter, int64(MaxInstant))
+	case r.Cost < 0 || r.Cost == 0 && op != Adjust && op != Settle:
+		return Invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
+	case (op == Take || op == Peek || op == Adjust) && !r.Shadow && r.Cost > r.Limit.Capacity():
+		return &invalidError{neverFits: true, text: fmt.Sprintf(
+			"cost %d can never fit limit %s, which allows at most %d at once", r.Cost, r.Limit, r.Limit.Capacity())}
+	case r.Cost > MaxCount:
+		return Invalidf("cost %d is out of range; it must be from 1 to %d", r.Cost, MaxCount)
+	}
+	return nil
+}
+
+// checkToken reports what is wrong with r's token for op.
+func (r *Request) checkToken(op Op) error {
+	switch {
+	case r.Token == "" && op == Settle:
+		return Invalidf("a settlement needs the token of the take that it settles")
+	case r.Token == "":
+		return nil
+	case op == Adjust:
+		return Invalidf("an adjustment has no token; leave token %q out", r.Token)
+	case r.TokenTTL < MinTokenTTL || r.TokenTTL > MaxTokenTTL:
+		return Invalidf("token TTL %s is out of range; it must be from %s to %s", FormatPeriod(r.TokenTTL), FormatPeriod(MinTokenTTL),
+			FormatPeriod(MaxTokenTTL))
+	}
+	return checkPart("token", r.Token, MaxTokenLength)
+}
+
+// NormalizeAll appends the normalized reqs to buf. Besides what
+// [Request.Normalize] checks, there may be at most [MaxRequests], and no key
+// twice: two charges of one key could each fit and not both. All must have the same token,
+// if any.
+func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
+	if len(reqs) == 0 || len(reqs) > MaxRequests {
+		return buf, Invalidf("%d requests in one call; there must be from 1 to %d", len(reqs), MaxRequests)
+	}
+	first := len(buf)
+	buf = append(buf, reqs...)
+	for i := first; i < len(buf); i++ {
+		if err := buf[i].Normalize(op); err != nil {
+			return buf, err
+		}
+		if err := buf[i].checkBeside(op, &buf[first]); err != nil {
+			return buf, err
+		}
+		for j := first; j < i; j++ {
+			if buf[j].Key == buf[i].Key {
+				return buf, Invalidf("limits %q and %q of subject %q share the name %q; name them apart or drop one",
+					buf[j].Limit, buf[i].Limit, buf[i].Key.Subject, buf[i].Key.Name)
+			}
+		}
+	}
+	return buf, nil
+}
+
+// CheckStored reports, as an [ErrInvalid], the first limit that no store keeps; see [Limit.CheckStored].
+func CheckStored(reqs []Request) error {
+	for i := range reqs {
+		if err := reqs[i].Limit.CheckStored(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkBeside reports why r cannot be in one call with first.
+func (r *Request) checkBeside(op Op, first *Request) error {
+	switch {
+	case r.Token != first.Token || r.TokenTTL != first.TokenTTL && r.Token != "":
+		return Invalidf("requests with the tokens %q and %q in one call; all must have the same, for the same time", first.Token, r.Token)
+	case r.NotAfter != first.NotAfter:
+		return Invalidf("refunds with the last instants %d and %d in one call; all must have the same", first.NotAfter, r.NotAfter)
+	case op == TakeUpTo && r.Cost != first.Cost:
+		return Invalidf("costs %d and %d in one take of what fits; all must be the same", first.Cost, r.Cost)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Share is a part of a limit, in millionths: more than nothing, and at most
+// [WholeShare].
+type Share uint32
+
+const (
+	// WholeShare is all of a limit, 100 %.
+	WholeShare Share = 1_000_000
+	// DefaultShare is what a local shadow gets of each limit unless something else is
+	// said, 25 %.
+	DefaultShare Share = WholeShare / 4
+)
+
+// percent is the share of 1 %.
+const percent = WholeShare / 100
+
+// ParseShare reads a share in percent ("20%", "12.5%") or as a fraction ("0.2"). It
+// must be more than 0 and at most 100 %, in whole millionths. The error is an
+// [ErrInvalid] that quotes text.
+func ParseShare(text string) (Share, error) {
+	number, inPercent := strings.CutSuffix(text, "%")
+	one := WholeShare
+	if inPercent {
+		one = percent
+	}
+	share, ok := parseShare(number, one)
+	if ok {
+		return share, nil
+	}
+	if whole, err := strconv.ParseUint(text, 10, 32); err == nil && whole > 1 && whole <= 100 {
+		return 0, Invalidf("share %q is more than the whole limit; write %s%% for a part", text, text)
+	}
+	return 0, Invalidf("share %q is not a part of a limit; write it like 20%% or 0.2, more than 0 and at most 100%%, "+
+		"with at most four decimals of a percent", text)
+}
+
+// parseShare reads a decimal number of which one is 1.
+func parseShare(number string, one Share) (share Share, ok bool) {
+	whole, decimals, hasPoint := strings.Cut(number, ".")
+	if strings.Trim(whole+decimals, "0123456789") != "" || whole == "" || hasPoint && decimals == "" {
+		return 0, false
+	}
+	units, err := strconv.ParseUint(whole, 10, 32)
+	if err != nil || units > uint64(WholeShare) {
+		return 0, false
+	}
+	total := units * uint64(one)
+	for _, digit := range []byte(strings.TrimRight(decimals, "0")) {
+		if one%10 != 0 {
+			return 0, false // finer than a millionth
+		}
+		one /= 10
+		total += uint64(digit-'0') * uint64(one)
+	}
+	return Share(total), total > 0 && total <= uint64(WholeShare)
+}
+
+// String returns s in percent, as [ParseShare] reads it: "25%", "12.5%".
+func (s Share) String() string {
+	text := strconv.FormatFloat(float64(s)/float64(percent), 'f', 4, 64) // exact to its last digit
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + "%"
+}
+
+// Of returns the limit that is s of l: of its count and its burst, each rounded down and
+// at least 1. Where rounding would leave a bucket that takes more than [MaxDrain] to
+// empty, the burst is smaller.
+func (s Share) Of(l Limit) Limit {
+	of := func(units int64) int64 { return max(1, units*int64(s)/int64(WholeShare)) }
+	burst := l.Burst
+	l.Count = of(l.Count)
+	if burst == 0 {
+		return l // it follows the count
+	}
+	l.Burst = of(burst)
+	l.lowerBurst()
+	return l
+}

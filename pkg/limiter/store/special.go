@@ -1,0 +1,226 @@
+package store
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// IsSpecial reports whether op on reqs is for [DecideSpecial] instead of [Decide]: a
+// charge, a settlement, a take of what fits, or anything with a token or a last instant.
+func IsSpecial(op Op, reqs []Request) bool {
+	return op > Adjust || len(reqs) > 0 && (reqs[0].Token != "" || reqs[0].NotAfter != 0)
+}
+
+// Changes says what a call has changed, and so is to be stored.
+type Changes struct {
+	States bool
+	Token  bool // which is then remembered, or forgotten if its record is zero
+}
+
+// DecideSpecial does what [Decide] does, for what [IsSpecial]. token is what is remembered
+// of the requests' token, zero if nothing is or there is none; it is changed accordingly.
+// After an error, which is an [ErrInvalid] or an [ErrUnknownToken], nothing has changed.
+//
+// The Lua twin is lua/decide_special.lua.
+func DecideSpecial(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (Changes, error) {
+	if token.Expires <= now {
+		*token = TokenRecord{}
+	}
+	if reqs[0].Token != "" && !token.IsZero() {
+		return decideRemembered(op, reqs, states, decisions, token, now)
+	}
+	var changed bool
+	switch op {
+	case Settle:
+		return Changes{}, UnknownToken(reqs[0].Token)
+	case Refund:
+		switch {
+		case isLate(reqs, states, now):
+			answerLate(reqs, states, decisions, now)
+		case reqs[0].Token != "": // there is nothing to give back
+			for i, s := range states {
+				decisions[i] = s.Answer(&reqs[i], now, true)
+			}
+		default:
+			changed = Decide(op, reqs, states, decisions, now)
+		}
+	case Charge:
+		for i, s := range states {
+			if err := s.checkCharge(&reqs[i].Limit, reqs[i].Cost, now); err != nil {
+				return Changes{}, err
+			}
+		}
+		for i, s := range states {
+			decisions[i] = s.grant(&reqs[i], reqs[i].Cost, now)
+		}
+		changed = true
+	case TakeUpTo:
+		changed = takeUpTo(reqs, states, decisions, now)
+	default:
+		changed = Decide(op, reqs, states, decisions, now)
+	}
+	if !changed || reqs[0].Token == "" {
+		return Changes{States: changed}, nil
+	}
+	*token = TokenRecord{Op: op, Expires: now + Instant(reqs[0].TokenTTL/time.Microsecond), Digest: TokenDigestOf(reqs)}
+	token.Parts = make([]TokenPart, len(reqs))
+	for i := range reqs {
+		part := TokenPart{Cost: reqs[i].Cost, Granted: decisions[i].Granted}
+		if pages[reqs[i].Limit.Kind()].queue != nil && part.Granted > 0 {
+			part.Turn = now + Instant(decisions[i].Delay/time.Microsecond)
+		}
+		token.Parts[i] = part
+	}
+	return Changes{States: true, Token: true}, nil
+}
+
+// isLate reports whether a refund comes after the instant that it may come at most.
+func isLate(reqs []Request, states []*State, now Instant) bool {
+	last := reqs[0].NotAfter
+	return last != 0 && slices.ContainsFunc(states, func(s *State) bool { return s.clock(now) > last })
+}
+
+// answerLate answers a refund that comes too late.
+func answerLate(reqs []Request, states []*State, decisions []Decision, now Instant) {
+	for i, s := range states {
+		decisions[i] = s.Answer(&reqs[i], now, false)
+		decisions[i].RetryAfter = 0 // it never comes in time any more
+	}
+}
+
+// unknownTokenError is an [ErrUnknownToken] that names the token.
+type unknownTokenError struct{ token string }
+
+func (e *unknownTokenError) Error() string {
+	return "nothing is remembered of token " + strconv.Quote(e.token) + ": nothing was allowed with it, or its time is over"
+}
+
+func (e *unknownTokenError) Is(target error) bool { return target == ErrUnknownToken }
+
+// UnknownToken returns the [ErrUnknownToken] for token, for stores that decide elsewhere.
+func UnknownToken(token string) error { return &unknownTokenError{token} }
+
+// decideRemembered answers a call whose token is remembered.
+func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (Changes, error) {
+	if err := token.check(op, reqs); err != nil {
+		return Changes{}, err
+	}
+	var changes Changes
+	refunded := make([]int64, len(states))
+	switch {
+	case op == Refund && isLate(reqs, states, now):
+		answerLate(reqs, states, decisions, now)
+		return Changes{}, nil
+	case op == Settle && !token.Settled:
+		if err := settle(reqs, states, token, now); err != nil {
+			return Changes{}, err
+		}
+		changes = Changes{States: true, Token: true}
+	case op == Refund:
+		for i, s := range states {
+			refunded[i] = s.refunded(token.charged(&token.Parts[i]), now)
+		}
+		changes = Changes{States: true, Token: true}
+	}
+	for i, s := range states {
+		part, req := &token.Parts[i], reqs[i]
+		if op == TakeUpTo {
+			req.Cost = 1 // it is enough that one fits
+		}
+		d := s.Answer(&req, now, op == Refund || op == Settle || part.Granted > 0)
+		switch op {
+		case Refund:
+			d.Refunded = refunded[i]
+		case Settle:
+			d.Granted, d.Repeated = part.Real, !changes.Token
+		default:
+			d.Granted, d.Repeated, d.Delay = part.Granted, true, now.until(part.Turn)
+		}
+		decisions[i] = d
+	}
+	if op == Refund {
+		*token = TokenRecord{}
+	}
+	return changes, nil
+}
+
+// settle brings what token remembers to the costs of reqs.
+func settle(reqs []Request, states []*State, token *TokenRecord, now Instant) error {
+	for i, s := range states {
+		if more := reqs[i].Cost - token.Parts[i].Granted; more > 0 && token.Parts[i].charges(&reqs[i]) {
+			if err := s.checkCharge(&reqs[i].Limit, more, now); err != nil {
+				return err
+			}
+		}
+	}
+	for i, s := range states {
+		part := &token.Parts[i]
+		if !part.charges(&reqs[i]) {
+			continue
+		}
+		part.Real = reqs[i].Cost
+		if more := part.Real - part.Granted; more > 0 {
+			s.Charge(reqs[i].Limit, more, now)
+		} else if more < 0 {
+			s.Refund(-more, now)
+		}
+	}
+	token.Settled = true
+	return nil
+}
+
+// takeUpTo charges as many units as fit everywhere, and reports whether that is one or
+// more. A shadow holds nobody back, and is charged what fits it of that.
+func takeUpTo(reqs []Request, states []*State, decisions []Decision, now Instant) (changed bool) {
+	fits := reqs[0].Cost
+	for i, s := range states {
+		used := s.Used(now)
+		room := max(0, reqs[i].Limit.Capacity()-used)
+		decisions[i] = Decision{Allowed: room > 0, Shadow: reqs[i].Shadow, Used: used, Remaining: room, At: now}
+		if !reqs[i].Shadow {
+			fits = min(fits, room)
+		}
+	}
+	for i, s := range states {
+		req, d := &reqs[i], &decisions[i]
+		if granted := min(fits, d.Remaining); granted > 0 {
+			*d = s.grant(req, granted, now)
+			changed = true
+			continue
+		}
+		if d.Allowed {
+			d.Delay = s.Delay(&req.Limit, now)
+		}
+		d.describe(s, &Request{Limit: req.Limit, Cost: 1}, now)
+	}
+	return changed
+}
+
+// grant charges units to s and returns the decision that says so.
+func (s *State) grant(req *Request, units int64, now Instant) Decision {
+	delay := s.Delay(&req.Limit, now)
+	s.Charge(req.Limit, units, now)
+	d := s.Answer(req, now, true)
+	d.Granted, d.Delay = units, delay
+	return d
+}
+
+// checkCharge returns an [ErrInvalid] if s cannot hold units more under limit.
+func (s *State) checkCharge(limit *Limit, units int64, now Instant) error {
+	return CheckUsage(limit, s.Used(now)+units)
+}
+
+// CheckUsage returns an [ErrInvalid] if that many units cannot be in use under limit,
+// which must be normalized: they are too many, or would be in use for longer than
+// [MaxDrain].
+func CheckUsage(limit *Limit, units int64) error {
+	switch most := limit.Algorithm.MaxCount(); {
+	case units > most:
+		return Invalidf("%d units of limit %s would be in use; at most %d can be", units, limit, most)
+	case limit.Algorithm.HasBurst() && limit.drainsTooSlowly(units):
+		return Invalidf("%d units of limit %s would be in use for more than %s; charge less, or raise the count", units, limit,
+			FormatPeriod(MaxDrain))
+	}
+	return nil
+}

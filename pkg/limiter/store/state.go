@@ -1,0 +1,140 @@
+package store
+
+import (
+	"slices"
+	"time"
+)
+
+// Instant is a point in time as stores count it: whole microseconds since the
+// Unix epoch.
+type Instant int64
+
+// InstantOf returns t as an Instant, cut to the microsecond. What lies before
+// the epoch is the epoch: windows are counted from there.
+func InstantOf(t time.Time) Instant { return Instant(max(0, t.UnixMicro())) }
+
+// Time returns the instant as a time.Time in UTC.
+func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
+
+// until returns the time from i to later, never less than zero.
+func (i Instant) until(later Instant) time.Duration {
+	return time.Duration(max(0, later-i)) * time.Microsecond
+}
+
+// State is what one key has used. The zero State is an unused key: "absent" and
+// "unused" are the same thing. A State is not safe for concurrent use.
+//
+// State evolves by itself as time passes, under the limit that was last
+// applied to it; a later limit takes over when it charges. That is what makes
+// every answer exact while limits change: a denied request writes nothing, so
+// until something is charged, and for the expiry of the key, only the limit
+// that wrote the state can count.
+type State struct {
+	Limit Limit   // as last applied, normalized; zero when unused
+	Time  Instant // of the last charge; the state's clock never goes below it
+
+	// Units and Rest say what was in use at Time. Units is the whole units of a
+	// bucket's level, or what was used in the window that holds Time. Rest is
+	// what a bucket's level has beyond them, as a numerator over the period in
+	// microseconds, or what a sliding counter used in the window before.
+	Units, Rest int64
+	log         *unitLog // of a sliding log or a counter in slices, instead of Units and Rest
+}
+
+// shortLog is up to how many entries a log is short.
+const shortLog = 40
+
+// IsShort reports whether s takes little memory. Only a log, or a counter in slices, can
+// take much.
+func (s *State) IsShort() bool { return s.log == nil || s.log.length <= shortLog }
+
+// Clone returns a copy of s that shares nothing with it.
+func (s *State) Clone() *State {
+	clone := *s
+	if s.log != nil {
+		log := *s.log
+		log.ring = slices.Clone(log.ring)
+		clone.log = &log
+	}
+	return &clone
+}
+
+// rule returns the rule that wrote s, which must not be unused.
+func (s *State) rule() rule { return pages[s.Limit.Kind()].rule }
+
+// IsZero reports whether s is the unused state.
+func (s *State) IsZero() bool { return s.Limit.Algorithm == 0 }
+
+// clock returns the instant that counts for s when the store's clock shows
+// now: time never runs backwards.
+func (s *State) clock(now Instant) Instant { return max(now, s.Time) }
+
+// Used returns the units in use at now, rounded up to whole ones.
+func (s *State) Used(now Instant) int64 {
+	if s.IsZero() {
+		return 0
+	}
+	return s.rule().used(s, s.clock(now))
+}
+
+// UnusedAt returns the first instant, not before now, at which s equals the
+// unused state again if nothing more is charged. A store lets the key expire
+// then.
+func (s *State) UnusedAt(now Instant) Instant { return s.usedAtMost(0, now) }
+
+// UsedAtMost returns the first instant, not before now, at which no more than room units are
+// in use if nothing more is charged. A take of what a limit has beyond room fits then.
+func (s *State) UsedAtMost(room int64, now Instant) Instant { return s.usedAtMost(room, now) }
+
+func (s *State) usedAtMost(room int64, now Instant) Instant {
+	if s.IsZero() {
+		return now
+	}
+	return s.rule().usedAtMost(s, room, s.clock(now))
+}
+
+// Charge adds cost units under limit at now, whether or not they fit.
+// When the algorithm, the period or its slices differ from those s was written
+// under, what was used until now counts as used at now: usage is kept, its age is not.
+func (s *State) Charge(limit Limit, cost int64, now Instant) {
+	now = s.clock(now)
+	if !s.Limit.countsLike(&limit) {
+		cost += s.Used(now)
+		*s = State{Limit: limit, Time: now}
+	}
+	s.rule().charge(s, cost, now) // what leaked until now leaked at the old rate
+	s.Limit = limit
+}
+
+// Adjust leaves exactly used units in use at now: it charges under limit what
+// is missing, or gives back what is too much. It reports whether that changed s.
+func (s *State) Adjust(limit Limit, used int64, now Instant) (changed bool) {
+	inUse := s.Used(now)
+	switch {
+	case inUse < used:
+		s.Charge(limit, used-inUse, now)
+	case inUse > used:
+		s.Refund(s.rule().excess(s, inUse, used, s.clock(now)), now)
+	}
+	return inUse != used
+}
+
+// Refund gives cost units back at now, the newest first and no more than there
+// are. The limit that s was written under stays.
+func (s *State) Refund(cost int64, now Instant) {
+	if s.IsZero() {
+		return
+	}
+	now = s.clock(now)
+	s.rule().refund(s, cost, now)
+	if s.rule().used(s, now) == 0 {
+		*s = State{}
+	}
+}
+
+// refunded is Refund, and returns how many units of cost were there to be given back.
+func (s *State) refunded(cost int64, now Instant) int64 {
+	units := min(cost, s.Used(now))
+	s.Refund(cost, now)
+	return units
+}

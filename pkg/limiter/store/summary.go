@@ -1,0 +1,86 @@
+package store
+
+import "time"
+
+// Summary is what the decisions of one call come to for the caller who asked for all
+// of them together.
+type Summary struct {
+	// Allowed: the call took effect, or would. It is [AllAllowed].
+	Allowed bool
+	// Unguarded: no store decided anything of it; see [Decision.Unguarded].
+	Unguarded bool
+	// Used is that of the first limit that counts, in whole units.
+	Used int64
+	// Remaining is the least of the limits: what a next call can have at most.
+	Remaining int64
+	// RetryAfter, ResetAfter and Delay are the greatest of the limits: when all of
+	// them allow the same call, when all are unused, and when an allowed call may go on.
+	RetryAfter, ResetAfter, Delay time.Duration
+	// DecidedBy is who made the decision that the answer comes from: the first that denied,
+	// else the first that somebody else than the store made, else the store.
+	DecidedBy Decider
+	// Granted is the least that the call charged to one of the limits. Repeated: it was
+	// charged before; see [Decision.Repeated].
+	Granted  int64
+	Repeated bool
+	// DeniedBy are the indices of the decisions that denied, in their order.
+	DeniedBy []int
+}
+
+// Summarize sums up the decisions of one call.
+// A shadow's decision counts only where there are no others, and then it denies
+// nothing. What was not asked, because another limit had denied already, does not count
+// against what was. No decisions are a denial, as for [AllAllowed].
+func Summarize(decisions []Decision) Summary {
+	sum := Summary{Allowed: AllAllowed(decisions), Unguarded: true}
+	onlyShadows := true
+	for i := range decisions {
+		d := &decisions[i]
+		onlyShadows = onlyShadows && d.Shadow
+		if !d.Shadow && !d.Unguarded {
+			sum.Unguarded = false
+		}
+	}
+	if len(decisions) == 0 {
+		return Summary{} // nobody was asked
+	}
+	if onlyShadows {
+		return summarizeShadows(decisions)
+	}
+	first := true
+	for i := range decisions {
+		d := &decisions[i]
+		if d.Shadow || d.Unguarded && !sum.Unguarded {
+			continue
+		}
+		if first {
+			sum.Used, sum.Remaining, sum.Granted, sum.Repeated, first = d.Used, d.Remaining, d.Granted, d.Repeated, false
+		}
+		sum.Granted, sum.Repeated = min(sum.Granted, d.Granted), sum.Repeated && d.Repeated
+		sum.Remaining = min(sum.Remaining, d.Remaining)
+		sum.RetryAfter = max(sum.RetryAfter, d.RetryAfter)
+		sum.ResetAfter = max(sum.ResetAfter, d.ResetAfter)
+		sum.Delay = max(sum.Delay, d.Delay)
+		if !d.Allowed && !d.Unguarded {
+			sum.DeniedBy = append(sum.DeniedBy, i)
+		}
+		if sum.DecidedBy == DecidedByStore {
+			sum.DecidedBy = d.DecidedBy
+		}
+	}
+	if len(sum.DeniedBy) > 0 {
+		sum.DecidedBy = decisions[sum.DeniedBy[0]].DecidedBy
+	}
+	return sum
+}
+
+// summarizeShadows is Summarize where nothing is in the way.
+func summarizeShadows(decisions []Decision) Summary {
+	first := &decisions[0]
+	sum := Summary{Allowed: true, Unguarded: first.Unguarded, Used: first.Used, Remaining: first.Remaining,
+		Granted: first.Granted, Repeated: first.Repeated, DecidedBy: first.DecidedBy}
+	for i := range decisions {
+		sum.Remaining, sum.Granted = min(sum.Remaining, decisions[i].Remaining), min(sum.Granted, decisions[i].Granted)
+	}
+	return sum
+}

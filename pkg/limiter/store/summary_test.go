@@ -1,0 +1,80 @@
+package store_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Shadows do not count in what is said of all limits together, and neither does what was
+// not asked beside what was.
+func TestSummarize(t *testing.T) {
+	allowed := store.Decision{Allowed: true, Used: 1, Remaining: 5, ResetAfter: time.Minute, Delay: time.Second}
+	denied := store.Decision{Used: 7, Remaining: 2, RetryAfter: time.Second, ResetAfter: time.Hour}
+	notAsked := store.Decision{Allowed: true, Unguarded: true}
+	shadow := func(d store.Decision) store.Decision {
+		d.Shadow = true
+		return d
+	}
+	yes := store.Summary{Allowed: true, Used: 1, Remaining: 5, ResetAfter: time.Minute, Delay: time.Second}
+	no := func(by ...int) store.Summary {
+		return store.Summary{Used: 7, Remaining: 2, RetryAfter: time.Second, ResetAfter: time.Hour, DeniedBy: by}
+	}
+	for name, test := range map[string]struct {
+		decisions []store.Decision
+		want      store.Summary
+	}{
+		"one": {[]store.Decision{allowed}, yes},
+		"two": {[]store.Decision{allowed, denied}, store.Summary{Used: 1, Remaining: 2, RetryAfter: time.Second,
+			ResetAfter: time.Hour, Delay: time.Second, DeniedBy: []int{1}}},
+		"both denied":      {[]store.Decision{denied, denied}, no(0, 1)},
+		"a shadow after":   {[]store.Decision{allowed, shadow(denied)}, yes},
+		"a shadow before":  {[]store.Decision{shadow(denied), allowed}, yes},
+		"shadows alone":    {[]store.Decision{shadow(allowed), shadow(denied)}, store.Summary{Allowed: true, Used: 1, Remaining: 2}},
+		"one not asked":    {[]store.Decision{denied, notAsked}, no(0)},
+		"not asked first":  {[]store.Decision{shadow(allowed), notAsked, denied}, no(2)},
+		"none asked":       {[]store.Decision{{Unguarded: true}, {Unguarded: true}}, store.Summary{Unguarded: true}},
+		"let through":      {[]store.Decision{notAsked}, store.Summary{Allowed: true, Unguarded: true}},
+		"a shadow allowed": {[]store.Decision{shadow(allowed), denied}, no(1)},
+	} {
+		got := store.Summarize(test.decisions)
+		if !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s:\n got %+v\nwant %+v", name, got, test.want)
+		}
+		if got.Allowed != store.AllAllowed(test.decisions) {
+			t.Errorf("%s: AllAllowed says another thing", name)
+		}
+	}
+}
+
+// Who made the decision that the answer comes from.
+func TestSummarizeSaysWhoDecided(t *testing.T) {
+	by := func(allowed bool, decider store.Decider) store.Decision {
+		return store.Decision{Allowed: allowed, DecidedBy: decider}
+	}
+	shadow := by(false, store.DecidedByOverride)
+	shadow.Shadow = true
+	yes, no := by(true, store.DecidedByStore), by(false, store.DecidedByStore)
+	policy := store.Decision{Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}
+	for name, test := range map[string]struct {
+		decisions []store.Decision
+		want      store.Decider
+	}{
+		"none":                 {nil, store.DecidedByStore},
+		"store":                {[]store.Decision{yes, no}, store.DecidedByStore},
+		"local":                {[]store.Decision{by(true, store.DecidedByLocal), by(true, store.DecidedByLocal)}, store.DecidedByLocal},
+		"policy":               {[]store.Decision{policy, policy}, store.DecidedByFailurePolicy},
+		"another allowed":      {[]store.Decision{yes, by(true, store.DecidedByOverride)}, store.DecidedByOverride},
+		"the store denied":     {[]store.Decision{by(true, store.DecidedByOverride), no}, store.DecidedByStore},
+		"another denied":       {[]store.Decision{yes, by(false, store.DecidedByOverride)}, store.DecidedByOverride},
+		"not asked":            {[]store.Decision{no, {Allowed: true, Unguarded: true}}, store.DecidedByStore},
+		"a shadow beside":      {[]store.Decision{shadow, yes}, store.DecidedByStore},
+		"nothing but a shadow": {[]store.Decision{shadow}, store.DecidedByOverride},
+	} {
+		if got := store.Summarize(test.decisions).DecidedBy; got != test.want {
+			t.Errorf("%s: decided by %s, want %s", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// TokenRecord is what a store remembers of an allowed call that carried a token. The zero
+// TokenRecord is that of a token that is not remembered.
+//
+// As bytes, big-endian:
+//
+//	offset size
+//	     0    2  "RT"
+//	     2    1  format version, 1
+//	     3    1  the operation: 't' take, 'c' charge, 'u' take what fits
+//	     4    1  1 once it is settled, else 0
+//	     5    7  until when it is remembered, in µs since the epoch
+//	    12   16  digest of the keys and limits
+//	    28    8  attempt: who answers for it in a call over several slots
+//	    36       for each request: 4 cost, 4 granted, 4 real cost, 7 turn in µs
+//
+// lua/decide_special.lua reads and writes the same.
+type TokenRecord struct {
+	Op      Op
+	Settled bool
+	Expires Instant
+	Digest  TokenDigest
+	Attempt uint64
+	Parts   []TokenPart // one for each request
+}
+
+// TokenPart is what a token remembers of one request.
+type TokenPart struct {
+	Cost, Granted int64
+	Real          int64   // what is charged for it since it was settled
+	Turn          Instant // when a leaky bucket lets it go, 0 for other algorithms
+}
+
+// The parts of a [TokenRecord] as bytes.
+const (
+	TokenMagic      = "RT"
+	TokenVersion    = 1
+	TokenHeaderSize = len(TokenMagic) + 3 + 7 + len(TokenDigest{}) + 8
+	TokenPartSize   = 4 + 4 + 4 + 7
+)
+
+// TokenDigest stands for the keys and limits of a call.
+type TokenDigest [16]byte
+
+// TokenDigestOf returns the digest of reqs, which must be normalized. Shadows differ from
+// others. It is that of what was asked, also if an override has changed it.
+func TokenDigestOf(reqs []Request) (digest TokenDigest) {
+	var buf []byte
+	for i := range reqs {
+		r := &reqs[i]
+		if r.asked != nil {
+			r = r.asked
+		}
+		buf = r.Limit.AppendPacked(buf)
+		if r.Shadow {
+			buf = append(buf, 1)
+		} else {
+			buf = append(buf, 0)
+		}
+		for _, text := range []string{r.Key.Subject, r.Key.Name} {
+			buf = binary.BigEndian.AppendUint16(buf, uint16(len(text)))
+			buf = append(buf, text...)
+		}
+	}
+	sum := sha256.Sum256(buf)
+	copy(digest[:], sum[:])
+	return digest
+}
+
+// TokenName returns what stands for token in a store: the token itself, or a hash of one
+// that is long.
+func TokenName(token string) string {
+	const longest = 64
+	if len(token) <= longest {
+		return "token:" + token
+	}
+	sum := sha256.Sum256([]byte(token))
+	return "token-sha256:" + hex.EncodeToString(sum[:])
+}
+
+// IsZero reports whether nothing is remembered.
+func (t *TokenRecord) IsZero() bool { return t.Parts == nil }
+
+// tokenOps are the operations that are remembered, by their letters in records.
+var tokenOps = map[Op]byte{Take: 't', Charge: 'c', TakeUpTo: 'u'}
+
+// TokenOp returns the operation that a letter in a [TokenRecord] stands for.
+func TokenOp(letter byte) (op Op, known bool) {
+	for op, l := range tokenOps {
+		if l == letter {
+			return op, true
+		}
+	}
+	return 0, false
+}
+
+// AppendRecord appends t as bytes to buf.
+func (t *TokenRecord) AppendRecord(buf []byte) []byte {
+	settled := byte(0)
+	if t.Settled {
+		settled = 1
+	}
+	buf = append(buf, TokenMagic...)
+	buf = append(buf, TokenVersion, tokenOps[t.Op], settled)
+	buf = appendUint(buf, int64(t.Expires), 7)
+	buf = append(buf, t.Digest[:]...)
+	buf = binary.BigEndian.AppendUint64(buf, t.Attempt)
+	for _, part := range t.Parts {
+		buf = appendUint(appendUint(appendUint(buf, part.Cost, 4), part.Granted, 4), part.Real, 4)
+		buf = appendUint(buf, int64(part.Turn), 7)
+	}
+	return buf
+}
+
+// DecodeTokenRecord reads back what [TokenRecord.AppendRecord] writes. The error says what
+// is wrong with a value that limitctl cannot have written; it is meant for
+// [ForeignError].Holds.
+func DecodeTokenRecord(record []byte) (t TokenRecord, err error) {
+	r := recordReader{rest: record}
+	if string(r.bytes(2)) != TokenMagic || len(record) < TokenHeaderSize {
+		return t, fmt.Errorf("%d bytes that are not the record of a token", len(record))
+	}
+	if version := r.uint(1); version != TokenVersion {
+		return t, fmt.Errorf("the record of a token in version %d, which this limitctl does not know", version)
+	}
+	op, known := TokenOp(byte(r.uint(1)))
+	settled := r.uint(1)
+	t = TokenRecord{Op: op, Settled: settled == 1, Expires: Instant(r.uint(7))}
+	copy(t.Digest[:], r.bytes(len(t.Digest)))
+	t.Attempt = uint64(r.uint(8))
+	for len(r.rest) > 0 && !r.short {
+		t.Parts = append(t.Parts, TokenPart{Cost: r.uint(4), Granted: r.uint(4), Real: r.uint(4), Turn: Instant(r.uint(7))})
+	}
+	if !known || settled > 1 || r.short || len(t.Parts) == 0 {
+		return TokenRecord{}, errors.New("a damaged record of a token")
+	}
+	return t, nil
+}
+
+// TokenMismatch is in what a call differs from the one that its token is remembered for.
+type TokenMismatch struct {
+	Token string
+	// Op is the operation that the token is remembered for, if it is another.
+	Op *Op
+	// Cost is the cost that the token is remembered for, if it is another, or that it was
+	// settled at. Asked is the one of this call.
+	Cost, Asked int64
+	Settled     bool
+}
+
+// Err returns the [ErrInvalid] that says so. With neither an operation nor a cost it is
+// about a key or a limit.
+func (m TokenMismatch) Err() error {
+	const advice = "use a new token for each call"
+	switch {
+	case m.Settled:
+		return Invalidf("token %q is settled at a cost of %d already, not %d; a call is settled once", m.Token, m.Cost, m.Asked)
+	case m.Op != nil:
+		return Invalidf("token %q was used for another operation, a %s; %s", m.Token, *m.Op, advice)
+	case m.Asked > 0:
+		return Invalidf("token %q was used for a cost of %d, not %d; %s", m.Token, m.Cost, m.Asked, advice)
+	}
+	return Invalidf("token %q was used for another key or limit; %s", m.Token, advice)
+}
+
+// check returns an [ErrInvalid] if t is remembered for something else than op on reqs.
+func (t *TokenRecord) check(op Op, reqs []Request) error {
+	token := reqs[0].Token
+	if t.Digest != TokenDigestOf(reqs) || len(t.Parts) != len(reqs) {
+		return TokenMismatch{Token: token}.Err()
+	}
+	if wanted := max(op, Take); op != Settle && op != Refund && t.Op != wanted && (op != Peek || t.Op != Take) {
+		was := t.Op
+		return TokenMismatch{Token: token, Op: &was}.Err()
+	}
+	for i := range reqs {
+		part, cost := &t.Parts[i], reqs[i].Cost
+		switch {
+		case op != Settle && part.Cost != cost:
+			return TokenMismatch{Token: token, Cost: part.Cost, Asked: cost}.Err()
+		case op == Settle && t.Settled && part.charges(&reqs[i]) && part.Real != cost:
+			return TokenMismatch{Token: token, Cost: part.Real, Asked: cost, Settled: true}.Err()
+		}
+	}
+	return nil
+}
+
+// charges reports whether req, which was allowed with a token, is settled: what a shadow
+// would have denied stays uncharged.
+func (p *TokenPart) charges(req *Request) bool { return !req.Shadow || p.Granted > 0 }
+
+// charged is what is charged for p now.
+func (t *TokenRecord) charged(p *TokenPart) int64 {
+	if t.Settled {
+		return p.Real
+	}
+	return p.Granted
+}
