@@ -101,8 +101,8 @@ var layers = map[string][]string{
 	"cmd/internal/serve/metrics": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter/policy", "pkg/limiter/store",
 	},
-	"pkg/limiter/front":            {"pkg/limiter/store"},
-	"pkg/limiter/httplimit":        {"internal/sleep", "pkg/limiter/front", "pkg/limiter/policy", "pkg/limiter/store"},
+	"pkg/limiter":                  {"pkg/limiter/store"},
+	"pkg/limiter/httplimit":        {"internal/sleep", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/store"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter/store"},
 	"cmd/internal/shell":           {},
 	"cmd/internal/storeurl":        {},
@@ -151,10 +151,10 @@ var layers = map[string][]string{
 	"pkg/limiter/foreign":        {"internal/spelling", "pkg/limiter/store"},
 	"lua":                        {"internal/denialtable", "internal/lazyregexp", "internal/overridetable", "pkg/limiter/store"},
 	"internal/redistest":         {"internal/hostile", "internal/tier"},
-	"docs/examples/http-service": {"pkg/limiter/front", "pkg/limiter/httplimit", "pkg/limiter/redisstore"},
-	"docs/examples/worker":       {"pkg/limiter/filestore", "pkg/limiter/front"},
+	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/redisstore"},
+	"docs/examples/worker":       {"pkg/limiter/filestore", "pkg/limiter"},
 	"docs/examples/llm-gateway": {
-		"pkg/limiter/front", "pkg/limiter/policy", "pkg/limiter/policyfile", "pkg/limiter/redisstore",
+		"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/policyfile", "pkg/limiter/redisstore",
 	},
 	"internal/hostiletext":      {},
 	"internal/textcut":          {},
@@ -171,7 +171,7 @@ var layers = map[string][]string{
 	"internal/visible":  {},
 	"internal/yamlfile": {"internal/lazyregexp", "internal/redact", "internal/spelling", "internal/visible"},
 	"pkg/limiter/policyfile": {
-		"internal/configfile", "internal/readfile", "internal/sleep", "internal/yamlfile", "pkg/limiter/front",
+		"internal/configfile", "internal/readfile", "internal/sleep", "internal/yamlfile", "pkg/limiter",
 		"pkg/limiter/httplimit", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/trial": {

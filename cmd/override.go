@@ -21,7 +21,7 @@ func newOverrideCmd(global *globalOptions) *cobra.Command {
 		Short: "Change limits for a while, without a deploy",
 		Long: `An override is an operator's word about some keys, with an end: another limit, a
 multiple of it, more units, a block, or an exemption. It is in the store, so all
-commands and all services with the option store.Overrides apply it within about a
+commands and all services with the option limiter.Overrides apply it within about a
 second. It ends by itself, also if nobody is running. What was used is kept.
 
 Of several overrides of a key one applies: a block comes first, then an

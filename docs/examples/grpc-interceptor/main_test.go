@@ -16,14 +16,14 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	front "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // dial returns a client of the service, which decides by backend.
-func dial(t *testing.T, backend front.Store) grpc_health_v1.HealthClient {
+func dial(t *testing.T, backend limiter.Store) grpc_health_v1.HealthClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -109,7 +109,7 @@ func TestStreamsAreLimited(t *testing.T) {
 
 // failing is a store that answers with an error.
 type failing struct {
-	front.Store
+	limiter.Store
 	err error
 }
 
@@ -118,14 +118,14 @@ func (s failing) Decide(context.Context, store.Op, []store.Request, []store.Deci
 }
 
 func TestAStoreThatDecidesNothing(t *testing.T) {
-	away := dial(t, failing{err: front.ErrUnavailable})
+	away := dial(t, failing{err: limiter.ErrUnavailable})
 	for n := range 3 { // a quarter of ten
 		_, err := away.Check(as(t.Context(), "ada"), &grpc_health_v1.HealthCheckRequest{})
 		if want := n < 2; (err == nil) != want {
 			t.Errorf("call %d while the store is away: %v", n, err)
 		}
 	}
-	refusing := dial(t, failing{err: front.ErrRefused})
+	refusing := dial(t, failing{err: limiter.ErrRefused})
 	_, err := refusing.Check(as(t.Context(), "ada"), &grpc_health_v1.HealthCheckRequest{})
 	if got := status.Convert(err); got.Code() != codes.Unavailable || got.Message() != "no decision about limits" {
 		t.Errorf("%v", err)

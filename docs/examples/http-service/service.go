@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 

@@ -21,7 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -73,7 +73,7 @@ type gateway struct {
 	model func(ctx context.Context, prompt string) (answer string, took int64, err error)
 }
 
-// ask asks the model for a team. A team that has to wait gets a *store.DeniedError, which says how long.
+// ask asks the model for a team. A team that has to wait gets a *limiter.DeniedError, which says how long.
 func (g *gateway) ask(ctx context.Context, team, prompt string) (string, error) {
 	estimate := int64(len(prompt)/4+1) + mostAnswered
 	limits, requests, err := g.policies.Requests("tokens", policy.Attributes{"model": "sky-1", "team": team}, estimate)

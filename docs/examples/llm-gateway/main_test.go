@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	front "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
@@ -15,7 +15,7 @@ import (
 )
 
 // newGateway returns a gateway that decides by the example's file, and whose model takes that many tokens.
-func newGateway(t *testing.T, backend front.Store, took int64, options ...front.Option) *gateway {
+func newGateway(t *testing.T, backend limiter.Store, took int64, options ...limiter.Option) *gateway {
 	t.Helper()
 	file, err := policyfile.Load("limitctl.yaml")
 	if err != nil {
@@ -40,7 +40,7 @@ func noon() *memorystore.Store {
 }
 
 // limitsOf is what a call of a team asks.
-func (g *gateway) limitsOf(t *testing.T, team string) (*front.Limiter, []front.Request) {
+func (g *gateway) limitsOf(t *testing.T, team string) (*limiter.Limiter, []limiter.Request) {
 	t.Helper()
 	limits, requests, err := g.policies.Requests("tokens", policy.Attributes{"model": "sky-1", "team": team}, 1)
 	if err != nil {
@@ -49,7 +49,7 @@ func (g *gateway) limitsOf(t *testing.T, team string) (*front.Limiter, []front.R
 	return limits, requests
 }
 
-func (g *gateway) peek(t *testing.T, team string) front.Decisions {
+func (g *gateway) peek(t *testing.T, team string) limiter.Decisions {
 	t.Helper()
 	limits, requests := g.limitsOf(t, team)
 	d, err := limits.Peek(t.Context(), requests...)
@@ -98,7 +98,7 @@ func TestATeamThatHasSpentItAllWaits(t *testing.T) {
 		}
 	}
 	_, err := g.ask(t.Context(), "red", "why?")
-	if denied, is := errors.AsType[*front.DeniedError](err); !is || denied.RetryAfter() <= 0 {
+	if denied, is := errors.AsType[*limiter.DeniedError](err); !is || denied.RetryAfter() <= 0 {
 		t.Errorf("%v", err)
 	}
 	if _, err := g.ask(t.Context(), "blue", "why?"); err != nil {
@@ -107,7 +107,7 @@ func TestATeamThatHasSpentItAllWaits(t *testing.T) {
 }
 
 // away is a store that is gone.
-type away struct{ front.Store }
+type away struct{ limiter.Store }
 
 func (away) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	return store.ErrUnavailable
@@ -115,7 +115,7 @@ func (away) Decide(context.Context, store.Op, []store.Request, []store.Decision)
 
 // What was let through in an outage is answered, and not settled with a store that is away.
 func TestAnOutageTakesNoAnswerAway(t *testing.T) {
-	for name, option := range map[string]front.Option{"open": front.FailOpen(), "local": front.FailLocal(0.25)} {
+	for name, option := range map[string]limiter.Option{"open": limiter.FailOpen(), "local": limiter.FailLocal(0.25)} {
 		g := newGateway(t, away{memorystore.New()}, 1500, option)
 		if answer, err := g.ask(t.Context(), "red", "why?"); err != nil || answer != "blue" {
 			t.Errorf("%s: %q, %v", name, answer, err)

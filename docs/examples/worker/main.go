@@ -15,8 +15,8 @@ import (
 	"os/signal"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
-	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
 )
 
 func main() {

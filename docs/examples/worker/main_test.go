@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
-	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
 )
 
 func newStore(t *testing.T) limiter.Store {

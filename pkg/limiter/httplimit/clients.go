@@ -43,7 +43,7 @@ type Clients struct {
 	IPv6Bits int
 }
 
-// Validate reports, as a [store.ErrInvalid], a Header that can be in no request and IPv6Bits that no
+// Validate reports, as a [limiter.ErrInvalid], a Header that can be in no request and IPv6Bits that no
 // address has.
 func (c *Clients) Validate() error {
 	if !isToken(c.field()) {
@@ -56,7 +56,7 @@ func (c *Clients) Validate() error {
 }
 
 // ParseNetwork reads a network such as "10.0.0.0/8", or an address such as "::1", which is a
-// network of one. The error is a [store.ErrInvalid] that quotes text.
+// network of one. The error is a [limiter.ErrInvalid] that quotes text.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
 	if address, wrong := netip.ParseAddr(text); wrong == nil {

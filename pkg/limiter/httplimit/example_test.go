@@ -7,7 +7,7 @@ import (
 	"net/http/httptest"
 	"time"
 
-	front "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -20,7 +20,7 @@ func Example() {
 	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
 		{Name: "address", By: []string{"ip"}, Limit: store.Limit{Algorithm: store.SlidingLog, Count: 3, Period: time.Hour}},
 	}}
-	limits, err := front.New(memorystore.New()) // a service of several processes has a redisstore here
+	limits, err := limiter.New(memorystore.New()) // a service of several processes has a redisstore here
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -106,7 +106,7 @@ policies:
 // A handler sees what was decided, and gives back what turns out not to be owed: here, only
 // logins that fail count.
 func ExampleOutcomeOf() {
-	limits, err := front.New(memorystore.New())
+	limits, err := limiter.New(memorystore.New())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -145,7 +145,7 @@ func ExampleOptions() {
 	export := &policy.Policy{Name: "export", Limits: []policy.Limit{
 		{Name: "rows", By: []string{"tenant"}, Limit: store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: 24 * time.Hour}},
 	}}
-	limits, err := front.New(memorystore.New())
+	limits, err := limiter.New(memorystore.New())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -188,13 +188,14 @@ func ExampleOptions() {
 
 // Each key may ask ten times a second and a thousand times an hour. The store has a hash of it.
 func ExamplePerKey() {
-	limits, err := front.New(memorystore.New(), front.FailLocal(0.25))
+	limits, err := limiter.New(memorystore.New(), limiter.FailLocal(0.25))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer limits.Close()
-	limit, err := httplimit.PerKey(limits, "hash:header:X-API-Key", front.Per("second", 10, time.Second), front.Per("hour", 1000, time.Hour))
+	limit, err := httplimit.PerKey(limits, "hash:header:X-API-Key",
+		limiter.Per("second", 10, time.Second), limiter.Per("hour", 1000, time.Hour))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -215,19 +216,19 @@ func ExamplePerKey() {
 
 // The limit of each customer comes from the service's own data.
 func ExampleNewFunc() {
-	limits, err := front.New(memorystore.New())
+	limits, err := limiter.New(memorystore.New())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer limits.Close()
 	plans := map[string]int64{"acme": 2, "globex": 100}
-	limit, err := httplimit.NewFunc(limits, func(r *http.Request) ([]front.Request, error) {
+	limit, err := httplimit.NewFunc(limits, func(r *http.Request) ([]limiter.Request, error) {
 		tenant := r.Header.Get("X-Tenant")
 		if plans[tenant] == 0 {
 			return nil, nil // is not limited
 		}
-		return []front.Request{front.Per("plan", plans[tenant], time.Hour).For("tenant", tenant)}, nil
+		return []limiter.Request{limiter.Per("plan", plans[tenant], time.Hour).For("tenant", tenant)}, nil
 	}, httplimit.Options{})
 	if err != nil {
 		fmt.Println(err)

@@ -10,9 +10,9 @@ import (
 	"sync"
 
 	"github.com/limitctl/limitctl/internal/sleep"
-	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	store "github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Middleware lets requests through to handlers as far as their limits allow. It is safe for
@@ -26,7 +26,7 @@ type Middleware struct {
 // An asker says what is asked about r. It appends to the requests and names of o, which may have room.
 type asker func(o *Outcome, r *http.Request, cost int64) error
 
-// New returns a middleware that decides by the policy p with limits. The error is a [store.ErrInvalid]: p or options
+// New returns a middleware that decides by the policy p with limits. The error is a [limiter.ErrInvalid]: p or options
 // have a mistake, or options do not say where the attributes of p are.
 func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middleware, error) {
 	if p == nil {
@@ -69,7 +69,7 @@ func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(ht
 
 // NewFunc returns a middleware that asks limits what ask returns for each request: for limits that differ by customer,
 // for instance. No requests mean that r is not limited. An error of ask is answered with 400 if it is a
-// [store.ErrInvalid], and else with 500. Options say nothing about attributes and costs.
+// [limiter.ErrInvalid], and else with 500. Options say nothing about attributes and costs.
 func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Request, error), options Options) (*Middleware, error) {
 	switch {
 	case ask == nil:
@@ -92,7 +92,7 @@ func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Reque
 
 func newMiddleware(limits *limiter.Limiter, ask asker, options Options) (*Middleware, error) {
 	if limits == nil || limits.Store() == nil {
-		return nil, store.Invalidf("the limiter is nil; make it with store.New")
+		return nil, store.Invalidf("the limiter is nil; make it with limiter.New")
 	}
 	if options.Headers == 0 {
 		options.Headers = AllHeaders

@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	front "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -55,9 +55,9 @@ func byUser() httplimit.Rule {
 }
 
 // door returns a limiter that decides with store.
-func door(t testing.TB, backend store.Store) *front.Limiter {
+func door(t testing.TB, backend store.Store) *limiter.Limiter {
 	t.Helper()
-	limits, err := front.New(backend)
+	limits, err := limiter.New(backend)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -482,8 +482,8 @@ func TestConcurrentRequests(t *testing.T) {
 
 func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
 	limits := door(t, memorystore.New())
-	each := front.Per("a", 1, time.Hour)
-	none := func(*http.Request) ([]front.Request, error) { return nil, nil }
+	each := limiter.Per("a", 1, time.Hour)
+	none := func(*http.Request) ([]limiter.Request, error) { return nil, nil }
 	for name, test := range map[string]struct {
 		make func() error
 		want string
@@ -510,7 +510,7 @@ func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
 // Whoever is over one of the limits of a key is denied, and another key is not. Nobody is let in by an error.
 func TestPerKeyDenies(t *testing.T) {
 	limits := door(t, memorystore.New())
-	limit, err := httplimit.PerKey(limits, "header:X-User", front.Per("day", 2, 24*time.Hour), front.Per("hour", 1, time.Hour))
+	limit, err := httplimit.PerKey(limits, "header:X-User", limiter.Per("day", 2, 24*time.Hour), limiter.Per("hour", 1, time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}

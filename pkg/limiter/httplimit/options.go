@@ -18,7 +18,7 @@ type Options struct {
 	Headers Headers
 	// Attributes, if not nil, returns attributes that are not in the request as such, for instance the user
 	// of a session. They are added to those of Rule, and come before them. The error is
-	// answered with 400 if it is a [store.ErrInvalid], and else with 500.
+	// answered with 400 if it is a [limiter.ErrInvalid], and else with 500.
 	Attributes func(r *http.Request) (policy.Attributes, error)
 	// Cost, if not nil, returns how many units r costs; 0 is that it is not limited. nil is
 	// that each request costs 1.
@@ -39,7 +39,7 @@ type Options struct {
 // NoHeaders is none of the fields, in [Options].
 const NoHeaders Headers = 1 << 7
 
-// check reports, as a [store.ErrInvalid], why p cannot be decided with o.
+// check reports, as a [limiter.ErrInvalid], why p cannot be decided with o.
 func (o *Options) check(p *policy.Policy) error {
 	if problems := p.Problems(); len(problems) > 0 {
 		return store.Invalidf("policy %q: %s", p.Name, problems[0].Text)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
-	limiter "github.com/limitctl/limitctl/pkg/limiter/front"
-	store "github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Outcome is what was decided of a request.

@@ -56,7 +56,7 @@ func (p *Problem) Write(w http.ResponseWriter) {
 }
 
 // WriteFailure answers a request about which nothing was decided: with 400 if the request lacks
-// something ([store.ErrInvalid]), with 503 and Retry-After if the store is away or the time
+// something ([limiter.ErrInvalid]), with 503 and Retry-After if the store is away or the time
 // is over, and else with 500. It tells what the client can change, and nothing of the store.
 func WriteFailure(w http.ResponseWriter, err error) {
 	problem := Problem{Title: "Request cannot be decided", Status: http.StatusInternalServerError}

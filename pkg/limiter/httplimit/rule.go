@@ -91,7 +91,7 @@ func (s *Skip) hasPath(asked string) bool {
 }
 
 // Missing says, in the words of a client, what a request lacks that a limit of p needs. It
-// returns nil if nothing lacks, else a [store.ErrInvalid]. attributes are those of the request.
+// returns nil if nothing lacks, else a [limiter.ErrInvalid]. attributes are those of the request.
 func (rule *Rule) Missing(p *policy.Policy, attributes policy.Attributes) error {
 	return rule.missing(p.Needed(), attributes)
 }

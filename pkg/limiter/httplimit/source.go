@@ -71,7 +71,7 @@ const maxSegments = 32
 // that differ: the service could go by another one of them than is counted. Everything but
 // the client's address is what the client says, so the service must check it before it goes by it.
 //
-// The error is a [store.ErrInvalid].
+// The error is a [limiter.ErrInvalid].
 func ParseSource(text string) (Source, error) {
 	if secret, hashed := strings.CutPrefix(text, hashWord); hashed {
 		s, err := ParseSource(secret)

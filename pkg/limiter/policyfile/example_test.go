@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	front "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
@@ -28,7 +28,7 @@ policies:
 		return
 	}
 	// A service has a Redis here, and the file's prefix: redisstore.WithPrefix(file.Prefix).
-	policies, err := policyfile.NewRuntime(file, memorystore.New(), front.Observer{
+	policies, err := policyfile.NewRuntime(file, memorystore.New(), limiter.Observer{
 		OnFailure: func(err error) { fmt.Println("decided without the store:", err) },
 	})
 	if err != nil {

@@ -88,7 +88,7 @@ func Parse(name string, data []byte) (*File, error) {
 	return file, nil
 }
 
-// Policy returns the policy of that name. The error is a [store.ErrInvalid] that says
+// Policy returns the policy of that name. The error is a [limiter.ErrInvalid] that says
 // which policies there are.
 func (f *File) Policy(name string) (*policy.Policy, error) {
 	return configfile.FindPolicy(f.Name, f.Policies, name)
@@ -108,7 +108,7 @@ type Mistake struct {
 }
 
 // Mistakes is the error of a file that is wrong: all mistakes, in the order of the lines.
-// It is a [store.ErrInvalid].
+// It is a [limiter.ErrInvalid].
 type Mistakes struct {
 	List []Mistake
 	text string
@@ -126,5 +126,5 @@ func newMistakes(found []yamlfile.Mistake) *Mistakes {
 // All of it is safe to print: nothing in the file gets at a terminal.
 func (m *Mistakes) Error() string { return m.text }
 
-// Is makes Mistakes a [store.ErrInvalid].
+// Is makes Mistakes a [limiter.ErrInvalid].
 func (m *Mistakes) Is(target error) bool { return target == store.ErrInvalid }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/sleep"
-	front "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -27,8 +27,8 @@ import (
 // safe for concurrent use.
 type Runtime struct {
 	store  store.Store
-	policy []front.Option // of each policy's limiter
-	base   []front.Option // of what all policies share
+	policy []limiter.Option // of each policy's limiter
+	base   []limiter.Option // of what all policies share
 
 	watch   *store.OverrideWatch
 	denials *store.DenialCollector
@@ -42,23 +42,23 @@ type Runtime struct {
 // version is a file in force.
 type version struct {
 	file     *File
-	base     *front.Limiter
+	base     *limiter.Limiter
 	policies map[string]*policyInForce
 }
 
 type policyInForce struct {
 	policy     *policy.Prepared
-	limits     *front.Limiter
+	limits     *limiter.Limiter
 	middleware *httplimit.Middleware
 	wrong      error // why there is no middleware
 }
 
 // NewRuntime decides by file with store, which has the file's prefix. Options go around the store of each policy, such as
-// store.Leases, limiter.Timeout or store.Observer. What the file says is no option: the breaker, and for a policy
+// limiter.Leases, limiter.Timeout or limiter.Observer. What the file says is no option: the breaker, and for a policy
 // with on_error what decides while the store is away.
 //
-// The error is a [store.ErrInvalid] about an option or the store.
-func NewRuntime(file *File, backend store.Store, options ...front.Option) (*Runtime, error) {
+// The error is a [limiter.ErrInvalid] about an option or the store.
+func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Runtime, error) {
 	if file == nil {
 		return nil, store.Invalidf("the file is nil; make it with Load or Parse")
 	}
@@ -66,14 +66,14 @@ func NewRuntime(file *File, backend store.Store, options ...front.Option) (*Runt
 		return nil, store.Invalidf("the store is nil")
 	}
 	r := &Runtime{store: backend, local: memorystore.New()}
-	var observer front.Observer
+	var observer limiter.Observer
 	for _, option := range options {
 		switch o := option.(type) {
-		case front.Observer:
+		case limiter.Observer:
 			observer = o
-			r.base = append(r.base, front.Observer{OnStoreCall: o.OnStoreCall, OnBreaker: o.OnBreaker, OnPanic: o.OnPanic})
-			r.policy = append(r.policy, front.Observer{OnCall: o.OnCall, OnFailure: o.OnFailure, OnPanic: o.OnPanic})
-		case front.Leases, front.Breaker, front.Timeout:
+			r.base = append(r.base, limiter.Observer{OnStoreCall: o.OnStoreCall, OnBreaker: o.OnBreaker, OnPanic: o.OnPanic})
+			r.policy = append(r.policy, limiter.Observer{OnCall: o.OnCall, OnFailure: o.OnFailure, OnPanic: o.OnPanic})
+		case limiter.Leases, limiter.Breaker, limiter.Timeout:
 			r.base = append(r.base, o)
 		default:
 			r.policy = append(r.policy, o)
@@ -81,11 +81,11 @@ func NewRuntime(file *File, backend store.Store, options ...front.Option) (*Runt
 	}
 	if _, has := store.OverrideTableOf(backend); has {
 		r.watch = store.WatchOverrides(backend, store.Overrides{OnError: observer.OnOverrides, OnRecovered: recovered(observer.OnOverrides)})
-		r.policy = append(r.policy, front.Overrides{Watch: r.watch})
+		r.policy = append(r.policy, limiter.Overrides{Watch: r.watch})
 	}
 	if _, has := store.DenialTableOf(backend); has {
 		r.denials = store.CollectDenials(backend, store.DenialLog{OnError: observer.OnDenialLog, OnRecovered: recovered(observer.OnDenialLog)})
-		r.policy = append(r.policy, front.DenialLog{Collector: r.denials})
+		r.policy = append(r.policy, limiter.DenialLog{Collector: r.denials})
 	}
 	if err := r.put(file); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -105,9 +105,9 @@ func recovered(f func(error)) func() {
 func (r *Runtime) File() *File { return r.inForce.Load().file }
 
 // Requests returns what a policy asks about a call that has these attributes, and the limiter that decides
-// it: for its methods Reserve or Wait, for instance. The error is a [store.ErrInvalid] if there is no
+// it: for its methods Reserve or Wait, for instance. The error is a [limiter.ErrInvalid] if there is no
 // such policy, or if attributes are missing or too many.
-func (r *Runtime) Requests(name string, attributes policy.Attributes, cost int64) (*front.Limiter, []front.Request, error) {
+func (r *Runtime) Requests(name string, attributes policy.Attributes, cost int64) (*limiter.Limiter, []limiter.Request, error) {
 	version := r.inForce.Load()
 	p := version.policies[name]
 	if p == nil {
@@ -118,18 +118,18 @@ func (r *Runtime) Requests(name string, attributes policy.Attributes, cost int64
 	if err != nil {
 		return nil, nil, err
 	}
-	requests := make([]front.Request, len(asked))
+	requests := make([]limiter.Request, len(asked))
 	for i := range asked {
-		requests[i] = front.RequestOf(asked[i])
+		requests[i] = limiter.RequestOf(asked[i])
 	}
 	return p.limits, requests, nil
 }
 
 // Take charges cost units to all limits of a policy, or to none of them.
-func (r *Runtime) Take(ctx context.Context, name string, attributes policy.Attributes, cost int64) (front.Decisions, error) {
+func (r *Runtime) Take(ctx context.Context, name string, attributes policy.Attributes, cost int64) (limiter.Decisions, error) {
 	limits, requests, err := r.Requests(name, attributes, cost)
 	if err != nil {
-		return front.Decisions{}, err
+		return limiter.Decisions{}, err
 	}
 	return limits.Take(ctx, requests...)
 }
@@ -209,10 +209,10 @@ func (r *Runtime) put(file *File) error {
 	} else {
 		base := r.base
 		if b := file.Breaker; b != nil {
-			base = append(base[:len(base):len(base)], front.Breaker{Failures: b.Failures, Slow: b.Slow, Pause: b.Pause, MaxPause: b.MaxPause})
+			base = append(base[:len(base):len(base)], limiter.Breaker{Failures: b.Failures, Slow: b.Slow, Pause: b.Pause, MaxPause: b.MaxPause})
 		}
 		var err error
-		if next.base, err = front.New(r.store, base...); err != nil {
+		if next.base, err = limiter.New(r.store, base...); err != nil {
 			return err
 		}
 	}
@@ -245,7 +245,7 @@ func sameBreaker(one, other *store.Breaker) bool {
 }
 
 // policyOf puts a policy in force. It keeps the limiter that it has, if that decides alike.
-func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *front.Limiter) (*policyInForce, error) {
+func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *limiter.Limiter) (*policyInForce, error) {
 	q := &policyInForce{policy: p.Prepare()}
 	if before != nil && before.base == base {
 		if old := before.policies[p.Name]; old != nil && old.policy.OnError == p.OnError && old.policy.LocalShare == p.LocalShare {
@@ -258,7 +258,7 @@ func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *
 			options = append(options[:len(options):len(options)], fail)
 		}
 		var err error
-		if q.limits, err = front.New(base.Store(), options...); err != nil {
+		if q.limits, err = limiter.New(base.Store(), options...); err != nil {
 			return nil, err
 		}
 	}
@@ -267,18 +267,18 @@ func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *
 }
 
 // onError is what decides while the store is away.
-func (r *Runtime) onError(p *policy.Policy) front.Option {
+func (r *Runtime) onError(p *policy.Policy) limiter.Option {
 	switch p.OnError {
 	case store.AllowOnError:
-		return front.FailOpen()
+		return limiter.FailOpen()
 	case store.DenyOnError:
-		return front.FailClosed()
+		return limiter.FailClosed()
 	case store.LocalOnError:
 		share := p.LocalShare
 		if share == 0 {
 			share = store.DefaultShare
 		}
-		return front.FailLocalIn(r.local, float64(share)/float64(store.WholeShare))
+		return limiter.FailLocalIn(r.local, float64(share)/float64(store.WholeShare))
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	front "github.com/limitctl/limitctl/pkg/limiter/front"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
@@ -37,9 +37,9 @@ func TestARuntimeInAnOutage(t *testing.T) {
 		backend := &sickStore{Store: memorystore.New(), err: fmt.Errorf("%w: no route", store.ErrUnavailable)}
 		told := 0
 		var changes []string
-		policies, err := policyfile.NewRuntime(file, backend, front.Observer{
+		policies, err := policyfile.NewRuntime(file, backend, limiter.Observer{
 			OnFailure: func(error) { told++ },
-			OnBreaker: func(c front.BreakerChange) { changes = append(changes, c.To.String()) },
+			OnBreaker: func(c limiter.BreakerChange) { changes = append(changes, c.To.String()) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer policies.Close()
-		take := func(a policy.Attributes) front.Decisions {
+		take := func(a policy.Attributes) limiter.Decisions {
 			t.Helper()
 			d, err := policies.Take(t.Context(), "api", a, 1)
 			if err != nil {
@@ -139,14 +139,14 @@ func TestAReloadForgetsNothing(t *testing.T) {
 			if err := policies.Reload(); err != nil {
 				t.Fatal(err)
 			}
-			if d := take(policy.Attributes{"user": "eve"}); d.Allowed() || d.DecidedBy() != front.DecidedByOverride {
+			if d := take(policy.Attributes{"user": "eve"}); d.Allowed() || d.DecidedBy() != limiter.DecidedByOverride {
 				t.Fatalf("after reload %d a blocked user is let in: %+v", i, d.All())
 			}
 		}
 		if sick.asked != asked {
 			t.Errorf("the breaker forgot: %d more calls reached the store", sick.asked-asked)
 		}
-		if d := take(ada); d.At(0).Used != 3 || d.DecidedBy() != front.DecidedByLocal { // 2 before, and this one of 12
+		if d := take(ada); d.At(0).Used != 3 || d.DecidedBy() != limiter.DecidedByLocal { // 2 before, and this one of 12
 			t.Errorf("the local share forgot: %+v", d.All())
 		}
 		sick.err = nil
@@ -251,7 +251,7 @@ func TestWatch(t *testing.T) {
 		if err := policies.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := policies.Take(t.Context(), "api", ada, 1); !errors.Is(err, front.ErrClosed) {
+		if _, err := policies.Take(t.Context(), "api", ada, 1); !errors.Is(err, limiter.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	})

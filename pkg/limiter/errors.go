@@ -3,7 +3,7 @@ package limiter
 import (
 	"context"
 
-	store "github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What an error means, for errors.Is. After an error nothing was decided, and the [Decisions] are

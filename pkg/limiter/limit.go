@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"time"
 
-	store "github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Algorithm is a way to count what is used of a limit. The zero Algorithm stands for
 // [TokenBucket].
 type Algorithm = store.Algorithm
 
-// The algorithms. docs/algorithms.md compares them.
+// The algorithms.
 const (
 	// TokenBucket lets a burst through at once and refills evenly, Count in each Period.
 	TokenBucket Algorithm = store.TokenBucket

@@ -3,7 +3,7 @@ package limiter
 import (
 	"time"
 
-	store "github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Decider is what made a decision.

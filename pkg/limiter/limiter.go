@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	store "github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Store keeps usage and decides against it, by its own clock. Packages memorystore, filestore and

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	store "github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Option is a part of a [Limiter] around its store. The order in which options are given to [New]
@@ -170,8 +170,8 @@ func (o DenialMemory) add(b *builder) error {
 }
 
 // Overrides apply what operators set with `limitctl override`, `block` and `exempt`, within about
-// a second. They are read in the background, and no decision waits for them. The store has to keep overrides, as
-// those of this module do.
+// a second. They are read in the background. Only the first decision, and the first after a rest, waits until they are
+// read. The store has to keep overrides, as those of this module do.
 type Overrides struct {
 	// Every is the time between two looks at the store. The default is 1 s.
 	Every time.Duration

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	store "github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (

@@ -4,7 +4,7 @@
 // A [Limit] says how much is allowed: a count in a period. A [Request] asks for some of it for one
 // subject, such as a user. [Decisions] are the answer.
 //
-//	limits, err := store.New(memorystore.New())
+//	limits, err := limiter.New(memorylimiter.New())
 //	...
 //	defer limits.Close()
 //	perMinute := limiter.Per("api/minute", 10, time.Minute)
@@ -59,7 +59,7 @@
 // [New] takes options in any order, and puts each in its place: [Option] lists the places. An
 // option that is wrong, is given twice or has no effect is an error.
 //
-//	limits, err := store.New(backend, store.Breaker{}, limiter.FailLocal(0.25), store.Overrides{})
+//	limits, err := limiter.New(store, limiter.Breaker{}, limiter.FailLocal(0.25), limiter.Overrides{})
 //
 // # Costs that are known later
 //
@@ -71,5 +71,5 @@
 //   - httplimit limits HTTP requests: middleware for net/http.
 //   - policyfile decides by a file, limitctl.yaml, which `limitctl` validates and simulates.
 //   - policy has the limits of such a file as Go values.
-//   - storetest tests a store of your own.
+//   - store is for authors of stores and of operators' tools, and storetest tests a store by the laws.
 package limiter
