@@ -96,10 +96,18 @@ func TestTheLeastCountThatKeepsAPromise(t *testing.T) {
 func openMemory(ahead time.Duration, stores *[]*Store) func(func() time.Time) (*Store, error) {
 	return func(clock func() time.Time) (*Store, error) {
 		backend, err := OpenStore("memory:", connect.Options{Prefix: "rl", Clock: func() time.Time { return clock().Add(ahead) }})
+		if err == nil {
+			backend.Store = lookedAt{backend.Store}
+		}
 		*stores = append(*stores, backend)
 		return backend, err
 	}
 }
+
+// lookedAt is a store that a test looks at after the simulation has closed it.
+type lookedAt struct{ connect.Store }
+
+func (lookedAt) Close() error { return nil }
 
 func TestAStoreDecidesToo(t *testing.T) {
 	var stores []*Store
