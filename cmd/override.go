@@ -22,7 +22,8 @@ func newOverrideCmd(global *globalOptions) *cobra.Command {
 		Long: `An override is an operator's word about some keys, with an end: another limit, a
 multiple of it, more units, a block, or an exemption. It is in the store, so all
 commands and all services with the option limiter.Overrides apply it within
-about a second. It ends by itself, also if nobody is running. What was used is kept.
+about a second. It ends by itself, also if nobody is running. What was used is
+kept.
 
 Of several overrides of a key one applies: a block comes first, then an
 exemption, then the others. Among those an exact subject comes before a pattern,
