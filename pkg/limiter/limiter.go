@@ -112,26 +112,17 @@ func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
 	return nil
 }
 
-// Reset makes the keys of requests unused. The error wraps errors.ErrUnsupported if the store
-// cannot delete keys.
+// Reset makes the keys of requests unused, such as after a login that succeeded. The cost of a request does not matter.
 func (l *Limiter) Reset(ctx context.Context, requests ...Request) error {
 	asked, err := l.asked(requests)
 	if err != nil {
 		return err
 	}
-	keys, can := l.store.(store.Keyspace)
-	if !can {
-		return errUnresettable
-	}
-	all := make([]store.Key, len(asked))
 	for i := range asked {
-		all[i] = asked[i].Key
+		asked[i].Cost, asked[i].Token, asked[i].TokenTTL = 0, "", 0
 	}
-	_, _, err = keys.Delete(ctx, store.Records(all...)...)
-	return err
+	return l.ask(ctx, store.Adjust, asked, make([]store.Decision, len(asked)))
 }
-
-var errUnresettable = errors.Join(errors.New("this store cannot delete keys"), errors.ErrUnsupported)
 
 // Store returns the store with all options around it, for a program that asks in the terms of package
 // store, such as a tool that works with keys. Closing it closes the limiter.

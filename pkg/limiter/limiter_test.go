@@ -243,9 +243,6 @@ func TestTheOtherVerbs(t *testing.T) {
 	if err := l.Reset(t.Context(), r); err != nil || used(t, l, r) != 0 {
 		t.Errorf("Reset: %v, %d in use", err, used(t, l, r))
 	}
-	if err := newLimiter(t, plain{memorystore.New()}).Reset(t.Context(), r); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Reset of a store without keys: %v", err)
-	}
 	token := r.N(2).Token("t", time.Minute)
 	for _, repeated := range []bool{false, true} {
 		if d, err := l.Take(t.Context(), token); err != nil || d.At(0).Repeated != repeated || d.At(0).Used != 2 {
@@ -386,4 +383,26 @@ func exactly(t *testing.T, subject string) store.Pattern {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// A reset counts at once, also where a denial is remembered, and for a store of two methods.
+func TestResetForgetsDenials(t *testing.T) {
+	kept := memorystore.New()
+	l := newLimiter(t, plain{kept}, limiter.DenialMemory{})
+	for _, r := range []limiter.Request{minute.For("u"), limiter.Limit{Name: "log", Count: 2, Period: time.Hour, Algorithm: limiter.SlidingLog}.For("u")} {
+		if _, err := l.Charge(t.Context(), r.N(12)); err != nil {
+			t.Fatal(err)
+		}
+		for _, allowed := range []bool{false, true} {
+			if d, err := l.Take(t.Context(), r); err != nil || d.Allowed() != allowed {
+				t.Fatalf("%v: %+v, %v", r.Limit(), d.All(), err)
+			}
+			if err := l.Reset(t.Context(), r.N(3).Token("t", 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := kept.Len(); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
 }
