@@ -70,7 +70,7 @@ func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
 		wants("the next after it", false, time.Hour, slow-slow/4)
 		time.Sleep(2 * time.Minute)
 		table.takes.Store(int64(time.Minute))
-		id = block()
+		block()
 		wants("where the table hangs", false, time.Hour, time.Second)
 		if err := backend.Close(); err != nil {
 			t.Error(err)
