@@ -34,10 +34,17 @@ func (a *auditAnswer) begun() (n int) {
 // Document implements output.Answer.
 func (a *auditAnswer) Document() any {
 	return struct {
-		SchemaVersion int            `json:"schema_version"`
-		Complete      bool           `json:"complete"`
-		Runs          []*trail.Entry `json:"runs"`
-	}{output.SchemaVersion, a.complete, a.entries}
+		SchemaVersion int   `json:"schema_version"`
+		Complete      bool  `json:"complete"`
+		Runs          []any `json:"runs"`
+	}{output.SchemaVersion, a.complete, a.Lines()}
+}
+
+// overrideRun is a run about overrides in JSON. How many keys it matched and changed is null.
+type overrideRun struct {
+	*trail.Entry
+	Matched *int64 `json:"matched"`
+	Changed *int64 `json:"changed"`
 }
 
 // Lines implements output.Answer.
@@ -45,6 +52,9 @@ func (a *auditAnswer) Lines() []any {
 	lines := make([]any, len(a.entries))
 	for i, entry := range a.entries {
 		lines[i] = entry
+		if !entry.CountsKeys() {
+			lines[i] = overrideRun{Entry: entry}
+		}
 	}
 	return lines
 }
@@ -58,8 +68,12 @@ func (a *auditAnswer) Records() [][]string {
 		if !e.Began.IsZero() {
 			began = e.Began.Format(time.RFC3339)
 		}
+		matched, changed := matchedText(e), ""
+		if e.CountsKeys() {
+			changed = number(e.Changed)
+		}
 		records = append(records, []string{e.Time.Format(time.RFC3339), e.User, e.Context, e.Store, e.Prefix, e.Command, e.Selection,
-			number(e.Matched), number(e.Changed), e.Backup, string(e.Outcome), e.Error, e.Reason, number(e.Unknown), e.Account, e.Host,
+			matched, changed, e.Backup, string(e.Outcome), e.Error, e.Reason, number(e.Unknown), e.Account, e.Host,
 			e.Run, began, string(e.Source), e.Layout})
 	}
 	return records
@@ -102,7 +116,7 @@ func (a *auditAnswer) table(whole bool) (columns []output.Column, rows [][]outpu
 			{Text: changedText(e)}, {Text: string(e.Outcome), Style: style}}
 		if whole {
 			row = append(row, output.Cell{Text: cmp.Or(a.backup(e), "-")}, output.Cell{Text: cmp.Or(e.Reason, "-")})
-			row = slices.Insert(row, 3, output.Cell{Text: commandText(e)}, output.Cell{Text: number(e.Matched)})
+			row = slices.Insert(row, 3, output.Cell{Text: commandText(e)}, output.Cell{Text: matchedText(e)})
 		}
 		rows = append(rows, row)
 	}
@@ -136,9 +150,20 @@ func where(e *trail.Entry, whole bool) string {
 	return e.Store
 }
 
-// changedText is how many keys a run has changed, as far as that is known.
+// matchedText is how many keys a run has matched, empty if it does not count keys.
+func matchedText(e *trail.Entry) string {
+	if !e.CountsKeys() {
+		return ""
+	}
+	return number(e.Matched)
+}
+
+// changedText is how many keys a run has changed, as far as that is known, empty if
+// it does not count keys.
 func changedText(e *trail.Entry) string {
 	switch {
+	case !e.CountsKeys():
+		return ""
 	case e.Outcome == trail.Begun:
 		return "?"
 	case e.Unknown > 0:

@@ -47,11 +47,11 @@ type operatorOverride struct {
 }
 
 func newOperatorOverride(o *store.Override) operatorOverride {
-	d := operatorOverride{ID: o.ID, Name: orStar(o.Names), Attributes: o.Attributes,
+	d := operatorOverride{ID: o.ID, Name: overridetext.Pattern(o.Names), Attributes: o.Attributes,
 		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: output.UTC(o.CreatedAt), ExpiresAt: output.UTC(o.ExpiresAt),
 		RemainingMS: output.Milliseconds(o.Left)}
 	if len(o.Attributes) == 0 || !o.Subjects.IsZero() {
-		subject := orStar(o.Subjects)
+		subject := overridetext.Pattern(o.Subjects)
 		d.Subject = &subject
 	}
 	switch o.Effect {
@@ -66,30 +66,6 @@ func newOperatorOverride(o *store.Override) operatorOverride {
 	case store.OverrideBlock, store.OverrideExempt:
 	}
 	return d
-}
-
-// orStar writes a pattern so that it is read back as it is. The zero one is everything.
-func orStar(p store.Pattern) string {
-	if p.IsZero() {
-		return "*"
-	}
-	subject, exact := p.Exact()
-	if exact && strings.ContainsAny(subject, `*?[\`) {
-		return store.EscapeGlob(subject)
-	}
-	return p.String()
-}
-
-// whom is whom an override is about, in words: a pattern, or a policy's attributes.
-func whom(o *store.Override) string {
-	if len(o.Attributes) == 0 {
-		return orStar(o.Subjects)
-	}
-	text := attributesText(o.Attributes)
-	if !o.Subjects.IsZero() {
-		text = orStar(o.Subjects) + " " + text
-	}
-	return text
 }
 
 // Document implements output.Answer.
@@ -168,8 +144,8 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 	}
 	styles := map[store.OverrideEffect]output.Style{store.OverrideBlock: output.AtEnd, store.OverrideExempt: output.Near}
 	for _, o := range a.overrides {
-		row := []output.Cell{{Text: whom(o)}, {Text: orStar(o.Names)}, {Text: overridetext.Effect(o), Style: styles[o.Effect]},
-			{Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: o.ID}}
+		row := []output.Cell{{Text: overridetext.Whom(o)}, {Text: overridetext.Pattern(o.Names)},
+			{Text: overridetext.Effect(o), Style: styles[o.Effect]}, {Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: o.ID}}
 		if whole {
 			row = slices.Insert(row, 4, output.Cell{Text: clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
 		}
@@ -180,11 +156,7 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 
 // sentence says all of an override, for people.
 func sentence(o *store.Override, now time.Time) string {
-	text := fmt.Sprintf("override %s: %s", o.ID, output.Printable(whom(o)))
-	if !o.Names.IsZero() {
-		text += ", limit " + output.Printable(orStar(o.Names))
-	}
-	return text + ", " + overridetext.Effect(o) + " " + ending(o, now)
+	return fmt.Sprintf("override %s: %s %s", o.ID, output.Printable(overridetext.All(o)), ending(o, now))
 }
 
 // ending says until when an override is in force, who set it and why.

@@ -38,7 +38,7 @@ func (c completer) overrideIDs(_ *cobra.Command, args []string, _ string) ([]str
 	var ids []string
 	for _, o := range c.overridesInForce() {
 		if !slices.Contains(args, o.ID) {
-			ids = append(ids, o.ID+"\t"+overridetext.Effect(&o)+" "+whom(&o))
+			ids = append(ids, o.ID+"\t"+overridetext.Effect(&o)+" "+overridetext.Whom(&o))
 		}
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp

@@ -159,6 +159,9 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if answer.Undo != "" && (!o.quiet || printErr != nil) {
 		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoLine(s, *result.Undo))
 	}
+	if result.Gone > 0 && answer.Undo != "" && !o.quiet {
+		o.note("that brings back the keys that somebody else has deleted meanwhile, too")
+	}
 	if result.Damaged > 0 && !o.quiet {
 		o.note("%s; no backup keeps what cannot be read", damagedRecords(result.Damaged))
 	}

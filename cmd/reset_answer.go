@@ -12,7 +12,9 @@ type resetAnswer struct {
 	SchemaVersion int   `json:"schema_version"`
 	Matched       int64 `json:"matched"`
 	Deleted       int64 `json:"deleted"`
-	DryRun        bool  `json:"dry_run"`
+	// Gone is how many were not there any more when they were to be deleted.
+	Gone   int64 `json:"gone,omitempty"`
+	DryRun bool  `json:"dry_run"`
 	// Complete: all keys were looked at, and all that matched were dealt with.
 	Complete bool `json:"complete"`
 	// Missing are the masters whose keys could not be looked at, as far as that is known.
@@ -58,8 +60,9 @@ func allBeyond(layouts []string) (all []beyondDocument) {
 
 // newResetAnswer tells the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
-	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, DryRun: plan.DryRun,
-		Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown, Damaged: result.Damaged, effect: result.Effect}
+	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, Gone: result.Gone,
+		DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown,
+		Damaged: result.Damaged, effect: result.Effect}
 	a.Layouts, a.Beyond = result.Layouts, allBeyond(result.Layouts)
 	if result.Unsure.Count > 0 {
 		a.Unsure = newUnsureDocument(&result.Unsure)
@@ -99,7 +102,11 @@ func (a *resetAnswer) Print(p *output.Printer) {
 	case a.DryRun:
 		fmt.Fprintf(p.Out, "would delete %s (dry run)\n", keys(a.Matched))
 	default:
-		fmt.Fprintf(p.Out, "deleted %s\n", keys(a.Deleted))
+		gone := ""
+		if a.Gone > 0 {
+			gone = fmt.Sprintf(", %d gone meanwhile (lapsed, or deleted by somebody else)", a.Gone)
+		}
+		fmt.Fprintf(p.Out, "deleted %s%s\n", keys(a.Deleted), gone)
 	}
 }
 

@@ -427,6 +427,33 @@ func TestResetOfARecordDamagedMeanwhile(t *testing.T) {
 	}
 }
 
+// Of two operators who reset the same keys, each is told how many the other has deleted.
+func TestAResetOfKeysThatAreGoneMeanwhile(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	w := newWorld(t)
+	for _, subject := range []string{"tenant:a", "tenant:b", "tenant:c"} {
+		w.run(t, exitYes, "consume", subject, "--limit", "10/1h", "--store", "redis://"+server.Addr)
+	}
+	w.Err = writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "3 keys match ") {
+			client.Del(context.Background(), "rl:{tenant:b}:token-bucket/1h")
+		}
+		return w.err.Write(p)
+	})
+	stdout, stderr := w.run(t, exitYes, "reset", "tenant:*", "--yes", "--store", "redis://"+server.Addr)
+	if want := "deleted 2 keys, 1 gone meanwhile (lapsed, or deleted by somebody else)\n"; stdout != want {
+		t.Errorf("it says %q, not %q", stdout, want)
+	}
+	if !strings.Contains(stderr, "that brings back the keys that somebody else has deleted meanwhile, too\n") {
+		t.Errorf("it says %q", stderr)
+	}
+	w.Err = &w.err
+	if stdout, _ = w.run(t, exitYes, "undo", "--yes", "--store", "redis://"+server.Addr); stdout != "restored 3 keys\n" {
+		t.Errorf("undo says %q", stdout)
+	}
+}
+
 // limitsIn is how many limits a server has, besides what is kept beside them.
 func limitsIn(ctx context.Context, client *redis.Client) int64 {
 	n, _ := client.Eval(ctx, "return #redis.call('KEYS', 'rl:*')", nil).Int64()

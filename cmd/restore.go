@@ -244,10 +244,14 @@ func (r *restoring) settingsToRestore(ctx context.Context) (*settings, error) {
 // asks reports whether the restore has to be confirmed.
 func (r *restoring) asks(s *settings) bool { return !r.dryRun && r.plan.MustAsk(s.access()) }
 
-// showBackup shows what is about to be restored, and where.
+// showBackup shows what is about to be restored, and where. What made the backup was said by an undo
+// that is not quiet.
 func (r *restoring) showBackup(b *operation.Backup, place string) {
-	r.say("%s of %s (%s %s at %s), into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), // the file may be anybody's
-		output.Printable(b.Command), output.Printable(b.Selection), b.Time.UTC().Format("2006-01-02 15:04:05 MST"), place)
+	made := ""
+	if r.command != "undo" || r.quiet {
+		made = fmt.Sprintf(" (%s %s begun at %s)", output.Printable(b.Command), output.Printable(b.Selection), clockTime(b.Time))
+	}
+	r.say("%s of %s%s, into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), made, place) // the file may be anybody's
 }
 
 // showStoreKeys shows which keys of other limiters are about to be written, before that is asked.

@@ -119,9 +119,13 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 // adjusted is a selection as an earlier limitctl wrote it for a reset that left keys in use.
 var adjusted = lazyregexp.New(` --to-remaining \d+$`)
 
-// describeRun names a run to people.
+// describeRun names a run to people, with the time by which the audit shows it.
 func describeRun(e *trail.Entry) string {
-	return output.Printable(strings.TrimSpace(e.Command+" "+e.Selection)) + " at " + clockTime(e.Time)
+	word := "ended"
+	if e.Outcome == trail.Begun {
+		word = "begun"
+	}
+	return fmt.Sprintf("%s (%s at %s)", output.Printable(commandText(e)), word, clockTime(e.Time))
 }
 
 // headerOf reads the header of a backup, which may have been compressed since, and returns

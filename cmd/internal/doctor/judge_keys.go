@@ -90,11 +90,14 @@ func (f *keyFacts) size() Finding {
 	return found
 }
 
+// longestRanked is how many bytes of a key the text of a ranking shows. Its data has all of it.
+const longestRanked = 100
+
 func (f *keyFacts) ranked(check string, ranks ranking, value func(ranked) string) Finding {
 	var texts []string
 	var data []map[string]any
 	for _, r := range ranks {
-		texts = append(texts, output.Printable(r.storeKey)+" "+value(r))
+		texts = append(texts, output.Printable(output.Shorten(r.storeKey, longestRanked))+" "+value(r))
 		one := map[string]any{"store_key": r.storeKey}
 		switch {
 		case check == "biggest":

@@ -488,6 +488,18 @@ func TestRanking(t *testing.T) {
 
 // Findings come in a fixed order, whatever they were found in; a check that has no
 // place in it would come first.
+// A ranking names a long key by its beginning, and has all of it in its data.
+func TestRankingOfALongKey(t *testing.T) {
+	long := strings.Repeat("k", 1000)
+	finding := new(keyFacts).ranked("biggest", ranking{{long, 2000, 0}}, func(ranked) string { return "2 kB" })
+	if want := long[:100] + "… (900 B more) 2 kB"; finding.Summary != want {
+		t.Errorf("it says %s", finding.Summary)
+	}
+	if keys := finding.Data["keys"].([]map[string]any); keys[0]["store_key"] != long {
+		t.Errorf("its data is %v", keys)
+	}
+}
+
 func TestSort(t *testing.T) {
 	r := Report{Findings: []Finding{{Check: "foreign"}, {Check: "version", Server: "a"}, {Check: "reachable"},
 		{Check: "version", Server: "b"}}}

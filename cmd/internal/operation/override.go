@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -70,10 +71,15 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkInForce(ctx, plan.IDs); err != nil {
+	inForce, err := r.inForce(ctx, plan.IDs)
+	if err != nil {
 		return nil, err
 	}
-	entry := r.newEntry("override revoke", strings.Join(plan.IDs, " "))
+	var texts []string
+	for i := range inForce {
+		texts = append(texts, inForce[i].ID+" ("+overridetext.All(&inForce[i])+")")
+	}
+	entry := r.newEntry("override revoke", strings.Join(texts, " "))
 	entry.Matched = int64(len(plan.IDs))
 	question := "Revoke " + output.Plural(len(plan.IDs), "override")
 	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
@@ -104,19 +110,21 @@ func (r *Runner) revoke(ctx context.Context, table store.OverrideTable, id strin
 	return table.RevokeOverride(ctx, id)
 }
 
-// checkInForce returns an [ErrNoOverride] for the first of the IDs that no override in
+// inForce returns the overrides of these IDs, or an [ErrNoOverride] for the first ID that none in
 // force has.
-func (r *Runner) checkInForce(ctx context.Context, ids []string) error {
+func (r *Runner) inForce(ctx context.Context, ids []string) (found []store.Override, err error) {
 	overrides, err := r.Overrides(ctx)
 	if err != nil && !errors.Is(err, store.ErrForeign) {
-		return err
+		return nil, err
 	}
 	for _, id := range ids {
-		if !slices.ContainsFunc(overrides, func(o store.Override) bool { return o.ID == id }) {
-			return noOverride(id)
+		at := slices.IndexFunc(overrides, func(o store.Override) bool { return o.ID == id })
+		if at < 0 {
+			return nil, noOverride(id)
 		}
+		found = append(found, overrides[at])
 	}
-	return nil
+	return found, nil
 }
 
 // Overrides returns the overrides that are in force. With a [store.ErrForeign], which names

@@ -60,7 +60,7 @@ func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
 	if err != nil || len(revoked) != 1 || revoked[0].ID != set.ID || len(w.questions) != 2 {
 		t.Fatalf("revoked were %+v, %v, after %+v", revoked, err, w.questions)
 	}
-	if e := s.ended()[1]; e.Command != "override revoke" || e.Selection != set.ID || e.Reason != "over" || e.Outcome != trail.Done {
+	if e := s.ended()[1]; e.Command != "override revoke" || e.Selection != set.ID+" (a, ×3)" || e.Reason != "over" || e.Outcome != trail.Done {
 		t.Errorf("the trail says %+v", e)
 	}
 	if inForce, _ = s.Overrides(t.Context()); len(inForce) != 0 {

@@ -39,6 +39,9 @@ type ResetResult struct {
 	Damaged int64
 	// Changed is how many of them were deleted, or adjusted to something else, for sure.
 	Changed int64
+	// Gone is how many of them were not there any more when they were to be deleted, as far as
+	// that is known: they had lapsed, or somebody else has deleted them.
+	Gone int64
 	// Effect is what an adjustment has done for sure, or in a dry run would do.
 	Effect Effect
 	// Unknown is of how many keys it is not known what became of them, at most.
@@ -139,6 +142,9 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		}
 		result.Changed, result.Effect, result.Unknown = done.keys, done.effect, done.unknown
 		entry.Changed, entry.Unknown = done.keys, done.unknown
+		if err == nil && plan.Remaining == nil {
+			result.Gone = int64(targets.count-done.foreign.Count()) - done.keys
+		}
 		return resetError(&found, scanErr, done.withProgress(err, targets.count))
 	}
 	made, err := r.change(ctx, observer, c)

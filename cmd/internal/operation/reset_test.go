@@ -276,6 +276,25 @@ func TestTheBackupHasWhatWasDeleted(t *testing.T) {
 	}
 }
 
+// Keys that somebody else deletes between the scan and the deletion are counted apart.
+func TestKeysThatAreGoneMeanwhile(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.take(t, "b", 4)
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{onConfirm: func() {
+		if _, _, err := s.memory.Delete(t.Context(), store.Record{Key: key("b")}); err != nil {
+			t.Error(err)
+		}
+	}})
+	if err != nil || result.Matched != 2 || result.Changed != 1 || result.Gone != 1 {
+		t.Fatalf("it came to %+v, %v", result, err)
+	}
+	s.restoreAll(t, result.Undo.Backup)
+	if a, b := s.used(t, "a"), s.used(t, "b"); a != 3 || b != 4 {
+		t.Errorf("undo brings back %d and %d units", a, b)
+	}
+}
+
 // A record that was damaged between the scan and the deletion does not replace the sound one in the backup.
 func TestTheBackupKeepsWhatWasDamagedSince(t *testing.T) {
 	s := newSite(t)

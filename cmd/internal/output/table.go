@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
 )
 
 // Column is one column of a [Table].
@@ -34,7 +30,7 @@ type Cell struct {
 }
 
 // longestCell is how many bytes of a text a table shows, which is more than limits of limitctl have.
-// One key of another limiter can be longer by far, and every row is as wide as the widest.
+// One key of another limiter can be longer by far.
 const longestCell = 2 << 10
 
 // TableLines returns the lines that [Printer.Table] prints, that of the headers first.
@@ -48,63 +44,75 @@ func (p *Printer) TableLines(columns []Column, rows [][]Cell) []string {
 
 // TooNarrow reports whether a table of these columns and rows is wider than the terminal, if nothing of it is cut.
 func (p *Printer) TooNarrow(columns []Column, rows [][]Cell) bool {
-	whole := *p
-	whole.Width, whole.Color = 0, false
-	return p.Width > 0 && slices.ContainsFunc(whole.TableLines(columns, rows), func(line string) bool { return Width(line) > p.Width })
+	printable(rows)
+	return p.Width > 0 && TableWidth(columns, rows) > p.Width
 }
 
-// Table prints rows under columns, without lines, and no wider than the
-// terminal where it can be helped.
-func (p *Printer) Table(columns []Column, rows [][]Cell) {
+// printable makes the texts of cells what is shown of them.
+func printable(rows [][]Cell) {
 	for _, row := range rows {
 		for i := range row {
 			row[i].Text = Printable(Shorten(row[i].Text, longestCell))
 		}
 	}
+}
+
+// Table prints rows under columns, without lines, and no wider than the
+// terminal where it can be helped.
+func (p *Printer) Table(columns []Column, rows [][]Cell) {
+	printable(rows)
 	columns, rows, above := p.fit(columns, rows)
 	if len(above) > 0 {
 		p.Line("%s", p.Paint(Faint, strings.Join(above, columnGap)))
 	}
-	alignments := make([]tw.Align, len(columns))
-	header := make([]string, len(columns))
+	widths, _ := widthsOf(columns, rows)
+	if p.Width == 0 {
+		widths = alignedWidths(columns, rows)
+	}
+	header := make([]Cell, len(columns))
 	for i, column := range columns {
-		header[i] = p.Paint(Faint, column.Header)
-		alignments[i] = tw.AlignLeft
-		if column.Right {
-			alignments[i] = tw.AlignRight
-		}
+		header[i] = Cell{column.Header, Faint}
 	}
-	alignment := tw.CellAlignment{PerColumn: alignments}
-	padding := tw.CellPadding{Global: tw.Padding{Left: "", Right: columnGap, Overwrite: true}}
-	var text bytes.Buffer
-	table := tablewriter.NewTable(&text,
-		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
-			Borders:  tw.BorderNone,
-			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
-		})),
-		tablewriter.WithConfig(tablewriter.Config{
-			Header: tw.CellConfig{Formatting: tw.CellFormatting{AutoFormat: tw.Off}, Alignment: alignment, Padding: padding},
-			Row:    tw.CellConfig{Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone}, Alignment: alignment, Padding: padding},
-		}),
-		tablewriter.WithTrimSpace(tw.Off),
-		tablewriter.WithEastAsian(tw.Off), // as in Width
-	)
-	table.Header(header)
+	p.tableLine(columns, widths, header)
 	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = p.Paint(cell.Style, cell.Text)
-		}
-		table.Append(cells)
+		p.tableLine(columns, widths, row)
 	}
-	table.Render()
-	for line := range strings.Lines(text.String()) {
-		line = strings.TrimRight(line, " \n")
-		if padded, is := strings.CutSuffix(line, " \x1b[0m"); is { // the table ends styles after its padding once more
-			line = strings.TrimRight(padded, " ")
+}
+
+// tableLine prints a row. After a cell that is wider than its column the rest of the row moves to the right.
+func (p *Printer) tableLine(columns []Column, widths []int, row []Cell) {
+	var line strings.Builder
+	for i, cell := range row {
+		text, padding := p.Paint(cell.Style, cell.Text), strings.Repeat(" ", max(widths[i]-Width(cell.Text), 0))
+		if columns[i].Right {
+			text, padding = padding+text, ""
 		}
-		fmt.Fprintln(p.Out, line)
+		line.WriteString(text + padding + columnGap)
 	}
+	fmt.Fprintln(p.Out, strings.TrimRight(line.String(), " "))
+}
+
+// alwaysAligned is how wide a cell may be and always widens its column.
+const alwaysAligned = 80
+
+// alignedWidths returns how wide the columns are where no terminal bounds them. Cells that are
+// much wider than most of their column do not widen it, since all other rows would be filled up with blanks.
+func alignedWidths(columns []Column, rows [][]Cell) []int {
+	aligned := make([]int, len(columns))
+	for i, column := range columns {
+		widths := []int{Width(column.Header)}
+		for _, row := range rows {
+			widths = append(widths, Width(row[i].Text))
+		}
+		slices.Sort(widths)
+		most := max(alwaysAligned, 2*widths[(len(widths)-1)/2])
+		for _, width := range widths {
+			if width <= most {
+				aligned[i] = width
+			}
+		}
+	}
+	return aligned
 }
 
 // Bar draws used of capacity as a bar of that many columns. It is empty only if

@@ -1,10 +1,13 @@
-// Package overridetext says for people what an override does, in the same words wherever one
-// is shown.
+// Package overridetext says for people what an override does and whom it is about, in the same words
+// wherever one is shown.
 package overridetext
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -26,4 +29,40 @@ func Effect(o *store.Override) string {
 // Factor writes a factor that is given in thousandths, such as "2.5" for 2500.
 func Factor(thousandths int64) string {
 	return strconv.FormatFloat(float64(thousandths)/1000, 'f', -1, 64)
+}
+
+// Pattern writes a pattern so that it is read back as it is. The zero one is everything.
+func Pattern(p store.Pattern) string {
+	if p.IsZero() {
+		return "*"
+	}
+	subject, exact := p.Exact()
+	if exact && strings.ContainsAny(subject, `*?[\`) {
+		return store.EscapeGlob(subject)
+	}
+	return p.String()
+}
+
+// Whom is whom an override is about: a pattern, or a policy's attributes.
+func Whom(o *store.Override) string {
+	if len(o.Attributes) == 0 {
+		return Pattern(o.Subjects)
+	}
+	var parts []string
+	if !o.Subjects.IsZero() {
+		parts = append(parts, Pattern(o.Subjects))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Attributes)) {
+		parts = append(parts, name+"="+o.Attributes[name])
+	}
+	return strings.Join(parts, " ")
+}
+
+// All is whom an override is about, which limits of theirs if not all, and what it does.
+func All(o *store.Override) string {
+	text := Whom(o)
+	if !o.Names.IsZero() {
+		text += ", limit " + Pattern(o.Names)
+	}
+	return text + ", " + Effect(o)
 }

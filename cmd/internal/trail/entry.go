@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -38,8 +39,10 @@ type Entry struct {
 	// Selection is which keys, in the words of a command line.
 	Selection string `json:"selection"`
 	Reason    string `json:"reason,omitempty"`
-	Matched   int64  `json:"matched"` // how many keys were selected
-	Changed   int64  `json:"changed"` // how many of them are changed for sure
+	// Matched is how many keys were selected, and Changed how many of them are changed for sure.
+	// Of a run about overrides they count these (see [Entry.CountsKeys]).
+	Matched int64 `json:"matched"`
+	Changed int64 `json:"changed"`
 	// Unknown is how many more may be changed: the store did not answer.
 	Unknown int64   `json:"unknown,omitempty"`
 	Backup  string  `json:"backup,omitempty"` // its absolute path on Host
@@ -48,6 +51,9 @@ type Entry struct {
 	// Source is where the entry was found. It is set by reading and never written.
 	Source Source `json:"source,omitempty"`
 }
+
+// CountsKeys reports whether the counts of the run are of keys, and not of overrides.
+func (e *Entry) CountsKeys() bool { return !strings.HasPrefix(e.Command, "override ") }
 
 // Outcome is how a run ended.
 type Outcome string
