@@ -69,8 +69,7 @@ var layers = map[string][]string{
 	"cmd/internal/operation": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files",
 		"cmd/internal/identity", "cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output",
-		"cmd/internal/overridetext", "cmd/internal/trail", "internal/spelling", "pkg/limiter/foreign", "pkg/limiter/policy",
-		"pkg/limiter/store",
+		"cmd/internal/trail", "internal/spelling", "pkg/limiter/foreign", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/outcome":      {},
 	"cmd/internal/output":       {"internal/spelling", "internal/textcut", "internal/textprefix", "internal/visible"},
@@ -212,6 +211,7 @@ var drivers = map[string][]string{
 	"google.golang.org/protobuf":              {"internal/rls", "cmd/internal/serve/grpc"},
 	"github.com/prometheus/client_golang":     {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra":                  {"cmd"},
+	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
 )
 
 // Column is one column of a [Table].
@@ -30,7 +34,7 @@ type Cell struct {
 }
 
 // longestCell is how many bytes of a text a table shows, which is more than limits of limitctl have.
-// One key of another limiter can be longer by far.
+// One key of another limiter can be longer by far, and every row is as wide as the widest.
 const longestCell = 2 << 10
 
 // TableLines returns the lines that [Printer.Table] prints, that of the headers first.
@@ -44,75 +48,116 @@ func (p *Printer) TableLines(columns []Column, rows [][]Cell) []string {
 
 // TooNarrow reports whether a table of these columns and rows is wider than the terminal, if nothing of it is cut.
 func (p *Printer) TooNarrow(columns []Column, rows [][]Cell) bool {
-	printable(rows)
-	return p.Width > 0 && TableWidth(columns, rows) > p.Width
-}
-
-// printable makes the texts of cells what is shown of them.
-func printable(rows [][]Cell) {
-	for _, row := range rows {
-		for i := range row {
-			row[i].Text = Printable(Shorten(row[i].Text, longestCell))
-		}
-	}
+	whole := *p
+	whole.Width, whole.Color = 0, false
+	return p.Width > 0 && slices.ContainsFunc(whole.TableLines(columns, rows), func(line string) bool { return Width(line) > p.Width })
 }
 
 // Table prints rows under columns, without lines, and no wider than the
 // terminal where it can be helped.
 func (p *Printer) Table(columns []Column, rows [][]Cell) {
-	printable(rows)
+	for _, row := range rows {
+		for i := range row {
+			row[i].Text = Printable(Shorten(row[i].Text, longestCell))
+		}
+	}
 	columns, rows, above := p.fit(columns, rows)
+	rows, long := p.standIns(columns, rows)
 	if len(above) > 0 {
 		p.Line("%s", p.Paint(Faint, strings.Join(above, columnGap)))
 	}
-	widths, _ := widthsOf(columns, rows)
-	if p.Width == 0 {
-		widths = alignedWidths(columns, rows)
-	}
-	header := make([]Cell, len(columns))
+	alignments := make([]tw.Align, len(columns))
+	header := make([]string, len(columns))
 	for i, column := range columns {
-		header[i] = Cell{column.Header, Faint}
-	}
-	p.tableLine(columns, widths, header)
-	for _, row := range rows {
-		p.tableLine(columns, widths, row)
-	}
-}
-
-// tableLine prints a row. After a cell that is wider than its column the rest of the row moves to the right.
-func (p *Printer) tableLine(columns []Column, widths []int, row []Cell) {
-	var line strings.Builder
-	for i, cell := range row {
-		text, padding := p.Paint(cell.Style, cell.Text), strings.Repeat(" ", max(widths[i]-Width(cell.Text), 0))
-		if columns[i].Right {
-			text, padding = padding+text, ""
+		header[i] = p.Paint(Faint, column.Header)
+		alignments[i] = tw.AlignLeft
+		if column.Right {
+			alignments[i] = tw.AlignRight
 		}
-		line.WriteString(text + padding + columnGap)
 	}
-	fmt.Fprintln(p.Out, strings.TrimRight(line.String(), " "))
+	alignment := tw.CellAlignment{PerColumn: alignments}
+	padding := tw.CellPadding{Global: tw.Padding{Left: "", Right: columnGap, Overwrite: true}}
+	var text bytes.Buffer
+	table := tablewriter.NewTable(&text,
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders:  tw.BorderNone,
+			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
+		})),
+		tablewriter.WithConfig(tablewriter.Config{
+			Header: tw.CellConfig{Formatting: tw.CellFormatting{AutoFormat: tw.Off}, Alignment: alignment, Padding: padding},
+			Row:    tw.CellConfig{Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone}, Alignment: alignment, Padding: padding},
+		}),
+		tablewriter.WithTrimSpace(tw.Off),
+		tablewriter.WithEastAsian(tw.Off), // as in Width
+	)
+	table.Header(header)
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = p.Paint(cell.Style, cell.Text)
+		}
+		table.Append(cells)
+	}
+	table.Render()
+	for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
+		line = strings.TrimRight(line, " ")
+		if padded, is := strings.CutSuffix(line, " \x1b[0m"); is { // the table ends styles after its padding once more
+			line = strings.TrimRight(padded, " ")
+		}
+		for _, cell := range long[i-1] { // the headers come first
+			line = strings.Replace(line, cell.standIn, cell.text, 1)
+		}
+		fmt.Fprintln(p.Out, line)
+	}
 }
 
-// alwaysAligned is how wide a cell may be and always widens its column.
-const alwaysAligned = 80
+const (
+	// alwaysPadded is the width up to which each cell has its place in the column, also where there is no terminal.
+	alwaysPadded = 80
+	// firstStandIn is what stands for a long cell of the first column, the next character for one of the second, and so on.
+	// Nothing that we print has these characters, which are dots for the fingers.
+	firstStandIn, lastStandIn = '\u2801', '\u28ff'
+)
 
-// alignedWidths returns how wide the columns are where no terminal bounds them. Cells that are
-// much wider than most of their column do not widen it, since all other rows would be filled up with blanks.
-func alignedWidths(columns []Column, rows [][]Cell) []int {
-	aligned := make([]int, len(columns))
-	for i, column := range columns {
-		widths := []int{Width(column.Header)}
+// longCell is a text for which another one stands while the columns are laid out.
+type longCell struct{ standIn, text string }
+
+// standIns puts others in the place of cells that are much wider than most of their column, so that such a cell moves the
+// rest of its own row only. It returns which they are, by row. On a terminal such cells are cut.
+func (p *Printer) standIns(columns []Column, rows [][]Cell) (short [][]Cell, long map[int][]longCell) {
+	if p.Width > 0 {
+		return rows, nil
+	}
+	short, long = slices.Clone(rows), map[int][]longCell{}
+	for c, column := range columns {
+		var widths []int
 		for _, row := range rows {
-			widths = append(widths, Width(row[i].Text))
+			if strings.ContainsFunc(row[c].Text, func(r rune) bool { return firstStandIn <= r && r <= lastStandIn }) {
+				return rows, nil // a text of somebody has them
+			}
+			widths = append(widths, Width(row[c].Text))
 		}
 		slices.Sort(widths)
-		most := max(alwaysAligned, 2*widths[(len(widths)-1)/2])
+		most := alwaysPadded
+		if len(widths) > 0 {
+			most = max(most, 2*widths[(len(widths)-1)/2])
+		}
+		usual := Width(column.Header)
 		for _, width := range widths {
 			if width <= most {
-				aligned[i] = width
+				usual = max(usual, width)
+			}
+		}
+		for i, row := range rows {
+			if Width(row[c].Text) > most && firstStandIn+rune(c) <= lastStandIn {
+				standIn := strings.Repeat(string(firstStandIn+rune(c)), usual)
+				long[i] = append(long[i], longCell{standIn, row[c].Text})
+				short[i] = slices.Clone(short[i])
+				short[i][c].Text = standIn
 			}
 		}
 	}
-	return aligned
+	return short, long
 }
 
 // Bar draws used of capacity as a bar of that many columns. It is empty only if

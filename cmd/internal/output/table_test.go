@@ -26,10 +26,6 @@ SUBJECT  USED  NOTE
 user:1      4  ` + long + `
 user:2      5    ok
 `},
-		{"only", [][]Cell{{{Text: long}, {Text: "4"}, {Text: "ok"}}}, `
-SUBJECT  USED  NOTE
-` + long + `     4    ok
-`},
 		{"all", [][]Cell{{{Text: long}, {Text: "4"}, {Text: "ok"}}, {{Text: long + "y"}, {Text: "5"}, {Text: "ok"}}}, `
 SUBJECT` + strings.Repeat(" ", 994) + `  USED  NOTE
 ` + long + `      4    ok
