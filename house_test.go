@@ -68,7 +68,7 @@ var layers = map[string][]string{
 	"cmd/internal/memory":    {},
 	"cmd/internal/operation": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files",
-		"cmd/internal/identity", "cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output",
+		"cmd/internal/identity", "cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext",
 		"cmd/internal/trail", "internal/spelling", "pkg/limiter/foreign", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/outcome":      {},

@@ -104,8 +104,15 @@ func (d Decisions) Allowed() bool {
 // Remaining is the least number of units that any of the limits has left.
 func (d Decisions) Remaining() int64 { return d.summary().Remaining }
 
-// RetryAfter is the time after which all limits allow the same call; 0 if they do now.
-func (d Decisions) RetryAfter() time.Duration { return d.summary().RetryAfter }
+// RetryAfter is the time after which all limits allow the same call; 0 only if they do now. Where a denial
+// cannot tell, as of [FailClosed], it is a second.
+func (d Decisions) RetryAfter() time.Duration {
+	after := d.summary().RetryAfter
+	if after == 0 && !d.Allowed() {
+		return time.Second
+	}
+	return after
+}
 
 // ResetAfter is the time after which none of the limits has anything in use.
 func (d Decisions) ResetAfter() time.Duration { return d.summary().ResetAfter }
@@ -123,8 +130,16 @@ func (d Decisions) Unguarded() bool { return d.summary().Unguarded }
 // else the store.
 func (d Decisions) DecidedBy() Decider { return Decider(d.summary().DecidedBy) }
 
-// DeniedBy returns the places of the requests that denied the call, in their order.
-func (d Decisions) DeniedBy() []int { return d.summary().DeniedBy }
+// DeniedBy returns the places of the requests that denied the call, in their order; all of them if the store was away.
+func (d Decisions) DeniedBy() []int {
+	by := d.summary().DeniedBy
+	if by == nil && !d.Allowed() {
+		for i := range d.count {
+			by = append(by, i)
+		}
+	}
+	return by
+}
 
 // Len returns the number of decisions, which is that of the requests.
 func (d Decisions) Len() int { return d.count }

@@ -4,7 +4,7 @@
 // A [Limit] says how much is allowed: a count in a period. A [Request] asks for some of it for one
 // subject, such as a user. [Decisions] are the answer.
 //
-//	limits, err := limiter.New(memorylimiter.New())
+//	limits, err := limiter.New(memorystore.New())
 //	...
 //	defer limits.Close()
 //	perMinute := limiter.Per("api/minute", 10, time.Minute)

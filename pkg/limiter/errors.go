@@ -39,8 +39,8 @@ var (
 // [FailClosed] and [FailLocal] are for these errors and no others.
 func IsAway(err error) bool { return store.IsAway(err) }
 
-// DeniedError says that [Limiter.Wait] or [Limiter.Reserve] was denied. Nothing is charged. That of
-// Wait is also a context.DeadlineExceeded.
+// DeniedError says that [Limiter.Wait] or [Limiter.Reserve] was denied. Nothing is charged, unless [FailClosed] denied a
+// call whose answer was lost. That of Wait is also a context.DeadlineExceeded.
 type DeniedError struct {
 	Decisions
 	waited bool

@@ -53,7 +53,8 @@ func New(s Store, options ...Option) (*Limiter, error) {
 	return l, nil
 }
 
-// Take charges all requests, or none if one of them is denied. A denial is no error.
+// Take charges all requests, or none if one of them is denied. A denial is no error. What a [LeakyBucket]
+// allows has its turn after [Decisions.Delay], which the caller waits out; Wait does so by itself.
 func (l *Limiter) Take(ctx context.Context, requests ...Request) (Decisions, error) {
 	return l.decide(ctx, store.Take, requests)
 }
@@ -81,8 +82,8 @@ func (l *Limiter) Refund(ctx context.Context, requests ...Request) (Decisions, e
 	return l.decide(ctx, store.Refund, requests)
 }
 
-// Wait charges all requests as soon as they fit together. It returns nil when they are charged and
-// the caller may go on, and only then.
+// Wait charges all requests as soon as they fit together. It returns nil when the caller may go on, and only
+// then: the requests are charged, or [FailOpen] or [FailLocal] lets them through while the store is away.
 //
 // A turn that would come after ctx's deadline is a [*DeniedError], which is also a context.DeadlineExceeded. It
 // comes at once if that is known. If ctx is cancelled, the error is an [ErrGaveUp], and nothing
@@ -91,7 +92,7 @@ func (l *Limiter) Refund(ctx context.Context, requests ...Request) (Decisions, e
 // Callers of one Limiter who wait for the same key get their turns in the order in which they came.
 // Between processes only a [LeakyBucket] keeps an order: its turns are taken in the store.
 func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
-	asked, err := l.asked(requests)
+	asked, err := l.asked(ctx, requests)
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
 
 // Reset makes the keys of requests unused, such as after a login that succeeded. The cost of a request does not matter.
 func (l *Limiter) Reset(ctx context.Context, requests ...Request) error {
-	asked, err := l.asked(requests)
+	asked, err := l.asked(ctx, requests)
 	if err != nil {
 		return err
 	}
@@ -142,8 +143,8 @@ func (l *Limiter) Close() error {
 }
 
 // asked returns requests as the store knows them.
-func (l *Limiter) asked(requests []Request) ([]store.Request, error) {
-	if err := l.check(requests); err != nil {
+func (l *Limiter) asked(ctx context.Context, requests []Request) ([]store.Request, error) {
+	if err := l.check(ctx, requests); err != nil {
 		return nil, err
 	}
 	asked := make([]store.Request, len(requests))
@@ -154,9 +155,12 @@ func (l *Limiter) asked(requests []Request) ([]store.Request, error) {
 }
 
 // check reports what no store has to be asked for.
-func (l *Limiter) check(requests []Request) error {
+func (l *Limiter) check(ctx context.Context, requests []Request) error {
 	if l == nil || l.store == nil {
 		return store.Invalidf("the limiter is not made by New")
+	}
+	if ctx == nil {
+		return store.Invalidf("the context is nil")
 	}
 	if len(requests) == 0 {
 		return store.Invalidf("no request; ask with at least one")
@@ -173,7 +177,7 @@ func (l *Limiter) check(requests []Request) error {
 }
 
 func (l *Limiter) decide(ctx context.Context, op store.Op, requests []Request) (Decisions, error) {
-	if err := l.check(requests); err != nil {
+	if err := l.check(ctx, requests); err != nil {
 		return Decisions{}, err
 	}
 	if len(requests) > 1 {

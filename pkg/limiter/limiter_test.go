@@ -147,7 +147,9 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		"no local store":  {sound, []limiter.Option{limiter.FailLocalIn(nil, 1)}, "FailLocalIn has no store"},
 		"negative":        {sound, []limiter.Option{limiter.Breaker{Slow: -1}}, "Breaker has the negative number -1"},
 		"negative leases": {sound, []limiter.Option{limiter.Leases{Max: -2}}, "Leases has the negative number -2"},
-		"no timeout":      {sound, []limiter.Option{limiter.Timeout(0)}, "Timeout 0s is not positive"},
+		"no timeout":      {sound, []limiter.Option{limiter.Timeout(0)}, "Timeout 0s is below 1ms"},
+		"no unit":         {sound, []limiter.Option{limiter.Timeout(999_999)}, "Timeout 999.999µs is below 1ms"},
+		"slow at once":    {sound, []limiter.Option{limiter.Breaker{Slow: 999_999}}, "Breaker has the time 999.999µs"},
 		"no wrapper":      {sound, []limiter.Option{limiter.Around(nil)}, "Around has no wrapper"},
 		"no overrides":    {plain{sound}, []limiter.Option{limiter.Overrides{}}, "keeps no overrides"},
 		"no denials":      {plain{sound}, []limiter.Option{limiter.DenialLog{}}, "keeps no denials"},
@@ -158,7 +160,11 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		}
 	}
 	for _, share := range []float64{1e-9, 1} { // at the bounds
-		newLimiter(t, sound, limiter.FailLocal(share))
+		newLimiter(t, sound, limiter.FailLocal(share), limiter.Timeout(time.Millisecond), limiter.Breaker{Slow: time.Millisecond})
+	}
+	var none context.Context
+	if d, err := newLimiter(t, sound).Take(none, minute.For("u")); !errors.Is(err, limiter.ErrInvalid) || d.Allowed() {
+		t.Errorf("without a context: %v", err)
 	}
 }
 
@@ -286,6 +292,10 @@ func TestWaitReturnsNilOnlyWhenItIsGranted(t *testing.T) {
 		t.Error(err)
 	}
 	down := newLimiter(t, &faulty{Store: memorystore.New(), instead: away}, limiter.FailClosed())
+	if d, err := down.Take(t.Context(), hour.For("u"), minute.For("u")); err != nil || d.Allowed() || d.RetryAfter() != time.Second ||
+		len(d.DeniedBy()) != 2 || (limiter.Decisions{}).RetryAfter() != time.Second {
+		t.Errorf("a denial by FailClosed that looks like none: %+v, %v", d.All(), err)
+	}
 	if err := down.Wait(t.Context(), hour.For("u")); !errors.As(err, &denied) {
 		t.Errorf("denied by FailClosed: %v", err)
 	}
@@ -389,7 +399,10 @@ func exactly(t *testing.T, subject string) store.Pattern {
 func TestResetForgetsDenials(t *testing.T) {
 	kept := memorystore.New()
 	l := newLimiter(t, plain{kept}, limiter.DenialMemory{})
-	for _, r := range []limiter.Request{minute.For("u"), limiter.Limit{Name: "log", Count: 2, Period: time.Hour, Algorithm: limiter.SlidingLog}.For("u")} {
+	for _, r := range []limiter.Request{
+		minute.For("u"),
+		limiter.Limit{Name: "log", Count: 2, Period: time.Hour, Algorithm: limiter.SlidingLog}.For("u"),
+	} {
 		if _, err := l.Charge(t.Context(), r.N(12)); err != nil {
 			t.Fatal(err)
 		}

@@ -113,12 +113,15 @@ func (a around) add(b *builder) error {
 type Timeout time.Duration
 
 func (t Timeout) add(b *builder) error {
-	if t <= 0 {
-		return store.Invalidf("the Timeout %s is not positive", time.Duration(t))
+	if time.Duration(t) < shortest {
+		return store.Invalidf("the Timeout %s is below %s, in which no store answers", time.Duration(t), shortest)
 	}
 	b.layers.Budget = func(s Store) Store { return store.WithBudget(s, time.Duration(t)) }
 	return b.once("Timeout")
 }
+
+// shortest is the least time that a store gets. Less is a number without its unit.
+const shortest = time.Millisecond
 
 // Breaker stops asking a store that is away, so that callers do not wait for a time-out each. It
 // opens after several failures in a row, and then one call in a while tries whether the store is
@@ -135,13 +138,19 @@ type Breaker struct {
 }
 
 func (o Breaker) add(b *builder) error {
+	for _, d := range [...]time.Duration{o.Slow, o.Pause, o.MaxPause} {
+		if 0 < d && d < shortest {
+			return store.Invalidf("the option Breaker has the time %s, and it is at least %s", d, shortest)
+		}
+	}
 	b.breaker = &store.Breaker{Failures: o.Failures, Slow: o.Slow, Pause: o.Pause, MaxPause: o.MaxPause}
 	return b.once("Breaker", int64(o.Failures), int64(o.Slow), int64(o.Pause), int64(o.MaxPause))
 }
 
 // Leases take units of a busy key ahead, in chunks, and hand them out without a round trip. They
 // never let through more than the limit. They may deny what other processes hold: at most Max
-// units for each process. Calls of several requests, and requests with a token, are not leased.
+// units for each process. Not leased are calls of several requests, requests with a token, and limits of a [SlidingLog] or
+// a [LeakyBucket]. Denials reach the store; [DenialMemory] spares these.
 type Leases struct {
 	// Max is the most units of a key that are held ahead, and never more than a tenth of what the
 	// limit allows at once. The default is 1000.
@@ -258,7 +267,8 @@ type BreakerChange struct {
 // called concurrently, by the goroutine that asked and before that gets its answer. So it has to be quick:
 // count, do not send. A panic in it changes nothing for the caller.
 type Observer struct {
-	// OnCall gets each call as its caller sees it.
+	// OnCall gets each call as its caller sees it, except those that are refused before anything is asked: without a
+	// request or a name, or after Close.
 	OnCall func(ctx context.Context, call Call)
 	// OnStoreCall gets each call that reaches the store itself.
 	OnStoreCall func(ctx context.Context, call Call)
@@ -293,7 +303,8 @@ func (o Observer) add(b *builder) error {
 
 // Call is a call of a limiter and its answer.
 type Call struct {
-	// Operation is "take", "take up to", "peek", "charge", "refund" or "settle".
+	// Operation is "take" (Wait and Reserve take, too), "take of what fits", "peek", "charge", "refund", "settlement" or
+	// "adjustment", which is a Reset.
 	Operation string
 	// Outcome is a short word for metrics, such as "allowed", "denied" or "unavailable".
 	Outcome   string

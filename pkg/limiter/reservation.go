@@ -35,12 +35,13 @@ type Reservation struct {
 }
 
 // Reserve takes the requests under a token of its own, unless they have one. A denial is a [*DeniedError]. While the
-// outcome is unknown it asks again, which charges nothing twice.
+// outcome is unknown it asks again, which charges nothing twice. Of a [LeakyBucket] it takes a turn, and does not wait for
+// it: see Delay of the reservation's decisions.
 //
 // If the error is an [ErrOutcomeUnknown] in the end, the reservation is not nil all the same, and
 // [Reservation.Cancel] gives back what may have been charged.
 func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservation, error) {
-	asked, err := l.asked(requests)
+	asked, err := l.asked(ctx, requests)
 	if err != nil {
 		return nil, err
 	}

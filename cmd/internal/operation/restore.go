@@ -289,6 +289,7 @@ func (r *RestoreResult) count(outcome store.ImportOutcome) {
 		r.Foreign++
 	case store.Unfit:
 		r.Unfit++
+	case store.NotKnown: // asked again, or counted by the caller
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 type Middleware struct {
 	store   store.Store // of a limiter
 	ask     asker
+	own     bool // what is asked is of the service's own making
 	options Options
 }
 
@@ -39,8 +40,8 @@ func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middlewar
 }
 
 // PerKey limits each key by all of limits. key is where in a request it is: "header:X-API-Key", as [ParseSource] reads
-// it, or "hash:header:X-API-Key" for a secret. A request without a key is answered with 400. The result is what routers
-// call middleware.
+// it, or "hash:header:X-API-Key" for a secret. A request without a key is answered with 400. Anybody can invent
+// keys, and each has limits of its own, so check the key before. The result is what routers call middleware.
 func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(http.Handler) http.Handler, error) {
 	source, err := ParseSource(key)
 	if err != nil {
@@ -48,6 +49,11 @@ func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(ht
 	}
 	if len(each) == 0 {
 		return nil, store.Invalidf("no limit for each %s; give at least one", key)
+	}
+	for i := range each {
+		if err := checkOwn(each[:i], each[i]); err != nil {
+			return nil, err
+		}
 	}
 	clients := &Clients{}
 	m, err := NewFunc(limits, func(r *http.Request) ([]limiter.Request, error) {
@@ -67,6 +73,18 @@ func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(ht
 	return m.Wrap, nil
 }
 
+// checkOwn reports what is wrong with a limit that stands beside others.
+func checkOwn(others []limiter.Limit, limit limiter.Limit) error {
+	own := limit.For("key").Stored()
+	if own.Key.Name == "" {
+		return store.Invalidf("the limit %s has no name", own.Limit)
+	}
+	if slices.ContainsFunc(others, func(other limiter.Limit) bool { return other.Name == limit.Name }) {
+		return store.Invalidf("two limits have the name %q", limit.Name)
+	}
+	return own.Check(store.Take)
+}
+
 // NewFunc returns a middleware that asks limits what ask returns for each request: for limits that differ by customer,
 // for instance. No requests mean that r is not limited. An error of ask is answered with 400 if it is a
 // [limiter.ErrInvalid], and else with 500. Options say nothing about attributes and costs.
@@ -80,7 +98,7 @@ func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Reque
 	if err := options.checkAnswers(); err != nil {
 		return nil, err
 	}
-	return newMiddleware(limits, func(o *Outcome, r *http.Request, _ int64) error {
+	m, err := newMiddleware(limits, func(o *Outcome, r *http.Request, _ int64) error {
 		asked, err := ask(r)
 		for _, request := range asked {
 			o.requests = append(o.requests, request.Stored())
@@ -88,6 +106,10 @@ func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Reque
 		}
 		return err
 	}, options)
+	if m != nil {
+		m.own = true
+	}
+	return m, err
 }
 
 func newMiddleware(limits *limiter.Limiter, ask asker, options Options) (*Middleware, error) {
@@ -158,7 +180,11 @@ func (m *Middleware) decide(r *http.Request, cost int64) (*Outcome, error) {
 		o.decisions = make([]store.Decision, 0, len(o.requests))
 	}
 	o.decisions = o.decisions[:len(o.requests)]
-	return o, m.store.Decide(r.Context(), store.Take, o.requests, o.decisions)
+	err := m.store.Decide(r.Context(), store.Take, o.requests, o.decisions)
+	if m.own && errors.Is(err, store.ErrInvalid) { // a mistake of the service, and none of the client
+		err = errors.New("what the service asks is wrong: " + err.Error())
+	}
+	return o, err
 }
 
 // policyAsker asks what a policy says.

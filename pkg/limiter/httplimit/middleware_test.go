@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -490,6 +491,9 @@ func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
 	}{
 		"no limiter":  {func() error { _, err := httplimit.PerKey(nil, "client", each); return err }, "the limiter is nil"},
 		"no source":   {func() error { _, err := httplimit.PerKey(limits, "nothing", each); return err }, `source "nothing" is unknown`},
+		"no name":     {func() error { _, err := httplimit.PerKey(limits, "client", limiter.Per("", 1, time.Hour)); return err }, "no name"},
+		"no unit":     {func() error { _, err := httplimit.PerKey(limits, "client", limiter.Per("a", 1, 60)); return err }, "period 60ns"},
+		"one name":    {func() error { _, err := httplimit.PerKey(limits, "client", each, each); return err }, `two limits have the name "a"`},
 		"no limit":    {func() error { _, err := httplimit.PerKey(limits, "client"); return err }, "no limit"},
 		"no function": {func() error { _, err := httplimit.NewFunc(limits, nil, httplimit.Options{}); return err }, "is nil"},
 		"attributes": {func() error {
@@ -504,6 +508,24 @@ func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
 		if err := test.make(); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A limit of the service that is wrong is no mistake of the client.
+func TestAMistakeOfTheServiceIsNoClients(t *testing.T) {
+	var told error
+	m, err := httplimit.NewFunc(door(t, memorystore.New()), func(*http.Request) ([]limiter.Request, error) {
+		return []limiter.Request{limiter.Per("a", 10, 60).For("u")}, nil
+	}, httplimit.Options{OnError: func(_ *http.Request, err error) { told = err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{}
+	s.Handler = m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.reached.Add(1) }))
+	response := s.get()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != 500 || s.reached.Load() != 0 || told == nil || strings.Contains(string(body), "60ns") {
+		t.Errorf("%d %s, told %v, %v", response.StatusCode, body, told, err)
 	}
 }
 

@@ -269,6 +269,8 @@ func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *
 // onError is what decides while the store is away.
 func (r *Runtime) onError(p *policy.Policy) limiter.Option {
 	switch p.OnError {
+	case store.FailOnError:
+		return nil
 	case store.AllowOnError:
 		return limiter.FailOpen()
 	case store.DenyOnError:

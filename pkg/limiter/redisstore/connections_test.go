@@ -49,3 +49,30 @@ func TestWaitingForAConnectionIsWithinTheBudget(t *testing.T) {
 		t.Errorf("%d callers have had a connection, one after the other", n)
 	}
 }
+
+// badContext is a context of somebody's own that panics.
+type badContext struct{ context.Context }
+
+func (badContext) Deadline() (time.Time, bool) { panic("no deadline") }
+
+// A context that panics fails its own call, and holds up nobody else.
+func TestAPanickingContextHoldsUpNobody(t *testing.T) {
+	backend := newStore(t, redistest.Start(t).Client())
+	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: store.Limit{Count: 10, Period: time.Minute}, Cost: 1}
+	refund := req
+	refund.Token = "t" // which goes by itself
+	for _, bad := range []context.Context{nil, badContext{t.Context()}} {
+		for _, r := range []store.Request{req, refund} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no panic")
+					}
+				}()
+				_ = backend.Decide(bad, store.Take, []store.Request{r}, make([]store.Decision, 1))
+			}()
+			decideOne(t, backend, store.Take, req)
+			decideOne(t, backend, store.Refund, req)
+		}
+	}
+}

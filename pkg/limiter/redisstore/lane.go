@@ -106,14 +106,15 @@ func (s *sender) newLane(client redis.UniversalClient) *lane {
 // send sends c and waits for its answer until deadline, or until ctx ends. An error of
 // a call that may have reached the server is a sentError.
 func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
+	own, limited := ctx.Deadline() // before the lock: a context of the caller's own can panic
 	l.mu.Lock()
-	if own, limited := ctx.Deadline(); l.isQuiet() && (l.keepsDeadlines || !limited || own.After(deadline)) {
+	if l.isQuiet() && (l.keepsDeadlines || !limited || own.After(deadline)) {
 		l.busy++
 		endsInTime := l.endsInTime && l.busy+l.abandoned <= l.connections
 		l.mu.Unlock()
 		return l.sendAlone(ctx, c, deadline, endsInTime)
 	}
-	return l.wait(ctx, &queued{call: c, since: time.Now(), late: deadline, done: make(chan struct{}, 1)})
+	return l.wait(ctx, own, &queued{call: c, since: time.Now(), late: deadline, done: make(chan struct{}, 1)})
 }
 
 // isQuiet reports whether a call is sent at once and by itself. While callers share an
@@ -125,6 +126,12 @@ func (l *lane) isQuiet() bool {
 // ask is send for a decision that can be merged with others. Where a call would be sent at
 // once and by itself it returns errAsk.
 func (l *lane) ask(ctx context.Context, q *queued, budget time.Duration) error {
+	own, _ := ctx.Deadline() // before the lock, as in send
+	caller, end, limited := store.BudgetOf(ctx)
+	var callers time.Time
+	if limited {
+		callers, _ = caller.Deadline()
+	}
 	l.mu.Lock()
 	if l.isQuiet() {
 		l.mu.Unlock()
@@ -132,33 +139,32 @@ func (l *lane) ask(ctx context.Context, q *queued, budget time.Duration) error {
 	}
 	q.since = time.Now()
 	q.late = q.since.Add(budget)
-	return l.wait(l.keepBudget(ctx, q), q)
+	if limited && l.keepBudget(end, q) {
+		ctx, own = caller, callers
+	}
+	return l.wait(ctx, own, q)
 }
 
-// keepBudget lets the watch end the waiting for q also when the time of [store.WithBudget] is
-// over, and returns the caller's own context, which then needs no timer. Those who wait in the
+// keepBudget lets the watch end the waiting for q also at end, when the time of [store.WithBudget] is over, and reports
+// whether it does: the caller's own context, which needs no timer, is enough then. Those who wait in the
 // queue are late in the order they came: a call whose time is over before that of one in front
-// of it keeps ctx. The caller holds the lock.
-func (l *lane) keepBudget(ctx context.Context, q *queued) context.Context {
-	caller, end, limited := store.BudgetOf(ctx)
-	if !limited {
-		return ctx
-	}
+// of it keeps the context with the timer. The caller holds the lock.
+func (l *lane) keepBudget(end time.Time, q *queued) bool {
 	if l.last != nil && end.Before(l.last.late) {
 		if l.last.late.Sub(end) > patience { // else they came in the same moment
-			return ctx
+			return false
 		}
 		end = l.last.late
 	}
 	q.late = earlier(q.late, end)
-	return caller
+	return true
 }
 
 // wait puts q into the queue and waits until it has its answer, until the store's time is
-// over, or until ctx ends. The caller holds the lock, and wait returns it.
-func (l *lane) wait(ctx context.Context, q *queued) error {
+// over, or until ctx ends, whose deadline is own, zero for none. The caller holds the lock, and wait returns it.
+func (l *lane) wait(ctx context.Context, own time.Time, q *queued) error {
 	q.end = q.late
-	if own, limited := ctx.Deadline(); limited && own.Before(q.end) {
+	if !own.IsZero() && own.Before(q.end) {
 		q.end = own
 	}
 	l.append(q)

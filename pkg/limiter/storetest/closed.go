@@ -124,7 +124,7 @@ func closedStoreSaysSo(t *testing.T, h Harness, used bool) {
 				t.Errorf("%s of a closed store: %v", c.name, err)
 			}
 		}
-		if err := backend.Close(); err != nil && err != closed {
+		if err := backend.Close(); err != nil && !errors.Is(err, closed) {
 			t.Errorf("closed as %v, and again as %v", closed, err)
 		}
 	}
