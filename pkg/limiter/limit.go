@@ -89,7 +89,7 @@ func limitOf(l store.Limit) Limit {
 	return Limit{Count: l.Count, Period: l.Period, Algorithm: l.Algorithm, Burst: l.Burst, Slices: l.Slices}
 }
 
-// Leaky returns l as a [LeakyBucket] whose queue has room for that many units.
+// Leaky returns l as a [LeakyBucket] whose queue has room for that many units; 0 is for Count.
 func (l Limit) Leaky(queue int64) Limit {
 	l.Algorithm, l.Burst = LeakyBucket, queue
 	return l
@@ -150,6 +150,9 @@ func (r Request) N(cost int64) Request {
 // remembered for ttl, and the same requests with the same token charge nothing more. Text has 1 to
 // 200 bytes, and ttl is up to a day; a ttl of 0 means ten minutes. All requests of a call have the
 // same token. [Limiter.Reserve] makes tokens by itself.
+//
+// Do not take a token from a client as it is: whoever repeats it is let through again without a charge, for
+// as long as it is remembered.
 func (r Request) Token(text string, ttl time.Duration) Request {
 	r.asked.Token, r.asked.TokenTTL = text, ttl
 	r.asked.SetDefaults()
