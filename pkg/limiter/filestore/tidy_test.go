@@ -15,11 +15,12 @@ import (
 )
 
 // filled returns a store with so many keys of an hour, and what moves its clock.
-func filled(t *testing.T, path string, keys int) (backend *filestore.Store, advance func(time.Duration)) {
+func filled(t *testing.T, path string, keys int) (backend *filestore.Store, clock func() time.Time, advance func(time.Duration)) {
 	t.Helper()
 	var ahead atomic.Int64
 	begin := time.Now()
-	backend, err := filestore.New(path, filestore.WithClock(func() time.Time { return begin.Add(time.Duration(ahead.Load())) }))
+	clock = func() time.Time { return begin.Add(time.Duration(ahead.Load())) }
+	backend, err := filestore.New(path, filestore.WithClock(clock))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func filled(t *testing.T, path string, keys int) (backend *filestore.Store, adva
 	if _, err := backend.Import(ctx, false, records...); err != nil {
 		t.Fatal(err)
 	}
-	return backend, func(d time.Duration) { ahead.Add(int64(d)) }
+	return backend, clock, func(d time.Duration) { ahead.Add(int64(d)) }
 }
 
 // Expired rows go although no key is new, and the file shrinks while it is used.
@@ -60,15 +61,14 @@ func TestSpaceIsGivenBack(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "limits.db")
-	backend, advance := filled(t, path, 20_000)
-	limits := store.New(backend)
+	backend, clock, advance := filled(t, path, 20_000)
 	day, err := store.ParseLimit("1000000/1d")
 	if err != nil {
 		t.Fatal(err)
 	}
 	take := func() {
 		t.Helper()
-		if _, err := limits.Take(ctx, store.Key{Subject: "always"}, day, 1); err != nil {
+		if _, err := store.New(backend).Take(ctx, store.Key{Subject: "always"}, day, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,6 +77,9 @@ func TestSpaceIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := size(t, path)
+	if backend, err = filestore.New(path, filestore.WithClock(clock)); err != nil {
+		t.Fatal(err)
+	}
 	advance(3 * time.Hour)
 	for takes := 1; ; takes++ {
 		time.Sleep(10 * time.Millisecond) // the process tidies up no more often
@@ -118,7 +121,7 @@ func size(t *testing.T, path string) int64 {
 // A pattern that begins with characters looks at the keys that begin so, and an exact subject
 // at its own: that is how many the progress tells.
 func TestScanLooksAtItsKeysOnly(t *testing.T) {
-	backend, _ := filled(t, filepath.Join(t.TempDir(), "limits.db"), 2000)
+	backend, _, _ := filled(t, filepath.Join(t.TempDir(), "limits.db"), 2000)
 	for pattern, want := range map[string]struct{ found, looked int }{
 		"tenant:3:*":       {100, 100},
 		"tenant:3:user:3":  {1, 1},
