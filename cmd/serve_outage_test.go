@@ -178,7 +178,7 @@ func TestServeFollowsAFailover(t *testing.T) {
 // A master of a Cluster that hangs is felt by its own keys: those of the others go on being
 // decided by the store, while callers of the hung one wait on most connections.
 func TestServeKeepsAHungMasterApart(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "600000") // the others go on
 	const keys = 60
 	hung, others := []string{}, []string{}
 	for i := range keys {
