@@ -212,7 +212,7 @@ func TestAnOpenBreakerTriesWithOneProbe(t *testing.T) {
 		if !isOpen(err) || errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("%v; want an ErrUnavailable, which charged nothing", err)
 		}
-		const text = "store unavailable (circuit open since 22:13:20); the last error was: outcome unknown: cut off"
+		text := "store unavailable (circuit open since " + f.clock().Format("15:04:05") + "); the last error was: outcome unknown: cut off"
 		if strings.Contains(fmt.Sprint(err), "\n") || fmt.Sprint(err) != text {
 			t.Errorf("it says\n%v, not\n%s", err, text)
 		}
