@@ -137,6 +137,8 @@ func (r *Runtime) Take(ctx context.Context, name string, attributes policy.Attri
 // Middleware limits HTTP requests by a policy, as the file's rules for HTTP say. It follows reloads, and from now on a
 // file without this policy is refused.
 func (r *Runtime) Middleware(name string) (func(http.Handler) http.Handler, error) {
+	r.reloading.Lock() // no reload takes the policy away meanwhile
+	defer r.reloading.Unlock()
 	version := r.inForce.Load()
 	p := version.policies[name]
 	if p == nil {
