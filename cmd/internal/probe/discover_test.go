@@ -220,3 +220,20 @@ func TestServersAreNamedRightly(t *testing.T) {
 		})
 	}
 }
+
+// The limit that a server has is never ruled out, however uneven its answers are: each of these runs has an
+// admission that may have been decided before its window began, by the time in the middle of sending and
+// being answered.
+func TestTheTruthIsNotRuledOut(t *testing.T) {
+	limit := newOurs(t, "fixed-window:10/1s,from=first").limit
+	for _, seed := range []uint64{16, 151} {
+		s := &server{decider: &milliseconds{most: 10, period: 1e6}, shortest: 300 * time.Microsecond, longest: 25 * time.Millisecond}
+		d, _ := discover(t, s, Config{Budget: 3000, MaxTime: 10 * time.Minute, Workers: 16}, seed)
+		if d.Limit == nil || *d.Limit != limit {
+			t.Errorf("seed %d: found %v (%q), want %s", seed, d.Limit, d.Notes, limit)
+		}
+		if n := historyOf(d.Events, false).contradictions(&model{limit: limit}, len(d.Events)); n > 0 {
+			t.Errorf("seed %d: %d answers contradict the limit that the server has", seed, n)
+		}
+	}
+}

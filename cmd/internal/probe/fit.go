@@ -139,6 +139,7 @@ func (s *supposed) follow(m *model, observed []observation, r *reading) {
 		now := max(r.instant(o), s.last)
 		switch o.outcome {
 		case endpoint.Allowed:
+			now = m.admits(&s.usage, o, now)
 			m.take(&s.usage, o.cost*o.n, o.cost*o.n, now)
 		case endpoint.Denied:
 			m.take(&s.usage, o.cost*o.n, 0, now)
@@ -158,6 +159,24 @@ func (m *model) explains(u *usage, o *observation) bool {
 		return m.room(u, max(u.last, o.answered+slack)) >= o.cost*o.n
 	}
 	return m.room(u, max(u.last, o.sent-slack)) < o.cost
+}
+
+// admits returns the first instant from now on at which a model has room for what was admitted, since it
+// was not decided before, and now if there is no such instant before it was answered.
+func (m *model) admits(u *usage, o *observation, now store.Instant) store.Instant {
+	wanted, until := o.cost*o.n, o.answered+slack
+	if now >= until || m.room(u, now) >= wanted || m.room(u, until) < wanted {
+		return now
+	}
+	without, with := now, until
+	for with-without > 1 {
+		if middle := without + (with-without)/2; m.room(u, middle) >= wanted {
+			with = middle
+		} else {
+			without = middle
+		}
+	}
+	return with
 }
 
 // edge is a recovery: a subject that had been denied was admitted again.

@@ -152,6 +152,26 @@ func (w *intervals) decide(subject string, now store.Instant) bool {
 	return c[2] <= w.most
 }
 
+// milliseconds begins windows with a first request by a clock of whole milliseconds, as
+// express-rate-limit does.
+type milliseconds struct {
+	most   int64
+	period store.Instant
+	ends   map[string]store.Instant
+	used   map[string]int64
+}
+
+func (w *milliseconds) decide(subject string, now store.Instant) bool {
+	if w.ends == nil {
+		w.ends, w.used = make(map[string]store.Instant), make(map[string]int64)
+	}
+	if now -= now % 1000; w.ends[subject] <= now {
+		w.ends[subject], w.used[subject] = now+w.period, 0
+	}
+	w.used[subject]++
+	return w.used[subject] <= w.most
+}
+
 // banning lets nobody in for a while after a denial.
 type banning struct {
 	decider
