@@ -164,7 +164,7 @@ const operatorsLength = 5 * time.Second
 func overrideLooks(ctx context.Context, out io.Writer) error {
 	progress("overrides: %s of looks", operatorsLength)
 	looks, bytes, err := besideRedis("getrange", func(backend *redisstore.Store) error {
-		_, err := deny(ctx, store.WithOverrides(store.KeepKeyspace(denying{backend}, backend), store.Overrides{}))
+		_, err := deny(ctx, store.WithOverrides(store.Wrap(denying{backend}, backend), store.Overrides{}))
 		return err
 	})
 	if err != nil {
@@ -213,7 +213,7 @@ func denialWrites(ctx context.Context, out io.Writer) error {
 	var denied int64
 	var held int64
 	writes, bytes, err := besideRedis("hset", func(inner *redisstore.Store) error {
-		plain := store.KeepKeyspace(denying{inner}, inner)
+		plain := store.Wrap(denying{inner}, inner)
 		backend := store.WithDenialLog(plain, store.DenialLog{})
 		before := heap()
 		var err error

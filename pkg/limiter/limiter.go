@@ -48,7 +48,7 @@ func New(s Store, options ...Option) (*Limiter, error) {
 	}
 	l := &Limiter{stacked: stacked, wrapped: len(options) > 0, calls: sync.Pool{New: func() any { return new(call) }}}
 	l.closing, l.end = context.WithCancel(context.Background())
-	l.store = store.KeepKeyspace(gate{l}, stacked)
+	l.store = store.Wrap(gate{l}, stacked)
 	l.waiter.Store = l.store
 	return l, nil
 }

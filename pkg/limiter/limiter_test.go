@@ -176,7 +176,7 @@ func TestOptionsStandInOneOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	failing := &faulty{Store: kept}
-	below := store.KeepKeyspace(failing, kept)
+	below := store.Wrap(failing, kept)
 	watch := store.WatchOverrides(below, store.Overrides{})
 	defer watch.Close()
 	if err := watch.Load(t.Context()); err != nil {
@@ -324,7 +324,7 @@ func TestCloseEndsWaits(t *testing.T) {
 func TestCloseLeavesTheStoreOpen(t *testing.T) {
 	kept := memorystore.New()
 	f := &faulty{Store: kept}
-	l, err := limiter.New(store.KeepKeyspace(f, kept), limiter.Leases{}, limiter.Overrides{}, limiter.DenialLog{}, limiter.Breaker{},
+	l, err := limiter.New(store.Wrap(f, kept), limiter.Leases{}, limiter.Overrides{}, limiter.DenialLog{}, limiter.Breaker{},
 		limiter.FailOpen())
 	if err != nil {
 		t.Fatal(err)

@@ -354,5 +354,5 @@ func (b *builder) stack(options []Option) (Store, error) {
 		settings := observed.Breaker(*b.breaker)
 		b.layers.Breaker = func(s Store) Store { return store.WithBreaker(s, settings) }
 	}
-	return store.Stack(store.KeepKeyspace(keptOpen{b.store}, b.store), b.layers), nil
+	return store.Stack(store.Wrap(keptOpen{b.store}, b.store), b.layers), nil
 }

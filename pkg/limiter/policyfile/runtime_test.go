@@ -105,7 +105,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		f := newWritten(t, fmt.Sprintf(api, "4/366d", ", on_error: local, local_share: 50%"))
 		kept := memorystore.New()
 		sick := &sickStore{Store: kept}
-		backend := store.KeepKeyspace(sick, kept)
+		backend := store.Wrap(sick, kept)
 		eve, err := store.ExactPattern("user:eve")
 		if err != nil {
 			t.Fatal(err)

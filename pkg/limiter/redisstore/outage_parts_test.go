@@ -94,7 +94,7 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 			now := time.Unix(1_700_000_000, 0)
 			told := make(chan store.BreakerChange, 10000)
 			hasty := &hastyFor{Store: backend}
-			broken := store.WithBreaker(store.KeepKeyspace(hasty, backend), store.Breaker{
+			broken := store.WithBreaker(store.Wrap(hasty, backend), store.Breaker{
 				Failures: failures, Slow: time.Hour, OnChange: func(c store.BreakerChange) { told <- c },
 				Clock: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
 			})

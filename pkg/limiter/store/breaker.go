@@ -82,10 +82,10 @@ type BreakerChange struct {
 // for none if that is not known, nor does it count when such a call is slow.
 func WithBreaker(store Store, settings Breaker) Store {
 	s := &breakerStore{Store: store, Breaker: settings.WithDefaults()}
-	s.parted, _ = reached[Parted](store)
+	s.parted, _ = As[Parted](store)
 	s.whole.init(s, "")
 	s.parts.Store(&map[string]*circuit{})
-	return KeepKeyspace(s, store)
+	return Wrap(s, store)
 }
 
 // WithDefaults returns b with its zero fields filled in. A MaxPause below Pause is taken

@@ -8,7 +8,7 @@ import (
 
 // Parted is a [Store] in parts that can fail by themselves, such as the masters of a Redis
 // Cluster. [WithBreaker] then keeps a breaker for each part. It finds the parts also through
-// wrappers that were made with [KeepKeyspace].
+// wrappers that were made with [Wrap].
 type Parted interface {
 	Store
 	// Part names the part that decides about key. It is empty if the store is in one piece

@@ -13,7 +13,7 @@ import (
 // something else than a caller whose own context has ended ([ErrGaveUp]): a failure policy decides in its
 // place.
 func WithBudget(store Store, budget time.Duration) Store {
-	return KeepKeyspace(&budgetStore{Store: store, budget: budget}, store)
+	return Wrap(&budgetStore{Store: store, budget: budget}, store)
 }
 
 type budgetStore struct {

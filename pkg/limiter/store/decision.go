@@ -199,7 +199,7 @@ func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
 	}
 	d.Used, d.Granted = used+req.Cost, req.Cost
 	d.Remaining = capacity - d.Used
-	d.ResetAfter = now.until(page.rule.usedAtMost(s, 0, clock))
+	d.ResetAfter = now.Until(page.rule.usedAtMost(s, 0, clock))
 	return true
 }
 
@@ -208,9 +208,9 @@ func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
 func (d *Decision) describe(s *State, req *Request, now Instant) {
 	capacity := req.Limit.Capacity()
 	d.Remaining = max(0, capacity-d.Used)
-	d.ResetAfter = now.until(s.UnusedAt(now))
+	d.ResetAfter = now.Until(s.UnusedAt(now))
 	if !d.Allowed && req.Cost <= capacity {
-		d.RetryAfter = now.until(s.usedAtMost(capacity-req.Cost, now))
+		d.RetryAfter = now.Until(s.usedAtMost(capacity-req.Cost, now))
 	}
 }
 
@@ -230,5 +230,5 @@ func (s *State) Delay(limit *Limit, now Instant) time.Duration {
 	if queue == nil || s.IsZero() {
 		return 0
 	}
-	return now.until(queue.turn(s, *limit, s.clock(now)))
+	return now.Until(queue.turn(s, *limit, s.clock(now)))
 }

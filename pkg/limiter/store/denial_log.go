@@ -68,7 +68,7 @@ func (c *DenialCollector) Wrap(store Store) Store {
 	if c.table == nil {
 		return store
 	}
-	return KeepKeyspace(&denialLogStore{Store: store, collector: c}, store)
+	return Wrap(&denialLogStore{Store: store, collector: c}, store)
 }
 
 // denialLogStore has a collector count whom a store denies.

@@ -46,7 +46,7 @@ func (m DenialMemory) Wrap(store Store) Store {
 	if m.Keys <= 0 {
 		m.Keys = 16_384
 	}
-	return KeepKeyspace(&denialMemory{
+	return Wrap(&denialMemory{
 		Store: store, maxStale: m.MaxStale, time: newStopwatch(m.Clock), denials: newKeyTable[denial](m.Keys),
 	}, store)
 }

@@ -100,7 +100,8 @@ func TestADenialIsRememberedForMaxStaleAtMost(t *testing.T) {
 	ask(t, memory, key, limit, 1)
 	ask(t, memory, key, limit, 1)
 	record := store.Records(store.Key{Subject: key.Subject, Name: limit.DefaultName()})
-	if _, _, err := far.Store.(store.Keyspace).Delete(context.Background(), record...); err != nil {
+	keys, _ := store.KeyspaceOf(far.Store)
+	if _, _, err := keys.Delete(context.Background(), record...); err != nil {
 		t.Fatal(err)
 	}
 	far.time.passed += 198 * time.Millisecond

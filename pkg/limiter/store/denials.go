@@ -120,5 +120,5 @@ func shorten(text string) string {
 
 // DenialTableOf returns the table of store, or of the store that it wraps. There is none
 // if that store has none, or is wrapped by something that does not say what it wraps: what
-// [KeepKeyspace] returns does.
-func DenialTableOf(store Store) (table DenialTable, has bool) { return reached[DenialTable](store) }
+// [Wrap] returns does.
+func DenialTableOf(store Store) (table DenialTable, has bool) { return As[DenialTable](store) }

@@ -27,7 +27,7 @@
 //	the store
 //
 // A wrapper of your own is a struct that embeds a Store and has its own Decide. Return it through
-// [KeepKeyspace], so that the keys of the store can be reached through it.
+// [Wrap], so that the keys of the store can be reached through it.
 //
 // # Errors
 //

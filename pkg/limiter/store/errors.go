@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -87,47 +86,3 @@ const damagedRecord = "a damaged limit record"
 
 // Is makes every ForeignError an ErrForeign.
 func (e *ForeignError) Is(target error) bool { return target == ErrForeign }
-
-// DeniedError says that [Limiter.Wait] did not get its turn: nothing is charged. It is a
-// context.DeadlineExceeded, too.
-type DeniedError struct {
-	// Decisions are those of the call; [Summarize] has the time after which it is worth another try.
-	Decisions []Decision
-}
-
-// Error says when to try again, if the store has said so.
-func (e *DeniedError) Error() string {
-	if after := Summarize(e.Decisions).RetryAfter; after > 0 {
-		return "denied: the turn does not come in time; try again in " + FormatPeriod(after)
-	}
-	return "denied: the turn did not come in time"
-}
-
-// Is makes every DeniedError a context.DeadlineExceeded.
-func (e *DeniedError) Is(target error) bool { return target == context.DeadlineExceeded }
-
-// UnfitError says why a record cannot be imported. It concerns that record alone, whose keys were
-// left as they are.
-type UnfitError struct{ Err error }
-
-// Error says what is wrong with the record.
-func (e *UnfitError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the reason, which is an [ErrInvalid].
-func (e *UnfitError) Unwrap() error { return e.Err }
-
-// IncompleteError is an error of a scan that concerns one master of a Cluster. All that the
-// others have was given.
-type IncompleteError struct {
-	// Part names the part: a master's address.
-	Part string
-	// Err is what went wrong there.
-	Err error
-}
-
-func (e *IncompleteError) Error() string {
-	return fmt.Sprintf("%s (so keys of the master %s are missing)", e.Err, e.Part)
-}
-
-// Unwrap returns e.Err.
-func (e *IncompleteError) Unwrap() error { return e.Err }

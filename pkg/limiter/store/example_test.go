@@ -143,10 +143,10 @@ type countingStore struct {
 	denied *int
 }
 
-// withCount returns backend with a count of its denials. KeepKeyspace makes that a store
+// withCount returns backend with a count of its denials. Wrap makes that a store
 // whose keys can be listed and deleted, if backend is one.
 func withCount(backend store.Store, denied *int) store.Store {
-	return store.KeepKeyspace(&countingStore{Store: backend, denied: denied}, backend)
+	return store.Wrap(&countingStore{Store: backend, denied: denied}, backend)
 }
 
 // Decide has the other store decide, and looks at the answer.
@@ -172,7 +172,8 @@ func ExampleStore() {
 	_, err := limits.Take(context.Background(), store.Key{Subject: "user:42"}, once, 2)
 	fmt.Println(denied, "denied;", err, errors.Is(err, store.ErrNeverFits))
 	everybody, _ := store.ParsePattern("*")
-	for entry, err := range backend.(store.Keyspace).Scan(context.Background(), store.Query{Subjects: everybody}) {
+	keys, _ := store.KeyspaceOf(backend)
+	for entry, err := range keys.Scan(context.Background(), store.Query{Subjects: everybody}) {
 		fmt.Println(entry.Key, entry.Decision.Used, "used", err)
 	}
 	// Output:

@@ -117,7 +117,7 @@ func WithFailure(store Store, failure Failure) Store {
 	if failure.Shadow == nil && failure.Policy == LocalOnError {
 		failure.Shadow = newShadowMap(failure.Clock)
 	}
-	return KeepKeyspace(&failurePolicyStore{Store: store, Failure: failure}, store)
+	return Wrap(&failurePolicyStore{Store: store, Failure: failure}, store)
 }
 
 type failurePolicyStore struct {
@@ -166,7 +166,7 @@ func KeepReplaced(ctx context.Context, replaced *error) context.Context {
 // SettleLocally brings what a local share charged to the real costs of reqs, whose decisions say
 // what was charged and by whom. What somebody else decided stays as it is. store has [WithFailure] in it.
 func SettleLocally(ctx context.Context, store Store, reqs []Request, decisions []Decision) error {
-	s, has := reached[*failurePolicyStore](store)
+	s, has := As[*failurePolicyStore](store)
 	if !has || s.Policy != LocalOnError {
 		return nil
 	}

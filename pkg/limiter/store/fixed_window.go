@@ -60,13 +60,13 @@ type wholeWindows struct{ windows int64 }
 
 func (wholeWindows) width(l *Limit) int64 { return l.period() / max(1, l.Slices) }
 
-func (w wholeWindows) end(l *Limit, at Instant) Instant {
+func (w wholeWindows) End(l *Limit, at Instant) Instant {
 	return windowStart(at, w.width(l)) + Instant(w.width(l))
 }
 
-func (wholeWindows) leaked(*Limit, int64) int64 { return 0 }
+func (wholeWindows) Leaked(*Limit, int64) int64 { return 0 }
 
-func (w wholeWindows) gone(l *Limit, at Instant) Instant {
+func (w wholeWindows) Gone(l *Limit, at Instant) Instant {
 	return windowStart(at, w.width(l)) + Instant(w.width(l)*(w.windows+max(0, l.Slices-1)))
 }
 

@@ -21,7 +21,7 @@ type Identity interface {
 
 // IdentityOf returns the identity of store, or of the store that it wraps; see
 // [DenialTableOf].
-func IdentityOf(store Store) (identity Identity, has bool) { return reached[Identity](store) }
+func IdentityOf(store Store) (identity Identity, has bool) { return As[Identity](store) }
 
 // storeIDBytes is how many random bytes an id has.
 const storeIDBytes = 16

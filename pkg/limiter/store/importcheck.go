@@ -13,4 +13,4 @@ type ImportCheck interface {
 }
 
 // ImportCheckOf returns the check of store, or of the store that it wraps; see [DenialTableOf].
-func ImportCheckOf(store Store) (check ImportCheck, has bool) { return reached[ImportCheck](store) }
+func ImportCheckOf(store Store) (check ImportCheck, has bool) { return As[ImportCheck](store) }

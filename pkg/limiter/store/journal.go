@@ -51,4 +51,4 @@ func CheckJournalText(text string) error {
 }
 
 // JournalOf returns the journal of store, or of the store that it wraps; see [DenialTableOf].
-func JournalOf(store Store) (journal Journal, has bool) { return reached[Journal](store) }
+func JournalOf(store Store) (journal Journal, has bool) { return As[Journal](store) }

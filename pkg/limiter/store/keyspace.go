@@ -2,14 +2,14 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
 )
 
 // Keyspace is a Store whose keys can be listed, deleted, adjusted and brought back, which
-// is what an operator needs. All stores of this module are one, and a wrapper made with
-// [KeepKeyspace] is one if the store that it wraps is.
+// is what an operator needs. All stores of this module are one. [KeyspaceOf] finds it.
 type Keyspace interface {
 	Store
 	// Scan yields every key in use that q selects, each once, in no particular
@@ -37,6 +37,9 @@ type Keyspace interface {
 	// joined errors.
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
 }
+
+// KeyspaceOf returns store as a Keyspace, or the one that it wraps; see [As].
+func KeyspaceOf(store Store) (keys Keyspace, has bool) { return As[Keyspace](store) }
 
 // Query selects keys for [Keyspace.Scan].
 type Query struct {
@@ -216,3 +219,29 @@ const (
 	// Unfit: the record cannot be imported, as an [UnfitError] says, and its key was left as it is.
 	Unfit
 )
+
+// UnfitError says why a record cannot be imported. It concerns that record alone, whose keys were
+// left as they are.
+type UnfitError struct{ Err error }
+
+// Error says what is wrong with the record.
+func (e *UnfitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason, which is an [ErrInvalid].
+func (e *UnfitError) Unwrap() error { return e.Err }
+
+// IncompleteError is an error of a scan that concerns one master of a Cluster. All that the
+// others have was given.
+type IncompleteError struct {
+	// Part names the part: a master's address.
+	Part string
+	// Err is what went wrong there.
+	Err error
+}
+
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("%s (so keys of the master %s are missing)", e.Err, e.Part)
+}
+
+// Unwrap returns e.Err.
+func (e *IncompleteError) Unwrap() error { return e.Err }

@@ -37,7 +37,7 @@ type page struct {
 	queue queue
 	// ahead says until when units that were taken ahead count as charged now, and how many
 	// can be given back; nil if units cannot be taken ahead.
-	ahead ahead
+	ahead Ahead
 	// fadesBy returns how long before it is unused a key has no more than room units in
 	// use; nil if that depends on more than the limit. It may be a microsecond short.
 	fadesBy func(limit Limit, room int64) time.Duration
@@ -49,6 +49,19 @@ type queue interface {
 	// limit, the one that takes over. The limit is passed by value, so that requests stay off the
 	// heap.
 	turn(s *State, limit Limit, now Instant) Instant
+}
+
+// Ahead is what a limit says whose units can be taken ahead of need: it does not matter which of the
+// units that were charged lately are given back.
+type Ahead interface {
+	// End returns until when units charged at an instant may be used, and given back, as if
+	// they were charged then.
+	End(l *Limit, at Instant) Instant
+	// Leaked returns at most how many units fade in so many microseconds before the end.
+	Leaked(l *Limit, span int64) int64
+	// Gone returns the instant from which units charged at an instant count no longer, and 0
+	// if that depends on what else is charged.
+	Gone(l *Limit, at Instant) Instant
 }
 
 // pages holds every kind by its number, which never changes.
@@ -161,4 +174,17 @@ func (l *Limit) Kind() Kind {
 		return windowFromFirstKind
 	}
 	return Kind(l.Algorithm)
+}
+
+// Ahead returns how units of l, which must be normalized, can be taken ahead of need; nil if they cannot.
+func (l *Limit) Ahead() Ahead { return pages[l.Kind()].ahead }
+
+// FadesBy returns how long before it is unused a key under l, which must be normalized, has no more than room
+// units in use. It may be a microsecond short. It is not known where that depends on more than the limit.
+func (l *Limit) FadesBy(room int64) (before time.Duration, known bool) {
+	fades := pages[l.Kind()].fadesBy
+	if fades == nil {
+		return 0, false
+	}
+	return fades(*l, room), true
 }

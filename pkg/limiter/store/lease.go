@@ -6,19 +6,6 @@ import (
 	"time"
 )
 
-// ahead is a kind whose units can be taken ahead of need: it does not matter which of the
-// units that were charged lately are given back.
-type ahead interface {
-	// end returns until when units charged at an instant may be used, and given back, as if
-	// they were charged then.
-	end(l *Limit, at Instant) Instant
-	// leaked returns at most how many units fade in so many microseconds before the end.
-	leaked(l *Limit, span int64) int64
-	// gone returns the instant from which units charged at an instant count no longer, and 0
-	// if that depends on what else is charged.
-	gone(l *Limit, at Instant) Instant
-}
-
 // lease is units of one key that the store has charged. Callers take of it without a
 // lock.
 type lease struct {

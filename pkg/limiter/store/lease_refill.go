@@ -119,17 +119,17 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 		key.answerAsked(call, func(w *waiter) { w.decision, w.alone = a.decision, w.cost != a.cost })
 		return nil
 	}
-	rule := pages[k.limit.Kind()].ahead
+	rule := k.limit.Ahead()
 	at := a.decision.At
 	l := &lease{decision: a.decision, capacity: k.limit.Capacity(), sent: a.sent, got: a.got}
 	// The store decided between sent and got. The earlier one is the safe one here.
 	l.ends = a.sent + s.Term
-	if inWindow := rule.end(&k.limit, at) - at; inWindow < Instant(s.Term/time.Microsecond) {
+	if inWindow := rule.End(&k.limit, at) - at; inWindow < Instant(s.Term/time.Microsecond) {
 		l.ends = a.sent + time.Duration(inWindow)*time.Microsecond
 	}
 	l.seenLeft, l.seenSince = a.cost, a.got
 	key.remaining = a.decision.Remaining
-	if rule.gone(&k.limit, at) == 0 {
+	if rule.Gone(&k.limit, at) == 0 {
 		key.lost = min(key.lost, a.decision.Used-a.cost) // all that is in use is theirs at most
 	}
 	left := a.cost
@@ -186,7 +186,7 @@ func (k *leasedKey) answerAsked(call *asking, set func(*waiter)) {
 // unknownUntil returns until when units count that may have been charged about now; 0 if
 // that depends on what else is charged.
 func unknownUntil(limit *Limit, now time.Duration) time.Duration {
-	if pages[limit.Kind()].ahead.gone(limit, 0) == 0 {
+	if limit.Ahead().Gone(limit, 0) == 0 {
 		return 0
 	}
 	return now + 2*limit.Period + refundWay

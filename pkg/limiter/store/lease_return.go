@@ -36,19 +36,19 @@ func (s *leaseStore) retire(refunds []leaseRefund, k *keyed[leasedKey]) []leaseR
 
 // refund appends what of left units can go back to refunds, and counts the rest as lost.
 func (s *leaseStore) refund(refunds []leaseRefund, k *keyed[leasedKey], l *lease, left int64) []leaseRefund {
-	rule, at, now := pages[k.limit.Kind()].ahead, l.decision.At, s.time.now()
+	rule, at, now := k.limit.Ahead(), l.decision.At, s.time.now()
 	// The time at the store can only be guessed here. The store keeps to notAfter, so a wrong
 	// guess costs units, and never gives back too many.
 	notAfter := at + Instant((now-l.sent+refundWay)/time.Microsecond) + 1
-	end := rule.end(&k.limit, at)
+	end := rule.End(&k.limit, at)
 	notAfter = min(notAfter, end-1, MaxInstant)
 	back := int64(0)
 	if soonest := at + Instant((now-l.got)/time.Microsecond); soonest < end {
-		back = max(0, left-rule.leaked(&k.limit, int64(notAfter-at)))
+		back = max(0, left-rule.Leaked(&k.limit, int64(notAfter-at)))
 	}
 	gone := time.Duration(0)
-	if instant := rule.gone(&k.limit, at); instant > 0 {
-		gone = l.got + at.until(instant)
+	if instant := rule.Gone(&k.limit, at); instant > 0 {
+		gone = l.got + at.Until(instant)
 	}
 	k.value.lose(left-back, gone)
 	if back == 0 {

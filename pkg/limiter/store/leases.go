@@ -85,7 +85,7 @@ func WithLeases(store Store, settings Leases) Store {
 		heat: newHeat(settings.Term / 2),
 	}
 	s.done.L = &s.mu
-	return KeepKeyspace(s, store)
+	return Wrap(s, store)
 }
 
 // background runs f in a goroutine, after a delay. What f does for callers has its own way of
@@ -128,7 +128,7 @@ func (l Leases) Held(limit Limit) int64 {
 	if most <= 0 {
 		most = defaultLeaseMax
 	}
-	if most = min(most, limit.Capacity()/leaseShare); pages[limit.Kind()].ahead == nil || most < least {
+	if most = min(most, limit.Capacity()/leaseShare); limit.Ahead() == nil || most < least {
 		return 0
 	}
 	return most

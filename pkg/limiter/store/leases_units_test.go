@@ -195,7 +195,7 @@ func TestWhatLeasesPassThrough(t *testing.T) {
 			t.Errorf("%s: the store was asked %d times, %v", op, r.asked-before, err)
 		}
 	}
-	if _, has := r.stacks[0].(store.Keyspace); has {
+	if _, has := store.KeyspaceOf(r.stacks[0]); has {
 		t.Error("it has the keys of a store that has none")
 	}
 }

@@ -80,7 +80,7 @@ func WithObserver(store Store, observer Observer) Store {
 	if observer.OnCall == nil {
 		return store
 	}
-	return KeepKeyspace(&observerStore{Store: store, observer: observer.guarded(), start: time.Now()}, store)
+	return Wrap(&observerStore{Store: store, observer: observer.guarded(), start: time.Now()}, store)
 }
 
 type observerStore struct {

@@ -134,19 +134,19 @@ func CompareAge(a, b *Override) int {
 
 // For returns the override that applies to key, which must have a name, or nil. The result is
 // part of the list, and must not be changed.
-func (l *OverrideList) For(key Key) *Override { return l.find(&key, 0) }
+func (l *OverrideList) For(key Key) *Override { return l.InForce(&key, 0) }
 
 // All returns the overrides of the list, which must not be changed.
 func (l *OverrideList) All() []Override { return l.all }
 
-// find is For, leaving out those that have ended at now; 0 is before all of them.
-func (l *OverrideList) find(key *Key, now Instant) *Override {
+// InForce is [OverrideList.For], leaving out those that have ended at now; 0 is before all of them.
+func (l *OverrideList) InForce(key *Key, now Instant) *Override {
 	return l.search(key, overrideSearch{now: now})
 }
 
-// blockedUntil returns when the last of the blocks of key ends, of which block is one. All of them have
+// BlockedUntil returns when the last of the blocks of key ends, of which block is one. All of them have
 // begun, so there is no gap before that.
-func (l *OverrideList) blockedUntil(key *Key, block *Override) Instant {
+func (l *OverrideList) BlockedUntil(key *Key, block *Override) Instant {
 	return InstantOf(l.search(key, overrideSearch{now: InstantOf(block.ExpiresAt), lastBlock: true, found: block}).ExpiresAt)
 }
 

@@ -58,11 +58,11 @@ func (s *overrideStore) find(known *knownOverrides, req *Request) (o *Override, 
 		named.SetDefaults()
 		key = named.Key
 	}
-	if o = known.find(&key, 0); o == nil {
+	if o = known.InForce(&key, 0); o == nil {
 		return nil, 0
 	}
 	if now = known.clock(&s.watch.time); now >= InstantOf(o.ExpiresAt) {
-		o = known.find(&key, now)
+		o = known.InForce(&key, now)
 	}
 	return o, now
 }
@@ -135,7 +135,7 @@ func (c *overriddenCall) add(req Request, o *Override, known *knownOverrides, si
 	switch o.Effect {
 	case OverrideBlock:
 		if isTake(c.op) {
-			part.denied = known.blockedUntil(&req.Key, o)
+			part.denied = known.BlockedUntil(&req.Key, o)
 		}
 	case OverrideExempt:
 		part.exempt = isTake(c.op) && !req.Shadow
@@ -144,7 +144,7 @@ func (c *overriddenCall) add(req Request, o *Override, known *knownOverrides, si
 		part.shadowed = part.exempt && (!single || req.Cost > req.Limit.Capacity())
 		req.Shadow = req.Shadow || part.shadowed
 	case OverrideLimit, OverrideTimes, OverrideAdd:
-		if req.Limit.check() != nil {
+		if _, err := req.Limit.Normalize(); err != nil {
 			break // the store refuses what was asked, as it does without the override
 		}
 		limit := o.Apply(req.Limit)
@@ -155,7 +155,7 @@ func (c *overriddenCall) add(req Request, o *Override, known *knownOverrides, si
 			part.denied = InstantOf(o.ExpiresAt)
 		}
 	}
-	req.asked = asked
+	req.TokenFor = asked
 	c.reqs, c.parts = append(c.reqs, req), append(c.parts, part)
 }
 

@@ -34,5 +34,5 @@ type OverrideTable interface {
 // OverrideTableOf returns the table of store, or of the store that it wraps; see
 // [DenialTableOf].
 func OverrideTableOf(store Store) (table OverrideTable, has bool) {
-	return reached[OverrideTable](store)
+	return As[OverrideTable](store)
 }

@@ -134,7 +134,7 @@ func (w *OverrideWatch) Wrap(store Store) Store {
 		return store
 	}
 	w.wake()
-	return KeepKeyspace(newOverrideStore(store, w), store)
+	return Wrap(newOverrideStore(store, w), store)
 }
 
 // Load reads the overrides now, so that they apply to the next decision. After an error those that
@@ -321,8 +321,8 @@ func (w *OverrideWatch) drop() {
 		return
 	}
 	now := known.clock(&w.time)
-	for i := range known.all {
-		if now < InstantOf(known.all[i].ExpiresAt) {
+	for i := range known.All() {
+		if now < InstantOf(known.All()[i].ExpiresAt) {
 			return
 		}
 	}

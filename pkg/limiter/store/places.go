@@ -172,7 +172,7 @@ func (t *turns) pass(q *turnQueue, req *Request, d *Decision, now time.Time) {
 			return // it goes on waiting, at another key
 		}
 		if cost > room {
-			if wait, known := d.fitsNext(req, &p.reqs[i]); known && now.Add(wait).After(p.fits[i]) {
+			if wait, known := fitsNext(d, req, &p.reqs[i]); known && now.Add(wait).After(p.fits[i]) {
 				p.fits[i] = now.Add(wait)
 			}
 			return
@@ -199,12 +199,12 @@ func fitsNoSooner(req, other *Request) bool {
 
 // fitsNext returns how long after d, which granted req, there is room for next, if d tells
 // that.
-func (d *Decision) fitsNext(req, next *Request) (wait time.Duration, known bool) {
+func fitsNext(d *Decision, req, next *Request) (wait time.Duration, known bool) {
 	limit := &req.Limit
 	room := limit.Capacity() - next.Cost
-	fadesBy := pages[limit.Kind()].fadesBy
-	if fadesBy == nil || room < 0 || *limit != next.Limit || d.DecidedBy != DecidedByStore || d.Used+d.Remaining != limit.Capacity() {
+	if room < 0 || *limit != next.Limit || d.DecidedBy != DecidedByStore || d.Used+d.Remaining != limit.Capacity() {
 		return 0, false // the last two: somebody decided by something other than this limit
 	}
-	return max(0, d.ResetAfter-fadesBy(*limit, room)), true
+	before, known := limit.FadesBy(room)
+	return max(0, d.ResetAfter-before), known
 }

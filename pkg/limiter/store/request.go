@@ -89,9 +89,9 @@ type Request struct {
 	// requests of a call have the same. In a Cluster each slot goes by its own clock. Other
 	// operations cannot have it.
 	NotAfter Instant
-	// asked is the request as it was before an override changed it, with its defaults set; nil if none did.
-	// What is remembered of its token is for that.
-	asked *Request
+	// TokenFor is the request that the token stands for, with its defaults set, where a wrapper has changed this
+	// one, such as by an override's limit; nil where it stands for this one.
+	TokenFor *Request
 }
 
 // Bounds of tokens, in bytes and in time.

@@ -135,7 +135,7 @@ func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decisi
 		case Settle:
 			d.Granted, d.Repeated = part.Real, !changes.Token
 		default:
-			d.Granted, d.Repeated, d.Delay = part.Granted, true, now.until(part.Turn)
+			d.Granted, d.Repeated, d.Delay = part.Granted, true, now.Until(part.Turn)
 		}
 		decisions[i] = d
 	}

@@ -34,7 +34,7 @@ type Layers struct {
 //   - the failure policy decides when the leases, the breaker or the store fail;
 //   - the breaker judges the store by what it does within its budget.
 //
-// The keys of store can be reached through the result, as with [KeepKeyspace].
+// The keys of store can be reached through the result, as with [Wrap].
 func Stack(store Store, layers Layers) Store {
 	for _, layer := range [...]func(Store) Store{
 		layers.Budget, layers.StoreObserver, layers.Breaker, layers.Leases, layers.Failure,
@@ -42,7 +42,7 @@ func Stack(store Store, layers Layers) Store {
 	} {
 		if layer != nil {
 			if wrapped := layer(store); wrapped != store {
-				store = KeepKeyspace(wrapped, store)
+				store = Wrap(wrapped, store)
 			}
 		}
 	}

@@ -16,8 +16,8 @@ func InstantOf(t time.Time) Instant { return Instant(max(0, t.UnixMicro())) }
 // Time returns the instant as a time.Time in UTC.
 func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
 
-// until returns the time from i to later, never less than zero.
-func (i Instant) until(later Instant) time.Duration {
+// Until returns the time from i to later, never less than zero.
+func (i Instant) Until(later Instant) time.Duration {
 	return time.Duration(max(0, later-i)) * time.Microsecond
 }
 
@@ -27,7 +27,7 @@ func (i Instant) until(later Instant) time.Duration {
 // State evolves by itself as time passes, under the limit that was last
 // applied to it; a later limit takes over when it charges. That is what makes
 // every answer exact while limits change: a denied request writes nothing, so
-// until something is charged, and for the expiry of the key, only the limit
+// Until something is charged, and for the expiry of the key, only the limit
 // that wrote the state can count.
 type State struct {
 	Limit Limit   // as last applied, normalized; zero when unused

@@ -57,8 +57,8 @@ func TokenDigestOf(reqs []Request) (digest TokenDigest) {
 	var buf []byte
 	for i := range reqs {
 		r := &reqs[i]
-		if r.asked != nil {
-			r = r.asked
+		if r.TokenFor != nil {
+			r = r.TokenFor
 		}
 		buf = r.Limit.AppendPacked(buf)
 		if r.Shadow {

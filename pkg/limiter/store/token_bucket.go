@@ -77,14 +77,14 @@ func (b tokenBucket) refund(s *State, cost int64, now Instant) {
 }
 
 // A unit is like any other, so it can be given back at any time, less what leaked.
-func (tokenBucket) end(*Limit, Instant) Instant { return math.MaxInt64 }
+func (tokenBucket) End(*Limit, Instant) Instant { return math.MaxInt64 }
 
-func (tokenBucket) leaked(l *Limit, span int64) int64 {
+func (tokenBucket) Leaked(l *Limit, span int64) int64 {
 	return mulAddDivCeil(span, l.Count, 0, l.period())
 }
 
 // A unit that was not given back is in the bucket until that has been empty.
-func (tokenBucket) gone(*Limit, Instant) Instant { return 0 }
+func (tokenBucket) Gone(*Limit, Instant) Instant { return 0 }
 
 func (tokenBucket) appendState(buf []byte, s *State) []byte {
 	return appendUint(appendUint(buf, s.Units, 4), s.Rest, 7)

@@ -357,3 +357,21 @@ func gaveUp(err error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrGaveUp, err)
 }
+
+// DeniedError says that [Limiter.Wait] did not get its turn: nothing is charged. It is a
+// context.DeadlineExceeded, too.
+type DeniedError struct {
+	// Decisions are those of the call; [Summarize] has the time after which it is worth another try.
+	Decisions []Decision
+}
+
+// Error says when to try again, if the store has said so.
+func (e *DeniedError) Error() string {
+	if after := Summarize(e.Decisions).RetryAfter; after > 0 {
+		return "denied: the turn does not come in time; try again in " + FormatPeriod(after)
+	}
+	return "denied: the turn did not come in time"
+}
+
+// Is makes every DeniedError a context.DeadlineExceeded.
+func (e *DeniedError) Is(target error) bool { return target == context.DeadlineExceeded }

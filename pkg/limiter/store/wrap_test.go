@@ -26,7 +26,7 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 	if denied != 2 {
 		t.Errorf("the wrapper inside saw %d denials, want 2", denied)
 	}
-	keyspace, has := wrapped.(store.Keyspace)
+	keyspace, has := store.KeyspaceOf(wrapped)
 	if !has {
 		t.Fatal("the wrapped store has no keyspace")
 	}
@@ -48,7 +48,7 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 		t.Errorf("the store inside has %d in use, %v", d.Used, err)
 	}
 
-	if _, has := store.WithFailurePolicy(awayStore{}, store.AllowOnError, nil).(store.Keyspace); has {
+	if _, has := store.KeyspaceOf(store.WithFailurePolicy(awayStore{}, store.AllowOnError, nil)); has {
 		t.Error("around a store without keys there is a keyspace")
 	}
 }
@@ -56,7 +56,7 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 // A wrapper that has keys of its own, such as one that refuses to delete, keeps those.
 func TestAWrapperWithKeysOfItsOwnKeepsThem(t *testing.T) {
 	own := memorystore.New()
-	if got := store.KeepKeyspace(own, memorystore.New()); got != store.Store(own) {
+	if got, _ := store.KeyspaceOf(store.Wrap(own, memorystore.New())); got != store.Keyspace(own) {
 		t.Errorf("it became a %T", got)
 	}
 }

@@ -132,7 +132,8 @@ func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind store.Kind) {
 		a := store.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: only == 1, OnlyMore: only == 2,
 			Used: rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).
 				Draw(f.T, "to leave used")}
-		results, err := f.store.(store.Keyspace).Adjust(context.Background(), a)
+		keys, _ := store.KeyspaceOf(f.store)
+		results, err := keys.Adjust(context.Background(), a)
 		if err != nil {
 			f.Fatalf("%+v: %v", a, err)
 		}

@@ -47,7 +47,7 @@ func property(t *testing.T, h Harness, check func(f *fixture)) {
 }
 
 func (f *fixture) clear() {
-	backend, has := f.store.(store.Keyspace)
+	backend, has := store.KeyspaceOf(f.store)
 	if !has {
 		return
 	}

@@ -187,7 +187,7 @@ func absentMeansUnused(t *testing.T, h Harness, kind store.Kind) {
 				f.Fatalf("%s on the lapsed key is %+v, on one never seen %+v", op, got, want)
 			}
 		}
-		keys, has := f.store.(store.Keyspace)
+		keys, has := store.KeyspaceOf(f.store)
 		if !has {
 			return
 		}
@@ -340,7 +340,7 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
 				t.Errorf("%s of a key holding %s: the error names %q, want %q", op, name, named.StoreKey, want)
 			}
 		}
-		if keys, has := backend.(store.Keyspace); has && (name == "text" || name == "empty") {
+		if keys, has := store.KeyspaceOf(backend); has && (name == "text" || name == "empty") {
 			// What begins like a record is ours to delete, damaged or not.
 			if _, _, err := keys.Delete(ctx, store.Record{Key: key}); !errors.Is(err, store.ErrForeign) {
 				t.Errorf("deleting a key holding %s: got error %v, want a ForeignError", name, err)

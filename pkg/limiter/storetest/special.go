@@ -265,7 +265,7 @@ func chargeIsBounded(t *testing.T, h Harness, kind store.Kind) {
 // recordsAboveTheCapacityComeBack wants such a key to be found, exported and imported.
 func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
-		keys, has := f.store.(store.Keyspace)
+		keys, has := store.KeyspaceOf(f.store)
 		if !has {
 			return
 		}

@@ -54,7 +54,7 @@ func (h *Harness) dump(tb testing.TB, backend store.Store) string {
 
 // scan is what store's Scan yields, and nothing if it has none.
 func scan(ctx context.Context, backend store.Store, q store.Query) iter.Seq2[store.Entry, error] {
-	if keys, has := backend.(store.Keyspace); has {
+	if keys, has := store.KeyspaceOf(backend); has {
 		return keys.Scan(ctx, q)
 	}
 	return func(func(store.Entry, error) bool) {}
@@ -62,7 +62,8 @@ func scan(ctx context.Context, backend store.Store, q store.Query) iter.Seq2[sto
 
 // newKeys is New for stores that are a Keyspace.
 func (h *Harness) newKeys(tb testing.TB, clock func() time.Time) store.Keyspace {
-	return h.New(tb, clock).(store.Keyspace)
+	keys, _ := store.KeyspaceOf(h.New(tb, clock))
+	return keys
 }
 
 func (h *Harness) storeKey(backend store.Store, key store.Key) string {
@@ -75,7 +76,7 @@ func (h *Harness) storeKey(backend store.Store, key store.Key) string {
 
 // Run runs the suite: of a store that is no [store.Keyspace], the laws that need none.
 func Run(t *testing.T, h Harness) {
-	_, hasKeys := h.New(t, nil).(store.Keyspace)
+	_, hasKeys := store.KeyspaceOf(h.New(t, nil))
 	for _, law := range []struct {
 		name string
 		test func(*testing.T, Harness, store.Kind)
