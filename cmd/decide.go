@@ -91,14 +91,14 @@ func openToDecide(ctx context.Context, g *globalOptions, op store.Op, onError st
 		return nil, err
 	}
 	request.where = where
-	layers := store.Layers{Budget: g.budgetLayer, Overrides: overridesLayer(ctx, g, opened, request)}
+	with := store.Layers{Budget: g.budgetLayer, Overrides: overridesLayer(ctx, g, opened, request)}
 	if request.withoutOverrides != nil { // a failure policy must not let in what can never fit
 		if _, err := store.NormalizeAll(nil, op, request.reqs); err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
 	}
 	if op != store.Peek {
-		if layers.DenialLog, err = denialLayer(g, opened); err != nil {
+		if with.DenialLog, err = denialLayer(g, opened); err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
 	}
@@ -107,10 +107,10 @@ func openToDecide(ctx context.Context, g *globalOptions, op store.Op, onError st
 	}
 	if f.Policy == store.LocalOnError {
 		f.Shadow = store.WithBudget(g.openShadow(), g.timeout)
-		layers.Around = func(backend store.Store) store.Store { return &withShadow{backend, f.Shadow} }
+		with.Around = func(backend store.Store) store.Store { return &withShadow{backend, f.Shadow} }
 	}
-	layers.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, f.Failure) }
-	return store.Stack(opened, layers), nil
+	with.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, f.Failure) }
+	return store.Stack(opened, with), nil
 }
 
 // decide asks the store once.

@@ -3,12 +3,12 @@ package trial
 import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // layers are what answers while the target is away.
-func (t *LoadTest) layers() (layers store.Layers) {
+func (t *LoadTest) layers() (with store.Layers) {
 	if t.Breaker != nil {
-		layers.Breaker = func(backend store.Store) store.Store { return store.WithBreaker(backend, *t.Breaker) }
+		with.Breaker = func(backend store.Store) store.Store { return store.WithBreaker(backend, *t.Breaker) }
 	}
-	layers.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, t.Failure) }
-	return layers
+	with.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, t.Failure) }
+	return with
 }
 
 // localShare is the share of each limit that is decided locally, in words; empty if none

@@ -52,24 +52,24 @@ func (w *Wrap) skew() time.Duration {
 
 // around returns the replicas of the wrappers and of other layers around backend, with the time of
 // clock if that is not nil.
-func (w *Wrap) around(backend store.Store, clock *loadgen.Clock, layers store.Layers) *replicas {
+func (w *Wrap) around(backend store.Store, clock *loadgen.Clock, with store.Layers) *replicas {
 	if w.Leases != nil {
 		leases := *w.Leases
 		if clock != nil {
 			leases.Clock, leases.Background = clock.Now, clock.Background
 		}
-		layers.Leases = func(backend store.Store) store.Store { return store.WithLeases(backend, leases) }
+		with.Leases = func(backend store.Store) store.Store { return store.WithLeases(backend, leases) }
 	}
 	if w.Denials != nil {
 		denials := *w.Denials
 		if clock != nil {
 			denials.Clock = clock.Now
 		}
-		layers.DenialMemory = denials.Wrap
+		with.DenialMemory = denials.Wrap
 	}
 	r := &replicas{store: &countedStore{Store: backend}}
 	for range w.replicas() {
-		r.stacks = append(r.stacks, store.Stack(r.store, layers))
+		r.stacks = append(r.stacks, store.Stack(r.store, with))
 	}
 	return r
 }
@@ -154,8 +154,8 @@ type wrappedTarget struct {
 }
 
 // newWrappedTarget returns target with wrappers and other layers around it.
-func newWrappedTarget(target Target, wrap *Wrap, layers store.Layers) *wrappedTarget {
-	return &wrappedTarget{Target: target, wrap: wrap, replicas: wrap.around(target, nil, layers)}
+func newWrappedTarget(target Target, wrap *Wrap, with store.Layers) *wrappedTarget {
+	return &wrappedTarget{Target: target, wrap: wrap, replicas: wrap.around(target, nil, with)}
 }
 
 // Decide implements [store.Store].

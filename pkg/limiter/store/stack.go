@@ -35,10 +35,10 @@ type Layers struct {
 //   - the breaker judges the store by what it does within its budget.
 //
 // The keys of store can be reached through the result, as with [Wrap].
-func Stack(store Store, layers Layers) Store {
+func Stack(store Store, with Layers) Store {
 	for _, layer := range [...]func(Store) Store{
-		layers.Budget, layers.StoreObserver, layers.Breaker, layers.Leases, layers.Failure,
-		layers.DenialMemory, layers.Overrides, layers.DenialLog, layers.Around, layers.Observer,
+		with.Budget, with.StoreObserver, with.Breaker, with.Leases, with.Failure,
+		with.DenialMemory, with.Overrides, with.DenialLog, with.Around, with.Observer,
 	} {
 		if layer != nil {
 			if wrapped := layer(store); wrapped != store {

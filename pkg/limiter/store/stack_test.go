@@ -14,8 +14,8 @@ import (
 // The order is the one that Stack documents, from the outside.
 func TestStackHasOneOrder(t *testing.T) {
 	var order []string
-	var layers store.Layers
-	fields := reflect.ValueOf(&layers).Elem()
+	var with store.Layers
+	fields := reflect.ValueOf(&with).Elem()
 	for i := range fields.NumField() {
 		name := fields.Type().Field(i).Name
 		fields.Field(i).Set(reflect.ValueOf(func(backend store.Store) store.Store {
@@ -23,7 +23,7 @@ func TestStackHasOneOrder(t *testing.T) {
 			return &plainWrapper{backend}
 		}))
 	}
-	backend := store.Stack(memorystore.New(), layers)
+	backend := store.Stack(memorystore.New(), with)
 	want := []string{"Observer", "Around", "DenialLog", "Overrides", "DenialMemory", "Failure", "Leases", "Breaker", "StoreObserver", "Budget"}
 	if !slices.Equal(order, want) {
 		t.Errorf("from the outside: %v, want %v", order, want)

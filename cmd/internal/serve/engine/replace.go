@@ -56,14 +56,14 @@ func (e *Engine) Replace(settings *Settings) {
 
 // stack puts around a store behind its breaker what a policy's asks go through.
 func (e *Engine) stack(backend store.Store, denials bool, failure *store.Failure) store.Store {
-	layers := store.Layers{Overrides: e.overrides.Wrap}
+	with := store.Layers{Overrides: e.overrides.Wrap}
 	if denials {
-		layers.DenialLog = e.denials.Wrap
+		with.DenialLog = e.denials.Wrap
 	}
 	if failure != nil {
-		layers.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, *failure) }
+		with.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, *failure) }
 	}
-	return store.Stack(backend, layers)
+	return store.Stack(backend, with)
 }
 
 // withBreaker returns the store behind a breaker of those settings: behind the one that there is
