@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -185,13 +186,13 @@ func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, w
 		return nil, "", err
 	}
 	defer backend.Close()
-	journal, has := store.JournalOf(backend)
+	journal, has := admin.JournalOf(backend)
 	if !has {
 		return &trail.History{}, where, nil
 	}
 	ctx, cancel := store.BudgetContext(ctx, o.timeout)
 	defer cancel()
-	entries, damaged, err := journal.ReadJournal(ctx, store.JournalKept)
+	entries, damaged, err := journal.ReadJournal(ctx, admin.JournalKept)
 	texts := make([]string, len(entries))
 	for i := range entries {
 		texts[i] = entries[i].Text

@@ -18,6 +18,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -34,11 +35,11 @@ func manyKeys(t *testing.T, server *redistest.Server, all int) {
 		t.Fatal(err)
 	}
 	now := time.Now().Truncate(time.Millisecond)
-	var records []store.Record
+	var records []admin.Record
 	for i := range all {
 		var state store.State
 		state.Charge(limit, int64(1+i%1000), store.InstantOf(now))
-		records = append(records, store.Record{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "yearly"},
+		records = append(records, admin.Record{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "yearly"},
 			Value: state.AppendRecord(nil), Expires: now.Add(time.Hour + time.Duration(i)*time.Millisecond)})
 	}
 	if _, err := backend.Import(context.Background(), true, records...); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -123,7 +124,7 @@ func (a *backupAnswer) add(batch *backup.Batch, i int, now store.Instant) {
 	key := backupKey{Key: r.Key.Subject, Name: r.Key.Name, KeyBase64: output.Base64IfNeeded(r.Key.Subject)}
 	expires := r.Expires
 	if len(r.Parts) > 0 {
-		e := store.Entry{Limit: batch.Limits[i]}
+		e := admin.Entry{Limit: batch.Limits[i]}
 		if e.CapacityKnown() {
 			key.Limit = e.LimitText()
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -48,7 +49,7 @@ func (c completer) keys(cmd *cobra.Command, args []string, begun string) ([]stri
 	}
 	defer backend.Close()
 	var subjects []string
-	for entry, err := range backend.Scan(ctx, store.Query{Subjects: pattern}) {
+	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: pattern}) {
 		if unsure := (*foreign.UnsureError)(nil); errors.As(err, &unsure) {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -118,11 +119,11 @@ func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, sca
 	if err != nil {
 		return nil, err
 	}
-	selection := operation.Selection{Text: "'*'", Query: store.Query{Subjects: everything, KeysPerSecond: scanRate}}
+	selection := operation.Selection{Text: "'*'", Query: admin.Query{Subjects: everything, KeysPerSecond: scanRate}}
 	type group struct{ policy, limit, old, new string }
 	places := map[group]int{}
 	var rows []diffRow
-	found, err := g.scan(ctx, backend, &selection, func(e *store.Entry, foreign error) error {
+	found, err := g.scan(ctx, backend, &selection, func(e *admin.Entry, foreign error) error {
 		parts, isPolicys := policy.ParseKey(e.Key)
 		if foreign != nil || !isPolicys || !e.LimitKnown() {
 			return nil

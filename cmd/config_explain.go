@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -71,7 +72,7 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 		}
 		explained := explainedLimit{
 			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
-			StoreKey:  store.OwnLayout(s.prefix.value).StoreKey(req.Key),
+			StoreKey:  admin.OwnLayout(s.prefix.value).StoreKey(req.Key),
 			Algorithm: limit.Algorithm.String(), Count: limit.Count, PeriodMS: output.Milliseconds(limit.Period),
 			Burst: limit.Burst, Slices: limit.Slices,
 			Shadow: req.Shadow, Override: d.overrides[i] + 1, Applied: decision.NewAppliedOverride(applied, req.Limit),

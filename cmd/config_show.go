@@ -10,8 +10,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type configShowOptions struct {
@@ -137,7 +137,7 @@ type breakerDocument struct {
 	MaxPause string `json:"max_pause,omitempty"`
 }
 
-func newBreakerDocument(b *store.Breaker) breakerDocument {
+func newBreakerDocument(b *layers.Breaker) breakerDocument {
 	if b == nil {
 		return breakerDocument{}
 	}
@@ -198,7 +198,7 @@ func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...stri
 // localShare is what a local shadow would get of a policy's limits, empty if its on_error
 // is another.
 func localShare(p *policy.Policy) string {
-	if p.OnError != store.LocalOnError {
+	if p.OnError != layers.LocalOnError {
 		return ""
 	}
 	return p.LocalShare.String()

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -77,7 +78,7 @@ func (c configuredLimits) hasDrifted(key store.Key, recorded store.Limit, overri
 // inForce returns the limit that counts now for the key of an entry: that of the configuration, as the
 // override that applies to the key changes it, if there is one. Of a key that is not of the configuration
 // only the recorded limit is known, which has the override in it if the key was charged after that was set.
-func (c configuredLimits) inForce(e *store.Entry, override *store.Override) store.Limit {
+func (c configuredLimits) inForce(e *admin.Entry, override *store.Override) store.Limit {
 	limit, known := c.of(e.Key, e.Limit, override)
 	if override == nil || override.Effect != store.OverrideLimit && !known &&
 		(e.State == nil || e.State.Time >= store.InstantOf(override.CreatedAt)) {

@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -194,7 +195,7 @@ func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store
 	if o.patience == 0 {
 		return decide(ctx, backend, o.op, o.request.reqs)
 	}
-	turn := store.Waiter{Store: backend, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
+	turn := layers.Waiter{Store: backend, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
 		if !o.quiet {
 			fmt.Fprintf(o.env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
 		}
@@ -203,7 +204,7 @@ func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store
 		turn.Patience = o.patience
 	}
 	decisions, err := turn.Take(ctx, o.request.reqs...)
-	if errors.Is(err, store.ErrNotGivenBack) {
+	if errors.Is(err, layers.ErrNotGivenBack) {
 		err = outcome.Partly(err)
 	}
 	return decisions, err

@@ -13,6 +13,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -51,12 +53,12 @@ func resetThree(ctx context.Context, t *testing.T, o *consentOptions, g *globalO
 	var keys []store.Key
 	for _, subject := range []string{"a", "b", "c"} {
 		key := store.Key{Subject: subject, Name: "n"}
-		if _, err := store.New(backend).Take(t.Context(), key, store.Limit{Count: 3, Period: time.Hour}, 1); err != nil {
+		if _, err := layers.New(backend).Take(t.Context(), key, store.Limit{Count: 3, Period: time.Hour}, 1); err != nil {
 			t.Fatal(err)
 		}
 		keys = append(keys, key)
 	}
-	plan := &operation.ResetPlan{Selection: operation.Selection{Query: store.Query{Keys: keys}}, Consent: o.given()}
+	plan := &operation.ResetPlan{Selection: operation.Selection{Query: admin.Query{Keys: keys}}, Consent: o.given()}
 	_, err = g.runner(s, backend, "memory").Reset(ctx, plan, &observer{global: g})
 	return err
 }
@@ -142,9 +144,9 @@ func TestAReadOnlyStoreWritesNothing(t *testing.T) {
 	for _, op := range []store.Op{store.Take, store.Refund, store.Adjust} {
 		refused(backend.Decide(ctx, op, reqs, decisions))
 	}
-	_, _, err := backend.Delete(ctx, store.Record{Key: key})
+	_, _, err := backend.Delete(ctx, admin.Record{Key: key})
 	refused(err)
-	_, err = backend.Import(ctx, true, store.Record{Key: key})
+	_, err = backend.Import(ctx, true, admin.Record{Key: key})
 	refused(err)
 	if err := backend.Decide(ctx, store.Peek, reqs, decisions); err != nil || decisions[0].Used != 1 {
 		t.Errorf("a peek finds %+v, %v", decisions[0], err)
@@ -154,7 +156,7 @@ func TestAReadOnlyStoreWritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for _, err := range backend.Scan(ctx, store.Query{Subjects: all}) {
+	for _, err := range backend.Scan(ctx, admin.Query{Subjects: all}) {
 		if n++; err != nil {
 			t.Error(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -167,8 +168,8 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	}
 	defer backend.Close()
 	options.Store, options.Where = backend, where
-	options.Denials, _ = store.DenialTableOf(backend)
-	options.Overrides, _ = store.OverrideTableOf(backend)
+	options.Denials, _ = admin.DenialTableOf(backend)
+	options.Overrides, _ = admin.OverrideTableOf(backend)
 	s, err := o.settings()
 	if err == nil && !o.once {
 		s, err = o.settingsToChange(ctx)
@@ -206,7 +207,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		incomplete := false
 		likely := operation.Selection{Query: options.Query}
 		o.addLikely(o.globalOptions, &likely)
-		options.Find = func(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+		options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 			return likely.Entries(ctx, backend, q, &incomplete)
 		}
 		if err = dash.Once(ctx, o.env.Out, options, columns, lines); err == nil && incomplete {

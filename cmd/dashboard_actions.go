@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -67,7 +68,7 @@ func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Chang
 		for _, id := range ids {
 			chosen[id] = true
 		}
-		selection.Keep = func(e *store.Entry) bool { return chosen[dash.ID{Key: e.Key, StoreKey: e.StoreKey}] }
+		selection.Keep = func(e *admin.Entry) bool { return chosen[dash.ID{Key: e.Key, StoreKey: e.StoreKey}] }
 	}
 	plan := &operation.ResetPlan{Selection: selection, Text: text, Consent: a.consent,
 		KeepGoing: true} // the dashboard tells what it could not change

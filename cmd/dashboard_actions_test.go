@@ -8,6 +8,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -31,7 +33,7 @@ func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
 	backend := memorystore.New()
 	take := func(key store.Key, cost int64) int64 {
 		t.Helper()
-		decision, err := store.New(backend).Take(ctx, key, store.Limit{Count: 1000, Period: 1000 * time.Hour}, cost)
+		decision, err := layers.New(backend).Take(ctx, key, store.Limit{Count: 1000, Period: 1000 * time.Hour}, cost)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,8 +68,8 @@ func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
 // brokenImport loses the store after a first key that was used since.
 type brokenImport struct{ *memorystore.Store }
 
-func (brokenImport) Import(context.Context, bool, ...store.Record) ([]store.ImportOutcome, error) {
-	return []store.ImportOutcome{store.InUse}, fmt.Errorf("gone: %w", store.ErrOutcomeUnknown)
+func (brokenImport) Import(context.Context, bool, ...admin.Record) ([]admin.ImportOutcome, error) {
+	return []admin.ImportOutcome{admin.InUse}, fmt.Errorf("gone: %w", store.ErrOutcomeUnknown)
 }
 
 func TestUndoInTheDashboardSaysThatTheStoreWasLost(t *testing.T) {
@@ -75,7 +77,7 @@ func TestUndoInTheDashboardSaysThatTheStoreWasLost(t *testing.T) {
 	backend := memorystore.New()
 	keys := []dash.ID{{Key: store.Key{Subject: "a", Name: "n"}}, {Key: store.Key{Subject: "b", Name: "n"}}}
 	for _, key := range keys {
-		if _, err := store.New(backend).Take(ctx, key.Key, store.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
+		if _, err := layers.New(backend).Take(ctx, key.Key, store.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
 			t.Fatal(err)
 		}
 	}

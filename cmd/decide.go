@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -22,7 +23,7 @@ func addOnErrorFlag(cmd *cobra.Command, onError *string) {
 
 // failure is what an unreachable store means for a command.
 type failure struct {
-	store.Failure
+	layers.Failure
 	// decides is what a warning says of who decides instead.
 	decides string
 }
@@ -32,14 +33,14 @@ func (g *globalOptions) failure(onError string, p *policy.Policy) (f failure, er
 	said := "--on-error " + onError
 	if onError == "" && p != nil {
 		f.Policy, said = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
-		if f.Policy == store.LocalOnError {
+		if f.Policy == layers.LocalOnError {
 			f.Share = p.LocalShare
 		}
 	} else if f.Failure, err = g.parseOnError(onError, p); err != nil {
 		return f, err
 	}
 	f.decides = said + " decides"
-	if f.Policy == store.LocalOnError {
+	if f.Policy == layers.LocalOnError {
 		f.decides = fmt.Sprintf("a local file decides with %s of each limit (%s)", f.Share, said)
 	}
 	return f, nil
@@ -47,9 +48,9 @@ func (g *globalOptions) failure(onError string, p *policy.Policy) (f failure, er
 
 // parseOnError reads what --on-error says. A share that it does not say is that of the
 // limits' policy, which may be nil, else that of the configuration.
-func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f store.Failure, err error) {
+func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f layers.Failure, err error) {
 	word, share, hasShare := strings.Cut(onError, "=")
-	isLocal := word == store.LocalOnError.String()
+	isLocal := word == layers.LocalOnError.String()
 	switch {
 	case onError == "":
 		return f, nil
@@ -67,7 +68,7 @@ func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f store.
 		word = onError
 	}
 	if err == nil {
-		f.Policy, err = store.ParseFailurePolicy(word)
+		f.Policy, err = layers.ParseFailurePolicy(word)
 	}
 	if err != nil {
 		return f, usagef("--on-error: %s", err)
@@ -91,7 +92,7 @@ func openToDecide(ctx context.Context, g *globalOptions, op store.Op, onError st
 		return nil, err
 	}
 	request.where = where
-	with := store.Layers{Budget: g.budgetLayer, Overrides: overridesLayer(ctx, g, opened, request)}
+	with := layers.Layers{Budget: g.budgetLayer, Overrides: overridesLayer(ctx, g, opened, request)}
 	if request.withoutOverrides != nil { // a failure policy must not let in what can never fit
 		if _, err := store.NormalizeAll(nil, op, request.reqs); err != nil {
 			return nil, errors.Join(err, opened.Close())
@@ -105,12 +106,12 @@ func openToDecide(ctx context.Context, g *globalOptions, op store.Op, onError st
 	f.OnFailure = func(err error) {
 		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; %s\n", message(err), f.decides)
 	}
-	if f.Policy == store.LocalOnError {
+	if f.Policy == layers.LocalOnError {
 		f.Shadow = store.WithBudget(g.openShadow(), g.timeout)
 		with.Around = func(backend store.Store) store.Store { return &withShadow{backend, f.Shadow} }
 	}
-	with.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, f.Failure) }
-	return store.Stack(opened, with), nil
+	with.Failure = func(backend store.Store) store.Store { return layers.WithFailure(backend, f.Failure) }
+	return layers.Stack(opened, with), nil
 }
 
 // decide asks the store once.

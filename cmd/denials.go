@@ -11,6 +11,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -93,7 +95,7 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.span, err = store.ParsePeriod(o.last); err != nil || o.span <= 0 || o.span > store.DenialHistory {
+	if o.span, err = store.ParsePeriod(o.last); err != nil || o.span <= 0 || o.span > admin.DenialHistory {
 		return usagef("--last %s is not a duration of up to 1h; write it like 10m", o.last)
 	}
 	if cmd.Flags().Changed("by") {
@@ -142,7 +144,7 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 // look reads the denials once.
 func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denialsAnswer, error) {
 	answer := &denialsAnswer{span: o.span, by: o.by}
-	table, has := store.DenialTableOf(backend)
+	table, has := admin.DenialTableOf(backend)
 	if !has {
 		return answer, store.Invalidf("this store keeps no denials")
 	}
@@ -203,7 +205,7 @@ func denialLayer(g *globalOptions, backend store.Store) (func(store.Store) store
 	if err != nil || !c.Denials {
 		return nil, err
 	}
-	return store.CollectDenials(backend, store.DenialLog{WithoutLocal: true, OnError: func(err error) {
+	return layers.CollectDenials(backend, layers.DenialLog{WithoutLocal: true, OnError: func(err error) {
 		fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", message(err))
 	}}).Wrap, nil
 }

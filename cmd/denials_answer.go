@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -41,10 +42,10 @@ type denialRow struct {
 
 // add adds the denials of subjects that match. What operators blocked comes last: it is denied as it should
 // be. The table does not say why a key was denied, so that goes by the blocks that are in force now.
-func (a *denialsAnswer) add(d *store.Denials, subjects store.Pattern) {
+func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 	a.others, a.lost, a.now = d.Others, d.Lost, d.Now
 	if exact, is := subjects.Exact(); is { // a long one is shortened in the table
-		shortened := store.Denied{Key: store.Key{Subject: exact}}
+		shortened := admin.Denied{Key: store.Key{Subject: exact}}
 		shortened.Shorten()
 		subjects, _ = store.ExactPattern(shortened.Key.Subject)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -33,7 +34,7 @@ type inspectOptions struct {
 	interval   time.Duration
 	keys       operation.Selection
 	where      string // the open store's name
-	layout     store.OwnLayout
+	layout     admin.OwnLayout
 	// resetStuck is the command that shows what a reset of the stuck keys would delete.
 	resetStuck string
 	// withoutOverrides is why the overrides could not be read; nil if they were.
@@ -156,7 +157,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 	if err != nil {
 		return err
 	}
-	o.where, o.layout = where, store.OwnLayout(s.prefix.value)
+	o.where, o.layout = where, admin.OwnLayout(s.prefix.value)
 	if o.resetStuck = o.commandHere(s, "reset") + " " + o.keys.Text; !o.stuck {
 		o.resetStuck += " --stuck"
 	}
@@ -206,7 +207,7 @@ type inspection interface {
 }
 
 // look scans once, for an answer of at most that many rows. 0 means all.
-func (o *inspectOptions) look(ctx context.Context, backend store.Keyspace, most int) (inspection, operation.Found, error) {
+func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most int) (inspection, operation.Found, error) {
 	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
 	if o.summary {
 		answer := newSummaryAnswer(o.by, most, facts)
@@ -214,7 +215,7 @@ func (o *inspectOptions) look(ctx context.Context, backend store.Keyspace, most 
 		if err != nil {
 			return answer, operation.Found{}, err
 		}
-		f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *store.Entry, _ error) error {
+		f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
 			row := facts.row(e, nil)
 			answer.add(&row)
 			return nil
@@ -239,7 +240,7 @@ func (o *inspectOptions) look(ctx context.Context, backend store.Keyspace, most 
 	if err != nil {
 		return answer, operation.Found{}, err
 	}
-	f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *store.Entry, foreign error) error {
+	f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
 		row := facts.row(e, foreign)
 		answer.kept.add(&row)
 		return nil
@@ -258,7 +259,7 @@ func foreignText(err error) string {
 }
 
 // stream prints the keys as they are found.
-func (o *inspectOptions) stream(ctx context.Context, backend store.Keyspace, p *output.Printer) error {
+func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *output.Printer) error {
 	facts, err := o.keyFacts(ctx, backend, false)
 	if err != nil {
 		return err
@@ -268,7 +269,7 @@ func (o *inspectOptions) stream(ctx context.Context, backend store.Keyspace, p *
 	if err != nil {
 		return &outputError{err}
 	}
-	f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *store.Entry, foreign error) error {
+	f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
 		row := facts.row(e, foreign)
 		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return &outputError{err}
@@ -284,7 +285,7 @@ func (o *inspectOptions) stream(ctx context.Context, backend store.Keyspace, p *
 
 // conclude says what the answer does not, and what went wrong after all. answer is nil if
 // all keys were printed.
-func (o *inspectOptions) conclude(ctx context.Context, backend store.Keyspace, answer inspection, f *operation.Found, err error) error {
+func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found, err error) error {
 	var printing *outputError
 	switch {
 	case errors.As(err, &printing):
@@ -313,7 +314,7 @@ func (o *inspectOptions) conclude(ctx context.Context, backend store.Keyspace, a
 }
 
 // explain says what the rows do not.
-func (o *inspectOptions) explain(ctx context.Context, backend store.Keyspace, answer inspection, f *operation.Found) {
+func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found) {
 	switch answer := answer.(type) {
 	case *inspectAnswer:
 		all := f.Matched
@@ -344,7 +345,7 @@ func (o *inspectOptions) explain(ctx context.Context, backend store.Keyspace, an
 }
 
 // watchInspect looks again and again.
-func (o *inspectOptions) watchInspect(ctx context.Context, backend store.Keyspace) error {
+func (o *inspectOptions) watchInspect(ctx context.Context, backend admin.Keyspace) error {
 	return o.watchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
 		if o.limit > 0 && (rows == 0 || o.limit < rows) {
 			rows = o.limit

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // defectMark marks a key with a defect.
@@ -13,12 +13,12 @@ const defectMark = "!"
 
 // defectLists keeps lists of defects, each different one once: many keys have the same.
 type defectLists struct {
-	lists   [][]store.Defect
+	lists   [][]admin.Defect
 	numbers map[string]uint64
 }
 
 // number returns the number of a list; 0 if it is empty.
-func (l *defectLists) number(defects []store.Defect) uint64 {
+func (l *defectLists) number(defects []admin.Defect) uint64 {
 	if len(defects) == 0 {
 		return 0
 	}
@@ -42,7 +42,7 @@ func (l *defectLists) number(defects []store.Defect) uint64 {
 }
 
 // list returns the list of a number.
-func (l *defectLists) list(number uint64) []store.Defect {
+func (l *defectLists) list(number uint64) []admin.Defect {
 	if number == 0 {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (l *defectLists) list(number uint64) []store.Defect {
 
 // defectCount is a defect, and how many keys have it.
 type defectCount struct {
-	store.Defect
+	admin.Defect
 	keys int
 }
 

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A table marks the keys with defects, and says each defect once.
 func TestInspectMarksDefects(t *testing.T) {
-	forEver := store.Defect{Kind: store.NeverExpires, Text: "no expiry, so it denies for ever", Stuck: true}
-	early := store.Defect{Kind: store.ShortTTL, Text: "expires before its units have come back"}
-	print := func(defects ...[]store.Defect) string {
+	forEver := admin.Defect{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever", Stuck: true}
+	early := admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"}
+	print := func(defects ...[]admin.Defect) string {
 		facts := &keyFacts{}
 		kept := newKeptRows(orders()["key"], 0, "rl", facts)
 		for i, list := range defects {
 			subject := string(rune('a' + i))
-			e := store.Entry{Key: store.Key{Subject: subject, Name: "kong/minute"}, StoreKey: "ratelimit:" + subject, Layout: "kong",
+			e := admin.Entry{Key: store.Key{Subject: subject, Name: "kong/minute"}, StoreKey: "ratelimit:" + subject, Layout: "kong",
 				Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}, TTL: time.Minute, Defects: list}
 			e.Used, e.ResetAfter = 3, time.Minute
 			kept.add(&inspectRow{entry: e})
@@ -32,10 +33,10 @@ func TestInspectMarksDefects(t *testing.T) {
 		return out.String()
 	}
 	for _, test := range []struct {
-		defects [][]store.Defect
+		defects [][]admin.Defect
 		want    string
 	}{
-		{[][]store.Defect{nil, {forEver}, {early, forEver}},
+		{[][]admin.Defect{nil, {forEver}, {early, forEver}},
 			`SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN
 a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0            1m
 b        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
@@ -45,12 +46,12 @@ c        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10  
 ! 2 keys stay so until somebody deletes them: reset --stuck does that; look first with:
   limitctl reset '*' --stuck --dry-run
 `},
-		{[][]store.Defect{{early}},
+		{[][]admin.Defect{{early}},
 			`SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN
 a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 ! 1 key: expires before its units have come back
 `},
-		{[][]store.Defect{nil},
+		{[][]admin.Defect{nil},
 			`SUBJECT  NAME         LIMIT                           USED  REMAINING  RESETS IN
 a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0         1m
 `},
@@ -74,16 +75,16 @@ func TestStuckNeedsALayout(t *testing.T) {
 // A key that its limiter keeps for ever on purpose resets when its units are back; one that lost its
 // expiry does not say so.
 func TestResetOfAKeyWithoutExpiry(t *testing.T) {
-	bucket := store.Entry{Key: store.Key{Subject: "a", Name: "bucket4j"}, Layout: "bucket4j", TTL: -1,
+	bucket := admin.Entry{Key: store.Key{Subject: "a", Name: "bucket4j"}, Layout: "bucket4j", TTL: -1,
 		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 10}}
 	bucket.Used, bucket.ResetAfter = 3, 18*time.Second
 	lost := bucket
-	lost.Defects = []store.Defect{{Kind: store.NeverExpires}}
+	lost.Defects = []admin.Defect{{Kind: admin.NeverExpires}}
 	own := bucket
 	own.Layout = ""
 	for _, test := range []struct {
 		name  string
-		entry store.Entry
+		entry admin.Entry
 		want  string
 	}{{"on purpose", bucket, "18s"}, {"lost", lost, "no TTL"}, {"limitctl's own", own, "no TTL"}} {
 		if got := resetText(&test.entry).Text; got != test.want {

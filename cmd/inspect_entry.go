@@ -6,6 +6,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -57,14 +58,14 @@ type entryDocument struct {
 
 // defectDocument is what is wrong with keys of another limiter, in JSON.
 type defectDocument struct {
-	Kind store.DefectKind `json:"kind"`
+	Kind admin.DefectKind `json:"kind"`
 	Text string           `json:"text"`
 	// Stuck: it does not pass, and deleting the keys puts it right.
 	Stuck bool `json:"stuck"`
 }
 
 // severalStoreKeys are the store keys of an entry, if they are several.
-func severalStoreKeys(e *store.Entry) (storeKeys []string) {
+func severalStoreKeys(e *admin.Entry) (storeKeys []string) {
 	for i := range e.Record.Parts {
 		if key := e.Record.Parts[i].StoreKey; !slices.Contains(storeKeys, key) {
 			storeKeys = append(storeKeys, key)
@@ -136,7 +137,7 @@ const notKnown = "?"
 const barWidth = 10
 
 // barText draws how much of the limit is used, nothing if that is not known.
-func barText(e *store.Entry) string {
+func barText(e *admin.Entry) string {
 	if !e.RemainingKnown() {
 		return ""
 	}
@@ -145,7 +146,7 @@ func barText(e *store.Entry) string {
 
 // resetText says when a key is unused again, and warns of one that stays for ever. A key that its
 // limiter keeps without an expiry on purpose has its units back all the same.
-func resetText(e *store.Entry) output.Cell {
+func resetText(e *admin.Entry) output.Cell {
 	switch {
 	case e.TTL < 0 && !e.KeptOnPurpose():
 		return output.Cell{Text: "no TTL", Style: output.Near}
@@ -170,7 +171,7 @@ func rowLimitText(row *inspectRow) string {
 }
 
 // limitText is the limit, without the algorithm where the key's name says it.
-func limitText(e *store.Entry) string {
+func limitText(e *admin.Entry) string {
 	text := e.LimitText()
 	if e.LimitKnown() && e.Key.Name == e.Limit.DefaultName() {
 		text = text[len(e.Limit.Algorithm.String())+1:]
@@ -178,7 +179,7 @@ func limitText(e *store.Entry) string {
 	return text
 }
 
-func usedText(e *store.Entry) string {
+func usedText(e *admin.Entry) string {
 	used, capacity := notKnown, notKnown
 	if e.UsedKnown() {
 		used = number(e.Used)
@@ -189,7 +190,7 @@ func usedText(e *store.Entry) string {
 	return used + "/" + capacity
 }
 
-func remainingText(e *store.Entry) string {
+func remainingText(e *admin.Entry) string {
 	if !e.RemainingKnown() {
 		return notKnown
 	}
@@ -197,7 +198,7 @@ func remainingText(e *store.Entry) string {
 }
 
 // closeness is the colour of an entry: calm, near the limit, or at it.
-func closeness(e *store.Entry) output.Style {
+func closeness(e *admin.Entry) output.Style {
 	switch share, known := e.Share(); {
 	case !known:
 		return output.Plain

@@ -5,12 +5,13 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // inspectRow is a key that inspect shows, and what is known of it besides its state.
 type inspectRow struct {
-	entry  store.Entry
+	entry  admin.Entry
 	holds  string // what a foreign value is
 	denied int64  // denials of the last operation.DeniedLately
 	// limit is the one of the configuration, or the recorded one, before the override if there is one.
@@ -29,7 +30,7 @@ func (r *inspectRow) hasDrifted() bool { return r.configured != (store.Limit{}) 
 type keyFacts struct {
 	// counted: the store could say who was denied. exact: no count is more than is told.
 	counted, exact bool
-	denials        []store.Denied
+	denials        []admin.Denied
 	denied         map[store.Key]int64
 	limits         configuredLimits
 	overrides      *store.OverrideList
@@ -50,7 +51,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 	f.overrides, o.withoutOverrides = o.overridesOf(ctx, backend)
 	ctx, cancel := store.BudgetContext(ctx, o.timeout)
 	defer cancel()
-	table, has := store.DenialTableOf(backend)
+	table, has := admin.DenialTableOf(backend)
 	if !has {
 		if needed {
 			return f, store.Invalidf("this store keeps no denials")
@@ -72,7 +73,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 }
 
 // row returns what inspect shows of a key.
-func (f *keyFacts) row(e *store.Entry, foreign error) inspectRow {
+func (f *keyFacts) row(e *admin.Entry, foreign error) inspectRow {
 	row := inspectRow{entry: *e, holds: foreignText(foreign)}
 	if len(f.denied) > 0 {
 		row.denied = f.deniedOf(e.Key)
@@ -95,7 +96,7 @@ func (f *keyFacts) row(e *store.Entry, foreign error) inspectRow {
 }
 
 // recordedLimit is the limit that a key was last charged under.
-func recordedLimit(e *store.Entry) store.Limit {
+func recordedLimit(e *admin.Entry) store.Limit {
 	if e.Recorded != (store.Limit{}) {
 		return e.Recorded
 	}
@@ -113,8 +114,8 @@ func (f *keyFacts) overrideOf(key store.Key) *store.Override {
 // selecting returns a selection whose entries tell what the limits and the overrides in force leave.
 func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
 	own := *s
-	own.Query.InForce = func(e *store.Entry) store.Limit { return f.limits.inForce(e, f.overrideOf(e.Key)) }
-	own.Keep = func(e *store.Entry) bool {
+	own.Query.InForce = func(e *admin.Entry) store.Limit { return f.limits.inForce(e, f.overrideOf(e.Key)) }
+	own.Keep = func(e *admin.Entry) bool {
 		if o := f.overrideOf(e.Key); o != nil {
 			allowance.Block(e, o, o.Left)
 		}
@@ -130,16 +131,16 @@ func (f *keyFacts) deniedOf(key store.Key) int64 {
 
 // shortenedKey is the key that the table of denials has for a key.
 func shortenedKey(key store.Key) store.Key {
-	if len(key.Subject) <= store.MaxDenialText && len(key.Name) <= store.MaxDenialText {
+	if len(key.Subject) <= admin.MaxDenialText && len(key.Name) <= admin.MaxDenialText {
 		return key
 	}
-	shortened := store.Denied{Key: key}
+	shortened := admin.Denied{Key: key}
 	shortened.Shorten()
 	return shortened.Key
 }
 
 // selects reports whether a query is of a key.
-func selects(query *store.Query, key store.Key) bool {
+func selects(query *admin.Query, key store.Key) bool {
 	if query.Keys == nil {
 		return query.Selects(key)
 	}

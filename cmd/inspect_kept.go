@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -53,7 +54,7 @@ type keptRows struct {
 	rows    []keptRow
 	order   keyOrder
 	most    int // 0: all
-	layout  store.OwnLayout
+	layout  admin.OwnLayout
 	facts   *keyFacts
 	limits  []store.Limit // that rows refer to
 	limitAt map[store.Limit]uint64
@@ -67,7 +68,7 @@ type keptRow struct {
 	packed string
 }
 
-func newKeptRows(order keyOrder, most int, layout store.OwnLayout, facts *keyFacts) *keptRows {
+func newKeptRows(order keyOrder, most int, layout admin.OwnLayout, facts *keyFacts) *keptRows {
 	return &keptRows{order: order, most: most, layout: layout, facts: facts, limitAt: map[store.Limit]uint64{}}
 }
 
@@ -194,7 +195,7 @@ func (k *keptRows) row(i int) inspectRow {
 		folded, rest = unpackNumber(rest)
 		numbers[n] = int64(folded>>1) ^ -int64(folded&1)
 	}
-	e := store.Entry{Key: store.Key{Subject: texts[0], Name: texts[1]}, StoreKey: texts[2],
+	e := admin.Entry{Key: store.Key{Subject: texts[0], Name: texts[1]}, StoreKey: texts[2],
 		Limit: k.limits[limit], Recorded: k.limits[recorded], Layout: texts[4],
 		UsedUnknown: flags&1 != 0, RetryTold: flags&2 != 0, ResetTold: flags&4 != 0,
 		Defects: k.defects.list(defects), TTL: time.Duration(numbers[5]), Bytes: numbers[6]}
@@ -204,7 +205,7 @@ func (k *keptRows) row(i int) inspectRow {
 		e.StoreKey = k.layout.StoreKey(e.Key)
 	}
 	for _, storeKey := range unpackTexts(texts[5]) {
-		e.Record.Parts = append(e.Record.Parts, store.Part{StoreKey: storeKey})
+		e.Record.Parts = append(e.Record.Parts, admin.Part{StoreKey: storeKey})
 	}
 	row := k.facts.row(&e, nil)
 	row.holds = texts[3]

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -22,7 +23,7 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 		var rows []inspectRow
 		for i := range rapid.IntRange(0, 40).Draw(t, "rows") {
 			key := store.Key{Subject: rapid.SampledFrom([]string{"a", "b", "tenant:日本"}).Draw(t, "subject"), Name: fmt.Sprint("n", i)}
-			e := store.Entry{Key: key, StoreKey: store.OwnLayout("rl").StoreKey(key), UsedUnknown: rapid.Bool().Draw(t, "unknown"),
+			e := admin.Entry{Key: key, StoreKey: admin.OwnLayout("rl").StoreKey(key), UsedUnknown: rapid.Bool().Draw(t, "unknown"),
 				Limit: store.Limit{Algorithm: store.FixedWindow, Count: rapid.Int64Range(1, 3).Draw(t, "count"), Period: time.Minute}}
 			if rapid.Bool().Draw(t, "recorded") {
 				e.Recorded = store.Limit{Algorithm: store.TokenBucket, Count: 7, Period: time.Hour}
@@ -33,7 +34,7 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 			e.Used, e.Remaining, e.Bytes = number.Draw(t, "used"), number.Draw(t, "remaining"), number.Draw(t, "bytes")
 			e.TTL, e.ResetAfter = time.Duration(number.Draw(t, "ttl")), time.Duration(number.Draw(t, "reset"))
 			if rapid.Bool().Draw(t, "defects") {
-				e.Defects = []store.Defect{{Kind: store.Grows, Text: rapid.SampledFrom([]string{"it grows", "it grows fast"}).Draw(t, "text"),
+				e.Defects = []admin.Defect{{Kind: admin.Grows, Text: rapid.SampledFrom([]string{"it grows", "it grows fast"}).Draw(t, "text"),
 					Stuck: rapid.Bool().Draw(t, "stuck")}}
 			}
 			rows = append(rows, inspectRow{entry: e, holds: rapid.SampledFrom([]string{"", "a list"}).Draw(t, "holds")})
@@ -84,7 +85,7 @@ func TestAKeptRowIsSmall(t *testing.T) {
 	kept := newKeptRows(orders()["used"], 0, "rl", &keyFacts{})
 	for i := range keys {
 		key := store.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i), Name: "api/user-route"}
-		e := store.Entry{Key: key, StoreKey: store.OwnLayout("rl").StoreKey(key), TTL: time.Hour,
+		e := admin.Entry{Key: key, StoreKey: admin.OwnLayout("rl").StoreKey(key), TTL: time.Hour,
 			Limit: store.Limit{Algorithm: store.TokenBucket, Count: 5000, Period: time.Hour, Burst: 5000}}
 		e.Used, e.Remaining, e.ResetAfter = int64(i%5000), 5000-int64(i%5000), time.Hour
 		kept.add(&inspectRow{entry: e})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -124,7 +125,7 @@ func (a *summaryAnswer) add(row *inspectRow) {
 }
 
 // addUnused adds the denials of keys that the query selects and that are unused again.
-func (a *summaryAnswer) addUnused(query *store.Query) {
+func (a *summaryAnswer) addUnused(query *admin.Query) {
 	for _, row := range a.facts.denials {
 		if !a.seen[row.Key] && selects(query, row.Key) {
 			a.group(row.Key, "").denied += row.Count

@@ -3,7 +3,7 @@ package cmd
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/internal/layers"
 )
 
 // outageOptions are the flags that say what answers while the store is away.
@@ -22,7 +22,7 @@ func (o *outageOptions) addFlags(cmd *cobra.Command) {
 }
 
 // settings of the breaker that --breaker asks for; nil if it does not.
-func (o *outageOptions) settings(g *globalOptions) (*store.Breaker, error) {
+func (o *outageOptions) settings(g *globalOptions) (*layers.Breaker, error) {
 	if !o.breaker {
 		return nil, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -34,7 +35,7 @@ func (t *migrateTarget) text(attributes []string) string {
 }
 
 // requests returns what makes requests of an old limit.
-func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*store.Entry) ([]store.Request, error), error) {
+func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*admin.Entry) ([]store.Request, error), error) {
 	if t.policy != "" {
 		return t.policyRequests(g, arguments)
 	}
@@ -53,7 +54,7 @@ func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*st
 	if err != nil {
 		return nil, err
 	}
-	return func(e *store.Entry) ([]store.Request, error) {
+	return func(e *admin.Entry) ([]store.Request, error) {
 		reqs := make([]store.Request, len(limits))
 		for i := range limits {
 			key := store.Key{Subject: subject.of(e), Name: name.of(e)}
@@ -65,7 +66,7 @@ func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*st
 
 // policyRequests returns what makes requests of an old limit under a policy, whose attributes are
 // templates.
-func (t *migrateTarget) policyRequests(g *globalOptions, arguments []string) (func(*store.Entry) ([]store.Request, error), error) {
+func (t *migrateTarget) policyRequests(g *globalOptions, arguments []string) (func(*admin.Entry) ([]store.Request, error), error) {
 	c, err := g.config()
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func (t *migrateTarget) policyRequests(g *globalOptions, arguments []string) (fu
 	if _, err := p.Requests(given, 1); err != nil {
 		return nil, err
 	}
-	return func(e *store.Entry) ([]store.Request, error) {
+	return func(e *admin.Entry) ([]store.Request, error) {
 		attributes := policy.Attributes{}
 		for name, text := range templates {
 			attributes[name] = text.of(e)
@@ -110,6 +111,6 @@ func parseTemplate(what, text string) (template, error) {
 }
 
 // of is the text for an old limit.
-func (t template) of(e *store.Entry) string {
+func (t template) of(e *admin.Entry) string {
 	return strings.NewReplacer("{subject}", e.Key.Subject, "{name}", e.Key.Name).Replace(string(t))
 }

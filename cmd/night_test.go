@@ -12,7 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -50,13 +52,13 @@ func startService(t *testing.T, cluster *redistest.Cluster) *service {
 	fill(t, backend)
 	ctx, quit := context.WithCancel(context.Background())
 	s := &service{quit: quit}
-	s.store = store.WithDenialLog(store.WithOverrides(backend, store.Overrides{}), store.DenialLog{})
+	s.store = layers.WithDenialLog(layers.WithOverrides(backend, layers.Overrides{}), layers.DenialLog{})
 	t.Cleanup(func() {
 		quit()
 		s.done.Wait()
 		s.store.Close()
 	})
-	if _, err := store.New(s.store).Take(ctx, throttled, nightLimit, nightLimit.Count); err != nil {
+	if _, err := layers.New(s.store).Take(ctx, throttled, nightLimit, nightLimit.Count); err != nil {
 		t.Fatal(err)
 	}
 	s.done.Go(func() { s.serve(ctx) })
@@ -68,14 +70,14 @@ const nightKeys = 100_000
 
 // fill puts the other tenants' keys into a store. Some are at their limit, and nobody of them
 // is denied.
-func fill(t *testing.T, backend store.Keyspace) {
+func fill(t *testing.T, backend admin.Keyspace) {
 	t.Helper()
 	limit, err := nightLimit.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now().Truncate(time.Millisecond)
-	var records []store.Record
+	var records []admin.Record
 	for i := range nightKeys {
 		key := store.Key{Subject: fmt.Sprintf("tenant:t%d:user:%d", i%1000, i/1000), Name: "api/user"}
 		cost := int64(1)
@@ -84,7 +86,7 @@ func fill(t *testing.T, backend store.Keyspace) {
 		}
 		var state store.State
 		state.Charge(limit, cost, store.InstantOf(now))
-		records = append(records, store.Record{Key: key, Value: state.AppendRecord(nil), Expires: now.Add(limit.Period)})
+		records = append(records, admin.Record{Key: key, Value: state.AppendRecord(nil), Expires: now.Add(limit.Period)})
 	}
 	if _, err := backend.Import(context.Background(), true, records...); err != nil {
 		t.Fatal(err)
@@ -93,7 +95,7 @@ func fill(t *testing.T, backend store.Keyspace) {
 
 // serve takes, a hundred times a second at most, until ctx ends.
 func (s *service) serve(ctx context.Context) {
-	limits := store.New(s.store)
+	limits := layers.New(s.store)
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for i := 0; ; i++ {

@@ -7,6 +7,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -37,7 +39,7 @@ func operatorsText(o *store.Override) string { return "operator's " + overridete
 // overridesLayer returns the layer by which the overrides in force in backend apply. They are read now. If
 // they cannot be, the store decides without them, and request says why.
 func overridesLayer(ctx context.Context, g *globalOptions, backend store.Store, request *limitRequest) func(store.Store) store.Store {
-	watch := store.WatchOverrides(backend, store.Overrides{})
+	watch := layers.WatchOverrides(backend, layers.Overrides{})
 	ctx, cancel := store.BudgetContext(ctx, g.timeout/operation.OverrideShare)
 	defer cancel()
 	request.withoutOverrides = watch.Load(ctx)
@@ -59,7 +61,7 @@ func (g *globalOptions) warnOfOverrides(err error) {
 // overridesOf reads the overrides that are in force in a store. With an error there is a
 // list, too: of those that could be read.
 func (g *globalOptions) overridesOf(ctx context.Context, backend store.Store) (*store.OverrideList, error) {
-	table, has := store.OverrideTableOf(backend)
+	table, has := admin.OverrideTableOf(backend)
 	if !has {
 		return store.NewOverrideList(nil), nil
 	}

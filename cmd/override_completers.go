@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -22,7 +23,7 @@ func (c completer) overridesInForce() []store.Override {
 		return nil
 	}
 	defer backend.Close()
-	table, has := store.OverrideTableOf(backend)
+	table, has := admin.OverrideTableOf(backend)
 	if !has {
 		return nil
 	}

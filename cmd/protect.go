@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -178,7 +179,7 @@ func (g *globalOptions) rememberedID(name, prefix string) string {
 	const looked = 100
 	for _, file := range files[:min(looked, len(files))] {
 		header, err := folder.Header(file.Path)
-		if err == nil && header.Context == name && header.Prefix == prefix && store.IsStoreID(header.StoreID) {
+		if err == nil && header.Context == name && header.Prefix == prefix && admin.IsStoreID(header.StoreID) {
 			return header.StoreID
 		}
 	}

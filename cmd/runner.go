@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 // runner returns what runs operations in an open store; where is the store's name.
@@ -38,8 +38,8 @@ func (g *globalOptions) operationFiles() operation.Files {
 }
 
 // scan calls do with each selected key. Somebody who looks is shown how far it has come.
-func (g *globalOptions) scan(ctx context.Context, backend store.Keyspace, s *operation.Selection,
-	do func(e *store.Entry, foreign error) error) (operation.Found, error) {
+func (g *globalOptions) scan(ctx context.Context, backend admin.Keyspace, s *operation.Selection,
+	do func(e *admin.Entry, foreign error) error) (operation.Found, error) {
 	return operation.Scan(ctx, backend, s, &observer{global: g}, do)
 }
 

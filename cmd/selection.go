@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -133,12 +134,12 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 }
 
 // keep says which states of keys the flags select; nil for all.
-func (s *selectionOptions) keep(minShare float64) func(*store.Entry) bool {
+func (s *selectionOptions) keep(minShare float64) func(*admin.Entry) bool {
 	atLimit, noTTL, minUsed, stuck := s.atLimit, s.noTTL, s.minUsed != "", s.stuck
 	if !atLimit && !noTTL && !minUsed && !stuck {
 		return nil
 	}
-	return func(e *store.Entry) bool {
+	return func(e *admin.Entry) bool {
 		share, known := e.Share()
 		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0) && (!stuck || e.IsStuck())
 	}
@@ -271,18 +272,18 @@ func longestLiteral(pattern string) (longest string) {
 
 // sayNothingMatches says that a selection matches no key in the store, and what might. where is
 // the store's name.
-func (g *globalOptions) sayNothingMatches(ctx context.Context, backend store.Keyspace, selection *operation.Selection, where string) {
+func (g *globalOptions) sayNothingMatches(ctx context.Context, backend admin.Keyspace, selection *operation.Selection, where string) {
 	g.sayNothing(ctx, backend, selection, where, operation.Similar)
 }
 
 // sayNothingToDelete is sayNothingMatches for a reset, whose hint is typed next and must not select more
 // than was meant.
-func (g *globalOptions) sayNothingToDelete(ctx context.Context, backend store.Keyspace, selection *operation.Selection, where string) {
+func (g *globalOptions) sayNothingToDelete(ctx context.Context, backend admin.Keyspace, selection *operation.Selection, where string) {
 	g.sayNothing(ctx, backend, selection, where, operation.NearestSubject)
 }
 
-func (g *globalOptions) sayNothing(ctx context.Context, backend store.Keyspace, selection *operation.Selection, where string,
-	meant func(context.Context, store.Keyspace, *operation.Selection) (patterns []string, filtered bool)) {
+func (g *globalOptions) sayNothing(ctx context.Context, backend admin.Keyspace, selection *operation.Selection, where string,
+	meant func(context.Context, admin.Keyspace, *operation.Selection) (patterns []string, filtered bool)) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.placeOf(where))
 	if g.layouts == nil {
 		text += ", prefix " + g.chosen.prefix.value

@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/events"
 	"github.com/limitctl/limitctl/cmd/internal/serve/reload"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -75,7 +76,7 @@ func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 				log.NewBreaker()
 			}
 		},
-		OnBreaker: func(change store.BreakerChange) {
+		OnBreaker: func(change layers.BreakerChange) {
 			f.meter.Breaker(change)
 			log.Breaker(change)
 		},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -58,7 +59,7 @@ func runSettle(ctx context.Context, o *settleOptions) error {
 	if err != nil {
 		return err
 	}
-	backend := store.Stack(opened, store.Layers{Budget: o.budgetLayer, Overrides: overridesLayer(ctx, o.globalOptions, opened, o.request)})
+	backend := layers.Stack(opened, layers.Layers{Budget: o.budgetLayer, Overrides: overridesLayer(ctx, o.globalOptions, opened, o.request)})
 	defer backend.Close()
 	decisions, err := decide(ctx, backend, store.Settle, o.request.reqs)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -162,7 +163,7 @@ func (w *watch) drawFrame(answer output.Answer, note string, away error, columns
 // isPartial reports whether an error of a look concerns some servers of a store, and what the
 // others have was read as a whole.
 func isPartial(away error) bool {
-	var incomplete *store.IncompleteError
+	var incomplete *admin.IncompleteError
 	return errors.As(away, &incomplete)
 }
 

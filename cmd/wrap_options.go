@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -54,7 +55,7 @@ func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
 			if wrap.Denials != nil {
 				return wrap, usagef("--wrap denials is given twice; give it once")
 			}
-			wrap.Denials, denialWords = &store.DenialMemory{MaxStale: time.Second}, text
+			wrap.Denials, denialWords = &layers.DenialMemory{MaxStale: time.Second}, text
 			if given {
 				if wrap.Denials.MaxStale, err = wrapDuration(text, settings, maxStaleMax); err != nil {
 					return wrap, err
@@ -82,8 +83,8 @@ func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
 }
 
 // parseLease reads UNITS[,TERM], both of which may be left out.
-func parseLease(text, settings string) (*store.Leases, error) {
-	leases := &store.Leases{Max: 1000, Term: 100 * time.Millisecond}
+func parseLease(text, settings string) (*layers.Leases, error) {
+	leases := &layers.Leases{Max: 1000, Term: 100 * time.Millisecond}
 	if settings == "" {
 		return leases, nil
 	}

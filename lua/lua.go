@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/overridetable"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -131,7 +132,7 @@ const (
 	OverridesMagic = "RI\x01"
 	OverridesHead  = len(OverridesMagic) + 6 + overridetable.VersionSize
 	OverridesEntry = overridetable.IDSize + 6
-	OverridesSize  = OverridesHead + store.MaxOverrides*OverridesEntry
+	OverridesSize  = OverridesHead + admin.MaxOverrides*OverridesEntry
 
 	OverrideMagic = "RO\x01"
 	OverrideHead  = len(OverrideMagic) + 6 + 6
@@ -233,7 +234,7 @@ var numbers = sync.OnceValue(func() map[string]string {
 		"LAST_VERSION":       strconv.Itoa(int(lastVersion(kinds))),
 		"FIRST_KIND":         strconv.Itoa(int(kinds[0])),
 		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
-		"DENIALS_KEPT":       strconv.Itoa(store.DenialsKept),
+		"DENIALS_KEPT":       strconv.Itoa(admin.DenialsKept),
 		"DENIALS_HELD":       strconv.Itoa(denialtable.MostHeld),
 		"OVERRIDES_MAGIC":    luaText(OverridesMagic),
 		"OVERRIDES_HEAD":     strconv.Itoa(OverridesHead),
@@ -241,7 +242,7 @@ var numbers = sync.OnceValue(func() map[string]string {
 		"OVERRIDE_MAGIC":     luaText(OverrideMagic),
 		"OVERRIDE_HEAD":      strconv.Itoa(OverrideHead),
 		"OVERRIDE_SIZE":      strconv.Itoa(OverrideSize),
-		"MAX_OVERRIDES":      strconv.Itoa(store.MaxOverrides),
+		"MAX_OVERRIDES":      strconv.Itoa(admin.MaxOverrides),
 		"MAX_SLICES":         strconv.Itoa(store.MaxSlices),
 		"MAX_COUNT":          strconv.Itoa(store.MaxCount),
 		"MIN_PERIOD":         strconv.FormatInt(store.MinPeriod.Microseconds(), 10),

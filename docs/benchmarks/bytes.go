@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -69,7 +71,7 @@ func keyBytes(ctx context.Context, client *redis.Client) ([][]string, error) {
 		limit := store.Limit{Algorithm: algorithm, Count: int64(bytesQuota.count), Period: bytesQuota.period}
 		contestants = append(contestants, contestant{"limitctl, " + algorithm.String(), shared(
 			func(ctx context.Context, key string) (bool, error) {
-				d, err := store.New(backend).Take(ctx, store.Key{Subject: key}, limit, 1)
+				d, err := layers.New(backend).Take(ctx, store.Key{Subject: key}, limit, 1)
 				return d.Allowed, err
 			})})
 	}
@@ -105,7 +107,7 @@ func keyBytes(ctx context.Context, client *redis.Client) ([][]string, error) {
 // of its own, and none of which leaves.
 type growingLog struct {
 	client   *redis.Client
-	limiter  *store.Limiter
+	limiter  *layers.Limiter
 	storeKey string
 	units    int
 }
@@ -117,11 +119,11 @@ func newGrowingLog(client *redis.Client) (*growingLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &growingLog{client: client, limiter: store.New(backend), storeKey: logStoreKey("growing")}, nil
+	return &growingLog{client: client, limiter: layers.New(backend), storeKey: logStoreKey("growing")}, nil
 }
 
 func logStoreKey(subject string) string {
-	return store.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: subject, Name: logLimit.DefaultName()})
+	return admin.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: subject, Name: logLimit.DefaultName()})
 }
 
 // weigh grows the log to units and on to a quarter more, which takes it once
@@ -175,7 +177,7 @@ func shrunkLog(ctx context.Context, client *redis.Client, units int) (float64, e
 	if err != nil {
 		return 0, err
 	}
-	l, subject := store.New(backend), fmt.Sprintf("shrunk:%d", units)
+	l, subject := layers.New(backend), fmt.Sprintf("shrunk:%d", units)
 	take := func() (store.Decision, error) {
 		now = now.Add(time.Second)
 		return l.Take(ctx, store.Key{Subject: subject}, logLimit, 1)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -34,7 +35,7 @@ func limitctlOn(client redis.UniversalClient) (call, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, limit := store.New(backend), store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
+	l, limit := layers.New(backend), store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
 	return func(ctx context.Context, keys ...string) error {
 		if len(keys) == 1 {
 			_, err := l.Take(ctx, store.Key{Subject: keys[0]}, limit, 1)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -149,16 +150,16 @@ type service struct {
 }
 
 // replica makes the stack of one replica.
-func (s *service) replica(client redis.UniversalClient, policy store.FailurePolicy, breaker bool) (*store.Limiter, error) {
+func (s *service) replica(client redis.UniversalClient, policy layers.FailurePolicy, breaker bool) (*layers.Limiter, error) {
 	var backend store.Store
 	backend, err := redisstore.Own(client, redisstore.WithBudget(failureBudget))
 	if err != nil {
 		return nil, err
 	}
 	if breaker {
-		backend = store.WithBreaker(backend, store.Breaker{Pause: 100 * time.Millisecond, MaxPause: 400 * time.Millisecond})
+		backend = layers.WithBreaker(backend, layers.Breaker{Pause: 100 * time.Millisecond, MaxPause: 400 * time.Millisecond})
 	}
-	return store.New(store.WithFailurePolicy(backend, policy, func(err error) {
+	return layers.New(layers.WithFailurePolicy(backend, policy, func(err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if errors.Is(err, store.ErrOutcomeUnknown) {
@@ -172,7 +173,7 @@ func failureLimitOf() store.Limit {
 }
 
 // ask makes one call.
-func (s *service) ask(l *store.Limiter, subject string) {
+func (s *service) ask(l *layers.Limiter, subject string) {
 	s.mu.Lock()
 	away := s.away
 	s.mu.Unlock()
@@ -201,7 +202,7 @@ func (s *service) ask(l *store.Limiter, subject string) {
 }
 
 // suffer runs the service through a failure.
-func suffer(f failure, policy store.FailurePolicy, breaker bool) (s *service, charged int, err error) {
+func suffer(f failure, policy layers.FailurePolicy, breaker bool) (s *service, charged int, err error) {
 	at, err := f.launch()
 	if err != nil {
 		return nil, 0, err
@@ -263,7 +264,7 @@ func chargedAt(at *site) (charged int, err error) {
 		return 0, err
 	}
 	for i := range failureKeys {
-		d, err := store.New(backend).Peek(context.Background(), store.Key{Subject: fmt.Sprintf("user:%d", i)}, failureLimitOf(), 1)
+		d, err := layers.New(backend).Peek(context.Background(), store.Key{Subject: fmt.Sprintf("user:%d", i)}, failureLimitOf(), 1)
 		if err != nil {
 			return 0, err
 		}
@@ -274,14 +275,14 @@ func chargedAt(at *site) (charged int, err error) {
 
 // beyond is how many were let in above the limit, for the worst key, and the bound of it
 // that the policy states.
-func (s *service) beyond(policy store.FailurePolicy) (worst int, bound string) {
+func (s *service) beyond(policy layers.FailurePolicy) (worst int, bound string) {
 	for _, n := range s.admitted {
 		worst = max(worst, n-failureLimit)
 	}
 	switch policy {
-	case store.AllowOnError:
+	case layers.AllowOnError:
 		return worst, "none"
-	case store.LocalOnError:
+	case layers.LocalOnError:
 		return worst, fmt.Sprint(failureReplicas * store.DefaultShare.Of(failureLimitOf()).Count)
 	default:
 		return worst, "0"
@@ -321,7 +322,7 @@ func failuresSection(ctx context.Context, _ plan, out io.Writer) error {
 			"policy", "decided by the store", "locally", "by the policy", "errors", "outcome unknown", "p50", "p99", "worst",
 			"let in beyond the limit", "bound", "answered ≤ charged ≤ answered + unknown",
 		}}
-		for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
+		for _, policy := range []layers.FailurePolicy{layers.FailOnError, layers.AllowOnError, layers.DenyOnError, layers.LocalOnError} {
 			for _, breaker := range []bool{false, true} {
 				if ctx.Err() != nil {
 					return ctx.Err()
@@ -337,7 +338,7 @@ func failuresSection(ctx context.Context, _ plan, out io.Writer) error {
 				}
 				slices.Sort(s.latency)
 				worst, bound := s.beyond(policy)
-				if charged < 0 && policy != store.AllowOnError {
+				if charged < 0 && policy != layers.AllowOnError {
 					bound += " and what the store forgot"
 				}
 				rows = append(rows, []string{

@@ -12,7 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -32,8 +34,8 @@ func operatorsSection(ctx context.Context, p plan, out io.Writer) error {
 
 // setOverrides sets 1,000: of subjects, patterns and attributes. None is about the keys that are taken,
 // or one is about all of them.
-func setOverrides(ctx context.Context, table store.OverrideTable, one store.Override) error {
-	for i := range store.MaxOverrides {
+func setOverrides(ctx context.Context, table admin.OverrideTable, one store.Override) error {
+	for i := range admin.MaxOverrides {
 		o, text := store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, fmt.Sprintf("tenant:%d", i)
 		switch i % 10 {
 		case 0:
@@ -41,7 +43,7 @@ func setOverrides(ctx context.Context, table store.OverrideTable, one store.Over
 		case 1, 2, 3:
 			text += ":*"
 		case 9:
-			if i == store.MaxOverrides-1 && one.Thousandths > 0 {
+			if i == admin.MaxOverrides-1 && one.Thousandths > 0 {
 				o, text = one, "*"
 			}
 		}
@@ -57,14 +59,14 @@ func setOverrides(ctx context.Context, table store.OverrideTable, one store.Over
 }
 
 // underOverrides takes from memory under what set sets, nil for a store without the wrapper.
-func underOverrides(ctx context.Context, name string, set func(store.OverrideTable) error) (contestant, error) {
+func underOverrides(ctx context.Context, name string, set func(admin.OverrideTable) error) (contestant, error) {
 	inner := memorystore.New()
 	var backend store.Store = inner
 	if set != nil {
 		if err := set(inner); err != nil {
 			return contestant{}, err
 		}
-		watch := store.WatchOverrides(inner, store.Overrides{})
+		watch := layers.WatchOverrides(inner, layers.Overrides{})
 		if err := watch.Load(ctx); err != nil {
 			return contestant{}, err
 		}
@@ -88,12 +90,12 @@ func overriddenTakes(ctx context.Context, p plan, out io.Writer) error {
 	var contestants []contestant
 	for _, c := range []struct {
 		name string
-		set  func(store.OverrideTable) error
+		set  func(admin.OverrideTable) error
 	}{
 		{"without the wrapper", nil},
-		{"no overrides", func(store.OverrideTable) error { return nil }},
-		{"1,000 about others", func(t store.OverrideTable) error { return setOverrides(ctx, t, store.Override{}) }},
-		{"1,000, and one applies", func(t store.OverrideTable) error {
+		{"no overrides", func(admin.OverrideTable) error { return nil }},
+		{"1,000 about others", func(t admin.OverrideTable) error { return setOverrides(ctx, t, store.Override{}) }},
+		{"1,000, and one applies", func(t admin.OverrideTable) error {
 			return setOverrides(ctx, t, store.Override{Effect: store.OverrideTimes, Thousandths: 1000})
 		}},
 	} {
@@ -164,7 +166,7 @@ const operatorsLength = 5 * time.Second
 func overrideLooks(ctx context.Context, out io.Writer) error {
 	progress("overrides: %s of looks", operatorsLength)
 	looks, bytes, err := besideRedis("getrange", func(backend *redisstore.Store) error {
-		_, err := deny(ctx, store.WithOverrides(store.Wrap(denying{backend}, backend), store.Overrides{}))
+		_, err := deny(ctx, layers.WithOverrides(store.Wrap(denying{backend}, backend), layers.Overrides{}))
 		return err
 	})
 	if err != nil {
@@ -214,7 +216,7 @@ func denialWrites(ctx context.Context, out io.Writer) error {
 	var held int64
 	writes, bytes, err := besideRedis("hset", func(inner *redisstore.Store) error {
 		plain := store.Wrap(denying{inner}, inner)
-		backend := store.WithDenialLog(plain, store.DenialLog{})
+		backend := layers.WithDenialLog(plain, layers.DenialLog{})
 		before := heap()
 		var err error
 		denied, err = deny(ctx, backend)

@@ -13,6 +13,7 @@ import (
 	ulule "github.com/ulule/limiter/v3"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -41,7 +42,7 @@ func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours := store.New(backend)
+	ours := layers.New(backend)
 	ourLimit := store.Limit{Count: int64(q.count), Period: q.period}
 
 	rate := redis_rate.NewLimiter(client)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -82,7 +83,7 @@ func scriptCalls(ctx context.Context, client *redis.Client) ([]scriptCall, error
 	}
 	request := binary.BigEndian.AppendUint32(limit.AppendPacked(nil), 1)
 	storeKey := func(subject string) string {
-		return store.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: subject, Name: limit.DefaultName()})
+		return admin.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: subject, Name: limit.DefaultName()})
 	}
 	packed := "t" + string(request)
 	run := string(rune(scriptMerged)) + "t\x01\x00\x01" + string(request)

@@ -13,6 +13,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -34,7 +35,7 @@ func hotKeySection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		leased := store.New(store.WithLeases(backend, store.Leases{}))
+		leased := layers.New(layers.WithLeases(backend, layers.Leases{}))
 		limit := store.Limit{Count: int64(hotKeyQuota.count), Period: hotKeyQuota.period}
 		contestants = append([]contestant{{"limitctl, leases", shared(func(ctx context.Context, key string) (bool, error) {
 			d, err := leased.Take(ctx, store.Key{Subject: key}, limit, 1)
@@ -60,7 +61,7 @@ func denialsSection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		remembering := store.New(store.WithDenialMemory(backend, time.Second))
+		remembering := layers.New(layers.WithDenialMemory(backend, time.Second))
 		limit := store.Limit{Count: int64(scarce.count), Period: scarce.period}
 		contestants = append([]contestant{{"limitctl, denial memory", shared(func(ctx context.Context, key string) (bool, error) {
 			d, err := remembering.Take(ctx, store.Key{Subject: key}, limit, 1)
@@ -87,7 +88,7 @@ func limitsSection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		ours, theirs := store.New(backend), redis_rate.NewLimiter(client)
+		ours, theirs := layers.New(backend), redis_rate.NewLimiter(client)
 		periods := []time.Duration{28 * 24 * time.Hour, 29 * 24 * time.Hour, 30 * 24 * time.Hour}
 		contestants := []contestant{
 			{"limitctl, one call", shared(func(ctx context.Context, key string) (bool, error) {
@@ -127,21 +128,21 @@ func latencySection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		together := store.New(merging)
+		together := layers.New(merging)
 		// A store merges what its callers ask at once. With a store for every two, nobody
 		// ever waits for another.
-		alone := make([]*store.Limiter, latencyGoroutines/2)
+		alone := make([]*layers.Limiter, latencyGoroutines/2)
 		for i := range alone {
 			backend, err := redisstore.New(client)
 			if err != nil {
 				return err
 			}
-			alone[i] = store.New(backend)
+			alone[i] = layers.New(backend)
 		}
 		limit := store.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}
-		takes := []func(g int) *store.Limiter{
-			func(int) *store.Limiter { return together },
-			func(g int) *store.Limiter { return alone[g/2] },
+		takes := []func(g int) *layers.Limiter{
+			func(int) *layers.Limiter { return together },
+			func(g int) *layers.Limiter { return alone[g/2] },
 		}
 		next := 0
 		apart := contestant{"without merging", func() take {

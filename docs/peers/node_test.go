@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -86,7 +87,7 @@ type peer struct {
 	make    map[string]any
 	server  *redistest.Server
 	client  *redis.Client
-	keys    store.Keyspace
+	keys    admin.Keyspace
 	limit   store.Limit
 	now     time.Time
 }
@@ -140,7 +141,7 @@ func (p *peer) advance(by time.Duration) {
 }
 
 // look returns what limitctl says of a subject. Of one that is not in use it says nothing.
-func (p *peer) look(subject string) (entry store.Entry, has bool) {
+func (p *peer) look(subject string) (entry admin.Entry, has bool) {
 	p.t.Helper()
 	pattern, err := store.ExactPattern(subject)
 	if err != nil {
@@ -150,8 +151,8 @@ func (p *peer) look(subject string) (entry store.Entry, has bool) {
 	if limit.Burst == 0 {
 		limit.Burst = limit.Count
 	}
-	unused := store.Entry{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: limit.Burst}}
-	for found, err := range p.keys.Scan(p.t.Context(), store.Query{Subjects: pattern, Records: true}) {
+	unused := admin.Entry{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: limit.Burst}}
+	for found, err := range p.keys.Scan(p.t.Context(), admin.Query{Subjects: pattern, Records: true}) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -188,7 +189,7 @@ func (p *peer) setRemaining(subject string, remaining int64) {
 	if !has {
 		p.t.Fatalf("%s is not in use", subject)
 	}
-	done, err := p.keys.Adjust(p.t.Context(), store.Adjustment{Key: entry.Key, Limit: entry.Limit,
+	done, err := p.keys.Adjust(p.t.Context(), admin.Adjustment{Key: entry.Key, Limit: entry.Limit,
 		Used: entry.Limit.Capacity() - remaining, Parts: entry.Record.Parts})
 	if err != nil || !done[0].Done && entry.Remaining != remaining {
 		p.t.Fatalf("%d of %+v could not be set: %+v, %v", remaining, entry, done, err)
@@ -297,7 +298,7 @@ func (s *scenario) sequence(p *peer, number int) (denied int) {
 			continue // a window may have ended between two of the three
 		}
 		now := time.Now()
-		if slices.ContainsFunc(before.Record.Parts, func(part store.Part) bool { return !part.Expires.IsZero() && !part.Expires.After(now) }) {
+		if slices.ContainsFunc(before.Record.Parts, func(part admin.Part) bool { return !part.Expires.IsZero() && !part.Expires.After(now) }) {
 			continue // or a block
 		}
 		if said.Allowed != fits {
@@ -318,7 +319,7 @@ func (s *scenario) sequence(p *peer, number int) (denied int) {
 }
 
 // compare holds what limitctl says to what the library has just said.
-func (s *scenario) compare(p *peer, said answer, cost int64, e *store.Entry, took time.Duration) {
+func (s *scenario) compare(p *peer, said answer, cost int64, e *admin.Entry, took time.Duration) {
 	p.t.Helper()
 	if said.Used != nil && e.Used != *said.Used {
 		p.t.Errorf("%d are used by the library, %d by limitctl", *said.Used, e.Used)
@@ -345,7 +346,7 @@ func (s *scenario) compare(p *peer, said answer, cost int64, e *store.Entry, too
 
 // retry waits until limitctl says that a request is admitted. Shortly before it is denied, where
 // a denied request leaves all as it is.
-func (s *scenario) retry(p *peer, subject string, e *store.Entry) {
+func (s *scenario) retry(p *peer, subject string, e *admin.Entry) {
 	p.t.Helper()
 	wait := e.RetryAfter.Truncate(time.Millisecond)
 	if e.RetryAfter > wait {

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -37,8 +38,8 @@ type caller struct {
 	// clock, unless zero, is what limitctl takes for the time: that of the library's answer.
 	clock time.Time
 	store *redisstore.Store
-	keys  store.Keyspace // by the layout, which is asked for
-	auto  store.Keyspace // by all layouts
+	keys  admin.Keyspace // by the layout, which is asked for
+	auto  admin.Keyspace // by all layouts
 	// layout, storeKey and said are what the sequence is about.
 	layout   foreign.Layout
 	storeKey string
@@ -101,14 +102,14 @@ func (c *caller) say(limit store.Limit) {
 
 // look returns what limitctl says of the key at an instant, by the server's clock if it is zero.
 // has is false if nothing is in use.
-func (c *caller) look(at time.Time) (entry store.Entry, has bool) {
+func (c *caller) look(at time.Time) (entry admin.Entry, has bool) {
 	c.t.Helper()
 	c.clock = at
 	key, ok := c.layout.Match(c.storeKey, true)
 	if !ok {
 		c.t.Fatalf("%q does not match", c.storeKey)
 	}
-	query := store.Query{Keys: []store.Key{key}, StoreKeys: []string{c.storeKey}, Records: true}
+	query := admin.Query{Keys: []store.Key{key}, StoreKeys: []string{c.storeKey}, Records: true}
 	for found, err := range c.keys.Scan(c.t.Context(), query) {
 		if err != nil {
 			c.t.Fatalf("of %q: %v", c.storeKey, err)
@@ -120,7 +121,7 @@ func (c *caller) look(at time.Time) (entry store.Entry, has bool) {
 
 // mustLook is look for a key that has something in use, unless it has expired meanwhile. Then
 // it returns false.
-func (c *caller) mustLook(at time.Time) (entry store.Entry, is bool) {
+func (c *caller) mustLook(at time.Time) (entry admin.Entry, is bool) {
 	c.t.Helper()
 	entry, has := c.look(at)
 	if !has && c.exists() {
@@ -140,7 +141,7 @@ func (c *caller) exists() bool {
 // recognise has all layouts together say whose the key is. take has something in use.
 func (c *caller) recognise(as string, take func(context.Context) (bool, error)) {
 	c.t.Helper()
-	c.lookAtAll(take, func(entry store.Entry, err error) {
+	c.lookAtAll(take, func(entry admin.Entry, err error) {
 		if err != nil || entry.Layout != as {
 			c.t.Errorf("of %q: %q, %v; want %s", c.storeKey, entry.Layout, err, as)
 		}
@@ -151,7 +152,7 @@ func (c *caller) recognise(as string, take func(context.Context) (bool, error)) 
 // several.
 func (c *caller) leaves(take func(context.Context) (bool, error), layouts ...string) {
 	c.t.Helper()
-	c.lookAtAll(take, func(entry store.Entry, err error) {
+	c.lookAtAll(take, func(entry admin.Entry, err error) {
 		var unsure *foreign.UnsureError
 		if !errors.As(err, &unsure) || !slices.Equal(unsure.Layouts, layouts) {
 			c.t.Errorf("of %q: %q, %v; want it to be unsure of %v", c.storeKey, entry.Layout, err, layouts)
@@ -160,7 +161,7 @@ func (c *caller) leaves(take func(context.Context) (bool, error), layouts ...str
 }
 
 // lookAtAll takes until the key is there, and gives check what all layouts together say of it.
-func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(store.Entry, error)) {
+func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(admin.Entry, error)) {
 	c.t.Helper()
 	pattern, err := store.ExactStoreKeyPattern(c.storeKey)
 	if err != nil {
@@ -171,7 +172,7 @@ func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(
 		if _, err := take(c.t.Context()); err != nil {
 			c.t.Fatal(err)
 		}
-		for entry, err := range c.auto.Scan(c.t.Context(), store.Query{Subjects: pattern}) {
+		for entry, err := range c.auto.Scan(c.t.Context(), admin.Query{Subjects: pattern}) {
 			check(entry, err)
 			return
 		}

@@ -3,6 +3,7 @@ package configfile
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -32,8 +33,8 @@ func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, unlessSaid 
 }
 
 // readBreaker reads the field breaker of the file.
-func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *store.Breaker {
-	breaker := store.Breaker{}.WithDefaults()
+func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *layers.Breaker {
+	breaker := layers.Breaker{}.WithDefaults()
 	v, said := file["breaker"]
 	if !said {
 		return &breaker

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -24,7 +25,7 @@ type File struct {
 	// LocalShare is that of policies that do not say, and of limits without a policy.
 	LocalShare store.Share
 	// Breaker has its defaults filled in; nil is that there is to be none.
-	Breaker *store.Breaker
+	Breaker *layers.Breaker
 	// Policies are in the order written. Each has its LocalShare.
 	Policies []*policy.Policy
 	// HTTP has its defaults filled in, and a rule for each policy that says how it limits
@@ -153,7 +154,7 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result
 	if e, said := fields["on_error"]; said {
 		if text, ok := r.Text(e, "on_error", "allow, deny, fail or local"); ok {
 			var err error
-			if result.OnError, err = store.ParseFailurePolicy(text); err != nil {
+			if result.OnError, err = layers.ParseFailurePolicy(text); err != nil {
 				r.Mistake(e, "on_error is %q; it must be allow, deny, fail or local", text)
 			}
 		}

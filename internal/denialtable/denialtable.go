@@ -1,5 +1,5 @@
 // Package denialtable is what the tables of denials of all stores have in common: which
-// minutes there are, which rows stay, and what they sum up to. See [store.DenialTable].
+// minutes there are, which rows stay, and what they sum up to. See [admin.DenialTable].
 package denialtable
 
 import (
@@ -7,12 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// MostHeld is how many rows a minute may have until those beyond [store.DenialsKept] are
+// MostHeld is how many rows a minute may have until those beyond [admin.DenialsKept] are
 // removed: more than that, so that they need not be looked for at each write.
-const MostHeld = store.DenialsKept * 3 / 2
+const MostHeld = admin.DenialsKept * 3 / 2
 
 const minute = store.Instant(time.Minute / time.Microsecond)
 
@@ -21,7 +22,7 @@ func MinuteOf(now store.Instant) int64 { return int64(now / minute) }
 
 // End returns when a minute is not kept any more.
 func End(number int64) store.Instant {
-	return store.Instant(number+1)*minute + store.Instant(store.DenialHistory/time.Microsecond)
+	return store.Instant(number+1)*minute + store.Instant(admin.DenialHistory/time.Microsecond)
 }
 
 // Minutes returns the first and the last minute that the time before now is in.
@@ -31,8 +32,8 @@ func Minutes(now store.Instant, last time.Duration) (from, to int64) {
 
 // CheckLast reports, as a [store.ErrInvalid], that last is out of bounds.
 func CheckLast(last time.Duration) error {
-	if last <= 0 || last > store.DenialHistory {
-		return store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, store.DenialHistory)
+	if last <= 0 || last > admin.DenialHistory {
+		return store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, admin.DenialHistory)
 	}
 	return nil
 }
@@ -40,27 +41,27 @@ func CheckLast(last time.Duration) error {
 // Sum adds up minutes.
 type Sum struct {
 	now, since store.Instant
-	rows       map[store.Key]store.Denied
+	rows       map[store.Key]admin.Denied
 	others     int64
 	lost       bool
 }
 
 // NewSum returns an empty sum of the time before now.
 func NewSum(now store.Instant, last time.Duration) *Sum {
-	return &Sum{now: now, since: now - store.Instant(last/time.Microsecond), rows: map[store.Key]store.Denied{}}
+	return &Sum{now: now, since: now - store.Instant(last/time.Microsecond), rows: map[store.Key]admin.Denied{}}
 }
 
 // Add adds one minute, whose rows it may reorder. Only those denied most of it count by
 // themselves. Rows that were last denied before the time are left out.
-func (s *Sum) Add(rows []store.Denied, others int64, lost bool) {
+func (s *Sum) Add(rows []admin.Denied, others int64, lost bool) {
 	s.others += others
 	s.lost = s.lost || lost
-	if len(rows) > store.DenialsKept {
+	if len(rows) > admin.DenialsKept {
 		SortMostFirst(rows)
-		for _, row := range rows[store.DenialsKept:] {
+		for _, row := range rows[admin.DenialsKept:] {
 			s.others += row.Count
 		}
-		rows = rows[:store.DenialsKept]
+		rows = rows[:admin.DenialsKept]
 	}
 	for _, row := range rows {
 		if row.LastAt <= s.since {
@@ -75,8 +76,8 @@ func (s *Sum) Add(rows []store.Denied, others int64, lost bool) {
 }
 
 // Denials returns what was added.
-func (s *Sum) Denials() store.Denials {
-	d := store.Denials{Rows: make([]store.Denied, 0, len(s.rows)), Others: s.others, Lost: s.lost, Now: s.now}
+func (s *Sum) Denials() admin.Denials {
+	d := admin.Denials{Rows: make([]admin.Denied, 0, len(s.rows)), Others: s.others, Lost: s.lost, Now: s.now}
 	for _, row := range s.rows {
 		d.Rows = append(d.Rows, row)
 	}
@@ -85,8 +86,8 @@ func (s *Sum) Denials() store.Denials {
 }
 
 // SortMostFirst sorts rows by their counts, those denied last first among equals.
-func SortMostFirst(rows []store.Denied) {
-	slices.SortFunc(rows, func(a, b store.Denied) int {
+func SortMostFirst(rows []admin.Denied) {
+	slices.SortFunc(rows, func(a, b admin.Denied) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.LastAt, a.LastAt),
 			cmp.Compare(a.Key.Subject, b.Key.Subject), cmp.Compare(a.Key.Name, b.Key.Name))
 	})

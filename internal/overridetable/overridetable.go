@@ -1,5 +1,5 @@
 // Package overridetable is what the tables of overrides of all stores have in common: how an
-// override is written, when it ends, and what IDs and versions are. See [store.OverrideTable].
+// override is written, when it ends, and what IDs and versions are. See [admin.OverrideTable].
 package overridetable
 
 import (
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -235,7 +236,7 @@ func NewVersion() string {
 // ErrFull is the error of a table that has as many overrides as it can.
 func ErrFull() error {
 	return fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one, or set one that covers several",
-		store.ErrRefused, store.MaxOverrides)
+		store.ErrRefused, admin.MaxOverrides)
 }
 
 // SortNewestFirst sorts overrides by when they were set.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -36,11 +37,11 @@ func (anyValue) Decode(found *foreign.Found) (foreign.Reading, error) {
 	if value.Type == foreign.NoValue {
 		return foreign.Reading{}, nil
 	}
-	e := store.Entry{Limit: found.Limit, Decision: store.Decision{Used: max(1, value.Length)}}
+	e := admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: max(1, value.Length)}}
 	if strings.HasSuffix(found.StoreKey, "field") {
-		e.Record.Parts = []store.Part{{StoreKey: found.StoreKey, Field: "f", Type: "hash"}}
+		e.Record.Parts = []admin.Part{{StoreKey: found.StoreKey, Field: "f", Type: "hash"}}
 	}
-	return foreign.Reading{Entries: []store.Entry{e}, Certain: true}, nil
+	return foreign.Reading{Entries: []admin.Entry{e}, Certain: true}, nil
 }
 
 func (anyValue) SetRemaining(found *foreign.Found, _ int64) ([]foreign.Write, error) {
@@ -55,8 +56,8 @@ func (anyValue) SetRemaining(found *foreign.Found, _ int64) ([]foreign.Write, er
 func operateLayout(backend *redisstore.Store, role *redisserver.Role) error {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100, Period: time.Minute}
 	keys := backend.Foreign(foreign.Sources{{Layout: anyValue{}, Limit: limit}})
-	var records []store.Record
-	for e, err := range keys.Scan(ctx, store.Query{Subjects: everyKey, Records: role.Writes, Bytes: true}) {
+	var records []admin.Record
+	for e, err := range keys.Scan(ctx, admin.Query{Subjects: everyKey, Records: role.Writes, Bytes: true}) {
 		if err != nil {
 			return err
 		}
@@ -68,10 +69,10 @@ func operateLayout(backend *redisstore.Store, role *redisserver.Role) error {
 	if !role.Writes {
 		return nil
 	}
-	var adjustments []store.Adjustment
+	var adjustments []admin.Adjustment
 	for i := range records {
 		if kind := records[i].Parts[0].Type; kind == "string" || kind == "hash" {
-			adjustments = append(adjustments, store.Adjustment{Key: records[i].Key, Limit: limit, Used: 50, Parts: records[i].Parts})
+			adjustments = append(adjustments, admin.Adjustment{Key: records[i].Key, Limit: limit, Used: 50, Parts: records[i].Parts})
 		}
 	}
 	_, err := keys.Adjust(ctx, adjustments...)

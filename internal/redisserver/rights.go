@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -56,7 +57,7 @@ func Commands() []string {
 // Rights returns what a user must be allowed to run, trying it on a key under
 // prefix that is not in use.
 func Rights(prefix string) []Right {
-	key := store.OwnLayout(prefix).StoreKey(store.Key{Subject: "limitctl", Name: "no-such-limit"})
+	key := admin.OwnLayout(prefix).StoreKey(store.Key{Subject: "limitctl", Name: "no-such-limit"})
 	const noScript, nothing = "0000000000000000000000000000000000000000", "return 1"
 	var (
 		deciding = []string{"consume", "refund", "reset"}

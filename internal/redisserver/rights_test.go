@@ -12,9 +12,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -187,10 +189,10 @@ func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalCl
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	client.FlushAll(ctx)
-	client.RPush(ctx, store.OwnLayout("rl").StoreKey(listKey), "a")
-	client.Set(ctx, store.OwnLayout("rl").StoreKey(textKey), "somebody else's", 0)
+	client.RPush(ctx, admin.OwnLayout("rl").StoreKey(listKey), "a")
+	client.Set(ctx, admin.OwnLayout("rl").StoreKey(textKey), "somebody else's", 0)
 	_, err1 := l.Take(ctx, bucketKey, hundred, 2)
 	_, err0 := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
 	_, err2 := l.Take(ctx, wholeKey, hundred, 2)
@@ -227,7 +229,7 @@ func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()
 		case "inspect":
 			subject, _ := store.ExactPattern(logKey.Subject)
 			backend.Denials(ctx, time.Hour) // which inspect does without
-			for _, query := range []store.Query{
+			for _, query := range []admin.Query{
 				{Subjects: everyKey, Bytes: true, Progress: func(int64, int64) {}},
 				{Subjects: subject},
 				{Keys: []store.Key{{Subject: logKey.Subject, Name: bigLog.DefaultName()}}},
@@ -256,7 +258,7 @@ func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()
 			decide(store.Adjust, bucketKey, hundred, 5)
 			decide(store.Adjust, wholeKey, hundred, 0)
 			decide(store.Adjust, logKey, bigLog, 150)
-			for _, err := range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
+			for _, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey}) {
 				if !errors.Is(err, store.ErrForeign) {
 					errs = append(errs, err)
 				}
@@ -293,9 +295,9 @@ func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()
 // addDenials adds so many that some are dropped. What fails is not told to who takes.
 func addDenials(backend *redisstore.Store) {
 	for n := range 9 {
-		var d store.Denials
-		for i := range store.MaxDenialRows {
-			d.Rows = append(d.Rows, store.Denied{Key: store.Key{Subject: fmt.Sprintf("denied:%d:%d", n, i), Name: "n"}, Count: 1})
+		var d admin.Denials
+		for i := range admin.MaxDenialRows {
+			d.Rows = append(d.Rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("denied:%d:%d", n, i), Name: "n"}, Count: 1})
 		}
 		backend.AddDenials(ctx, d)
 	}
@@ -305,8 +307,8 @@ func addDenials(backend *redisstore.Store) {
 func reset(backend *redisstore.Store) error {
 	keys := []store.Key{listKey, textKey, {Subject: "nobody", Name: "x"},
 		{Subject: bucketKey.Subject, Name: hundred.DefaultName()}, {Subject: logKey.Subject, Name: bigLog.DefaultName()}}
-	var records []store.Record
-	for entry, err := range backend.Scan(ctx, store.Query{Keys: keys, Records: true}) {
+	var records []admin.Record
+	for entry, err := range backend.Scan(ctx, admin.Query{Keys: keys, Records: true}) {
 		switch {
 		case err == nil:
 			records = append(records, entry.Record)
@@ -317,7 +319,7 @@ func reset(backend *redisstore.Store) error {
 	for i := range records {
 		records[i].Value = append(records[i].Value, 'x') // as if it were used since
 	}
-	_, changed, err := backend.Delete(ctx, append(records, store.Records(listKey, textKey, store.Key{Subject: "nobody", Name: "x"})...)...)
+	_, changed, err := backend.Delete(ctx, append(records, admin.Records(listKey, textKey, store.Key{Subject: "nobody", Name: "x"})...)...)
 	if err == nil || onlyForeign(err) {
 		err = nil
 		if len(changed) != 2 {
@@ -335,17 +337,17 @@ func restore(backend *redisstore.Store) error {
 		return err
 	}
 	state.Charge(limit, 1, store.InstantOf(time.Now()))
-	var records []store.Record
+	var records []admin.Record
 	for _, key := range []store.Key{listKey, textKey, {Subject: "nobody", Name: "x"}} {
-		records = append(records, store.Record{Key: key, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
+		records = append(records, admin.Record{Key: key, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
 	}
 	for _, replace := range []bool{true, false} { // and then it is there already
 		outcomes, err := backend.Import(ctx, replace, records...)
-		last := store.Imported
+		last := admin.Imported
 		if !replace {
-			last = store.AlreadyThere
+			last = admin.AlreadyThere
 		}
-		if err == nil && !slices.Equal(outcomes, []store.ImportOutcome{store.Foreign, store.Foreign, last}) {
+		if err == nil && !slices.Equal(outcomes, []admin.ImportOutcome{admin.Foreign, admin.Foreign, last}) {
 			err = fmt.Errorf("the import's outcomes are %d", outcomes)
 		}
 		if err != nil {

@@ -12,8 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -101,14 +103,14 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 					t.Fatal(err)
 				}
 				what := fmt.Sprintf("%s, %s", name, kind)
-				_, err = store.New(backend).Take(context.Background(), store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Second}, 1)
+				_, err = layers.New(backend).Take(context.Background(), store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Second}, 1)
 				if err == nil {
 					t.Errorf("%s: no error", what)
 				}
 				for _, text := range texts(err) {
 					mayNotShow(t, what, text, secret)
 				}
-				for _, err := range backend.Scan(context.Background(), store.Query{}) {
+				for _, err := range backend.Scan(context.Background(), admin.Query{}) {
 					for _, text := range texts(err) {
 						mayNotShow(t, what+", scan", text, secret)
 					}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/clusternodes"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 // slotMap is which master of a Cluster has which slots, as the masters themselves say.
@@ -58,7 +58,7 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 // Incomplete names the master whose failure leaves a scan incomplete.
 func (s *Servers) Incomplete(err error, master *redis.Client) error {
 	address := master.Options().Addr
-	return &store.IncompleteError{Part: s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
+	return &admin.IncompleteError{Part: s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
 }
 
 // claimIn reads what a master says about itself in CLUSTER NODES.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -34,7 +35,7 @@ func BenchmarkTake(b *testing.B) {
 		}
 	})
 	b.Run("old", func(b *testing.B) {
-		l := store.New(kept)
+		l := layers.New(kept)
 		key, limit := r.Stored().Key, r.Stored().Limit
 		for b.Loop() {
 			if d, err := l.Take(b.Context(), key, limit, 1); err != nil || !d.Allowed {

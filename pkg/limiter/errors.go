@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -29,7 +30,7 @@ var (
 	// ErrUnknownToken: nothing that was allowed with the token is remembered. Nothing was changed.
 	ErrUnknownToken = store.ErrUnknownToken
 	// ErrNotGivenBack: a caller left while it waited, and what had been charged for it stays charged.
-	ErrNotGivenBack = store.ErrNotGivenBack
+	ErrNotGivenBack = layers.ErrNotGivenBack
 	// ErrClosed: the limiter or its store is closed. Nothing was charged.
 	ErrClosed = store.ErrClosed
 )

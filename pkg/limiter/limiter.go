@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -19,7 +20,7 @@ type Limiter struct {
 	stacked Store // the store with all options around it
 	wrapped bool  // there are options, which Close ends
 	store   Store // that, until the limiter is closed
-	waiter  store.Waiter
+	waiter  layers.Waiter
 	calls   sync.Pool // of *call
 
 	isClosed atomic.Bool

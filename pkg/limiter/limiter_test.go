@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -177,7 +178,7 @@ func TestOptionsStandInOneOrder(t *testing.T) {
 	}
 	failing := &faulty{Store: kept}
 	below := store.Wrap(failing, kept)
-	watch := store.WatchOverrides(below, store.Overrides{})
+	watch := layers.WatchOverrides(below, layers.Overrides{})
 	defer watch.Close()
 	if err := watch.Load(t.Context()); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -29,9 +31,9 @@ type Option interface {
 type builder struct {
 	store    store.Store
 	given    map[string]bool
-	layers   store.Layers
-	failure  store.Failure
-	breaker  *store.Breaker
+	layers   layers.Layers
+	failure  layers.Failure
+	breaker  *layers.Breaker
 	observer Observer
 }
 
@@ -51,21 +53,21 @@ func (b *builder) once(option string, numbers ...int64) error {
 
 // failure is FailOpen, FailClosed or FailLocal.
 type failure struct {
-	policy store.FailurePolicy
+	policy layers.FailurePolicy
 	share  float64
 	local  store.Store
 }
 
 // FailOpen lets requests through while the store is away. Such decisions are Unguarded.
-func FailOpen() Option { return failure{policy: store.AllowOnError} }
+func FailOpen() Option { return failure{policy: layers.AllowOnError} }
 
 // FailClosed denies requests while the store is away. Such decisions are Unguarded.
-func FailClosed() Option { return failure{policy: store.DenyOnError} }
+func FailClosed() Option { return failure{policy: layers.DenyOnError} }
 
 // FailLocal decides in the memory of this process while the store is away, by a share of each
 // limit, above 0 and at most 1. In an outage n processes let through at most n × share × limit,
 // and each at least one unit. So a share of 1 ÷ n lets through about one limit in all.
-func FailLocal(share float64) Option { return failure{policy: store.LocalOnError, share: share} }
+func FailLocal(share float64) Option { return failure{policy: layers.LocalOnError, share: share} }
 
 // FailLocalIn is [FailLocal] in another store, such as a file that the processes of a machine share.
 // It stays open when the limiter is closed.
@@ -73,18 +75,18 @@ func FailLocalIn(local Store, share float64) Option {
 	if local == nil {
 		return failure{} // not an option: New says so
 	}
-	return failure{policy: store.LocalOnError, share: share, local: local}
+	return failure{policy: layers.LocalOnError, share: share, local: local}
 }
 
 func (f failure) add(b *builder) error {
 	if err := b.once("FailOpen, FailClosed or FailLocal"); err != nil {
 		return err
 	}
-	if f.policy == store.FailOnError {
+	if f.policy == layers.FailOnError {
 		return store.Invalidf("FailLocalIn has no store")
 	}
-	b.failure = store.Failure{Policy: f.policy, Shadow: f.local}
-	if f.policy != store.LocalOnError {
+	b.failure = layers.Failure{Policy: f.policy, Shadow: f.local}
+	if f.policy != layers.LocalOnError {
 		return nil
 	}
 	if !(f.share > 0 && f.share <= 1) { // NaN included
@@ -143,7 +145,7 @@ func (o Breaker) add(b *builder) error {
 			return store.Invalidf("the option Breaker has the time %s, and it is at least %s", d, shortest)
 		}
 	}
-	b.breaker = &store.Breaker{Failures: o.Failures, Slow: o.Slow, Pause: o.Pause, MaxPause: o.MaxPause}
+	b.breaker = &layers.Breaker{Failures: o.Failures, Slow: o.Slow, Pause: o.Pause, MaxPause: o.MaxPause}
 	return b.once("Breaker", int64(o.Failures), int64(o.Slow), int64(o.Pause), int64(o.MaxPause))
 }
 
@@ -160,7 +162,7 @@ type Leases struct {
 }
 
 func (o Leases) add(b *builder) error {
-	b.layers.Leases = func(s Store) Store { return store.WithLeases(s, store.Leases{Max: o.Max, Term: o.Term}) }
+	b.layers.Leases = func(s Store) Store { return layers.WithLeases(s, layers.Leases{Max: o.Max, Term: o.Term}) }
 	return b.once("Leases", o.Max, int64(o.Term))
 }
 
@@ -174,7 +176,7 @@ type DenialMemory struct {
 }
 
 func (o DenialMemory) add(b *builder) error {
-	b.layers.DenialMemory = store.DenialMemory{MaxStale: o.MaxStale, Keys: o.Keys}.Wrap
+	b.layers.DenialMemory = layers.DenialMemory{MaxStale: o.MaxStale, Keys: o.Keys}.Wrap
 	return b.once("DenialMemory", int64(o.MaxStale), int64(o.Keys))
 }
 
@@ -188,18 +190,18 @@ type Overrides struct {
 	Idle time.Duration
 	// Watch, if not nil, is what several limiters of one store share, instead of a watch of
 	// their own with the settings above. It stays open when the limiter is closed.
-	Watch *store.OverrideWatch
+	Watch *layers.OverrideWatch
 }
 
 func (o Overrides) add(b *builder) error {
-	if _, has := store.OverrideTableOf(b.store); !has {
+	if _, has := admin.OverrideTableOf(b.store); !has {
 		return store.Invalidf("the store keeps no overrides, so the option Overrides has no effect; leave it out")
 	}
 	b.layers.Overrides = func(s Store) Store {
 		if o.Watch != nil {
 			return o.Watch.Wrap(s)
 		}
-		return store.WithOverrides(s, store.Overrides{Every: o.Every, Idle: o.Idle, OnError: b.observer.OnOverrides,
+		return layers.WithOverrides(s, layers.Overrides{Every: o.Every, Idle: o.Idle, OnError: b.observer.OnOverrides,
 			OnRecovered: recovered(b.observer.OnOverrides)})
 	}
 	return b.once("Overrides", int64(o.Every), int64(o.Idle))
@@ -213,18 +215,18 @@ type DenialLog struct {
 	Every time.Duration
 	// Collector, if not nil, is what several limiters of one store share, instead of one of their
 	// own. It stays open when the limiter is closed.
-	Collector *store.DenialCollector
+	Collector *layers.DenialCollector
 }
 
 func (o DenialLog) add(b *builder) error {
-	if _, has := store.DenialTableOf(b.store); !has {
+	if _, has := admin.DenialTableOf(b.store); !has {
 		return store.Invalidf("the store keeps no denials, so the option DenialLog has no effect; leave it out")
 	}
 	b.layers.DenialLog = func(s Store) Store {
 		if o.Collector != nil {
 			return o.Collector.Wrap(s)
 		}
-		return store.WithDenialLog(s, store.DenialLog{Every: o.Every, OnError: b.observer.OnDenialLog,
+		return layers.WithDenialLog(s, layers.DenialLog{Every: o.Every, OnError: b.observer.OnDenialLog,
 			OnRecovered: recovered(b.observer.OnDenialLog)})
 	}
 	return b.once("DenialLog", int64(o.Every))
@@ -243,15 +245,15 @@ type BreakerState uint8
 
 const (
 	// BreakerClosed: calls reach the store.
-	BreakerClosed BreakerState = BreakerState(store.BreakerClosed)
+	BreakerClosed BreakerState = BreakerState(layers.BreakerClosed)
 	// BreakerOpen: calls are answered at once with an [ErrUnavailable].
-	BreakerOpen BreakerState = BreakerState(store.BreakerOpen)
+	BreakerOpen BreakerState = BreakerState(layers.BreakerOpen)
 	// BreakerHalfOpen: one call tries whether the store is back, and the others are answered as if it were open.
-	BreakerHalfOpen BreakerState = BreakerState(store.BreakerHalfOpen)
+	BreakerHalfOpen BreakerState = BreakerState(layers.BreakerHalfOpen)
 )
 
 // String returns "closed", "open" or "half-open".
-func (s BreakerState) String() string { return store.BreakerState(s).String() }
+func (s BreakerState) String() string { return layers.BreakerState(s).String() }
 
 // BreakerChange is a change of a breaker's state.
 type BreakerChange struct {
@@ -294,8 +296,8 @@ func (o Observer) add(b *builder) error {
 		if f == nil {
 			return nil
 		}
-		on := store.Observer{OnPanic: o.OnPanic, OnCall: func(ctx context.Context, call store.Call) { f(ctx, callOf(&call)) }}
-		return func(s Store) Store { return store.WithObserver(s, on) }
+		on := layers.Observer{OnPanic: o.OnPanic, OnCall: func(ctx context.Context, call layers.Call) { f(ctx, callOf(&call)) }}
+		return func(s Store) Store { return layers.WithObserver(s, on) }
 	}
 	b.layers.Observer, b.layers.StoreObserver = watch(o.OnCall), watch(o.OnStoreCall)
 	return nil
@@ -315,7 +317,7 @@ type Call struct {
 	Took time.Duration
 }
 
-func callOf(c *store.Call) Call {
+func callOf(c *layers.Call) Call {
 	call := Call{Operation: c.Op.String(), Outcome: c.Outcome(), Err: c.Err, Took: c.Took, Requests: make([]Request, len(c.Requests))}
 	for i := range c.Requests {
 		call.Requests[i] = Request{c.Requests[i]}
@@ -340,19 +342,19 @@ func (b *builder) stack(options []Option) (Store, error) {
 			return nil, err
 		}
 	}
-	observed := store.Observer{OnFailure: b.observer.OnFailure, OnPanic: b.observer.OnPanic}
+	observed := layers.Observer{OnFailure: b.observer.OnFailure, OnPanic: b.observer.OnPanic}
 	if on := b.observer.OnBreaker; on != nil {
-		observed.OnBreaker = func(c store.BreakerChange) {
+		observed.OnBreaker = func(c layers.BreakerChange) {
 			on(BreakerChange{Part: c.Part, From: BreakerState(c.From), To: BreakerState(c.To), At: c.At, Reason: c.Reason})
 		}
 	}
-	if b.failure.Policy != store.FailOnError {
+	if b.failure.Policy != layers.FailOnError {
 		b.failure.OnFailure = observed.Failure()
-		b.layers.Failure = func(s Store) Store { return store.WithFailure(s, b.failure) }
+		b.layers.Failure = func(s Store) Store { return layers.WithFailure(s, b.failure) }
 	}
 	if b.breaker != nil {
 		settings := observed.Breaker(*b.breaker)
-		b.layers.Breaker = func(s Store) Store { return store.WithBreaker(s, settings) }
+		b.layers.Breaker = func(s Store) Store { return layers.WithBreaker(s, settings) }
 	}
-	return store.Stack(store.Wrap(keptOpen{b.store}, b.store), b.layers), nil
+	return layers.Stack(store.Wrap(keptOpen{b.store}, b.store), b.layers), nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -55,7 +56,7 @@ func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservatio
 	r := &Reservation{limiter: l, requests: asked, decisions: make([]store.Decision, len(asked))}
 	for asks := 1; ; asks++ {
 		var replaced error
-		err = l.ask(store.KeepReplaced(ctx, &replaced), store.Take, asked, r.decisions)
+		err = l.ask(layers.KeepReplaced(ctx, &replaced), store.Take, asked, r.decisions)
 		if err == nil {
 			r.uncharged = replaced != nil && !errors.Is(replaced, ErrOutcomeUnknown)
 			break
@@ -166,7 +167,7 @@ func (r *Reservation) settleLocally(ctx context.Context, requests []store.Reques
 		}
 		return nil
 	}
-	if err := store.SettleLocally(ctx, r.limiter.stacked, requests, r.decisions); err != nil {
+	if err := layers.SettleLocally(ctx, r.limiter.stacked, requests, r.decisions); err != nil {
 		return err
 	}
 	r.settled = slices.Clone(costs)

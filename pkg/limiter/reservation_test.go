@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -202,7 +203,7 @@ func TestAReservationOfTheExempted(t *testing.T) {
 	if _, err := kept.SetOverride(t.Context(), exempt, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	watch := store.WatchOverrides(kept, store.Overrides{})
+	watch := layers.WatchOverrides(kept, layers.Overrides{})
 	defer watch.Close()
 	if err := watch.Load(t.Context()); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -22,7 +23,7 @@ func Compare(before, after store.Limit) (overTime, atOnce int) {
 
 // Block makes an entry one with nothing left, and the next unit not before left has passed, if the
 // override that applies to its key is a block. It may be nil. The keys of other limiters have none.
-func Block(e *store.Entry, override *store.Override, left time.Duration) {
+func Block(e *admin.Entry, override *store.Override, left time.Duration) {
 	if override != nil && override.Effect == store.OverrideBlock && e.Layout == "" {
 		e.Allowed, e.Remaining, e.RetryAfter = false, 0, max(e.RetryAfter, left)
 	}

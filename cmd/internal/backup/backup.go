@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/lines"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -124,7 +125,7 @@ func (w *Writer) Flush() error { return w.out.Flush() }
 
 // Write writes records. With amends they replace what was written of the same keys
 // before.
-func (w *Writer) Write(amends bool, records ...store.Record) error {
+func (w *Writer) Write(amends bool, records ...admin.Record) error {
 	for i := range records {
 		r := &records[i]
 		l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires), Amends: amends}
@@ -137,7 +138,7 @@ func (w *Writer) Write(amends bool, records ...store.Record) error {
 }
 
 // WriteEntry writes the record of an entry, with the limit where the record does not have it.
-func (w *Writer) WriteEntry(e *store.Entry) error {
+func (w *Writer) WriteEntry(e *admin.Entry) error {
 	r := &e.Record
 	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
 	if l.setForeign(r); len(r.Parts) > 0 {
@@ -161,11 +162,11 @@ func (w *Writer) WriteUnused(amends bool, keys ...store.Key) error {
 }
 
 // IsUnused reports whether a record of a backup says that nothing of its key was in use.
-func IsUnused(r *store.Record) bool { return r.Value == nil && r.Parts == nil }
+func IsUnused(r *admin.Record) bool { return r.Value == nil && r.Parts == nil }
 
 // Exclude says that keys which were written before are not to be brought back, since the change
 // has left them as they are.
-func (w *Writer) Exclude(records ...store.Record) error {
+func (w *Writer) Exclude(records ...admin.Record) error {
 	for i := range records {
 		r := &records[i]
 		l := line{Subject: r.Key.Subject, Name: r.Key.Name, ExpiresMS: -1, Amends: true, Unchanged: true}
@@ -233,7 +234,7 @@ const maxLine = 32 << 20
 
 // entry is a record as it was read from a line.
 type entry struct {
-	store.Record
+	admin.Record
 	limit  store.Limit
 	used   *int64
 	number int64 // of the line, from 1

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -34,13 +35,13 @@ func value(tb testing.TB, limit store.Limit, used int64) []byte {
 
 var tenAnHour = store.Limit{Count: 1000, Period: time.Hour}
 
-func record(tb testing.TB, subject string, used int64) store.Record {
-	return store.Record{Key: store.Key{Subject: subject, Name: "n"}, Value: value(tb, tenAnHour, used),
+func record(tb testing.TB, subject string, used int64) admin.Record {
+	return admin.Record{Key: store.Key{Subject: subject, Name: "n"}, Value: value(tb, tenAnHour, used),
 		Expires: time.UnixMilli(1_800_000_000_000 + used)}
 }
 
 // written returns a backup of records, some of them amended.
-func written(tb testing.TB, records, amendments []store.Record) []byte {
+func written(tb testing.TB, records, amendments []admin.Record) []byte {
 	tb.Helper()
 	var file bytes.Buffer
 	w, err := NewWriter(&file, Header{Store: "s", Prefix: "rl"})
@@ -54,7 +55,7 @@ func written(tb testing.TB, records, amendments []store.Record) []byte {
 }
 
 // read returns what a backup brings back, and how many batches it came in.
-func read(file []byte, size int) (c *Contents, records []store.Record, batches int, err error) {
+func read(file []byte, size int) (c *Contents, records []admin.Record, batches int, err error) {
 	if c, err = Check(bytes.NewReader(file)); err != nil {
 		return c, nil, 0, err
 	}
@@ -74,7 +75,7 @@ func read(file []byte, size int) (c *Contents, records []store.Record, batches i
 	return c, records, batches, err
 }
 
-func same(a, b store.Record) bool {
+func same(a, b admin.Record) bool {
 	return a.Key == b.Key && bytes.Equal(a.Value, b.Value) && a.Expires.Equal(b.Expires)
 }
 
@@ -84,8 +85,8 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		subjects := rapid.SliceOfNDistinct(rapid.OneOf(rapid.SampledFrom([]string{"*", `a[b]?\`, "\u2028", "<&>", "日本", `"`, "\u202e"}),
 			rapid.StringMatching(`[a-z:"\\]{1,20}`)), 1, 20, rapid.ID[string]).Draw(rt, "subjects")
-		var records, amendments []store.Record
-		last := map[store.Key]store.Record{}
+		var records, amendments []admin.Record
+		last := map[store.Key]admin.Record{}
 		for _, subject := range subjects {
 			r := record(t, subject, rapid.Int64Range(1, 1000).Draw(rt, "used"))
 			if rapid.Bool().Draw(rt, "for ever") {
@@ -121,7 +122,7 @@ func TestRoundTrip(t *testing.T) {
 // Few large records are a batch: they have to fit into memory, and into one call.
 func TestBatchesOfLargeRecords(t *testing.T) {
 	log := store.Limit{Algorithm: store.SlidingLog, Count: 1_000_000, Period: time.Hour}
-	large := store.Record{Key: store.Key{Name: "n"}, Value: value(t, log, 1000), Expires: time.UnixMilli(1_800_000_000_000)}
+	large := admin.Record{Key: store.Key{Name: "n"}, Value: value(t, log, 1000), Expires: time.UnixMilli(1_800_000_000_000)}
 	// A log written unit by unit is as large as its count is.
 	state := store.State{}
 	reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "n"}, Limit: log, Cost: 1}}
@@ -133,7 +134,7 @@ func TestBatchesOfLargeRecords(t *testing.T) {
 	if len(large.Value) < maxBatch/3 {
 		t.Fatalf("a log of %d bytes is not large", len(large.Value))
 	}
-	var records []store.Record
+	var records []admin.Record
 	for i := range 12 {
 		large.Key.Subject = fmt.Sprint(i)
 		records = append(records, large)
@@ -161,7 +162,7 @@ func TestFilesThatAreNotBackups(t *testing.T) {
 // A line that is not a record, whatever it holds, is told by its number, and the records
 // around it come back.
 func TestADamagedLineCostsItselfAlone(t *testing.T) {
-	sound := string(written(t, []store.Record{record(t, "u", 1)}, nil))
+	sound := string(written(t, []admin.Record{record(t, "u", 1)}, nil))
 	header, line, _ := strings.Cut(sound, "\n")
 	after := strings.Replace(line, `"key":"u"`, `"key":"after"`, 1)
 	with := func(old, new string) string {
@@ -203,7 +204,7 @@ func TestADamagedLineCostsItselfAlone(t *testing.T) {
 
 // An error of whoever takes the records is theirs, and no mistake of a line.
 func TestEachEndsWithTheErrorOfDo(t *testing.T) {
-	file := written(t, []store.Record{record(t, "a", 1), record(t, "b", 1)}, nil)
+	file := written(t, []admin.Record{record(t, "a", 1), record(t, "b", 1)}, nil)
 	c, err := Check(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +218,7 @@ func TestEachEndsWithTheErrorOfDo(t *testing.T) {
 // store could not take; and what it brings back, a new backup of that does, too.
 func FuzzBackup(f *testing.F) {
 	one, two := record(f, "u", 1), record(f, "tenant:*", 7)
-	whole := written(f, []store.Record{one, two}, []store.Record{record(f, "u", 9)})
+	whole := written(f, []admin.Record{one, two}, []admin.Record{record(f, "u", 9)})
 	f.Add(whole)
 	f.Add(whole[:len(whole)-9])
 	f.Add([]byte(`{"limitctl_backup":1}` + "\n" + `{"key":"u","name":"n","value":"` +

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -15,7 +16,7 @@ const maxBatch = 4 << 20
 
 // Batch is some records and the limit of each, as reading it has found out.
 type Batch struct {
-	Records []store.Record
+	Records []admin.Record
 	Limits  []store.Limit
 	// Used is what was in use of each record of another limiter when it was looked at, nil
 	// where that was not known, and where the record itself says it.
@@ -23,7 +24,7 @@ type Batch struct {
 }
 
 // Add adds a record of a limit.
-func (b *Batch) Add(r store.Record, limit store.Limit) {
+func (b *Batch) Add(r admin.Record, limit store.Limit) {
 	b.Records, b.Limits = append(b.Records, r), append(b.Limits, limit)
 }
 

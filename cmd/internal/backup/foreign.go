@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -25,7 +26,7 @@ type foreignFields struct {
 	NameBytes []byte `json:"name_bytes,omitempty"`
 }
 
-// part is a [store.Part].
+// part is a [admin.Part].
 type part struct {
 	StoreKey  []byte `json:"store_key"` // which may be no text
 	Field     []byte `json:"field,omitempty"`
@@ -35,7 +36,7 @@ type part struct {
 }
 
 // setForeign fills in what is written of a record of another limiter.
-func (l *line) setForeign(r *store.Record) {
+func (l *line) setForeign(r *admin.Record) {
 	for _, p := range r.Parts {
 		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, min(expiryOf(p.Expires), latestOfOthers)})
 	}
@@ -60,7 +61,7 @@ func (e *entry) foreign(l *line, limits *memo[string, store.Limit]) error {
 			return err
 		}
 		e.Parts = append(e.Parts,
-			store.Part{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
+			admin.Part{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
 	}
 	if l.KeyBytes != nil {
 		e.Key.Subject = string(l.KeyBytes)
@@ -189,7 +190,7 @@ type identity struct {
 	storeKey, field string
 }
 
-func identityOf(r *store.Record) identity {
+func identityOf(r *admin.Record) identity {
 	id := identity{Key: r.Key}
 	if len(r.Parts) > 0 {
 		id.storeKey, id.field = r.Parts[0].StoreKey, r.Parts[0].Field
@@ -201,7 +202,7 @@ func identityOf(r *store.Record) identity {
 const maxLayouts = 100
 
 // addLayout notes the layout of a record, which the name of its key begins with.
-func (c *Contents) addLayout(r *store.Record) {
+func (c *Contents) addLayout(r *admin.Record) {
 	if len(r.Parts) == 0 || len(c.Layouts) == maxLayouts {
 		return
 	}

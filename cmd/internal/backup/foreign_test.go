@@ -13,21 +13,22 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // foreignRecord is a record of a layout, each part of which is a string.
-func foreignRecord(subject, name string, storeKeys ...string) store.Record {
-	r := store.Record{Key: store.Key{Subject: subject, Name: name}}
+func foreignRecord(subject, name string, storeKeys ...string) admin.Record {
+	r := admin.Record{Key: store.Key{Subject: subject, Name: name}}
 	for _, storeKey := range storeKeys {
-		r.Parts = append(r.Parts, store.Part{StoreKey: storeKey, Type: "string", Dump: []byte("dump of " + storeKey),
+		r.Parts = append(r.Parts, admin.Part{StoreKey: storeKey, Type: "string", Dump: []byte("dump of " + storeKey),
 			Expires: time.UnixMilli(1_900_000_000_000)})
 	}
 	return r
 }
 
 // foreignBackup is a backup of other limiters' keys. finish, if set, adds to it.
-func foreignBackup(t *testing.T, selection string, finish func(*Writer) error, records ...store.Record) []byte {
+func foreignBackup(t *testing.T, selection string, finish func(*Writer) error, records ...admin.Record) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	w, err := NewWriter(&file, Header{Store: "s", Prefix: "rl", Layout: "auto", Selection: selection})
@@ -68,7 +69,7 @@ func TestForeignRoundTrip(t *testing.T) {
 	field := foreignRecord("bob", "kong/advanced/1m/ns", "1795294320:60:ns")
 	field.Parts[0].Field, field.Parts[0].Type = "bob", "hash"
 	gone := foreignRecord("u", "throttled", "u")
-	records := []store.Record{bytesOnly, family, field, gone}
+	records := []admin.Record{bytesOnly, family, field, gone}
 	amended := foreignRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens")
 	amended.Parts[0].Dump = []byte("later")
 	c, all := recordsIn(t, foreignBackup(t, "'*' --layout auto", func(w *Writer) error {
@@ -77,7 +78,7 @@ func TestForeignRoundTrip(t *testing.T) {
 	if c.Damaged != 0 || c.Records != 3 || !slices.Equal(c.Layouts, []string{"kong", "redis_rate", "spring-cloud-gateway", "throttled"}) {
 		t.Errorf("it has %d records of %v, damaged: %v", c.Records, c.Layouts, c.Damage)
 	}
-	if want := []store.Record{bytesOnly, field, amended}; !reflect.DeepEqual(all.Records, want) {
+	if want := []admin.Record{bytesOnly, field, amended}; !reflect.DeepEqual(all.Records, want) {
 		t.Errorf("got  %+v\nwant %+v", all.Records, want)
 	}
 }
@@ -104,7 +105,7 @@ func TestForeignLimits(t *testing.T) {
 		{store.Limit{Algorithm: store.FixedWindow, Period: time.Minute}, false},
 		{store.Limit{Algorithm: store.FixedWindow, Count: math.MaxInt64, Burst: math.MaxInt64, Period: time.Minute}, false},
 	} {
-		e := store.Entry{Limit: test.limit, Record: foreignRecord("u", "redis_rate", "rate:u")}
+		e := admin.Entry{Limit: test.limit, Record: foreignRecord("u", "redis_rate", "rate:u")}
 		e.Used = 7
 		_, all := recordsIn(t, foreignBackup(t, "", func(w *Writer) error { return w.WriteEntry(&e) }))
 		want := test.limit
@@ -149,7 +150,7 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 	fine := foreignRecord("login:42", "redis_rate", "rate:login:42")
 	for _, test := range []struct {
 		selection string
-		record    store.Record
+		record    admin.Record
 		want      string
 	}{
 		{"'*' --layout auto", foreignRecord("session:alice", "redis_rate", "session:alice"), `key "session:alice" cannot be of redis_rate`},
@@ -175,7 +176,7 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 			t.Errorf("%s: it brings back %+v", test.selection, all.Records)
 		}
 	}
-	own := written(t, []store.Record{record(t, "mine", 1), fine}, nil)
+	own := written(t, []admin.Record{record(t, "mine", 1), fine}, nil)
 	if c, all := recordsIn(t, own); c.Damaged != 1 || len(all.Records) != 1 {
 		t.Errorf("a backup of our own keys brings back %+v", all.Records)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 func zipped(tb testing.TB, file []byte) []byte {
@@ -33,7 +33,7 @@ func zipped(tb testing.TB, file []byte) []byte {
 
 // A backup that was compressed since brings back the same, and a torn one what is whole.
 func TestCompressed(t *testing.T) {
-	var records []store.Record
+	var records []admin.Record
 	for i := range 300 {
 		records = append(records, record(t, strings.Repeat("x", i+1), int64(i+1)))
 	}
@@ -59,7 +59,7 @@ func TestCompressed(t *testing.T) {
 
 // A survey counts as reading does.
 func TestLook(t *testing.T) {
-	records := []store.Record{record(t, "a", 1), record(t, `"amends":true}`, 2), record(t, "c", 3)}
+	records := []admin.Record{record(t, "a", 1), record(t, `"amends":true}`, 2), record(t, "c", 3)}
 	file := written(t, records, records[:2])
 	s, err := Look(bytes.NewReader(file))
 	if err != nil || s.Keys != 3 || s.Torn || s.Prefix != "rl" {
@@ -75,7 +75,7 @@ func TestLook(t *testing.T) {
 
 // The id of a store can be written into the header afterwards, without moving the records.
 func TestStoreIDAfterwards(t *testing.T) {
-	for _, before := range []string{"", store.NewStoreID()} {
+	for _, before := range []string{"", admin.NewStoreID()} {
 		var file bytes.Buffer
 		w, err := NewWriter(&file, Header{Store: "s", Prefix: "rl", StoreID: before})
 		if err != nil {
@@ -85,7 +85,7 @@ func TestStoreIDAfterwards(t *testing.T) {
 		if w.WithStoreID(before) != nil {
 			t.Error("the same id is written again")
 		}
-		for _, id := range []string{store.NewStoreID(), ""} {
+		for _, id := range []string{admin.NewStoreID(), ""} {
 			line := w.WithStoreID(id)
 			if id == before {
 				continue
@@ -150,7 +150,7 @@ func (s *slowEnd) Read(p []byte) (int, error) {
 
 // What reads ahead has ended when Each does, also by an error or a panic.
 func TestConcurrentReadingEndsWithEach(t *testing.T) {
-	var records []store.Record
+	var records []admin.Record
 	for i := range 50_000 {
 		records = append(records, record(t, strconv.Itoa(i), 1))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -25,7 +26,7 @@ type Config struct {
 	// LocalShare is what a local shadow gets of limits without a policy.
 	LocalShare store.Share
 	// Breaker is that of services, with its defaults filled in; nil is that there is none.
-	Breaker *store.Breaker
+	Breaker *layers.Breaker
 	// Policies are in the order written.
 	Policies []*policy.Policy
 	// HTTP has its defaults filled in.

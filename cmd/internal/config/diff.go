@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -100,7 +101,7 @@ func policyDifferences(before, after *policy.Policy) (all []Difference) {
 }
 
 func failureText(p *policy.Policy) string {
-	if p.OnError == store.LocalOnError {
+	if p.OnError == layers.LocalOnError {
 		return fmt.Sprintf("%s with %s", p.OnError, p.LocalShare)
 	}
 	return p.OnError.String()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -52,7 +53,7 @@ func Load(env Environment) (*Config, error) {
 		named, by = env.Getenv("LIMITCTL_CONFIG"), "LIMITCTL_CONFIG"
 	}
 	user := env.UserFile()
-	breaker := store.Breaker{}.WithDefaults()
+	breaker := layers.Breaker{}.WithDefaults()
 	c := &Config{origins: map[string]Origin{}, LocalShare: store.DefaultShare, Breaker: &breaker, HTTP: configfile.DefaultHTTP()}
 	l := loader{env: env, config: c}
 	if named != "" {

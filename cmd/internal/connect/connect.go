@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -22,7 +23,7 @@ import (
 )
 
 // Store is what commands need: decisions, and looking after keys.
-type Store = store.Keyspace
+type Store = admin.Keyspace
 
 // Options is what a URL does not say.
 type Options struct {

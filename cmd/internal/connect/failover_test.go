@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -73,7 +74,7 @@ func (l *loops) run(kind string, open func() (Store, func(), error)) {
 				l.t.Errorf("opening the store: %v", err)
 				return
 			}
-			d, err := store.New(backend).Take(context.Background(), l.key, loopedLimit, 1)
+			d, err := layers.New(backend).Take(context.Background(), l.key, loopedLimit, 1)
 			done()
 			l.mu.Lock()
 			switch {
@@ -127,7 +128,7 @@ func (l *loops) end(lossless bool) {
 		l.t.Fatal(err)
 	}
 	defer backend.Close()
-	d, err := store.New(backend).Peek(context.Background(), l.key, loopedLimit, 1)
+	d, err := layers.New(backend).Peek(context.Background(), l.key, loopedLimit, 1)
 	if err != nil {
 		l.t.Fatal(err)
 	}

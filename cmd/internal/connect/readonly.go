@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -47,37 +48,37 @@ func (s *readOnlyStore) Decide(ctx context.Context, op store.Op, reqs []store.Re
 	return s.store.Decide(ctx, op, reqs, decisions)
 }
 
-// Scan implements store.Keyspace.
-func (s *readOnlyStore) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+// Scan implements admin.Keyspace.
+func (s *readOnlyStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return s.store.Scan(ctx, q)
 }
 
 // Delete refuses.
-func (s *readOnlyStore) Delete(context.Context, ...store.Record) (int, []store.Record, error) {
+func (s *readOnlyStore) Delete(context.Context, ...admin.Record) (int, []admin.Record, error) {
 	return 0, nil, &ReadOnlyError{s.name, "deletion"}
 }
 
 // Adjust refuses.
-func (s *readOnlyStore) Adjust(context.Context, ...store.Adjustment) ([]store.Adjusted, error) {
+func (s *readOnlyStore) Adjust(context.Context, ...admin.Adjustment) ([]admin.Adjusted, error) {
 	return nil, &ReadOnlyError{s.name, store.Adjust.String()}
 }
 
 // Import refuses.
-func (s *readOnlyStore) Import(context.Context, bool, ...store.Record) ([]store.ImportOutcome, error) {
+func (s *readOnlyStore) Import(context.Context, bool, ...admin.Record) ([]admin.ImportOutcome, error) {
 	return nil, &ReadOnlyError{s.name, "import"}
 }
 
-// Denials implements [store.DenialTable].
-func (s *readOnlyStore) Denials(ctx context.Context, last time.Duration) (store.Denials, error) {
-	table, has := store.DenialTableOf(s.store)
+// Denials implements [admin.DenialTable].
+func (s *readOnlyStore) Denials(ctx context.Context, last time.Duration) (admin.Denials, error) {
+	table, has := admin.DenialTableOf(s.store)
 	if !has {
-		return store.Denials{}, store.Invalidf("this store keeps no denials")
+		return admin.Denials{}, store.Invalidf("this store keeps no denials")
 	}
 	return table.Denials(ctx, last)
 }
 
 // AddDenials refuses.
-func (s *readOnlyStore) AddDenials(context.Context, store.Denials) error {
+func (s *readOnlyStore) AddDenials(context.Context, admin.Denials) error {
 	return &ReadOnlyError{s.name, "count of denials"}
 }
 
@@ -86,16 +87,16 @@ func (s *readOnlyStore) AppendJournal(context.Context, string) error {
 	return &ReadOnlyError{s.name, "write to the journal"}
 }
 
-// ReadJournal implements [store.Journal].
-func (s *readOnlyStore) ReadJournal(ctx context.Context, most int) ([]store.JournalEntry, int, error) {
-	journal, has := store.JournalOf(s.store)
+// ReadJournal implements [admin.Journal].
+func (s *readOnlyStore) ReadJournal(ctx context.Context, most int) ([]admin.JournalEntry, int, error) {
+	journal, has := admin.JournalOf(s.store)
 	if !has {
 		return nil, 0, store.Invalidf("this store keeps no journal")
 	}
 	return journal.ReadJournal(ctx, most)
 }
 
-// OverrideVersion implements [store.OverrideTable].
+// OverrideVersion implements [admin.OverrideTable].
 func (s *readOnlyStore) OverrideVersion(ctx context.Context) (string, error) {
 	table, err := s.overrides()
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *readOnlyStore) OverrideVersion(ctx context.Context) (string, error) {
 	return table.OverrideVersion(ctx)
 }
 
-// Overrides implements [store.OverrideTable].
+// Overrides implements [admin.OverrideTable].
 func (s *readOnlyStore) Overrides(ctx context.Context) ([]store.Override, string, error) {
 	table, err := s.overrides()
 	if err != nil {
@@ -113,8 +114,8 @@ func (s *readOnlyStore) Overrides(ctx context.Context) ([]store.Override, string
 	return table.Overrides(ctx)
 }
 
-func (s *readOnlyStore) overrides() (store.OverrideTable, error) {
-	table, has := store.OverrideTableOf(s.store)
+func (s *readOnlyStore) overrides() (admin.OverrideTable, error) {
+	table, has := admin.OverrideTableOf(s.store)
 	if !has {
 		return nil, store.Invalidf("this store keeps no overrides")
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -30,7 +31,7 @@ func take(url, subject string, timeout time.Duration) (used int64, err error) {
 	}
 	defer backend.Close()
 	limit := store.Limit{Count: 1000, Period: store.MaxPeriod} // nothing of it lapses meanwhile
-	d, err := store.New(backend).Take(context.Background(), store.Key{Subject: subject}, limit, 1)
+	d, err := layers.New(backend).Take(context.Background(), store.Key{Subject: subject}, limit, 1)
 	return d.Used, err
 }
 

@@ -16,7 +16,9 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cost"
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -87,7 +89,7 @@ func scripts(t *testing.T, client redis.UniversalClient) *redisstore.Store {
 // take takes n times a unit of keys in turn, one call after the other.
 func take(t *testing.T, backend store.Store, n, keys int) {
 	t.Helper()
-	l := store.New(backend)
+	l := layers.New(backend)
 	for i := range n {
 		if _, err := l.Take(ctx, key(i%keys), many, 1); err != nil {
 			t.Fatal(err)
@@ -118,7 +120,7 @@ func TestScripts(t *testing.T) {
 		t.Errorf("%g µs of this process", *c.ClientCPU)
 	}
 	// *5 EVALSHA, sha, 1, the key and 21 packed bytes; $ and 36 bytes come back.
-	words := []int{len("evalsha"), 40, len("1"), len(store.OwnLayout(store.DefaultPrefix).StoreKey(key(0))), 21}
+	words := []int{len("evalsha"), 40, len("1"), len(admin.OwnLayout(store.DefaultPrefix).StoreKey(key(0))), 21}
 	request := len("*5\r\n")
 	for _, n := range words {
 		request += len("$\r\n\r\n") + len(strconv.Itoa(n)) + n
@@ -170,7 +172,7 @@ func TestConcurrentCallers(t *testing.T) {
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
-			l := store.New(backend)
+			l := layers.New(backend)
 			for i := range each {
 				if _, err := l.Take(ctx, key(i), many, 1); err != nil {
 					t.Error(err)
@@ -262,7 +264,7 @@ func TestCluster(t *testing.T) {
 	slots := map[int]bool{}
 	for i := range reqs {
 		reqs[i] = store.Request{Key: key(i), Limit: many, Cost: 1}
-		slot, err := cluster.SlotOf(store.OwnLayout(store.DefaultPrefix).StoreKey(reqs[i].Key))
+		slot, err := cluster.SlotOf(admin.OwnLayout(store.DefaultPrefix).StoreKey(reqs[i].Key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -447,7 +449,7 @@ func TestSample(t *testing.T) {
 	backend := scripts(t, client)
 	take(t, backend, 300, 300)
 	usage := func(key store.Key) float64 {
-		return float64(server.Do("MEMORY", "USAGE", store.OwnLayout(store.DefaultPrefix).StoreKey(key)).(int64))
+		return float64(server.Do("MEMORY", "USAGE", admin.OwnLayout(store.DefaultPrefix).StoreKey(key)).(int64))
 	}
 	keys := []store.Key{{Subject: "nobody", Name: "limit"}} // does not count
 	for i := range 300 {
@@ -455,7 +457,7 @@ func TestSample(t *testing.T) {
 	}
 	// As many as stand for all, from all over: the first is not in use, nor is one a string.
 	before := server.CommandCalls("memory|usage")
-	server.Do("RPUSH", store.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: "list", Name: "limit"}), "a")
+	server.Do("RPUSH", admin.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: "list", Name: "limit"}), "a")
 	var c report.Cost
 	if warnings := cost.Sample(ctx, backend, keys, &c); len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)
@@ -471,7 +473,7 @@ func TestSample(t *testing.T) {
 	log := store.Request{Key: store.Key{Subject: "log", Name: "limit"},
 		Limit: store.Limit{Algorithm: store.SlidingLog, Count: 1000, Period: time.Hour}}
 	for _, units := range []int64{1, 2, 4} {
-		if _, err := store.New(backend).Take(ctx, log.Key, log.Limit, units); err != nil {
+		if _, err := layers.New(backend).Take(ctx, log.Key, log.Limit, units); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -16,7 +17,7 @@ const sampleSize = 100
 // set. Keys that are no longer in use do not count, so call it soon after the load. It
 // returns what a reader must know about the figures; figures that are not known are
 // absent.
-func Sample(ctx context.Context, keyspace store.Keyspace, keys []store.Key, cost *report.Cost) (warnings []string) {
+func Sample(ctx context.Context, keyspace admin.Keyspace, keys []store.Key, cost *report.Cost) (warnings []string) {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -25,7 +26,7 @@ func Sample(ctx context.Context, keyspace store.Keyspace, keys []store.Key, cost
 		sample[i] = keys[i*len(keys)/len(sample)]
 	}
 	var found, bytes, logBytes, logUnits int64
-	for entry, err := range keyspace.Scan(ctx, store.Query{Keys: sample, Bytes: true}) {
+	for entry, err := range keyspace.Scan(ctx, admin.Query{Keys: sample, Bytes: true}) {
 		if errors.Is(err, store.ErrForeign) {
 			continue // not written by limitctl
 		}

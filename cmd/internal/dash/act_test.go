@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -120,7 +121,7 @@ func TestPanicsBesideTheLoop(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "internal error: ") || d.changes.acting {
 		t.Errorf("after a panic of an action:\n%s", text)
 	}
-	d = begin(t, three, func(o *Options) { o.Keep = func(*store.Entry) bool { panic("oops") } })
+	d = begin(t, three, func(o *Options) { o.Keep = func(*admin.Entry) bool { panic("oops") } })
 	if text := d.View(); !strings.Contains(text, "internal error: oops") {
 		t.Errorf("after a panic of a scan:\n%s", text)
 	}

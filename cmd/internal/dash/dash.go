@@ -15,26 +15,27 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Options say what a dashboard shows and what it may do.
 type Options struct {
 	// Store is what is looked at.
-	Store store.Keyspace
+	Store admin.Keyspace
 	// Find, if set, finds what a query selects instead of a scan of Store.
-	Find func(context.Context, store.Query) iter.Seq2[store.Entry, error]
+	Find func(context.Context, admin.Query) iter.Seq2[admin.Entry, error]
 	// Query selects the keys, and Keep, if set, which of their states are shown.
-	Query store.Query
-	Keep  func(*store.Entry) bool
+	Query admin.Query
+	Keep  func(*admin.Entry) bool
 	// Denials is the store's table of who was denied; nil if it has none.
-	Denials store.DenialTable
+	Denials admin.DenialTable
 	// Overrides is the store's table of overrides; nil if it has none.
-	Overrides store.OverrideTable
+	Overrides admin.OverrideTable
 	// InForce returns the limit that counts now for the key of an entry, which has the recorded one, under
 	// the override that applies to the key; nil for none. It may be called concurrently. Without it the
 	// recorded limit counts.
-	InForce func(*store.Entry, *store.Override) store.Limit
+	InForce func(*admin.Entry, *store.Override) store.Limit
 	// Servers asks the masters what they say of themselves; nil for a store that
 	// has none.
 	Servers func(ctx context.Context) []Server

@@ -7,6 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -150,8 +151,8 @@ func (m *model) longNames() map[store.Key]store.Key {
 	names := map[store.Key]store.Key{}
 	for id := range m.feed.rows {
 		key := id.Key
-		if len(key.Subject) > store.MaxDenialText || len(key.Name) > store.MaxDenialText {
-			short := store.Denied{Key: key}
+		if len(key.Subject) > admin.MaxDenialText || len(key.Name) > admin.MaxDenialText {
+			short := admin.Denied{Key: key}
 			short.Shorten()
 			names[short.Key] = key
 		}
@@ -164,7 +165,7 @@ func (m *model) longNames() map[store.Key]store.Key {
 func (m *model) followDenied() {
 	for key := range m.feed.denials.keys {
 		if m.feed.rows[own(key)] == nil {
-			m.feed.rows[own(key)] = newRow(Reading{Entry: store.Entry{Key: key}}, m.now)
+			m.feed.rows[own(key)] = newRow(Reading{Entry: admin.Entry{Key: key}}, m.now)
 		}
 	}
 	for id, r := range m.feed.rows {

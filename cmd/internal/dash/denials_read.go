@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -11,7 +12,7 @@ import (
 // counts by the minute. One look at a time is under way.
 type denialReader struct {
 	*Options
-	table store.DenialTable
+	table admin.DenialTable
 	// counts and others are what the look before found since a minute began.
 	counts map[store.Key]int64
 	others int64
@@ -22,7 +23,7 @@ type denialReader struct {
 
 // deniedSince is what a look at the table of denials brought.
 type deniedSince struct {
-	rows   []store.Denied // counted since the look before; those of keys that are selected
+	rows   []admin.Denied // counted since the look before; those of keys that are selected
 	others int64          // of keys that are not told apart, since then
 	lost   bool           // some are counted nowhere
 	over   time.Duration  // the time in which they were counted
@@ -101,7 +102,7 @@ func (r *denialReader) goOn(ctx context.Context, d *deniedSince) error {
 
 // from reads what was denied since r.since. now is about what the store's clock shows. The
 // table adds up whole minutes, so it is asked again if it has counted an earlier one.
-func (r *denialReader) from(ctx context.Context, now store.Instant) (all store.Denials, err error) {
+func (r *denialReader) from(ctx context.Context, now store.Instant) (all admin.Denials, err error) {
 	const tries = 3
 	for range tries {
 		span := time.Duration(max(1, now-r.since)) * time.Microsecond

@@ -8,18 +8,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func denied(subject string, count int64) store.Denied {
-	return store.Denied{Key: store.Key{Subject: subject, Name: "token-bucket/1m"}, Count: count}
+func denied(subject string, count int64) admin.Denied {
+	return admin.Denied{Key: store.Key{Subject: subject, Name: "token-bucket/1m"}, Count: count}
 }
 
 // The rate is what was added between looks, also across the minutes that the table is in.
 func TestDenialsASecond(t *testing.T) {
 	d := begin(t, three, nil)
 	for second := range 130 {
-		d.deny(store.Denials{Rows: []store.Denied{denied("full", 7), denied("near", 1)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{denied("full", 7), denied("near", 1)}})
 		d.second()
 		if second < 1 {
 			continue
@@ -48,11 +49,11 @@ func TestDenialsASecond(t *testing.T) {
 // A key that was silent for a while is not blamed again for what was counted before.
 func TestOldDenialsOfAMinuteAreNotCountedAgain(t *testing.T) {
 	d := begin(t, nil, nil)
-	d.deny(store.Denials{Rows: []store.Denied{denied("a", 1000)}})
+	d.deny(admin.Denials{Rows: []admin.Denied{denied("a", 1000)}})
 	for range 40 {
 		d.second()
 	}
-	d.deny(store.Denials{Rows: []store.Denied{denied("a", 10)}})
+	d.deny(admin.Denials{Rows: []admin.Denied{denied("a", 10)}})
 	d.second()
 	if got := d.feed.rows[own(denied("a", 0).Key)].deniedRate(); got > 10 {
 		t.Errorf("it is denied %.1f a second, want at most 10", got)
@@ -67,8 +68,8 @@ func TestDeniedKeysAreShown(t *testing.T) {
 			d.take(store.Key{Subject: fmt.Sprintf("user:%02d", i)}, "100/1h", 1+int64(i))
 		}
 	}, func(o *Options) { o.MaxKeys = 5 })
-	hourly := store.Denied{Key: store.Key{Subject: "user:00", Name: "token-bucket/1h"}, Count: 2}
-	d.deny(store.Denials{Rows: []store.Denied{hourly, denied("nobody", 90)}})
+	hourly := admin.Denied{Key: store.Key{Subject: "user:00", Name: "token-bucket/1h"}, Count: 2}
+	d.deny(admin.Denials{Rows: []admin.Denied{hourly, denied("nobody", 90)}})
 	d.second()
 	d.second()
 	if want := "[nobody] user:00 user:49 user:48 user:47"; d.subjects() != want {
@@ -88,7 +89,7 @@ func TestDenialsOfOtherKeysAreNotShown(t *testing.T) {
 	d := begin(t, three, func(o *Options) {
 		o.Query.Subjects, _ = store.ParsePattern("tenant:*")
 	})
-	d.deny(store.Denials{Rows: []store.Denied{denied("full", 1000), denied("tenant:b", 10)}})
+	d.deny(admin.Denials{Rows: []admin.Denied{denied("full", 1000), denied("tenant:b", 10)}})
 	d.second()
 	if want := "[tenant:b] tenant:acme:user:7"; d.subjects() != want {
 		t.Errorf("it shows %s, want %s", d.subjects(), want)
@@ -105,7 +106,7 @@ func TestDeniedDoesNotLookLikeAtTheLimit(t *testing.T) {
 	for range 12 {
 		d.take(store.Key{Subject: "at-limit"}, "60/1m", 1)
 		d.take(store.Key{Subject: "denied"}, "60/1m", 1)
-		d.deny(store.Denials{Rows: []store.Denied{denied("denied", 6)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{denied("denied", 6)}})
 		d.second()
 	}
 	d.press("<end>") // the cursor marks a row, too
@@ -128,7 +129,7 @@ func TestRatesThatAreAlmostTheSameDoNotMoveRows(t *testing.T) {
 		if second%20 > 9 {
 			a, b = b, a
 		}
-		d.deny(store.Denials{Rows: []store.Denied{denied("a", a), denied("b", b)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{denied("a", a), denied("b", b)}})
 		d.second()
 		if second == 2 {
 			first = d.subjects()
@@ -138,7 +139,7 @@ func TestRatesThatAreAlmostTheSameDoNotMoveRows(t *testing.T) {
 		}
 	}
 	for range 12 {
-		d.deny(store.Denials{Rows: []store.Denied{denied("a", 200), denied("b", 100)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{denied("a", 200), denied("b", 100)}})
 		d.second()
 	}
 	if d.subjects() != "[a] b" {
@@ -170,10 +171,10 @@ func TestAtTheLimitDoesNotFlicker(t *testing.T) {
 }
 
 // brokenDenials is a table that cannot be read.
-type brokenDenials struct{ store.DenialTable }
+type brokenDenials struct{ admin.DenialTable }
 
-func (brokenDenials) Denials(context.Context, time.Duration) (store.Denials, error) {
-	return store.Denials{}, fmt.Errorf("%w: no permissions", store.ErrRefused)
+func (brokenDenials) Denials(context.Context, time.Duration) (admin.Denials, error) {
+	return admin.Denials{}, fmt.Errorf("%w: no permissions", store.ErrRefused)
 }
 
 func TestDenialsThatCannotBeRead(t *testing.T) {
@@ -193,9 +194,9 @@ func TestDenialsThatCannotBeRead(t *testing.T) {
 func TestDenialsOfALongKey(t *testing.T) {
 	key := store.Key{Subject: strings.Repeat("long", 100), Name: "token-bucket/1m"}
 	d := begin(t, func(d *driver) { d.take(key, "10/1m", 5) }, nil)
-	row := store.Denied{Key: key, Count: 9}
+	row := admin.Denied{Key: key, Count: 9}
 	row.Shorten()
-	d.deny(store.Denials{Rows: []store.Denied{row}})
+	d.deny(admin.Denials{Rows: []admin.Denied{row}})
 	d.second()
 	if len(d.keys.rows) != 1 || d.keys.rows[0].Key != key || d.keys.rows[0].deniedRate() == 0 {
 		t.Errorf("it shows %s", d.subjects())
@@ -204,12 +205,12 @@ func TestDenialsOfALongKey(t *testing.T) {
 
 func TestDenialsThatAreNotExactAreMarked(t *testing.T) {
 	for _, test := range []struct {
-		add  store.Denials
+		add  admin.Denials
 		want string
 	}{
-		{store.Denials{Rows: []store.Denied{denied("a", 10)}}, " 10 denied/s of 1 key "},
-		{store.Denials{Rows: []store.Denied{denied("a", 10)}, Lost: true}, " ≥10 denied/s of 1 key "},
-		{store.Denials{Rows: []store.Denied{denied("a", 10)}, Others: 4}, " ≥10 denied/s of ≥1 keys "},
+		{admin.Denials{Rows: []admin.Denied{denied("a", 10)}}, " 10 denied/s of 1 key "},
+		{admin.Denials{Rows: []admin.Denied{denied("a", 10)}, Lost: true}, " ≥10 denied/s of 1 key "},
+		{admin.Denials{Rows: []admin.Denied{denied("a", 10)}, Others: 4}, " ≥10 denied/s of ≥1 keys "},
 	} {
 		d := begin(t, nil, nil)
 		d.deny(test.add)

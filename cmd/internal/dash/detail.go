@@ -8,6 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -49,7 +50,7 @@ type detail struct {
 	record []byte
 	// parts are the store keys of a limit of another limiter, and at when they were read, by
 	// the store's clock.
-	parts []store.Part
+	parts []admin.Part
 	at    store.Instant
 	fits  []fit
 }

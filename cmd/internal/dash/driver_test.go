@@ -9,6 +9,8 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -42,9 +44,9 @@ func (a *fakeActions) Reset(ctx context.Context, keys []ID) (Changed, error) {
 	if a.nothing {
 		return Changed{}, nil
 	}
-	var records []store.Record
+	var records []admin.Record
 	for _, id := range keys {
-		records = append(records, store.Record{Key: id.Key})
+		records = append(records, admin.Record{Key: id.Key})
 	}
 	n, _, err := a.store.Delete(ctx, records...)
 	return Changed{Keys: int64(n), Backup: "/backups/1.jsonl"}, err
@@ -98,7 +100,7 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 		t.Fatal(err)
 	}
 	o := Options{
-		Store: d.store, Denials: d.store, Overrides: d.store, Query: store.Query{Subjects: all},
+		Store: d.store, Denials: d.store, Overrides: d.store, Query: admin.Query{Subjects: all},
 		Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
 		Refresh: time.Second, MaxKeys: 5000, Now: func() time.Time { return d.now },
 		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
@@ -158,14 +160,14 @@ func (d *driver) take(key store.Key, limit string, cost int64) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if _, err := store.New(d.store).Take(d.t.Context(), key, l, cost); err != nil {
+	if _, err := layers.New(d.store).Take(d.t.Context(), key, l, cost); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
 // deny adds denials to the store's table, a moment from now: a minute of the table does not
 // have what was denied in the microsecond in which it begins.
-func (d *driver) deny(denials store.Denials) {
+func (d *driver) deny(denials admin.Denials) {
 	d.t.Helper()
 	d.now = d.now.Add(time.Millisecond)
 	denials.Now = store.InstantOf(d.now)

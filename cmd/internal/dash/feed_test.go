@@ -11,19 +11,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // awayStore is one that does not answer while it is away.
 type awayStore struct {
-	store.Keyspace
+	admin.Keyspace
 	away bool
 }
 
-func (s *awayStore) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+func (s *awayStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	if s.away {
-		return func(yield func(store.Entry, error) bool) {
-			yield(store.Entry{}, fmt.Errorf("%w: 10.0.0.1 is silent", store.ErrUnavailable))
+		return func(yield func(admin.Entry, error) bool) {
+			yield(admin.Entry{}, fmt.Errorf("%w: 10.0.0.1 is silent", store.ErrUnavailable))
 		}
 	}
 	return s.Keyspace.Scan(ctx, q)
@@ -152,7 +153,7 @@ func TestAScanRunsBesideTheKeys(t *testing.T) {
 
 // nodesStore has a node that can hang.
 type nodesStore struct {
-	store.Keyspace
+	admin.Keyspace
 	hangs atomic.Bool
 	hung  chan struct{} // closed to let go
 }
@@ -164,13 +165,13 @@ func nodeOf(_ context.Context, subject string) string {
 	return "10.0.0.1:6379"
 }
 
-func (s *nodesStore) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+func (s *nodesStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	if len(q.Keys) > 0 && strings.HasPrefix(q.Keys[0].Subject, "b") && s.hangs.Load() {
-		return func(yield func(store.Entry, error) bool) {
+		return func(yield func(admin.Entry, error) bool) {
 			if s.hung != nil {
 				<-s.hung
 			}
-			yield(store.Entry{}, fmt.Errorf("%w: redis at 10.0.0.2:6379 cannot be reached: no answer in time", store.ErrUnavailable))
+			yield(admin.Entry{}, fmt.Errorf("%w: redis at 10.0.0.2:6379 cannot be reached: no answer in time", store.ErrUnavailable))
 		}
 	}
 	return s.Keyspace.Scan(ctx, q)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -102,5 +103,5 @@ func (r *row) anyName(is func(name string) bool) bool {
 	if is(r.Key.Subject) || is(r.Key.Name) {
 		return true
 	}
-	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, func(d store.Defect) bool { return is(string(d.Kind)) }))
+	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, func(d admin.Defect) bool { return is(string(d.Kind)) }))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -34,7 +35,7 @@ func (d *driver) row(subject string) *row {
 }
 
 // byOverrides is how the command has the limits in force of keys that are not of a policy.
-func byOverrides(e *store.Entry, o *store.Override) store.Limit {
+func byOverrides(e *admin.Entry, o *store.Override) store.Limit {
 	if o == nil {
 		return e.Limit
 	}
@@ -48,7 +49,7 @@ func TestOverridesTellWhatIsLeft(t *testing.T) {
 		three(d)
 		d.setOverride("near", store.Override{Effect: store.OverrideTimes, Thousandths: 500})
 	}, func(o *Options) {
-		o.InForce, o.Keep = byOverrides, func(e *store.Entry) bool { return e.AtLimit() }
+		o.InForce, o.Keep = byOverrides, func(e *admin.Entry) bool { return e.AtLimit() }
 	})
 	if text := d.View(); d.subjects() != "[near] full" || !strings.Contains(text, "2 keys, 2 at the limit") || !strings.Contains(text, "9/5") {
 		t.Errorf("with an override that was there it shows %s:\n%s", d.subjects(), text)
@@ -68,7 +69,7 @@ func TestOverridesTellWhatIsLeft(t *testing.T) {
 		t.Errorf("taking of a blocked key uses %d, and says:\n%s", used, d.View())
 	}
 	d.setOverride("calm", store.Override{Effect: store.OverrideBlock})
-	if _, _, err := d.store.Delete(t.Context(), store.Record{Key: d.row("calm").Key}, store.Record{Key: d.row("full").Key}); err != nil {
+	if _, _, err := d.store.Delete(t.Context(), admin.Record{Key: d.row("calm").Key}, admin.Record{Key: d.row("full").Key}); err != nil {
 		t.Fatal(err)
 	}
 	d.second()
@@ -91,7 +92,7 @@ func TestAnotherLimitInForceIsNoUsage(t *testing.T) {
 		} {
 			key := store.Key{Subject: "busy", Name: "x"}
 			d := begin(t, func(d *driver) { d.take(key, limit, 3) }, func(o *Options) {
-				o.InForce = func(e *store.Entry, _ *store.Override) store.Limit { return inForce(e.Limit) }
+				o.InForce = func(e *admin.Entry, _ *store.Override) store.Limit { return inForce(e.Limit) }
 			})
 			for range 75 { // then the log is too long for its state to be read
 				d.take(key, limit, 3)
@@ -111,7 +112,7 @@ func TestBlockedKeysAreNoVictims(t *testing.T) {
 	d := begin(t, three, func(o *Options) { o.MaxKeys, o.Record = 5, &recorded })
 	d.setOverride("ip:203.0.113.9", store.Override{Effect: store.OverrideBlock})
 	for range 12 {
-		d.deny(store.Denials{Rows: []store.Denied{denied("ip:203.0.113.9", 40), denied("full", 3), denied("near", 2)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{denied("ip:203.0.113.9", 40), denied("full", 3), denied("near", 2)}})
 		d.second()
 	}
 	wanted := func(d *driver) {

@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -33,9 +34,9 @@ func traffic(d *driver) {
 			d.take(store.Key{Subject: "tenant:" + tenant, Name: "api/tenant"}, "10000/1m,burst=2000", int64(170*(3-i)))
 		}
 		d.take(store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, "10/1m", 1)
-		d.deny(store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
+		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
 		if second > 40 {
-			d.deny(store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: "tenant:initech:user:9", Name: "api/user"},
+			d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "tenant:initech:user:9", Name: "api/user"},
 				Count: 51}}, Others: 2})
 		}
 		if second%3 == 0 {
@@ -62,7 +63,7 @@ func routes(d *driver) {
 		d.take(store.Key{Subject: "tenant:acme:user:7:route:/v1/charges", Name: name}, "50/1h", cost)
 	}
 	for range 3 {
-		d.deny(store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: "tenant:acme:user:17:route:/v1/charges/refund",
+		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "tenant:acme:user:17:route:/v1/charges/refund",
 			Name: "token-bucket/1m"}, Count: 37}}})
 		d.second()
 	}

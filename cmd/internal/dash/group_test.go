@@ -7,6 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -55,11 +56,11 @@ func TestGroupsCountAllKeys(t *testing.T) {
 func TestGroupsThatAreNotCountedAreMarked(t *testing.T) {
 	totals := newGroupTotals()
 	for i := range mostGroups + 10 {
-		e := store.Entry{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"}, UsedUnknown: i > 0}
+		e := admin.Entry{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"}, UsedUnknown: i > 0}
 		e.Limit.Count = 1
 		totals.add(&Reading{Entry: e})
 	}
-	totals.add(&Reading{Entry: store.Entry{Key: store.Key{Subject: "user:0", Name: "other"}}})
+	totals.add(&Reading{Entry: admin.Entry{Key: store.Key{Subject: "user:0", Name: "other"}}})
 	if len(totals.by[grouping{"user"}]) != mostGroups || !totals.more[grouping{"user"}] || totals.more[grouping{}] ||
 		totals.by[grouping{"user"}]["0"] != (groupTotal{2, 1}) {
 		t.Errorf("counted are %d, more: %v", len(totals.by[grouping{"user"}]), totals.more)
@@ -70,7 +71,7 @@ func TestGroupsThatAreNotCountedAreMarked(t *testing.T) {
 	d.take(store.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, "100/1m", 50)
 	d.send(refreshDue{d.ticks})
 	d.send(denialsDue{})
-	d.deny(store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, Count: 9}}})
+	d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, Count: 9}}})
 	d.now = d.now.Add(2e9)
 	d.send(denialsDue{})
 	d.send(refreshDue{d.ticks})

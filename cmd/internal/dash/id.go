@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -16,7 +17,7 @@ type ID struct {
 }
 
 // idOf returns the ID of an entry.
-func idOf(e *store.Entry) ID {
+func idOf(e *admin.Entry) ID {
 	if e.Layout == "" {
 		return ID{Key: e.Key}
 	}
@@ -44,8 +45,8 @@ func (id ID) tag() string {
 
 // QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so
 // that layouts are asked for these keys as they are for all.
-func QueryOf(subjects store.Pattern, ids []ID) store.Query {
-	query := store.Query{Subjects: subjects, Keys: make([]store.Key, len(ids))}
+func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
+	query := admin.Query{Subjects: subjects, Keys: make([]store.Key, len(ids))}
 	for i, id := range ids {
 		query.Keys[i] = id.Key
 		if id.StoreKey != "" {

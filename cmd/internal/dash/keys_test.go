@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -157,7 +158,7 @@ func BenchmarkKeyPress(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := newModel(b.Context(), Options{Query: store.Query{Subjects: all}, MaxKeys: 5000, Now: time.Now, Refresh: time.Second,
+	m := newModel(b.Context(), Options{Query: admin.Query{Subjects: all}, MaxKeys: 5000, Now: time.Now, Refresh: time.Second,
 		Color: true})
 	m.width, m.height = 200, 50
 	limit, err := store.ParseLimit("100/1m")
@@ -166,7 +167,7 @@ func BenchmarkKeyPress(b *testing.B) {
 	}
 	s := fetched{Snapshot: Snapshot{Time: time.Now()}}
 	for i := range 5000 {
-		s.Keys = append(s.Keys, Reading{Entry: store.Entry{
+		s.Keys = append(s.Keys, Reading{Entry: admin.Entry{
 			Key: store.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"}, Limit: limit,
 			Decision: store.Decision{Used: int64(i % 101), Remaining: int64(100 - i%101)}}})
 	}

@@ -12,21 +12,22 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // othersStore is a keyspace of other limiters: what is under a store key is read by that alone.
 type othersStore struct {
-	store.Keyspace
-	entries []store.Entry
+	admin.Keyspace
+	entries []admin.Entry
 	unsure  []string
 }
 
-func (s *othersStore) Scan(_ context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+func (s *othersStore) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		if q.StoreKeys == nil && q.Keys != nil {
-			yield(store.Entry{}, fmt.Errorf("%w: keys without store keys", store.ErrInvalid))
+			yield(admin.Entry{}, fmt.Errorf("%w: keys without store keys", store.ErrInvalid))
 			return
 		}
 		for _, e := range s.entries {
@@ -38,7 +39,7 @@ func (s *othersStore) Scan(_ context.Context, q store.Query) iter.Seq2[store.Ent
 		}
 		if q.StoreKeys == nil {
 			for _, storeKey := range s.unsure {
-				if !yield(store.Entry{StoreKey: storeKey}, &foreign.UnsureError{StoreKey: storeKey, Layouts: []string{"counter"}}) {
+				if !yield(admin.Entry{StoreKey: storeKey}, &foreign.UnsureError{StoreKey: storeKey, Layouts: []string{"counter"}}) {
 					return
 				}
 			}
@@ -48,16 +49,16 @@ func (s *othersStore) Scan(_ context.Context, q store.Query) iter.Seq2[store.Ent
 }
 
 // otherEntry is an entry of another limiter, a window of ten in a minute.
-func otherEntry(layout, subject, storeKey string, used int64, defects ...store.Defect) store.Entry {
-	e := store.Entry{Key: store.Key{Subject: subject, Name: layout + "/minute"}, Layout: layout, StoreKey: storeKey, TTL: time.Minute,
+func otherEntry(layout, subject, storeKey string, used int64, defects ...admin.Defect) admin.Entry {
+	e := admin.Entry{Key: store.Key{Subject: subject, Name: layout + "/minute"}, Layout: layout, StoreKey: storeKey, TTL: time.Minute,
 		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}, Defects: defects,
-		Record: store.Record{Parts: []store.Part{{StoreKey: storeKey, Type: "string"}}}}
+		Record: admin.Record{Parts: []admin.Part{{StoreKey: storeKey, Type: "string"}}}}
 	e.Used, e.Remaining, e.Allowed, e.ResetAfter = used, max(0, 10-used), used < 10, 30*time.Second
 	return e
 }
 
-func forEver() store.Defect {
-	return store.Defect{Kind: store.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)", Stuck: true}
+func forEver() admin.Defect {
+	return admin.Defect{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)", Stuck: true}
 }
 
 // some are limits of several layouts, of which one is stuck, one of an unknown limit, two have the
@@ -67,12 +68,12 @@ func some() *othersStore {
 	unknown.Key.Name, unknown.Limit = "redis_rate", store.Limit{Algorithm: store.TokenBucket}
 	unknown.UsedUnknown, unknown.ResetTold = true, true
 	early := otherEntry("traefik", "10.0.0.1", "rate:mw@file:10.0.0.1", 4,
-		store.Defect{Kind: store.ShortTTL, Text: "expires before its units have come back"})
+		admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"})
 	timer := otherEntry("laravel", "a\nb", "app:a\nb", 3)
-	timer.Record.Parts = append(timer.Record.Parts, store.Part{StoreKey: "app:a\nb:timer", Type: "hash"})
+	timer.Record.Parts = append(timer.Record.Parts, admin.Part{StoreKey: "app:a\nb:timer", Type: "hash"})
 	stuck := otherEntry("kong", "203.0.113.9", "ratelimit:203.0.113.9:1:minute", 12, forEver())
 	stuck.TTL = -1
-	return &othersStore{unsure: []string{"rate:x", "rate:y"}, entries: []store.Entry{unknown, early, timer, stuck,
+	return &othersStore{unsure: []string{"rate:x", "rate:y"}, entries: []admin.Entry{unknown, early, timer, stuck,
 		otherEntry("kong", "203.0.113.1", "ratelimit:route-a:203.0.113.1:1:minute", 3),
 		otherEntry("kong", "203.0.113.1", "ratelimit:route-b:203.0.113.1:1:minute", 7)}}
 }
@@ -131,7 +132,7 @@ func TestRowsOfTheSameNameAreTwo(t *testing.T) {
 
 // When a window's number changes in the key, the row goes on with its history, mark and page.
 func TestARowGoesOnInTheNextWindow(t *testing.T) {
-	backend := &othersStore{entries: []store.Entry{otherEntry("kong", "a", "ratelimit:a:1", 5), otherEntry("kong", "b", "ratelimit:b:1", 4)}}
+	backend := &othersStore{entries: []admin.Entry{otherEntry("kong", "a", "ratelimit:a:1", 5), otherEntry("kong", "b", "ratelimit:b:1", 4)}}
 	d := beginWithOthers(t, backend, nil)
 	for range 5 {
 		d.second()
@@ -155,7 +156,7 @@ func TestARowGoesOnInTheNextWindow(t *testing.T) {
 	backend.entries = append(backend.entries, otherEntry("kong", "b", "ratelimit:b:other", 2))
 	d.second()
 	d.second()
-	backend.entries = slices.DeleteFunc(backend.entries, func(e store.Entry) bool { return e.StoreKey == "ratelimit:b:1" })
+	backend.entries = slices.DeleteFunc(backend.entries, func(e admin.Entry) bool { return e.StoreKey == "ratelimit:b:1" })
 	d.second()
 	d.second()
 	if len(d.feed.rows) != 3 {

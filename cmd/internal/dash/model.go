@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -86,7 +87,7 @@ func newModel(ctx context.Context, o Options) *model {
 		m.feed.denials.reader = &denialReader{Options: &m.Options, table: m.Denials}
 	}
 	for _, key := range o.Query.Keys {
-		m.feed.rows[own(key)] = newRow(Reading{Entry: store.Entry{Key: key}}, m.now)
+		m.feed.rows[own(key)] = newRow(Reading{Entry: admin.Entry{Key: key}}, m.now)
 	}
 	return m
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -139,7 +140,7 @@ func (f force) override(key store.Key) *store.Override {
 }
 
 // limit returns the limit that counts for the key of an entry, which has the recorded one.
-func (f force) limit(e *store.Entry) store.Limit {
+func (f force) limit(e *admin.Entry) store.Limit {
 	if f.InForce == nil || e.Layout != "" {
 		return e.Limit
 	}
@@ -151,20 +152,20 @@ func (f force) limit(e *store.Entry) store.Limit {
 }
 
 // block makes an entry one with nothing left, if its key is blocked.
-func (f force) block(e *store.Entry) {
+func (f force) block(e *admin.Entry) {
 	if o := f.override(e.Key); o != nil {
 		allowance.Block(e, o, o.ExpiresAt.Sub(f.Now()))
 	}
 }
 
 // scan yields what a query finds, as the limits and the overrides in force leave it.
-func (f force) scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+func (f force) scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	q.InForce = f.limit
 	find := f.Store.Scan
 	if f.Find != nil && q.Keys == nil {
 		find = f.Find
 	}
-	return func(yield func(store.Entry, error) bool) {
+	return func(yield func(admin.Entry, error) bool) {
 		for entry, err := range find(ctx, q) {
 			if err == nil {
 				f.block(&entry)

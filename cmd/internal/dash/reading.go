@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -103,7 +104,7 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 			return fmt.Errorf("the key %q has a count or a time out of range", output.Shorten(d.Key, 100))
 		}
 	}
-	*r = Reading{Taken: d.Taken, Entry: store.Entry{
+	*r = Reading{Taken: d.Taken, Entry: admin.Entry{
 		Key: store.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, Recorded: recorded, Layout: d.Layout,
 		TTL: milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
 		Decision: store.Decision{
@@ -111,7 +112,7 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 		},
 	}}
 	for _, defect := range d.Defects {
-		r.Defects = append(r.Defects, store.Defect{Kind: store.DefectKind(defect.Kind), Text: defect.Text, Stuck: defect.Stuck})
+		r.Defects = append(r.Defects, admin.Defect{Kind: admin.DefectKind(defect.Kind), Text: defect.Text, Stuck: defect.Stuck})
 	}
 	if r.Layout != "" { // whose keys hold anything
 		r.RetryTold, r.ResetTold = d.RetryAfterMS != nil, d.ResetAfterMS != nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -58,7 +59,7 @@ const layoutAttribute = "layout"
 // attributesOf returns the attributes that a key was made of: by a policy, or by somebody who
 // writes subjects like tenant:acme:user:42. For a key of another limiter the first one is its
 // layout.
-func attributesOf(e *store.Entry) (attributes []policy.Attribute) {
+func attributesOf(e *admin.Entry) (attributes []policy.Attribute) {
 	if e.Layout != "" {
 		attributes = append(attributes, policy.Attribute{Name: layoutAttribute, Value: e.Layout})
 	} else if parts, is := policy.ParseKey(e.Key); is {
@@ -101,7 +102,7 @@ func (r *row) empty(now time.Time, f force) {
 }
 
 // recordedLimit is the limit that a key was last charged under.
-func recordedLimit(e *store.Entry) store.Limit {
+func recordedLimit(e *admin.Entry) store.Limit {
 	if e.Recorded != (store.Limit{}) {
 		return e.Recorded
 	}

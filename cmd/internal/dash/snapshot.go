@@ -3,7 +3,7 @@ package dash
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 // Snapshot is what one look at the store brought: the data of one frame.
@@ -64,7 +64,7 @@ type Coverage struct {
 
 // Reading is the state of one key.
 type Reading struct {
-	store.Entry
+	admin.Entry
 	// Taken is the units charged since the reading before.
 	Taken int64
 }

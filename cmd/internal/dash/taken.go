@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -20,14 +21,14 @@ type seen struct {
 	other      bool // another limiter wrote it
 }
 
-func newSeen(e *store.Entry) seen {
+func newSeen(e *admin.Entry) seen {
 	return seen{at: e.At, used: e.Used, limit: recordedLimit(e), state: e.State, other: e.Layout != "",
 		resets: e.At + store.Instant(e.ResetAfter/time.Microsecond), resetKnown: e.ResetKnown() && !neverBegins(e)}
 }
 
 // neverBegins reports whether another window never begins for an entry: windows that begin with the
 // first request end with their key, and it never does.
-func neverBegins(e *store.Entry) bool { return e.Limit.FromFirst && e.TTL < 0 }
+func neverBegins(e *admin.Entry) bool { return e.Limit.FromFirst && e.TTL < 0 }
 
 // taken returns the units that were charged since s was seen.
 func (s *seen) taken(now *seen) int64 {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 // isOthers reports whether the keys are those of other limiters.
@@ -77,7 +77,7 @@ func partLines(d *detail, columns int) (lines []string) {
 }
 
 // whatIsKnown says which of the limit is known, for a limit of another limiter.
-func whatIsKnown(e *store.Entry) string {
+func whatIsKnown(e *admin.Entry) string {
 	var lacks []string
 	if !e.CapacityKnown() {
 		lacks = append(lacks, "how much is allowed")

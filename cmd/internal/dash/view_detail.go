@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -141,7 +142,7 @@ func (m *model) looks(r *row, d *detail) (commands []string) {
 	if m.LookYourself == nil {
 		return nil
 	}
-	parts := []store.Part{{StoreKey: r.StoreKey}}
+	parts := []admin.Part{{StoreKey: r.StoreKey}}
 	if d != nil && len(d.parts) > 0 {
 		parts = d.parts
 	} else if r.Layout != "" { // the type is not known yet

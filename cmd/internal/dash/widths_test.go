@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -81,7 +82,7 @@ func TestAWiderTerminalShowsNoLess(t *testing.T) {
 				d.take(store.Key{Subject: "tenant:acme:" + text}, "10/1h", int64(i%10+1))
 				row := denied("tenant:acme:"+text, int64(i+1))
 				row.Shorten()
-				d.deny(store.Denials{Rows: []store.Denied{row}})
+				d.deny(admin.Denials{Rows: []admin.Denied{row}})
 			}
 		},
 	} {
@@ -139,7 +140,7 @@ const (
 func TestTheSubjectOfADeniedKeyIsWhole(t *testing.T) {
 	d := begin(t, fleet, nil)
 	for range 3 {
-		d.deny(store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: hottest, Name: "api/user-route"}, Count: 17}}})
+		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: hottest, Name: "api/user-route"}, Count: 17}}})
 		d.second()
 	}
 	for _, size := range []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 100, Height: 30}, {Width: 160, Height: 50}} {
@@ -161,9 +162,9 @@ func TestColumnsDoNotJump(t *testing.T) {
 	d.send(tea.WindowSizeMsg{Width: 100, Height: 24})
 	subject := func() int { return d.fit()[0].width }
 	wide := subject()
-	comes := []store.Record{}
+	comes := []admin.Record{}
 	for _, key := range []store.Key{{Subject: hottest, Name: "api/user-route"}, {Subject: calmest, Name: "api/user-route"}} {
-		comes = append(comes, store.Record{Key: key})
+		comes = append(comes, admin.Record{Key: key})
 	}
 	if _, _, err := d.store.Delete(t.Context(), comes...); err != nil {
 		t.Fatal(err)

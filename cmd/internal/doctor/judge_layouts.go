@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 // judge turns what was found into findings: the layouts, then what is wrong with their keys.
@@ -112,13 +112,13 @@ func judgeDefect(d layoutDefect, count *defectCount, resetStuck func(layout stri
 }
 
 // passingAdvice is what helps against a defect that deleting keys does not put right.
-func passingAdvice(kind store.DefectKind) string {
+func passingAdvice(kind admin.DefectKind) string {
 	switch kind {
-	case store.ShortTTL:
+	case admin.ShortTTL:
 		return "deleting keys does not help; look for a version of the limiter that keeps them longer, or set a smaller burst"
-	case store.NeverExpires, store.AbsurdTTL:
+	case admin.NeverExpires, admin.AbsurdTTL:
 		return "the keys take memory until somebody deletes them; those in use are left alone, and count as they should"
-	case store.Grows:
+	case admin.Grows:
 		return "watch the memory that it takes; the limiter itself would have to remove what is over"
 	}
 	return "look for a version of the limiter that does not have it"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/clusternodes"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
@@ -445,9 +446,9 @@ func TestClassify(t *testing.T) {
 	}
 	state.Charge(limit, 5, now)
 	record := state.AppendRecord(nil)
-	f := keyFacts{prefix: "rl", layout: store.OwnLayout("rl"), perPolicy: map[string]int64{}}
-	held := func(storeKey string, text []byte) *store.Held {
-		return &store.Held{StoreKey: storeKey, Text: text, Length: int64(len(text)), TTL: time.Minute}
+	f := keyFacts{prefix: "rl", layout: admin.OwnLayout("rl"), perPolicy: map[string]int64{}}
+	held := func(storeKey string, text []byte) *admin.Held {
+		return &admin.Held{StoreKey: storeKey, Text: text, Length: int64(len(text)), TTL: time.Minute}
 	}
 	for storeKey, want := range map[string]bool{
 		"rl:{ip:1}:login/ip": true, "rl:{user:1}:token-bucket/1m": true, "rl:{user:1}:own": true, "rl:x": false, "rl:{x}": false,

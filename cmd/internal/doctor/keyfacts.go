@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -15,7 +16,7 @@ const examples = 3
 // their number.
 type keyFacts struct {
 	prefix         string
-	layout         store.OwnLayout
+	layout         admin.OwnLayout
 	looked, total  int64 // keys of the store, be they ours or not
 	counted        bool  // whether total could be had
 	complete       bool
@@ -78,7 +79,7 @@ func (f *keyFacts) heatQuestion() string {
 
 // classify counts a key as a limit, of its policy, or as foreign. err is the answer to
 // reading it. share is how much of the limit is used, as far as the value tells.
-func (f *keyFacts) classify(held *store.Held, err error, now store.Instant) (share float64, ours bool) {
+func (f *keyFacts) classify(held *admin.Held, err error, now store.Instant) (share float64, ours bool) {
 	key, matched := f.layout.Match(held.StoreKey)
 	if !matched {
 		f.addForeign(held.StoreKey, "not the key of a limit")
@@ -88,7 +89,7 @@ func (f *keyFacts) classify(held *store.Held, err error, now store.Instant) (sha
 		f.addForeign(held.StoreKey, "not a string")
 		return 0, false
 	}
-	entry, err := f.layout.Entry(&store.Query{}, key, held, now)
+	entry, err := f.layout.Entry(&admin.Query{}, key, held, now)
 	if err != nil {
 		if wrong := (&store.ForeignError{Holds: err.Error()}); !wrong.IsDamaged() {
 			f.addForeign(held.StoreKey, wrong.Holds)
@@ -119,7 +120,7 @@ func (f *keyFacts) addForeign(storeKey, wrong string) {
 
 // groupOf names what limits are counted under: "api/user" of a policy, or the
 // algorithm and period of one without.
-func groupOf(e *store.Entry) string {
+func groupOf(e *admin.Entry) string {
 	if parts, ok := policy.ParseKey(e.Key); ok {
 		return parts.Policy + "/" + parts.Limit
 	}

@@ -10,12 +10,13 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // keys looks at the keys of every master, one after the other, up to the limit.
 func (e *examination) keys(ctx context.Context, servers []*server) error {
-	facts := keyFacts{prefix: e.Prefix, layout: store.OwnLayout(e.Prefix), complete: true, counted: true, perPolicy: map[string]int64{},
+	facts := keyFacts{prefix: e.Prefix, layout: admin.OwnLayout(e.Prefix), complete: true, counted: true, perPolicy: map[string]int64{},
 		byFrequency: strings.HasSuffix(servers[0].before["maxmemory_policy"], "-lfu")}
 	pace := redisserver.NewPacer(e.KeysPerSecond)
 	for i, s := range servers {
@@ -110,7 +111,7 @@ func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []s
 			continue // its slot has moved away
 		}
 		value, _ := values[i].Bytes()
-		held := store.Held{StoreKey: storeKey, Text: value, Length: int64(len(value)), TTL: ttls[i].Val()}
+		held := admin.Held{StoreKey: storeKey, Text: value, Length: int64(len(value)), TTL: ttls[i].Val()}
 		if len(value) == lua.HeadSize {
 			held.Length = int64(store.MaxRecordSize) // at most
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -12,7 +13,7 @@ import (
 // Layouts say how the keys of other limiters are looked at.
 type Layouts struct {
 	// Keys are those of other limiters; nil if they are not to be looked at.
-	Keys store.Keyspace
+	Keys admin.Keyspace
 	// Subjects selects among them.
 	Subjects store.Pattern
 	// ResetStuck is the command that shows what a reset of the stuck keys of a layout would
@@ -42,7 +43,7 @@ type layoutCount struct {
 // layoutDefect is a defect that keys of a layout have.
 type layoutDefect struct {
 	layout string
-	store.Defect
+	admin.Defect
 }
 
 // defectCount is the keys that have a defect, and how many of them are at their limit.
@@ -74,7 +75,7 @@ func (e *examination) lookByLayouts(ctx context.Context) (*layoutFacts, error) {
 	facts := &layoutFacts{complete: true, layouts: map[string]*layoutCount{}, defects: map[layoutDefect]*defectCount{}}
 	scanning, stop := context.WithCancel(ctx)
 	defer stop()
-	query := store.Query{Subjects: e.Layouts.Subjects, KeysPerSecond: e.KeysPerSecond, Progress: func(looked, total int64) {
+	query := admin.Query{Subjects: e.Layouts.Subjects, KeysPerSecond: e.KeysPerSecond, Progress: func(looked, total int64) {
 		facts.looked, facts.total = looked, total
 		if e.ScanLimit > 0 && looked >= int64(e.ScanLimit) && looked < total {
 			facts.complete = false
@@ -101,7 +102,7 @@ func (e *examination) lookByLayouts(ctx context.Context) (*layoutFacts, error) {
 	return facts, nil
 }
 
-func (f *layoutFacts) add(e *store.Entry) {
+func (f *layoutFacts) add(e *admin.Entry) {
 	count := f.layouts[e.Layout]
 	if count == nil {
 		count = &layoutCount{}

@@ -9,30 +9,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // foreignKeyspace scans what it is given, a page of ten at a time.
 type foreignKeyspace struct {
-	store.Keyspace
-	entries []store.Entry
+	admin.Keyspace
+	entries []admin.Entry
 	errs    []error
-	asked   *store.Query
+	asked   *admin.Query
 }
 
-func (f *foreignKeyspace) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+func (f *foreignKeyspace) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	f.asked = &q
-	return func(yield func(store.Entry, error) bool) {
+	return func(yield func(admin.Entry, error) bool) {
 		for _, err := range f.errs {
-			if !yield(store.Entry{}, err) {
+			if !yield(admin.Entry{}, err) {
 				return
 			}
 		}
 		looked := int64(0)
 		for page := range slices.Chunk(f.entries, 10) {
 			if ctx.Err() != nil {
-				yield(store.Entry{}, ctx.Err())
+				yield(admin.Entry{}, ctx.Err())
 				return
 			}
 			for _, e := range page {
@@ -54,8 +55,8 @@ func lookAt(t *testing.T, keys *foreignKeyspace, scanLimit int) ([]Finding, erro
 	return e.report.Findings, err
 }
 
-func foreignEntry(layout string, n int, used int64, defects ...store.Defect) store.Entry {
-	e := store.Entry{Key: store.Key{Subject: fmt.Sprint(n), Name: layout + "/minute"}, Layout: layout, TTL: time.Minute,
+func foreignEntry(layout string, n int, used int64, defects ...admin.Defect) admin.Entry {
+	e := admin.Entry{Key: store.Key{Subject: fmt.Sprint(n), Name: layout + "/minute"}, Layout: layout, TTL: time.Minute,
 		StoreKey: fmt.Sprintf("%s:%d", layout, n), Defects: defects,
 		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}}
 	e.Used, e.Remaining, e.Allowed = used, max(0, 10-used), used < 10
@@ -63,13 +64,13 @@ func foreignEntry(layout string, n int, used int64, defects ...store.Defect) sto
 }
 
 func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
-	forEver := store.Defect{Kind: store.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)", Stuck: true}
-	oneDay := store.Defect{Kind: store.NeverExpires, Text: "no expiry, so it will", Stuck: true}
-	early := store.Defect{Kind: store.ShortTTL, Text: "expires before its units have come back"}
+	forEver := admin.Defect{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)", Stuck: true}
+	oneDay := admin.Defect{Kind: admin.NeverExpires, Text: "no expiry, so it will", Stuck: true}
+	early := admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"}
 	unknown := foreignEntry("ulule", 1, 3)
 	unknown.Limit = store.Limit{}
 	keys := &foreignKeyspace{
-		entries: []store.Entry{foreignEntry("kong", 1, 3), foreignEntry("kong", 2, 10, forEver), foreignEntry("kong", 3, 11, forEver),
+		entries: []admin.Entry{foreignEntry("kong", 1, 3), foreignEntry("kong", 2, 10, forEver), foreignEntry("kong", 3, 11, forEver),
 			foreignEntry("kong", 4, 1, oneDay), unknown, foreignEntry("traefik", 5, 4, early)},
 		errs: []error{&foreign.UnsureError{StoreKey: "rate:x", Layouts: []string{"traefik", "redis_rate"}},
 			&store.ForeignError{StoreKey: "rate:y", Holds: "a list"}},
@@ -119,7 +120,7 @@ func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
 }
 
 func TestLayoutsWithoutDefects(t *testing.T) {
-	findings, err := lookAt(t, &foreignKeyspace{entries: []store.Entry{foreignEntry("kong", 1, 3)}}, 0)
+	findings, err := lookAt(t, &foreignKeyspace{entries: []admin.Entry{foreignEntry("kong", 1, 3)}}, 0)
 	if err != nil || len(findings) != 2 || findings[1].Summary != "nothing is wrong with the keys of other limiters" {
 		t.Errorf("%+v, %v", findings, err)
 	}

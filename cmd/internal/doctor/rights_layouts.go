@@ -7,13 +7,14 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // layoutRights asks which commands the user may run that the keys of other limiters need. They are
 // asked about under the prefix of limitctl: which keys of others there are, a scan finds out.
 func (e *examination) layoutRights(ctx context.Context, s *server, user string) error {
-	key := store.OwnLayout(e.Prefix).StoreKey(store.Key{Subject: "limitctl", Name: "no-such-limit"})
+	key := admin.OwnLayout(e.Prefix).StoreKey(store.Key{Subject: "limitctl", Name: "no-such-limit"})
 	facts := rightFacts{user: user, prefix: e.Prefix, rights: redisserver.LayoutRights(key)}
 	var err error
 	facts.verdicts, err = dryRun(ctx, s.client, user, facts.rights)

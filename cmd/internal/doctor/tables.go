@@ -8,20 +8,21 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // examineTables looks at what a store keeps apart from its limits: denials and overrides. An
 // error is that the store stopped answering; a right that is lacking is a finding.
 func examineTables(ctx context.Context, backend store.Store) (found []Finding, err error) {
-	if table, has := store.DenialTableOf(backend); has {
-		denials, err := table.Denials(ctx, store.DenialHistory)
+	if table, has := admin.DenialTableOf(backend); has {
+		denials, err := table.Denials(ctx, admin.DenialHistory)
 		if store.IsAway(err) {
 			return found, err
 		}
 		found = append(found, judgeDenials(&denials, err))
 	}
-	if table, has := store.OverrideTableOf(backend); has {
+	if table, has := admin.OverrideTableOf(backend); has {
 		overrides, _, err := table.Overrides(ctx)
 		if store.IsAway(err) {
 			return found, err
@@ -42,7 +43,7 @@ func unread(check string, err error) Finding {
 }
 
 // judgeDenials judges the denials of the last hour. err is why they could not be read.
-func judgeDenials(d *store.Denials, err error) Finding {
+func judgeDenials(d *admin.Denials, err error) Finding {
 	if err != nil {
 		return unread("denials", err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -36,7 +37,7 @@ func Ask(ctx context.Context, url string, options connect.Options) (Store, error
 
 // ID returns the id of an open store: empty if it has none.
 func ID(ctx context.Context, backend store.Store) (string, error) {
-	of, has := store.IdentityOf(backend)
+	of, has := admin.IdentityOf(backend)
 	if !has {
 		return "", nil
 	}

@@ -17,7 +17,7 @@ type Store struct {
 	Address string
 	// Prefix is what its keys begin with.
 	Prefix string
-	// ID is the random id of the store ([store.Identity]); empty if it has none, or it could
+	// ID is the random id of the store ([admin.Identity]); empty if it has none, or it could
 	// not be read.
 	ID string
 	// Servers are the runs of its masters, each an id that a server has until it is started

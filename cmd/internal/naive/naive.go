@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -91,7 +92,7 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 func (s *Store) now(ctx context.Context, key store.Key) (store.Instant, error) {
 	var server redis.Cmdable = s.client
 	if cluster, is := s.client.(*redis.ClusterClient); is {
-		master, err := cluster.MasterForKey(ctx, store.OwnLayout(s.prefix).StoreKey(key))
+		master, err := cluster.MasterForKey(ctx, admin.OwnLayout(s.prefix).StoreKey(key))
 		if err != nil {
 			return 0, s.servers.Explain(err)
 		}
@@ -105,7 +106,7 @@ func (s *Store) now(ctx context.Context, key store.Key) (store.Instant, error) {
 }
 
 func (s *Store) read(ctx context.Context, key store.Key, state *store.State) error {
-	storeKey := store.OwnLayout(s.prefix).StoreKey(key)
+	storeKey := admin.OwnLayout(s.prefix).StoreKey(key)
 	record, err := s.client.Get(ctx, storeKey).Bytes()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -123,7 +124,7 @@ func (s *Store) read(ctx context.Context, key store.Key, state *store.State) err
 
 // write leaves the key to expire when it equals an unused one, as every record does.
 func (s *Store) write(ctx context.Context, op store.Op, key store.Key, state *store.State, now store.Instant) error {
-	storeKey := store.OwnLayout(s.prefix).StoreKey(key)
+	storeKey := admin.OwnLayout(s.prefix).StoreKey(key)
 	if state.IsZero() {
 		return s.Send(ctx, op.String(), "del", storeKey)
 	}

@@ -14,7 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/limitctl/limitctl/cmd/internal/naive"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -181,7 +183,7 @@ func TestSequentialCallsAreRight(t *testing.T) {
 			}
 			for i := range reqs {
 				ms := max(1, (got[i].ResetAfter + time.Millisecond - 1).Milliseconds())
-				if kept, written := lasts[store.OwnLayout(store.DefaultPrefix).StoreKey(reqs[i].Key)]; written && kept != ms {
+				if kept, written := lasts[admin.OwnLayout(store.DefaultPrefix).StoreKey(reqs[i].Key)]; written && kept != ms {
 					rt.Fatalf("a key that is unused after %s is kept for %d ms", got[i].ResetAfter, kept)
 				}
 			}
@@ -212,19 +214,19 @@ var (
 // deleted like it.
 func TestKeyspace(t *testing.T) {
 	backend := newStore(t, redistest.Start(t).Client())
-	l := store.New(backend)
+	l := layers.New(backend)
 	taken, err := l.Take(ctx, user, hundred, 3)
 	if err != nil || !taken.Allowed {
 		t.Fatalf("%+v, %v", taken, err)
 	}
 	found := 0
-	for entry, err := range backend.Scan(ctx, store.Query{Keys: []store.Key{user}}) {
+	for entry, err := range backend.Scan(ctx, admin.Query{Keys: []store.Key{user}}) {
 		found++
 		if err != nil || entry.Key != user || entry.Decision.Used != 3 || entry.TTL <= 0 || entry.TTL > taken.ResetAfter+time.Millisecond {
 			t.Errorf("found %+v, %v after %+v", entry, err, taken)
 		}
 	}
-	if deleted, _, err := backend.Delete(ctx, store.Records(user)...); found != 1 || deleted != 1 || err != nil {
+	if deleted, _, err := backend.Delete(ctx, admin.Records(user)...); found != 1 || deleted != 1 || err != nil {
 		t.Errorf("%d found and %d deleted, %v", found, deleted, err)
 	}
 	// Nothing is left of what is given back whole.
@@ -234,7 +236,7 @@ func TestKeyspace(t *testing.T) {
 	if _, err := l.Refund(ctx, user, hundred, 3); err != nil {
 		t.Fatal(err)
 	}
-	for entry := range backend.Scan(ctx, store.Query{Keys: []store.Key{user}}) {
+	for entry := range backend.Scan(ctx, admin.Query{Keys: []store.Key{user}}) {
 		t.Errorf("still there: %+v", entry)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -75,9 +76,9 @@ func (e *Effect) text(gain, lose, stay words) string {
 }
 
 // adjustment is what is to be done to a key whose record has a limit.
-func (r *Remaining) adjustment(key store.Key, recorded store.Limit) store.Adjustment {
+func (r *Remaining) adjustment(key store.Key, recorded store.Limit) admin.Adjustment {
 	limit := r.limitOf(key, recorded)
-	return store.Adjustment{Key: key, Limit: limit, Used: limit.Capacity() - r.Units, OnlyLess: r.AtLeast}
+	return admin.Adjustment{Key: key, Limit: limit, Used: limit.Capacity() - r.Units, OnlyLess: r.AtLeast}
 }
 
 // limitOf is the limit that applies now to a key whose record has another one, perhaps.
@@ -116,7 +117,7 @@ func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Rema
 // overridesInForce returns the overrides that are in force; nil for none. That they may not be
 // read is a warning.
 func (r *Runner) overridesInForce(ctx context.Context) (*store.OverrideList, error) {
-	if _, has := store.OverrideTableOf(r.Store); !has {
+	if _, has := admin.OverrideTableOf(r.Store); !has {
 		return nil, nil
 	}
 	overrides, err := r.Overrides(ctx)
@@ -133,7 +134,7 @@ func (r *Runner) overridesInForce(ctx context.Context) (*store.OverrideList, err
 }
 
 // check returns why the units cannot be left of the limit of an entry.
-func (r *Remaining) check(e *store.Entry) error {
+func (r *Remaining) check(e *admin.Entry) error {
 	if e.Layout != "" {
 		return r.checkForeign(e)
 	}
@@ -150,7 +151,7 @@ func (r *Remaining) check(e *store.Entry) error {
 }
 
 // checkForeign is check for the limit of another limiter.
-func (r *Remaining) checkForeign(e *store.Entry) error {
+func (r *Remaining) checkForeign(e *admin.Entry) error {
 	layout, err := foreign.Named(e.Layout)
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func (r *Remaining) checkForeign(e *store.Entry) error {
 }
 
 // inBrackets is what is known of the limit of an entry, if that is anything.
-func inBrackets(e *store.Entry) string {
+func inBrackets(e *admin.Entry) string {
 	if e.Limit == (store.Limit{}) {
 		return ""
 	}
@@ -198,7 +199,7 @@ func (r *Remaining) question(keys int, effect *Effect) string {
 // adjustBatch adjusts the keys of a batch, and notes what becomes of them. It tries again those of
 // which the store does not say what became of them.
 func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
-	adjustments := make([]store.Adjustment, len(batch.Records))
+	adjustments := make([]admin.Adjustment, len(batch.Records))
 	for i := range batch.Records {
 		adjustments[i] = t.remaining.adjustment(batch.Records[i].Key, batch.Limits[i])
 		if t.backup != nil {
@@ -210,9 +211,9 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
 		done.foreign, done.unknown = foreign, unknown
 		results, err := r.Store.Adjust(ctx, adjustments...)
-		results = append(results, make([]store.Adjusted, max(0, len(adjustments)-len(results)))...) // none after some errors
-		var late, same, left []store.Record
-		var again []store.Adjustment
+		results = append(results, make([]admin.Adjusted, max(0, len(adjustments)-len(results)))...) // none after some errors
+		var late, same, left []admin.Record
+		var again []admin.Adjustment
 		for i := range results {
 			a := &results[i]
 			if !a.Done {
@@ -244,7 +245,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 }
 
 // usedBefore is how much was in use of a key when its record was kept, else so much as is said.
-func (r *Runner) usedBefore(record *store.Record, otherwise int64) int64 {
+func (r *Runner) usedBefore(record *admin.Record, otherwise int64) int64 {
 	var state store.State
 	if len(record.Value) == 0 || len(record.Parts) > 0 || state.DecodeRecord(record.Value) != nil {
 		return otherwise

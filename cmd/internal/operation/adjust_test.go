@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -123,7 +124,7 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 		s.takeMany(t)
 		ctx, interrupt := context.WithCancel(t.Context())
 		var asked []store.Key // by the batch that was begun
-		s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []store.Adjustment) ([]store.Adjusted, error) {
+		s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
 			for i := range adjustments {
 				asked = append(asked, adjustments[i].Key)
 			}
@@ -136,7 +137,7 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 				return nil, store.ErrUnavailable
 			}
 			results, err := do(adjustments[:100]...)
-			return append(results, make([]store.Adjusted, len(adjustments)-100)...), errors.Join(err, store.ErrOutcomeUnknown)
+			return append(results, make([]admin.Adjusted, len(adjustments)-100)...), errors.Join(err, store.ErrOutcomeUnknown)
 		}}
 		plan := s.planToReset(t)
 		plan.Remaining = &Remaining{Units: 9}

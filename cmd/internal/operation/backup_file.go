@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -104,7 +105,7 @@ func (b *backupFile) setStoreID(id string) error {
 }
 
 // add writes the record of a key that is to be changed.
-func (b *backupFile) add(e *store.Entry) error {
+func (b *backupFile) add(e *admin.Entry) error {
 	if err := b.writer.WriteEntry(e); err != nil {
 		return b.failed(err)
 	}
@@ -113,7 +114,7 @@ func (b *backupFile) add(e *store.Entry) error {
 
 // amend writes records that replace those of the same keys. They are in the file when it
 // returns.
-func (b *backupFile) amend(records []store.Record) error {
+func (b *backupFile) amend(records []admin.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -141,7 +142,7 @@ func (b *backupFile) sync() error {
 
 // exclude says that keys were left as they are, so that a restore leaves them, too. It is in the
 // file when it returns.
-func (b *backupFile) exclude(records []store.Record) error {
+func (b *backupFile) exclude(records []admin.Record) error {
 	if len(records) == 0 {
 		return nil
 	}

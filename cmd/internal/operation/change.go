@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -59,7 +60,7 @@ func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made
 // ensureStoreID gives the store an id if it has none, and returns it. It is empty if the user
 // may not do that, or the store is away, which the change itself will say.
 func (r *Runner) ensureStoreID(ctx context.Context) string {
-	of, has := store.IdentityOf(r.Store)
+	of, has := admin.IdentityOf(r.Store)
 	if !has {
 		return ""
 	}
@@ -124,11 +125,11 @@ func (t *trails) end(ctx context.Context, entry *trail.Entry, err error) error {
 // operation is interrupted meanwhile. That it cannot is no reason to stop: somebody at night
 // who lacks a right has to be able to go on. It is said once.
 func (t *trails) tell(ctx context.Context, entry *trail.Entry) {
-	journal, has := store.JournalOf(t.Store)
+	journal, has := admin.JournalOf(t.Store)
 	if !has || t.refused {
 		return
 	}
-	text, err := entry.Text(store.MaxJournalText)
+	text, err := entry.Text(admin.MaxJournalText)
 	if err == nil {
 		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), t.Timeout)
 		defer cancel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -29,7 +30,7 @@ func (j *journalStore) AppendJournal(_ context.Context, text string) error {
 	return nil
 }
 
-func (j *journalStore) ReadJournal(context.Context, int) ([]store.JournalEntry, int, error) {
+func (j *journalStore) ReadJournal(context.Context, int) ([]admin.JournalEntry, int, error) {
 	return nil, 0, nil
 }
 

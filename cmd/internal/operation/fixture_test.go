@@ -12,6 +12,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -129,7 +131,7 @@ func key(subject any) store.Key { return store.Key{Subject: fmt.Sprint(subject),
 // take takes units of a subject's key.
 func (s *site) take(t *testing.T, subject any, cost int64) {
 	t.Helper()
-	if d, err := store.New(s.memory).Take(t.Context(), key(subject), tenAnHour, cost); err != nil || !d.Allowed {
+	if d, err := layers.New(s.memory).Take(t.Context(), key(subject), tenAnHour, cost); err != nil || !d.Allowed {
 		t.Fatalf("%v takes %d: %+v, %v", subject, cost, d, err)
 	}
 }
@@ -137,7 +139,7 @@ func (s *site) take(t *testing.T, subject any, cost int64) {
 // used returns how many units of a subject's key are in use.
 func (s *site) used(t *testing.T, subject any) int64 {
 	t.Helper()
-	d, err := store.New(s.memory).Peek(t.Context(), key(subject), tenAnHour, 1)
+	d, err := layers.New(s.memory).Peek(t.Context(), key(subject), tenAnHour, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +165,7 @@ func everything(t *testing.T) Selection {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Selection{Query: store.Query{Subjects: all}, Text: "'*'"}
+	return Selection{Query: admin.Query{Subjects: all}, Text: "'*'"}
 }
 
 // planToReset resets all keys after a question, with a backup in the site's directory.
@@ -205,19 +207,19 @@ type brokenStore struct {
 	// These, if set, are called first. Those of keys are given the store's own method to call;
 	// an error of decide is that of the store.
 	decide    func(reqs []store.Request) error
-	delete    func(do deleting, records []store.Record) (int, []store.Record, error)
-	adjust    func(do adjusting, adjustments []store.Adjustment) ([]store.Adjusted, error)
-	importing func(do importing, records []store.Record) ([]store.ImportOutcome, error)
+	delete    func(do deleting, records []admin.Record) (int, []admin.Record, error)
+	adjust    func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error)
+	importing func(do importing, records []admin.Record) ([]admin.ImportOutcome, error)
 }
 
 type (
-	deleting  func(...store.Record) (int, []store.Record, error)
-	adjusting func(...store.Adjustment) ([]store.Adjusted, error)
-	importing func(...store.Record) ([]store.ImportOutcome, error)
+	deleting  func(...admin.Record) (int, []admin.Record, error)
+	adjusting func(...admin.Adjustment) ([]admin.Adjusted, error)
+	importing func(...admin.Record) ([]admin.ImportOutcome, error)
 )
 
-func (b *brokenStore) Delete(ctx context.Context, records ...store.Record) (int, []store.Record, error) {
-	do := func(records ...store.Record) (int, []store.Record, error) {
+func (b *brokenStore) Delete(ctx context.Context, records ...admin.Record) (int, []admin.Record, error) {
+	do := func(records ...admin.Record) (int, []admin.Record, error) {
 		if ctx.Err() != nil { // as a store does that needs time
 			return 0, nil, ctx.Err()
 		}
@@ -229,8 +231,8 @@ func (b *brokenStore) Delete(ctx context.Context, records ...store.Record) (int,
 	return b.delete(do, records)
 }
 
-func (b *brokenStore) Import(ctx context.Context, replace bool, records ...store.Record) ([]store.ImportOutcome, error) {
-	do := func(records ...store.Record) ([]store.ImportOutcome, error) {
+func (b *brokenStore) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
+	do := func(records ...admin.Record) ([]admin.ImportOutcome, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -242,8 +244,8 @@ func (b *brokenStore) Import(ctx context.Context, replace bool, records ...store
 	return b.importing(do, records)
 }
 
-func (b *brokenStore) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]store.Adjusted, error) {
-	do := func(adjustments ...store.Adjustment) ([]store.Adjusted, error) {
+func (b *brokenStore) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
+	do := func(adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -267,7 +269,7 @@ func (b *brokenStore) Decide(ctx context.Context, op store.Op, reqs []store.Requ
 // brokenOverrides is a store that sets no override, and does not revoke one of them.
 type brokenOverrides struct {
 	connect.Store
-	table store.OverrideTable
+	table admin.OverrideTable
 	fails string // the ID of that one
 }
 

@@ -6,18 +6,19 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // MigratePlan says which usage of another limiter is carried over, and into which limits.
 type MigratePlan struct {
 	// From has the limits of the other limiter, the old ones. It is only read.
-	From store.Keyspace
+	From admin.Keyspace
 	// Selection is which of them.
 	Selection Selection
 	// Into returns the requests whose limits are to have the usage of an old one: one, or those
 	// of a policy. A [store.ErrInvalid] says why there are none.
-	Into func(*store.Entry) ([]store.Request, error)
+	Into func(*admin.Entry) ([]store.Request, error)
 	// Text is what is carried over, in words, for the trail and the backup.
 	Text string
 	// KeepGoing carries over what was found if not all old keys could be looked at, also where
@@ -164,7 +165,7 @@ type Migrated struct {
 
 // Carried is the usage of a limit of another limiter on its way into one of ours.
 type Carried struct {
-	Old store.Entry
+	Old admin.Entry
 	Key store.Key
 	// Before and After are the units in use of Key.
 	Before, After int64

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -41,7 +42,7 @@ func TestUsageComesBackNoSooner(t *testing.T) {
 					}
 				}
 				now += store.Instant(random.Int64N(2e7))
-				a := store.Adjustment{Limit: fresh, Used: min(theirs.Used(now), fresh.Capacity()), OnlyMore: true}
+				a := admin.Adjustment{Limit: fresh, Used: min(theirs.Used(now), fresh.Capacity()), OnlyMore: true}
 				a.Apply(&ours, now)
 				for range 50 {
 					if ours.Used(now) < theirs.Used(now) {

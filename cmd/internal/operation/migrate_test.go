@@ -13,23 +13,24 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
 // old is a limit of another limiter with so many units in use.
-func old(subject any, used int64) store.Entry {
-	return store.Entry{Key: store.Key{Subject: fmt.Sprint(subject), Name: "peer"}, StoreKey: fmt.Sprint("peer:", subject), Layout: "peer",
+func old(subject any, used int64) admin.Entry {
+	return admin.Entry{Key: store.Key{Subject: fmt.Sprint(subject), Name: "peer"}, StoreKey: fmt.Sprint("peer:", subject), Layout: "peer",
 		Decision: store.Decision{Used: used}}
 }
 
 // intoTenAnHour carries a limit over into the one of the same subject.
-func intoTenAnHour(e *store.Entry) ([]store.Request, error) {
+func intoTenAnHour(e *admin.Entry) ([]store.Request, error) {
 	return []store.Request{{Key: store.Key{Subject: e.Key.Subject, Name: "n"}, Limit: tenAnHour, Cost: 1}}, nil
 }
 
 // planToMigrate carries over all of some limits, with a backup in the site's directory.
-func (s *site) planToMigrate(t *testing.T, from store.Keyspace) *MigratePlan {
+func (s *site) planToMigrate(t *testing.T, from admin.Keyspace) *MigratePlan {
 	t.Helper()
 	return &MigratePlan{From: from, Selection: everything(t), Into: intoTenAnHour, Text: "'*' in words", Consent: Consent{Yes: true},
 		Backup: &BackupPlan{Path: filepath.Join(s.dir, fmt.Sprintf("backup%d.jsonl", len(s.left(t))))}}
@@ -48,15 +49,15 @@ type occupiedStore struct {
 	key store.Key
 }
 
-func (o *occupiedStore) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+func (o *occupiedStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		for e, err := range o.Store.Scan(ctx, q) {
 			if !yield(e, err) {
 				return
 			}
 		}
 		for _, key := range q.Keys {
-			if key == o.key && !yield(store.Entry{Key: key}, &store.ForeignError{StoreKey: "rl:x", Holds: "a list"}) {
+			if key == o.key && !yield(admin.Entry{Key: key}, &store.ForeignError{StoreKey: "rl:x", Holds: "a list"}) {
 				return
 			}
 		}
@@ -147,7 +148,7 @@ func TestMigrateAgain(t *testing.T) {
 func TestMigrateWhileOthersTake(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "known", 1)
-	s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []store.Adjustment) ([]store.Adjusted, error) {
+	s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
 		for subject, cost := range map[string]int64{"known": 1, "new": 2, "over": 9} {
 			s.take(t, subject, cost)
 		}
@@ -181,7 +182,7 @@ func TestMigrateSeveralIntoOne(t *testing.T) {
 	}
 	plan := s.planToMigrate(t, from)
 	s.take(t, "all", 2)
-	plan.Into = func(*store.Entry) ([]store.Request, error) {
+	plan.Into = func(*admin.Entry) ([]store.Request, error) {
 		return []store.Request{{Key: key("all"), Limit: tenAnHour, Cost: 1}}, nil
 	}
 	from[0].Used, from[1].Used = 0, 0
@@ -239,8 +240,8 @@ func TestAMigrationThatDoesNotBegin(t *testing.T) {
 // awayScan is a store that is away when it is scanned.
 type awayScan struct{ connect.Store }
 
-func (awayScan) Scan(context.Context, store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) { yield(store.Entry{}, store.ErrUnavailable) }
+func (awayScan) Scan(context.Context, admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) { yield(admin.Entry{}, store.ErrUnavailable) }
 }
 
 // An interrupted migration finishes its batch, says how far it came, and can be run again.
@@ -252,7 +253,7 @@ func TestAnInterruptedMigration(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []store.Adjustment) ([]store.Adjusted, error) {
+	s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
 		cancel()
 		return do(adjustments...)
 	}}
@@ -279,11 +280,11 @@ type heeding struct {
 	ctx context.Context
 }
 
-func (h *heeding) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+func (h *heeding) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		for e, err := range h.Entries.Scan(ctx, q) {
 			if h.ctx.Err() != nil {
-				yield(store.Entry{}, h.ctx.Err())
+				yield(admin.Entry{}, h.ctx.Err())
 				return
 			}
 			if !yield(e, err) {
@@ -296,9 +297,9 @@ func (h *heeding) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry
 // If nobody knows what became of a batch, the backup has it, and the count says so.
 func TestAMigrationWhoseOutcomeIsUnknown(t *testing.T) {
 	s := newSite(t)
-	s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []store.Adjustment) ([]store.Adjusted, error) {
+	s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
 		do(adjustments...)
-		return make([]store.Adjusted, len(adjustments)), store.ErrOutcomeUnknown
+		return make([]admin.Adjusted, len(adjustments)), store.ErrOutcomeUnknown
 	}}
 	result, err := s.Migrate(t.Context(), s.planToMigrate(t, storetest.Entries{old("a", 3), old("b", 0)}), &watcher{})
 	if !errors.Is(err, store.ErrOutcomeUnknown) || result.Unknown != 1 || result.Already != 1 || result.Raised != 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -46,13 +47,13 @@ const (
 type migrationBatch struct {
 	old []oldLimit
 	// adjustments are of different keys. index finds them.
-	adjustments []store.Adjustment
+	adjustments []admin.Adjustment
 	index       map[store.Key]int
 }
 
 // oldLimit is an old limit on its way.
 type oldLimit struct {
-	entry   store.Entry
+	entry   admin.Entry
 	targets []int   // the adjustments
 	wanted  []int64 // what has to be in use of each
 	filled  bool
@@ -62,7 +63,7 @@ type oldLimit struct {
 func (m *migration) run(ctx context.Context, observer Observer) (Found, error) {
 	m.seed, m.seen = maphash.MakeSeed(), map[uint64]inBackup{}
 	selection := m.plan.Selection
-	found, err := Scan(ctx, m.plan.From, &selection, observer, func(e *store.Entry, _ error) error {
+	found, err := Scan(ctx, m.plan.From, &selection, observer, func(e *admin.Entry, _ error) error {
 		if err := m.add(e); err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ func (m *migration) run(ctx context.Context, observer Observer) (Found, error) {
 }
 
 // add puts an old limit into the batch, or counts why it cannot be carried over.
-func (m *migration) add(e *store.Entry) error {
+func (m *migration) add(e *admin.Entry) error {
 	m.Matched++
 	if e.IsStuck() && !(e.UsedKnown() && e.Used == 0) { // nothing used needs nothing back
 		m.Stuck++
@@ -102,7 +103,7 @@ func (m *migration) add(e *store.Entry) error {
 		return err
 	}
 	old, shared := oldLimit{entry: *e}, false
-	old.entry.Record = store.Record{} // which may be large
+	old.entry.Record = admin.Record{} // which may be large
 	for i := range reqs {
 		hash := m.hash(reqs[i].Key)
 		if _, has := m.seen[hash]; has {
@@ -149,7 +150,7 @@ func (b *migrationBatch) adjustmentOf(key store.Key, limit store.Limit) int {
 	}
 	n := len(b.adjustments)
 	b.index[key] = n
-	b.adjustments = append(b.adjustments, store.Adjustment{Key: key, Limit: limit, OnlyMore: true})
+	b.adjustments = append(b.adjustments, admin.Adjustment{Key: key, Limit: limit, OnlyMore: true})
 	return n
 }
 
@@ -168,12 +169,12 @@ func (m *migration) flush(ctx context.Context) error {
 		m.failed = true
 		return err
 	}
-	results := make([]store.Adjusted, len(batch.adjustments))
+	results := make([]admin.Adjusted, len(batch.adjustments))
 	if !m.writes {
 		for i := range results {
 			a := &batch.adjustments[i]
 			before := held[a.Key].Used
-			results[i] = store.Adjusted{Done: !occupied[a.Key], Before: before, After: a.Wanted(before)}
+			results[i] = admin.Adjusted{Done: !occupied[a.Key], Before: before, After: a.Wanted(before)}
 		}
 	} else if results, err = m.charge(ctx, &batch, held, occupied); err != nil {
 		m.failed = true
@@ -183,13 +184,13 @@ func (m *migration) flush(ctx context.Context) error {
 }
 
 // held returns what our keys hold, and which of them hold what limitctl did not write.
-func (m *migration) held(ctx context.Context, batch *migrationBatch) (held map[store.Key]store.Entry, occupied map[store.Key]bool,
+func (m *migration) held(ctx context.Context, batch *migrationBatch) (held map[store.Key]admin.Entry, occupied map[store.Key]bool,
 	err error) {
-	query := store.Query{Records: m.backup != nil}
+	query := admin.Query{Records: m.backup != nil}
 	for i := range batch.adjustments {
 		query.Keys = append(query.Keys, batch.adjustments[i].Key)
 	}
-	held, occupied = map[store.Key]store.Entry{}, map[store.Key]bool{}
+	held, occupied = map[store.Key]admin.Entry{}, map[store.Key]bool{}
 	for e, err := range m.runner.Store.Scan(ctx, query) {
 		switch {
 		case errors.Is(err, store.ErrForeign):
@@ -205,15 +206,15 @@ func (m *migration) held(ctx context.Context, batch *migrationBatch) (held map[s
 
 // charge keeps what our keys hold, and charges what is missing. What the store has said is among
 // the results, also with an error.
-func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[store.Key]store.Entry, occupied map[store.Key]bool) (
-	[]store.Adjusted, error) {
-	results := make([]store.Adjusted, len(batch.adjustments))
-	var changes []store.Adjustment
+func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[store.Key]admin.Entry, occupied map[store.Key]bool) (
+	[]admin.Adjusted, error) {
+	results := make([]admin.Adjusted, len(batch.adjustments))
+	var changes []admin.Adjustment
 	var index []int
 	for i := range batch.adjustments {
 		a := batch.adjustments[i]
 		if occupied[a.Key] || a.Used == 0 {
-			results[i] = store.Adjusted{Done: !occupied[a.Key], Before: held[a.Key].Used, After: held[a.Key].Used}
+			results[i] = admin.Adjusted{Done: !occupied[a.Key], Before: held[a.Key].Used, After: held[a.Key].Used}
 			continue
 		}
 		if m.backup != nil && m.seen[m.hash(a.Key)] != bringsBack {
@@ -225,15 +226,15 @@ func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[
 		return results, err
 	}
 	adjusted, err := m.runner.Store.Adjust(ctx, changes...)
-	var late []store.Record
-	var same []store.Record
+	var late []admin.Record
+	var same []admin.Record
 	for n := range adjusted {
 		key := changes[n].Key
 		results[index[n]] = adjusted[n]
 		switch a := &adjusted[n]; {
 		case changes[n].Kept == nil || !a.Done:
 		case a.Before == a.After:
-			same = append(same, store.Record{Key: key})
+			same = append(same, admin.Record{Key: key})
 			m.seen[m.hash(key)] = leftOut
 		case a.Record.Value != nil && a.Record.Check() == nil:
 			late = append(late, a.Record)
@@ -249,7 +250,7 @@ func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[
 }
 
 // keep writes what our keys hold to the backup, each once.
-func (m *migration) keep(changes []store.Adjustment, held map[store.Key]store.Entry) error {
+func (m *migration) keep(changes []admin.Adjustment, held map[store.Key]admin.Entry) error {
 	if m.backup == nil || len(changes) == 0 {
 		return nil
 	}
@@ -266,7 +267,7 @@ func (m *migration) keep(changes []store.Adjustment, held map[store.Key]store.En
 		case len(a.Kept) == 0:
 			err = m.backup.addUnused(again, a.Key)
 		case again:
-			err = m.backup.amend([]store.Record{held[a.Key].Record})
+			err = m.backup.amend([]admin.Record{held[a.Key].Record})
 		default:
 			entry := held[a.Key]
 			err = m.backup.add(&entry)
@@ -282,7 +283,7 @@ func (m *migration) hash(key store.Key) uint64 { return maphash.Comparable(m.see
 
 // count counts what became of the old limits of a batch. unknown: what the store has not told
 // may have happened all the same.
-func (m *migration) count(batch *migrationBatch, results []store.Adjusted, unknown bool) {
+func (m *migration) count(batch *migrationBatch, results []admin.Adjusted, unknown bool) {
 	for i := range batch.old {
 		old := &batch.old[i]
 		done, raised := true, false

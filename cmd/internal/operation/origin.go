@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -60,7 +61,7 @@ func (r *Runner) originOf(h *backup.Header) identity.Store {
 // originOf is the store that a backup is of.
 func originOf(h *backup.Header) identity.Store {
 	origin := identity.Store{Address: h.Address, Prefix: h.Prefix, ID: h.StoreID, Servers: h.Servers}
-	if !store.IsStoreID(origin.ID) {
+	if !admin.IsStoreID(origin.ID) {
 		origin.ID = ""
 	}
 	if origin.Address != "" {

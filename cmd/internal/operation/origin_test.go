@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -32,7 +33,7 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	path := s.reset(t)
 	id, _ := s.memory.StoreID(t.Context())
 	b := s.opened(t, path)
-	if !store.IsStoreID(id) || b.StoreID != id || b.Address != address || b.Records != 1 {
+	if !admin.IsStoreID(id) || b.StoreID != id || b.Address != address || b.Records != 1 {
 		t.Fatalf("the store has the id %q, and the backup is %+v", id, b.Header)
 	}
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})

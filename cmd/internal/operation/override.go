@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -104,7 +105,7 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 }
 
 // revoke ends one override, also if the operation is interrupted meanwhile.
-func (r *Runner) revoke(ctx context.Context, table store.OverrideTable, id string) (store.Override, bool, error) {
+func (r *Runner) revoke(ctx context.Context, table admin.OverrideTable, id string) (store.Override, bool, error) {
 	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
 	defer cancel()
 	return table.RevokeOverride(ctx, id)
@@ -140,8 +141,8 @@ func (r *Runner) Overrides(ctx context.Context) ([]store.Override, error) {
 	return overrides, err
 }
 
-func (r *Runner) overrideTable() (store.OverrideTable, error) {
-	table, has := store.OverrideTableOf(r.Store)
+func (r *Runner) overrideTable() (admin.OverrideTable, error) {
+	table, has := admin.OverrideTableOf(r.Store)
 	if !has {
 		return nil, store.Invalidf("this store keeps no overrides")
 	}

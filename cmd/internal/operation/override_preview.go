@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -124,7 +125,7 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 
 // denied counts the keys that were denied lately. A store that cannot say so has none.
 func (p *preview) denied(ctx context.Context, backend store.Store) {
-	table, has := store.DenialTableOf(backend)
+	table, has := admin.DenialTableOf(backend)
 	if !has {
 		return
 	}
@@ -148,7 +149,7 @@ type preview struct {
 }
 
 // add adds a key.
-func (p *preview) add(e *store.Entry, _ error) error {
+func (p *preview) add(e *admin.Entry, _ error) error {
 	if !p.candidate.Matches(e.Key) {
 		return nil
 	}
@@ -182,7 +183,7 @@ func (p *preview) add(e *store.Entry, _ error) error {
 
 // written returns the limit of a key without overrides: the configured one, else the one
 // that the key was charged by last, if no override made it.
-func (p *preview) written(e *store.Entry, was *store.Override) (limit store.Limit, known bool) {
+func (p *preview) written(e *admin.Entry, was *store.Override) (limit store.Limit, known bool) {
 	if p.configured != nil {
 		if limit, known = p.configured(e.Key); known {
 			return limit, true

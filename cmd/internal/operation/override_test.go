@@ -14,6 +14,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -211,7 +213,7 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 	s.take(t, "a:before", 1) // as by a service that does not know of it yet
 	tripled := tenAnHour
 	tripled.Count = 30
-	if _, err := store.New(s.memory).Take(t.Context(), key("a:after"), tripled, 1); err != nil {
+	if _, err := layers.New(s.memory).Take(t.Context(), key("a:after"), tripled, 1); err != nil {
 		t.Fatal(err)
 	}
 	double := planToTriple(t, "a:*").Override
@@ -239,16 +241,16 @@ type crowded struct{ connect.Store }
 
 func (c crowded) Unwrap() store.Store { return c.Store }
 
-func (crowded) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+func (crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		for i := range 3 {
-			if !yield(store.Entry{Key: key(fmt.Sprintf("a:%d", i))}, nil) {
+			if !yield(admin.Entry{Key: key(fmt.Sprintf("a:%d", i))}, nil) {
 				return
 			}
 		}
 		q.Progress(81_000, 2_750_000)
 		<-ctx.Done()
-		yield(store.Entry{}, ctx.Err())
+		yield(admin.Entry{}, ctx.Err())
 	}
 }
 
@@ -258,9 +260,9 @@ func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.Store = crowded{s.Store}
-		table, _ := store.DenialTableOf(s.Store)
-		denied := []store.Denied{{Key: key("a:7"), Count: 1}, {Key: key("b:7"), Count: 9}}
-		if err := table.AddDenials(t.Context(), store.Denials{Rows: denied}); err != nil {
+		table, _ := admin.DenialTableOf(s.Store)
+		denied := []admin.Denied{{Key: key("a:7"), Count: 1}, {Key: key("b:7"), Count: 9}}
+		if err := table.AddDenials(t.Context(), admin.Denials{Rows: denied}); err != nil {
 			t.Fatal(err)
 		}
 		plan := &PreviewPlan{Override: planToTriple(t, "a:*").Override, Selection: everything(t), Most: 2 * time.Second}

@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -72,7 +73,7 @@ func missingParts(err error) (parts []string) {
 	for _, err := range inner {
 		parts = append(parts, missingParts(err)...)
 	}
-	if of := (*store.IncompleteError)(nil); len(parts) == 0 && errors.As(err, &of) {
+	if of := (*admin.IncompleteError)(nil); len(parts) == 0 && errors.As(err, &of) {
 		return []string{of.Part}
 	}
 	slices.Sort(parts)
@@ -279,7 +280,7 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 			// backup it would be one more damaged line. The backup keeps what it was before. It
 			// also does if the key may have been deleted and used again since: the little that
 			// was used in between must not take the place of all that was used before.
-			late = slices.DeleteFunc(late, func(r store.Record) bool { return r.Check() != nil })
+			late = slices.DeleteFunc(late, func(r admin.Record) bool { return r.Check() != nil })
 			if err := t.backup.amend(late); err != nil {
 				return err
 			}

@@ -15,6 +15,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -111,11 +113,11 @@ func TestOneLimitIsTooSmall(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
 	large := store.Key{Subject: "large", Name: "n"}
-	if _, err := store.New(s.memory).Take(t.Context(), large, store.Limit{Count: 100, Period: tenAnHour.Period}, 1); err != nil {
+	if _, err := layers.New(s.memory).Take(t.Context(), large, store.Limit{Count: 100, Period: tenAnHour.Period}, 1); err != nil {
 		t.Fatal(err)
 	}
 	plan := s.planToReset(t)
-	plan.Remaining, plan.Selection.Query = &Remaining{Units: 50}, store.Query{Keys: []store.Key{large, key("a")}}
+	plan.Remaining, plan.Selection.Query = &Remaining{Units: 50}, admin.Query{Keys: []store.Key{large, key("a")}}
 	if result, err := s.Reset(t.Context(), plan, &watcher{}); result != nil || !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
@@ -175,7 +177,7 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	s, w := newSite(t), &watcher{}
 	s.takeMany(t)
 	batches := 0
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
 		if batches++; batches > 1 {
 			return 0, nil, fmt.Errorf("gone: %w", store.ErrUnavailable)
 		}
@@ -212,7 +214,7 @@ func TestABackupIsKeptIfSomethingMayBeChanged(t *testing.T) {
 	} {
 		s, w := newSite(t), &watcher{}
 		s.take(t, "a", 3)
-		s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []store.Record) (int, []store.Record, error) {
+		s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []admin.Record) (int, []admin.Record, error) {
 			return 0, nil, test.err
 		}}
 		result, err := s.Reset(t.Context(), s.planToReset(t), w)
@@ -235,7 +237,7 @@ func TestAnInterruptedReset(t *testing.T) {
 	s := newSite(t)
 	s.takeMany(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
 		interrupt()
 		return do(records...)
 	}}
@@ -282,7 +284,7 @@ func TestKeysThatAreGoneMeanwhile(t *testing.T) {
 	s.take(t, "a", 3)
 	s.take(t, "b", 4)
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{onConfirm: func() {
-		if _, _, err := s.memory.Delete(t.Context(), store.Record{Key: key("b")}); err != nil {
+		if _, _, err := s.memory.Delete(t.Context(), admin.Record{Key: key("b")}); err != nil {
 			t.Error(err)
 		}
 	}})
@@ -300,13 +302,13 @@ func TestTheBackupKeepsWhatWasDamagedSince(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
 	s.take(t, "b", 4)
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
 		deleted, _, err := do(records...)
-		damaged := store.Record{Key: key("a"), Value: []byte("\x02damaged")}
+		damaged := admin.Record{Key: key("a"), Value: []byte("\x02damaged")}
 		if damaged.Check() == nil {
 			t.Error("the record is not damaged")
 		}
-		return deleted, []store.Record{damaged}, err
+		return deleted, []admin.Record{damaged}, err
 	}}
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if err != nil || result.Changed != 2 {
@@ -329,9 +331,9 @@ type failingScan struct {
 	foreign bool
 }
 
-func (f *failingScan) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
-		if f.foreign && !yield(store.Entry{Key: key("f")}, &store.ForeignError{StoreKey: "rl:{f}:n", Holds: "a list"}) {
+func (f *failingScan) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
+		if f.foreign && !yield(admin.Entry{Key: key("f")}, &store.ForeignError{StoreKey: "rl:{f}:n", Holds: "a list"}) {
 			return
 		}
 		n := 0
@@ -341,9 +343,9 @@ func (f *failingScan) Scan(ctx context.Context, q store.Query) iter.Seq2[store.E
 			}
 			if n == f.after {
 				q.Report(int64(n), 3)
-				yield(store.Entry{}, fmt.Errorf("the scan: %w", errors.Join(
-					&store.IncompleteError{Part: "10.0.0.2:7", Err: store.ErrUnavailable},
-					&store.IncompleteError{Part: "10.0.0.1:7", Err: store.ErrUnavailable})))
+				yield(admin.Entry{}, fmt.Errorf("the scan: %w", errors.Join(
+					&admin.IncompleteError{Part: "10.0.0.2:7", Err: store.ErrUnavailable},
+					&admin.IncompleteError{Part: "10.0.0.1:7", Err: store.ErrUnavailable})))
 				return
 			}
 		}
@@ -400,7 +402,7 @@ func TestAScanThatFindsNothingAndFails(t *testing.T) {
 	s.take(t, "a", 3)
 	s.Store = &failingScan{Store: s.memory, after: 1}
 	plan := s.planToReset(t)
-	plan.Selection.Keep = func(*store.Entry) bool { return false }
+	plan.Selection.Keep = func(*admin.Entry) bool { return false }
 	result, err := s.Reset(t.Context(), plan, &watcher{})
 	if result == nil || result.Matched != 0 || !store.IsAway(result.Incomplete) || !store.IsAway(err) ||
 		!strings.HasSuffix(err.Error(), "(1 of about 3 keys looked at, nothing was changed)") {
@@ -426,7 +428,7 @@ func TestAValueThatBecomesForeign(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
 	s.take(t, "b", 3)
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
 		n, late, err := do(records[1:]...)
 		return n, late, errors.Join(err, &store.ForeignError{StoreKey: "rl:{x}:n", Holds: "a list"})
 	}}
@@ -464,8 +466,8 @@ func TestRefund(t *testing.T) {
 // farFuture is a store where one key expires later than a backup can say.
 type farFuture struct{ connect.Store }
 
-func (f *farFuture) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+func (f *farFuture) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		for entry, err := range f.Store.Scan(ctx, q) {
 			if entry.Key == key("far") {
 				entry.Record.Expires = time.UnixMilli(1 << 60)

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -182,16 +183,16 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		}
 		records := batch.Records
 		if plan.Only != nil {
-			records = slices.DeleteFunc(records, func(r store.Record) bool { return !plan.Only(r.Key) })
+			records = slices.DeleteFunc(records, func(r admin.Record) bool { return !plan.Only(r.Key) })
 		}
 		if len(records) == 0 {
 			return nil
 		}
-		unused := slices.DeleteFunc(slices.Clone(records), func(r store.Record) bool { return !backup.IsUnused(&r) })
+		unused := slices.DeleteFunc(slices.Clone(records), func(r admin.Record) bool { return !backup.IsUnused(&r) })
 		if err := r.restoreUnused(ctx, plan, unused, result); err != nil {
 			return err
 		}
-		records = slices.DeleteFunc(records, func(r store.Record) bool { return backup.IsUnused(&r) })
+		records = slices.DeleteFunc(records, func(r admin.Record) bool { return backup.IsUnused(&r) })
 		if err := r.restoreBatch(ctx, plan, records, result); err != nil {
 			return err
 		}
@@ -202,19 +203,19 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 
 // restoreBatch brings back some records that hold usage. It tries again those of which the store does
 // not say what became of them.
-func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []store.Record, result *RestoreResult) error {
+func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []admin.Record, result *RestoreResult) error {
 	unknown := result.Unknown
 	return r.retry(ctx, new(result.told() > 0), func(ctx context.Context, _ bool) error {
 		result.Unknown = unknown
 		outcomes, err := r.Store.Import(ctx, plan.Replace, records...)
-		var left []store.Record
+		var left []admin.Record
 		for i := range records {
-			if i >= len(outcomes) || outcomes[i] == store.NotKnown {
+			if i >= len(outcomes) || outcomes[i] == admin.NotKnown {
 				left = append(left, records[i])
 				continue
 			}
 			result.count(outcomes[i])
-			if outcomes[i] == store.InUse && plan.InUse != nil {
+			if outcomes[i] == admin.InUse && plan.InUse != nil {
 				plan.InUse(records[i].Key)
 			}
 		}
@@ -228,7 +229,7 @@ func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []
 
 // restoreUnused makes keys unused again that were so when the backup was made. Without replace
 // those that are in use are left.
-func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records []store.Record, result *RestoreResult) error {
+func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records []admin.Record, result *RestoreResult) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -256,7 +257,7 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 			return nil
 		}
 		result.Already += int64(len(keys))
-		for e, err := range r.Store.Scan(ctx, store.Query{Keys: keys}) {
+		for e, err := range r.Store.Scan(ctx, admin.Query{Keys: keys}) {
 			reached = reached || !store.IsAway(err)
 			switch {
 			case errors.Is(err, store.ErrForeign):
@@ -275,33 +276,33 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 	})
 }
 
-func (r *RestoreResult) count(outcome store.ImportOutcome) {
+func (r *RestoreResult) count(outcome admin.ImportOutcome) {
 	switch outcome {
-	case store.Imported:
+	case admin.Imported:
 		r.Restored++
-	case store.AlreadyThere:
+	case admin.AlreadyThere:
 		r.Already++
-	case store.Lapsed:
+	case admin.Lapsed:
 		r.Lapsed++
-	case store.InUse:
+	case admin.InUse:
 		r.InUse++
-	case store.Foreign:
+	case admin.Foreign:
 		r.Foreign++
-	case store.Unfit:
+	case admin.Unfit:
 		r.Unfit++
-	case store.NotKnown: // asked again, or counted by the caller
+	case admin.NotKnown: // asked again, or counted by the caller
 	}
 }
 
 // takeUnfit keeps the first errors of records that cannot be restored, and returns the other errors.
 func (r *RestoreResult) takeUnfit(err error) error {
 	joined, several := err.(interface{ Unwrap() []error })
-	if unfit := (*store.UnfitError)(nil); !several || !errors.As(err, &unfit) {
+	if unfit := (*admin.UnfitError)(nil); !several || !errors.As(err, &unfit) {
 		return err
 	}
 	var unfit, others []error
 	for _, err := range joined.Unwrap() {
-		if of := (*store.UnfitError)(nil); errors.As(err, &of) {
+		if of := (*admin.UnfitError)(nil); errors.As(err, &of) {
 			unfit = append(unfit, fmt.Errorf("%w; it was left out", err))
 		} else {
 			others = append(others, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -151,7 +152,7 @@ func TestAnInterruptedRestore(t *testing.T) {
 	s.takeMany(t)
 	path := s.reset(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []store.Record) ([]store.ImportOutcome, error) {
+	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) ([]admin.ImportOutcome, error) {
 		interrupt()
 		return do(records...)
 	}}
@@ -172,12 +173,12 @@ func TestARestoreThatLosesItsStore(t *testing.T) {
 	s.take(t, "a", 1)
 	s.take(t, "b", 1)
 	path := s.reset(t)
-	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []store.Record) ([]store.ImportOutcome, error) {
+	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) ([]admin.ImportOutcome, error) {
 		if len(records) < 2 {
 			return nil, store.ErrOutcomeUnknown
 		}
 		outcomes, _ := do(records[:1]...)
-		return append(outcomes, store.NotKnown), store.ErrOutcomeUnknown
+		return append(outcomes, admin.NotKnown), store.ErrOutcomeUnknown
 	}}
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
 	if result == nil || *result != (RestoreResult{Restored: 1, Unknown: 1}) || !errors.Is(err, outcome.ErrPartly) ||

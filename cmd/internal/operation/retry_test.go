@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
@@ -40,7 +41,7 @@ func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 			s := newSite(t)
 			s.takeMany(t)
 			warnings, tries := s.warned(), 0
-			s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
+			s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
 				if tries++; tries > 1 {
 					return do(records...)
 				}
@@ -80,7 +81,7 @@ func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 func TestADeletionThatIsLateAtItsSecondTry(t *testing.T) {
 	s, tries := newSite(t), 0
 	s.take(t, "a", 3)
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []store.Record) (int, []store.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
 		if tries++; tries == 1 {
 			s.take(t, "a", 2)
 			return 0, nil, store.ErrUnavailable
@@ -100,7 +101,7 @@ func TestADeletionThatIsLateAtItsSecondTry(t *testing.T) {
 func TestAStoreThatDoesNotComeBack(t *testing.T) {
 	s, tries := newSite(t), 0
 	s.takeMany(t)
-	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []store.Record) (int, []store.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []admin.Record) (int, []admin.Record, error) {
 		if tries++; tries == 1 {
 			return 0, nil, store.ErrOutcomeUnknown
 		}
@@ -121,7 +122,7 @@ func TestAStoreThatDoesNotComeBack(t *testing.T) {
 func TestARefusalAfterALostAnswer(t *testing.T) {
 	s, tries := newSite(t), 0
 	s.take(t, "a", 3)
-	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []store.Record) (int, []store.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []admin.Record) (int, []admin.Record, error) {
 		return 0, nil, []error{store.ErrOutcomeUnknown, store.ErrRefused}[min(tries, 1)]
 	}}
 	s.Sleep = func(context.Context, time.Duration) error { tries++; return nil }
@@ -136,7 +137,7 @@ func TestAnInterruptedWaitForTheStore(t *testing.T) {
 	s, tries := newSite(t), 0
 	s.take(t, "a", 3)
 	ctx, interrupt := context.WithCancel(t.Context())
-	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []store.Record) (int, []store.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []admin.Record) (int, []admin.Record, error) {
 		tries++
 		return 0, nil, store.ErrOutcomeUnknown
 	}}
@@ -164,7 +165,7 @@ func TestAnAdjustmentWhoseAnswerIsLost(t *testing.T) {
 			s.takeMany(t)
 			s.take(t, "same", 1)
 			var tried []int
-			s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []store.Adjustment) ([]store.Adjusted, error) {
+			s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
 				if tried = append(tried, len(adjustments)); len(tried) > 1 {
 					return do(adjustments...)
 				}
@@ -197,12 +198,12 @@ func TestARestoreWhoseAnswerIsLost(t *testing.T) {
 		s.take(t, "b", 2)
 		path := s.reset(t)
 		tries := 0
-		s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []store.Record) ([]store.ImportOutcome, error) {
+		s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) ([]admin.ImportOutcome, error) {
 			if tries++; tries > 1 {
 				return do(records...)
 			}
 			outcomes, err := do(records[0])
-			return append(outcomes, store.NotKnown), errors.Join(err, store.ErrOutcomeUnknown)
+			return append(outcomes, admin.NotKnown), errors.Join(err, store.ErrOutcomeUnknown)
 		}}
 		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}}, &watcher{})
 		if err != nil || *result != (RestoreResult{Restored: 2}) || s.used(t, "a") != 1 || s.used(t, "b") != 2 || tries != 2 {
@@ -243,7 +244,7 @@ type lossyStore struct {
 	loses func() bool
 }
 
-func (l *lossyStore) Delete(ctx context.Context, records ...store.Record) (int, []store.Record, error) {
+func (l *lossyStore) Delete(ctx context.Context, records ...admin.Record) (int, []admin.Record, error) {
 	if l.loses() {
 		_, _, err := l.Store.Delete(ctx, records[0])
 		return 0, nil, errors.Join(err, store.ErrOutcomeUnknown)
@@ -251,11 +252,11 @@ func (l *lossyStore) Delete(ctx context.Context, records ...store.Record) (int, 
 	return l.Store.Delete(ctx, records...)
 }
 
-func (l *lossyStore) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+func (l *lossyStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	loses := l.loses()
-	return func(yield func(store.Entry, error) bool) {
+	return func(yield func(admin.Entry, error) bool) {
 		for e, err := range l.Store.Scan(ctx, q) {
-			if !yield(e, err) || loses && !yield(store.Entry{}, store.ErrUnavailable) || loses {
+			if !yield(e, err) || loses && !yield(admin.Entry{}, store.ErrUnavailable) || loses {
 				return
 			}
 		}
@@ -268,7 +269,7 @@ func TestARestoreThatReachesNobody(t *testing.T) {
 	s.take(t, "a", 1)
 	path := s.reset(t)
 	began, warnings := s.now, s.warned()
-	s.Store = &brokenStore{Store: s.memory, importing: func(importing, []store.Record) ([]store.ImportOutcome, error) {
+	s.Store = &brokenStore{Store: s.memory, importing: func(importing, []admin.Record) ([]admin.ImportOutcome, error) {
 		return nil, store.ErrUnavailable
 	}}
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})

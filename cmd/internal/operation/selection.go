@@ -7,15 +7,16 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Selection is which keys an operation is about.
 type Selection struct {
-	Query store.Query
+	Query admin.Query
 	// Keep, if set, says which of the states that the query finds are selected.
-	Keep func(*store.Entry) bool
+	Keep func(*admin.Entry) bool
 	// Likely, if set, are keys that the query selects and that are likely to be all of them. In
 	// a store of more than ScannedWhole keys, if any of these is found, no others are looked for.
 	Likely []store.Key
@@ -54,8 +55,8 @@ const manyKeys = 1_000_000
 
 // Scan calls do with each selected key; a foreign value comes with its error. An error of
 // do ends the scan.
-func Scan(ctx context.Context, backend store.Keyspace, s *Selection, observer Observer,
-	do func(e *store.Entry, foreign error) error) (found Found, err error) {
+func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Observer,
+	do func(e *admin.Entry, foreign error) error) (found Found, err error) {
 	progress := observer.Begin(Scanning)
 	defer progress.Close()
 	query := s.Query
@@ -96,9 +97,9 @@ func Scan(ctx context.Context, backend store.Keyspace, s *Selection, observer Ob
 
 // Entries yields what a scan of a query finds, which is that of the selection but for what it asks for. In a
 // store of many keys it looks at the likely ones only, and if any of these is found sets incomplete.
-func (s *Selection) Entries(ctx context.Context, backend store.Keyspace, query store.Query,
-	incomplete *bool) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+func (s *Selection) Entries(ctx context.Context, backend admin.Keyspace, query admin.Query,
+	incomplete *bool) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		whole := true
 		counting, enough := context.WithCancel(ctx)
 		defer enough()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -25,7 +26,7 @@ const (
 // whose subject has what was asked for in it, however it is written. filtered says that the
 // subjects are there, and something else of the selection leaves them out. It looks at a part
 // of the keys only, and an error is like finding nothing.
-func Similar(ctx context.Context, backend store.Keyspace, s *Selection) (patterns []string, filtered bool) {
+func Similar(ctx context.Context, backend admin.Keyspace, s *Selection) (patterns []string, filtered bool) {
 	words := slices.DeleteFunc(slices.Clone(s.Words), func(w string) bool { return len(w) < 2 })
 	if len(words) == 0 {
 		return nil, false
@@ -55,7 +56,7 @@ func Similar(ctx context.Context, backend store.Keyspace, s *Selection) (pattern
 
 // NearestSubject is [Similar] for what deletes. It finds the one subject that is written most like the
 // subject asked for, or ends in it, and never a pattern, which could select more than was meant.
-func NearestSubject(ctx context.Context, backend store.Keyspace, s *Selection) (subjects []string, filtered bool) {
+func NearestSubject(ctx context.Context, backend admin.Keyspace, s *Selection) (subjects []string, filtered bool) {
 	asked, exact := s.Query.Subjects.Exact()
 	if !exact || s.Query.Keys != nil {
 		return nil, false
@@ -84,11 +85,11 @@ func NearestSubject(ctx context.Context, backend store.Keyspace, s *Selection) (
 // lookAround calls do with the subjects of keys in use that may be meant, for as long as is bearable. It
 // stops and reports true at a subject that was asked for, so that something else of the selection
 // leaves its keys out.
-func lookAround(ctx context.Context, backend store.Keyspace, s *Selection, subjects store.Pattern, may func(subject string) bool,
+func lookAround(ctx context.Context, backend admin.Keyspace, s *Selection, subjects store.Pattern, may func(subject string) bool,
 	do func(subject string)) (filtered bool) {
 	ctx, cancel := context.WithTimeout(ctx, similarTime)
 	defer cancel()
-	query := store.Query{Subjects: subjects, KeysPerSecond: s.Query.KeysPerSecond,
+	query := admin.Query{Subjects: subjects, KeysPerSecond: s.Query.KeysPerSecond,
 		Match: func(key store.Key) bool { return may(key.Subject) },
 		Progress: func(looked, _ int64) {
 			if looked > similarLooked {

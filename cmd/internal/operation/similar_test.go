@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -25,7 +26,7 @@ func TestSimilar(t *testing.T) {
 		"a":           ``, // one letter is in too many
 		"":            ``,
 	} {
-		selection := &Selection{Words: strings.Split(words, " "), Query: store.Query{Keys: []store.Key{key("none")}}}
+		selection := &Selection{Words: strings.Split(words, " "), Query: admin.Query{Keys: []store.Key{key("none")}}}
 		got, filtered := Similar(t.Context(), s.memory, selection)
 		if strings.Join(got, " ") != want || filtered {
 			t.Errorf("for %q: %q, want %q; filtered: %v", words, got, want, filtered)
@@ -35,8 +36,8 @@ func TestSimilar(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if found, err := Scan(t.Context(), s.memory, &Selection{Query: store.Query{Subjects: parsed}}, &watcher{},
-				func(*store.Entry, error) error { return nil }); found.Matched == 0 || err != nil {
+			if found, err := Scan(t.Context(), s.memory, &Selection{Query: admin.Query{Subjects: parsed}}, &watcher{},
+				func(*admin.Entry, error) error { return nil }); found.Matched == 0 || err != nil {
 				t.Errorf("%q, suggested for %q, matches nothing: %v", pattern, words, err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -16,7 +17,7 @@ type Selected struct {
 	// Count is how many keys.
 	Count int
 	// Sample is the first few of them.
-	Sample []store.Entry
+	Sample []admin.Entry
 	// Limits is how they divide into limits, those with most keys first, so that one
 	// sees at once if a selection goes too far.
 	Limits []LimitCount
@@ -49,10 +50,10 @@ type targets struct {
 	backup    *backupFile  // holds them, so that there may be any number
 	held      backup.Batch // holds them if there is no backup, and those that no backup can keep
 	damaged   int64        // how many are damaged records of limitctl's own, which no backup keeps
-	sample    []store.Entry
+	sample    []admin.Entry
 	limits    map[string]int // how many keys each limit has
 	layouts   []string       // of other limiters, sorted
-	last      []store.Part   // those of the entry before, if another limiter wrote it
+	last      []admin.Part   // those of the entry before, if another limiter wrote it
 	kinds     kinds
 	effect    Effect // of an adjustment, by what the scan found
 	// failed: what is asked for is impossible, or the backup cannot be written.
@@ -60,7 +61,7 @@ type targets struct {
 }
 
 // add adds a key that a scan found. With an error it is a damaged record of limitctl's own.
-func (t *targets) add(e *store.Entry, damaged error) error {
+func (t *targets) add(e *admin.Entry, damaged error) error {
 	if t.remaining != nil {
 		if err := t.remaining.check(e); err != nil {
 			t.failed = true
@@ -76,7 +77,7 @@ func (t *targets) add(e *store.Entry, damaged error) error {
 		return nil
 	case t.dryRun:
 	case damaged != nil:
-		t.held.Add(store.Record{Key: e.Key}, store.Limit{})
+		t.held.Add(admin.Record{Key: e.Key}, store.Limit{})
 	case t.backup != nil:
 		if err := t.backup.add(e); err != nil {
 			t.failed = true
@@ -114,13 +115,13 @@ func (t *targets) add(e *store.Entry, damaged error) error {
 
 // isLast reports whether an entry is of the same store keys as the one before, and so is deleted
 // with it: other limiters can have several limits in one value, which come one after the other.
-func (t *targets) isLast(e *store.Entry) bool {
+func (t *targets) isLast(e *admin.Entry) bool {
 	if len(e.Record.Parts) == 0 || t.remaining != nil {
 		return false
 	}
 	last := t.last
 	t.last = e.Record.Parts
-	return slices.EqualFunc(last, e.Record.Parts, func(a, b store.Part) bool {
+	return slices.EqualFunc(last, e.Record.Parts, func(a, b admin.Part) bool {
 		return a.StoreKey == b.StoreKey && a.Field == b.Field
 	})
 }

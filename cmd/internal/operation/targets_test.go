@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
@@ -28,12 +29,12 @@ func TestNothingIsLeftRemainingOfAnUnknownLimit(t *testing.T) {
 
 // Several limits of one value of another limiter are one key to delete, and several to set.
 func TestLimitsOfOneValue(t *testing.T) {
-	of := func(name, storeKey, field string) *store.Entry {
-		e := &store.Entry{Key: store.Key{Subject: "a", Name: name}, Layout: "bucket4j", Limit: tenAnHour}
-		e.Record.Parts = []store.Part{{StoreKey: storeKey, Field: field, Type: "hash", Dump: []byte("x")}}
+	of := func(name, storeKey, field string) *admin.Entry {
+		e := &admin.Entry{Key: store.Key{Subject: "a", Name: name}, Layout: "bucket4j", Limit: tenAnHour}
+		e.Record.Parts = []admin.Part{{StoreKey: storeKey, Field: field, Type: "hash", Dump: []byte("x")}}
 		return e
 	}
-	entries := []*store.Entry{of("bucket4j/a", "k", ""), of("bucket4j/b", "k", ""), of("bucket4j/a", "l", "f"), of("bucket4j/a", "l", "g")}
+	entries := []*admin.Entry{of("bucket4j/a", "k", ""), of("bucket4j/b", "k", ""), of("bucket4j/a", "l", "f"), of("bucket4j/a", "l", "g")}
 	for _, remaining := range []*Remaining{nil, {Units: 5}} {
 		targets := &targets{remaining: remaining}
 		for _, e := range entries {

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // kinds are parts of records of other limiters, one of each kind that needs other commands to be
 // brought back.
-type kinds map[kind]store.Part
+type kinds map[kind]admin.Part
 
 type kind struct {
 	valueType        string
@@ -20,7 +21,7 @@ type kind struct {
 // maxKinds is more than there are types of values. A server can name any.
 const maxKinds = 16
 
-func (k *kinds) add(r *store.Record) {
+func (k *kinds) add(r *admin.Record) {
 	for i := range r.Parts {
 		part := &r.Parts[i]
 		is := kind{part.Type, part.Field != "", !part.Expires.IsZero()}
@@ -30,18 +31,18 @@ func (k *kinds) add(r *store.Record) {
 		if *k == nil {
 			*k = kinds{}
 		}
-		(*k)[is] = store.Part{StoreKey: part.StoreKey, Field: part.Field, Type: part.Type, Expires: part.Expires}
+		(*k)[is] = admin.Part{StoreKey: part.StoreKey, Field: part.Field, Type: part.Type, Expires: part.Expires}
 	}
 }
 
 // checkWayBack warns if the user may delete keys and may not bring them back. That does not stop
 // the reset: somebody at night has to be able to go on, and another user can restore the backup.
 func (r *Runner) checkWayBack(ctx context.Context, k kinds) {
-	check, has := store.ImportCheckOf(r.Store)
+	check, has := admin.ImportCheckOf(r.Store)
 	if !has || r.Warn == nil || len(k) == 0 {
 		return
 	}
-	record := store.Record{}
+	record := admin.Record{}
 	for _, part := range k {
 		record.Parts = append(record.Parts, part)
 	}

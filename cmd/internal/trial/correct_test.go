@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -39,12 +40,12 @@ func correctSetUps() (all []planted) {
 		add("with another limit", planted{limits: []string{limit, "fixed-window:50/10s"}, costs: loadgen.Costs{Least: 1, Most: 3}})
 		add("with two others", planted{limits: []string{"sliding-log:30/2s", limit, "token-bucket:60/5s,burst=40"}})
 		add("whose outcomes are unknown at times", planted{defect: sometimesUnknown()})
-		add("in an outage, locally", planted{defect: outage(), failure: store.Failure{Policy: store.LocalOnError}})
-		add("in an outage, open", planted{defect: outage(), failure: store.Failure{Policy: store.AllowOnError}})
-		add("in an outage, closed", planted{defect: outage(), failure: store.Failure{Policy: store.DenyOnError}})
-		add("through denial memories", planted{wrap: Wrap{Denials: &store.DenialMemory{}, Replicas: 3}, subjects: 10})
-		add("through leases", planted{wrap: Wrap{Leases: &store.Leases{}, Replicas: 3}, subjects: 2})
-		add("through both", planted{wrap: Wrap{Leases: &store.Leases{}, Denials: &store.DenialMemory{}, Replicas: 2}, subjects: 2})
+		add("in an outage, locally", planted{defect: outage(), failure: layers.Failure{Policy: layers.LocalOnError}})
+		add("in an outage, open", planted{defect: outage(), failure: layers.Failure{Policy: layers.AllowOnError}})
+		add("in an outage, closed", planted{defect: outage(), failure: layers.Failure{Policy: layers.DenyOnError}})
+		add("through denial memories", planted{wrap: Wrap{Denials: &layers.DenialMemory{}, Replicas: 3}, subjects: 10})
+		add("through leases", planted{wrap: Wrap{Leases: &layers.Leases{}, Replicas: 3}, subjects: 2})
+		add("through both", planted{wrap: Wrap{Leases: &layers.Leases{}, Denials: &layers.DenialMemory{}, Replicas: 2}, subjects: 2})
 		add("by a clock that is an hour ahead", planted{defect: defect{clock: func(since time.Duration) time.Duration {
 			return since + time.Hour
 		}}})
@@ -96,7 +97,7 @@ func (p *planted) wrapped(t *testing.T) (result *loadgen.Result) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		replicas := p.wrap.around(newPlantedStore(&p.defect), nil, store.Layers{})
+		replicas := p.wrap.around(newPlantedStore(&p.defect), nil, layers.Layers{})
 		result = loadgen.Run(t.Context(), loadgen.Config{
 			Store: thinking{replicas}, Population: all.Population, Workers: 8, Duration: p.duration, LateAfter: time.Hour,
 			Mix:  loadgen.Mix{Subjects: loadgen.Evenly(uint32(p.subjects)), Costs: loadgen.Costs{Least: 1, Most: 1}},

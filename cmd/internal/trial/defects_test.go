@@ -13,6 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -163,7 +164,7 @@ type planted struct {
 	workers  int           // 8 unless said
 	duration time.Duration // 5 s unless said
 	wrap     Wrap
-	failure  store.Failure
+	failure  layers.Failure
 	// words are what the report must say.
 	words []string
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -45,9 +46,9 @@ type LoadTest struct {
 	Keep bool
 	// Failure says what answers while the target is away. A local share is decided in the
 	// memory of the load test, which stands for one replica of a service.
-	Failure store.Failure
+	Failure layers.Failure
 	// Breaker, if set, stops asking a target that is away.
-	Breaker *store.Breaker
+	Breaker *layers.Breaker
 }
 
 // LoadTestObserver is told how a load test goes.
@@ -231,7 +232,7 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 	}
 	backend := store.Store(target)
 	if r.Wrap.IsZero() {
-		backend = store.Stack(target, r.layers())
+		backend = layers.Stack(target, r.layers())
 	}
 	result := loadgen.Run(ctx, loadgen.Config{
 		Store: backend, Population: l.population.Population, Load: r.arrivals(l, setting),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -107,7 +108,7 @@ func (m *memoryTarget) left(t *testing.T) (keys []store.Key) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range m.store.Scan(t.Context(), store.Query{Subjects: all}) {
+	for entry, err := range m.store.Scan(t.Context(), admin.Query{Subjects: all}) {
 		if err != nil {
 			t.Fatal(err)
 		}

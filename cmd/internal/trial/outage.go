@@ -1,13 +1,16 @@
 package trial
 
-import "github.com/limitctl/limitctl/pkg/limiter/store"
+import (
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
 
 // layers are what answers while the target is away.
-func (t *LoadTest) layers() (with store.Layers) {
+func (t *LoadTest) layers() (with layers.Layers) {
 	if t.Breaker != nil {
-		with.Breaker = func(backend store.Store) store.Store { return store.WithBreaker(backend, *t.Breaker) }
+		with.Breaker = func(backend store.Store) store.Store { return layers.WithBreaker(backend, *t.Breaker) }
 	}
-	with.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, t.Failure) }
+	with.Failure = func(backend store.Store) store.Store { return layers.WithFailure(backend, t.Failure) }
 	return with
 }
 
@@ -15,7 +18,7 @@ func (t *LoadTest) layers() (with store.Layers) {
 // is.
 func (t *LoadTest) localShare() string {
 	switch {
-	case t.Failure.Policy != store.LocalOnError:
+	case t.Failure.Policy != layers.LocalOnError:
 		return ""
 	case t.Failure.Share == 0:
 		return store.DefaultShare.String()

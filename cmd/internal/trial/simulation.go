@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -170,7 +171,7 @@ func (s *Simulation) try(ctx context.Context, candidate *Candidate, observer Sim
 		run.store = backend.where
 	}
 	if !s.Wrap.IsZero() {
-		wrapped := s.Wrap.around(backend, &clock, store.Layers{})
+		wrapped := s.Wrap.around(backend, &clock, layers.Layers{})
 		options.Store, options.Wrapped, options.Skew, options.Held = wrapped, true, s.Wrap.skew(), s.Wrap.held
 		run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
 		run.wrap = s.Wrap.report(wrapped, candidate.limits(), run.result.Tally.Requests())

@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/cost"
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -59,7 +60,7 @@ func (s *Store) remove(ctx context.Context, kind string, keys []store.Key) error
 	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), removalTime)
 	defer cancel()
 	for some := range slices.Chunk(keys, removalBatch) {
-		if _, _, err := s.Delete(ctx, store.Records(some...)...); err != nil {
+		if _, _, err := s.Delete(ctx, admin.Records(some...)...); err != nil {
 			return &LeftoverError{fmt.Errorf("the %s's keys, which begin with %s:, could not all be removed: %w", kind, s.prefix, err)}
 		}
 	}
@@ -164,7 +165,7 @@ func (t *storeTarget) CleanUp(ctx context.Context, keys []store.Key) error {
 // storeMeasurement adds the memory of keys to what the meter of a store measures.
 type storeMeasurement struct {
 	*cost.Measurement
-	keyspace store.Keyspace
+	keyspace admin.Keyspace
 }
 
 // End implements [Measurement].

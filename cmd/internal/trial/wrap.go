@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -19,8 +20,8 @@ type Wrap struct {
 	// Replicas is how many instances there are of all wrappers, 0 for one. Requests go to
 	// them in turn. The store, and its connections, are the same for all.
 	Replicas int
-	Denials  *store.DenialMemory
-	Leases   *store.Leases
+	Denials  *layers.DenialMemory
+	Leases   *layers.Leases
 	// Words are the wrappers as they were asked for, such as "lease=50".
 	Words []string
 }
@@ -52,13 +53,13 @@ func (w *Wrap) skew() time.Duration {
 
 // around returns the replicas of the wrappers and of other layers around backend, with the time of
 // clock if that is not nil.
-func (w *Wrap) around(backend store.Store, clock *loadgen.Clock, with store.Layers) *replicas {
+func (w *Wrap) around(backend store.Store, clock *loadgen.Clock, with layers.Layers) *replicas {
 	if w.Leases != nil {
 		leases := *w.Leases
 		if clock != nil {
 			leases.Clock, leases.Background = clock.Now, clock.Background
 		}
-		with.Leases = func(backend store.Store) store.Store { return store.WithLeases(backend, leases) }
+		with.Leases = func(backend store.Store) store.Store { return layers.WithLeases(backend, leases) }
 	}
 	if w.Denials != nil {
 		denials := *w.Denials
@@ -69,7 +70,7 @@ func (w *Wrap) around(backend store.Store, clock *loadgen.Clock, with store.Laye
 	}
 	r := &replicas{store: &countedStore{Store: backend}}
 	for range w.replicas() {
-		r.stacks = append(r.stacks, store.Stack(r.store, with))
+		r.stacks = append(r.stacks, layers.Stack(r.store, with))
 	}
 	return r
 }
@@ -154,7 +155,7 @@ type wrappedTarget struct {
 }
 
 // newWrappedTarget returns target with wrappers and other layers around it.
-func newWrappedTarget(target Target, wrap *Wrap, with store.Layers) *wrappedTarget {
+func newWrappedTarget(target Target, wrap *Wrap, with layers.Layers) *wrappedTarget {
 	return &wrappedTarget{Target: target, wrap: wrap, replicas: wrap.around(target, nil, with)}
 }
 

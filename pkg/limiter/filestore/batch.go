@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -289,7 +290,7 @@ func decode(prefix string, key store.Key, state *store.State, record []byte) err
 		}
 		holds = err.Error()
 	}
-	return &store.ForeignError{StoreKey: store.OwnLayout(prefix).StoreKey(key), Holds: holds}
+	return &store.ForeignError{StoreKey: admin.OwnLayout(prefix).StoreKey(key), Holds: holds}
 }
 
 func (c *connection) insertRow(prefix string, r *row, now store.Instant) error {

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -61,7 +63,7 @@ func TestACommitThatFails(t *testing.T) {
 		unknown("a take alone", take(backend, key, hour, 1))
 		_, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour)
 		unknown("an override", err)
-		unknown("denials", backend.AddDenials(context.Background(), store.Denials{Others: 1}))
+		unknown("denials", backend.AddDenials(context.Background(), admin.Denials{Others: 1}))
 		const callers = 20
 		var done atomic.Int64
 		together(t, path, callers, func(i int) {
@@ -75,7 +77,7 @@ func TestACommitThatFails(t *testing.T) {
 			t.Errorf("%d jobs were done %d times", callers/2, n)
 		}
 	}()
-	if d, err := store.New(backend).Take(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
+	if d, err := layers.New(backend).Take(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
 		t.Errorf("once it can be written: %+v, %v; want 2 used", d, err)
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ store.DenialTable = (*Store)(nil)
+var _ admin.DenialTable = (*Store)(nil)
 
 // denialTable has a row for each key that was denied in a minute. The row without subject
 // and name counts the denials that are not told apart by key; its last_at is 1 if some are
@@ -25,8 +26,8 @@ var denialTable = sideTable{name: "denials", of: "denials", create: `CREATE TABL
 	PRIMARY KEY (prefix, minute, subject, name)
 ) WITHOUT ROWID`}
 
-// AddDenials implements [store.DenialTable] in one transaction.
-func (s *Store) AddDenials(ctx context.Context, d store.Denials) error {
+// AddDenials implements [admin.DenialTable] in one transaction.
+func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
@@ -39,8 +40,8 @@ func (s *Store) AddDenials(ctx context.Context, d store.Denials) error {
 	}})
 }
 
-func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, minute int64, d *store.Denials, now store.Instant) error {
-	const kept = int64(store.DenialHistory / time.Minute)
+func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, minute int64, d *admin.Denials, now store.Instant) error {
+	const kept = int64(admin.DenialHistory / time.Minute)
 	if _, err := tx.ExecContext(ctx, "DELETE FROM denials WHERE minute < ?", minute-kept); err != nil {
 		return err
 	}
@@ -75,21 +76,21 @@ func (s *Store) dropDenials(ctx context.Context, tx *sql.Tx, minute int64, add *
 	const surplus = `FROM denials WHERE (prefix, minute, subject, name) IN (SELECT prefix, minute, subject, name FROM denials
 		WHERE prefix = ? AND minute = ? AND subject > '' ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?)`
 	var dropped int64
-	err = tx.QueryRowContext(ctx, "SELECT coalesce(sum(count), 0) "+surplus, s.prefix, minute, store.DenialsKept).Scan(&dropped)
+	err = tx.QueryRowContext(ctx, "SELECT coalesce(sum(count), 0) "+surplus, s.prefix, minute, admin.DenialsKept).Scan(&dropped)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE "+surplus, s.prefix, minute, store.DenialsKept); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE "+surplus, s.prefix, minute, admin.DenialsKept); err != nil {
 		return err
 	}
 	_, err = add.ExecContext(ctx, s.prefix, minute, "", "", dropped, 0)
 	return err
 }
 
-// Denials implements [store.DenialTable].
-func (s *Store) Denials(ctx context.Context, last time.Duration) (store.Denials, error) {
+// Denials implements [admin.DenialTable].
+func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials, error) {
 	if err := denialtable.CheckLast(last); err != nil {
-		return store.Denials{}, err
+		return admin.Denials{}, err
 	}
 	sum := denialtable.NewSum(store.InstantOf(s.clock()), last)
 	err := s.read(ctx, func(tx *sql.Tx) error {
@@ -113,16 +114,16 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (store.Denials,
 func (s *Store) readMinute(ctx context.Context, tx *sql.Tx, minute int64, sum *denialtable.Sum) error {
 	found, err := tx.QueryContext(ctx, `SELECT subject, name, count, last_at FROM denials WHERE prefix = ? AND minute = ?
 		AND octet_length(subject) <= ? AND octet_length(name) <= ? LIMIT ?`,
-		s.prefix, minute, store.MaxDenialText, store.MaxDenialText, denialtable.MostHeld+1)
+		s.prefix, minute, admin.MaxDenialText, admin.MaxDenialText, denialtable.MostHeld+1)
 	if err != nil {
 		return err
 	}
 	defer found.Close()
-	var rows []store.Denied
+	var rows []admin.Denied
 	var others int64
 	lost := false
 	for found.Next() {
-		var row store.Denied
+		var row admin.Denied
 		if err := found.Scan(&row.Key.Subject, &row.Key.Name, &row.Count, &row.LastAt); err != nil {
 			return err
 		}

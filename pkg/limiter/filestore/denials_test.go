@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -26,10 +28,10 @@ func TestDenialsOfOneFileAddUp(t *testing.T) {
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
 	var writers sync.WaitGroup
 	for range 4 {
-		backend := store.WithDenialLog(open(), store.DenialLog{Every: time.Millisecond, OnError: func(err error) { t.Error(err) }})
+		backend := layers.WithDenialLog(open(), layers.DenialLog{Every: time.Millisecond, OnError: func(err error) { t.Error(err) }})
 		writers.Go(func() {
 			for range 50 {
-				if _, err := store.New(backend).Take(context.Background(), key, limit, 1); err != nil {
+				if _, err := layers.New(backend).Take(context.Background(), key, limit, 1); err != nil {
 					t.Error(err)
 				}
 			}
@@ -55,7 +57,7 @@ func TestAForeignTableOfDenials(t *testing.T) {
 	defer backend.Close()
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
 	take := func() error {
-		_, err := store.New(backend).Take(context.Background(), key, limit, 1)
+		_, err := layers.New(backend).Take(context.Background(), key, limit, 1)
 		return err
 	}
 	if err := take(); err != nil {
@@ -69,8 +71,8 @@ func TestAForeignTableOfDenials(t *testing.T) {
 	if _, err := db.Exec("CREATE TABLE denials (a); INSERT INTO denials VALUES (1)"); err != nil {
 		t.Fatal(err)
 	}
-	row := store.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
-	if err := backend.AddDenials(context.Background(), store.Denials{Rows: []store.Denied{row}}); err == nil || store.IsAway(err) {
+	row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
+	if err := backend.AddDenials(context.Background(), admin.Denials{Rows: []admin.Denied{row}}); err == nil || store.IsAway(err) {
 		t.Errorf("added: %v", err)
 	}
 	if d, err := backend.Denials(context.Background(), time.Hour); err == nil {

@@ -5,10 +5,11 @@ import (
 	"database/sql"
 	"errors"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ store.Identity = (*Store)(nil)
+var _ admin.Identity = (*Store)(nil)
 
 // identityTable has the id of each prefix.
 var identityTable = sideTable{name: "identities", of: "identities", create: `CREATE TABLE IF NOT EXISTS identities (
@@ -16,7 +17,7 @@ var identityTable = sideTable{name: "identities", of: "identities", create: `CRE
 	id     TEXT NOT NULL
 ) WITHOUT ROWID`}
 
-// StoreID implements [store.Identity].
+// StoreID implements [admin.Identity].
 func (s *Store) StoreID(ctx context.Context) (id string, err error) {
 	err = s.read(ctx, func(tx *sql.Tx) (err error) {
 		id, err = s.identity(ctx, tx)
@@ -28,7 +29,7 @@ func (s *Store) StoreID(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-// EnsureStoreID implements [store.Identity] in one transaction.
+// EnsureStoreID implements [admin.Identity] in one transaction.
 func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 	if id, err = s.StoreID(ctx); err != nil || id != "" {
 		return id, err
@@ -41,7 +42,7 @@ func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 		if err = identityTable.make(ctx, tx); err != nil {
 			return err
 		}
-		id = store.NewStoreID()
+		id = admin.NewStoreID()
 		_, err = tx.ExecContext(ctx, "INSERT INTO identities (prefix, id) VALUES (?, ?)", s.prefix, id)
 		return err
 	}})
@@ -60,7 +61,7 @@ func (s *Store) identity(ctx context.Context, tx *sql.Tx) (id string, err error)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", nil
-	case err == nil && !store.IsStoreID(id):
+	case err == nil && !admin.IsStoreID(id):
 		return "", &store.ForeignError{StoreKey: s.path, Holds: "an id that limitctl did not write"}
 	}
 	return id, err

@@ -6,10 +6,11 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ store.Journal = (*Store)(nil)
+var _ admin.Journal = (*Store)(nil)
 
 // journalTable has a row for each entry of the journals of all prefixes.
 var journalTable = sideTable{name: "journal", of: "the journal", create: `CREATE TABLE IF NOT EXISTS journal (
@@ -19,9 +20,9 @@ var journalTable = sideTable{name: "journal", of: "the journal", create: `CREATE
 	text   TEXT    NOT NULL
 )`}
 
-// AppendJournal implements [store.Journal] in one transaction.
+// AppendJournal implements [admin.Journal] in one transaction.
 func (s *Store) AppendJournal(ctx context.Context, text string) error {
-	if err := store.CheckJournalText(text); err != nil {
+	if err := admin.CheckJournalText(text); err != nil {
 		return err
 	}
 	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now store.Instant) error {
@@ -33,13 +34,13 @@ func (s *Store) AppendJournal(ctx context.Context, text string) error {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `DELETE FROM journal WHERE prefix = ? AND number <= (SELECT number FROM journal WHERE prefix = ?
-			ORDER BY number DESC LIMIT 1 OFFSET ?)`, s.prefix, s.prefix, store.JournalKept)
+			ORDER BY number DESC LIMIT 1 OFFSET ?)`, s.prefix, s.prefix, admin.JournalKept)
 		return err
 	}})
 }
 
-// ReadJournal implements [store.Journal].
-func (s *Store) ReadJournal(ctx context.Context, most int) (entries []store.JournalEntry, damaged int, err error) {
+// ReadJournal implements [admin.Journal].
+func (s *Store) ReadJournal(ctx context.Context, most int) (entries []admin.JournalEntry, damaged int, err error) {
 	err = s.read(ctx, func(tx *sql.Tx) (err error) {
 		entries, damaged = nil, 0 // it may be the second try
 		if has, err := journalTable.exists(ctx, tx); !has {
@@ -49,7 +50,7 @@ func (s *Store) ReadJournal(ctx context.Context, most int) (entries []store.Jour
 		rows, err := tx.QueryContext(ctx, `SELECT at, text FROM (SELECT number, CASE typeof(at) WHEN 'integer' THEN at ELSE 0 END AS at,
 			CASE WHEN typeof(text) = 'text' AND octet_length(text) <= ? THEN text ELSE '' END AS text
 			FROM journal WHERE prefix = ? ORDER BY number DESC LIMIT ?)`,
-			store.MaxJournalText, s.prefix, max(0, min(most, store.JournalKept)))
+			admin.MaxJournalText, s.prefix, max(0, min(most, admin.JournalKept)))
 		if err != nil {
 			return err
 		}
@@ -63,7 +64,7 @@ func (s *Store) ReadJournal(ctx context.Context, most int) (entries []store.Jour
 			if instant := store.Instant(at); at <= 0 || instant > store.MaxInstant || text == "" || !utf8.ValidString(text) {
 				damaged++
 			} else {
-				entries = append(entries, store.JournalEntry{At: instant.Time(), Text: text})
+				entries = append(entries, admin.JournalEntry{At: instant.Time(), Text: text})
 			}
 		}
 		return rows.Err()

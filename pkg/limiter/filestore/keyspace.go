@@ -6,15 +6,16 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func recordOf(key store.Key, state *store.State, now store.Instant) store.Record {
-	return store.Record{Key: key, Value: state.AppendRecord(nil), Expires: state.UnusedAt(now).Time()}
+func recordOf(key store.Key, state *store.State, now store.Instant) admin.Record {
+	return admin.Record{Key: key, Value: state.AppendRecord(nil), Expires: state.UnusedAt(now).Time()}
 }
 
-// Delete implements [store.Keyspace] in one transaction.
-func (s *Store) Delete(ctx context.Context, records ...store.Record) (deleted int, changed []store.Record, err error) {
+// Delete implements [admin.Keyspace] in one transaction.
+func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
 	var foreign []error
 	err = s.transact(ctx, false, keysOf(records), func(b *batch) error {
 		deleted, changed, foreign = 0, nil, nil
@@ -45,8 +46,8 @@ func (s *Store) Delete(ctx context.Context, records ...store.Record) (deleted in
 	return deleted, changed, errors.Join(foreign...)
 }
 
-// Adjust implements [store.Keyspace] in one transaction.
-func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]store.Adjusted, error) {
+// Adjust implements [admin.Keyspace] in one transaction.
+func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	adjustments = slices.Clone(adjustments)
 	creates := false
 	for i := range adjustments {
@@ -55,7 +56,7 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]
 		}
 		creates = creates || !adjustments[i].OnlyLess && adjustments[i].Used > 0
 	}
-	results := make([]store.Adjusted, len(adjustments))
+	results := make([]admin.Adjusted, len(adjustments))
 	var foreign []error
 	err := s.write(ctx, &job{creates: creates, do: func(b *batch) error {
 		clear(results)
@@ -70,12 +71,12 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]
 			if err != nil {
 				return err
 			}
-			var held store.Record
+			var held admin.Record
 			if a.Kept != nil && !r.state.IsZero() {
 				held = recordOf(r.key, &r.state, b.now)
 			}
 			before, changed := a.Apply(&r.state, b.now)
-			results[i] = store.Adjusted{Done: true, Before: before, After: r.state.Used(b.now)}
+			results[i] = admin.Adjusted{Done: true, Before: before, After: r.state.Used(b.now)}
 			if changed && before > 0 && !bytes.Equal(held.Value, a.Kept) {
 				results[i].Record = held
 			}
@@ -89,14 +90,14 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]
 	return results, errors.Join(foreign...)
 }
 
-// Import implements [store.Keyspace] in one transaction.
-func (s *Store) Import(ctx context.Context, replace bool, records ...store.Record) ([]store.ImportOutcome, error) {
+// Import implements [admin.Keyspace] in one transaction.
+func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
 	for i := range records {
 		if err := records[i].Check(); err != nil {
 			return nil, err
 		}
 	}
-	outcomes := make([]store.ImportOutcome, len(records))
+	outcomes := make([]admin.ImportOutcome, len(records))
 	err := s.transact(ctx, true, keysOf(records), func(b *batch) error {
 		for i := range records {
 			var imported store.State
@@ -106,17 +107,17 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...store.Recor
 			r, err := b.load(records[i].Key)
 			switch {
 			case errors.Is(err, store.ErrForeign):
-				outcomes[i] = store.Foreign
+				outcomes[i] = admin.Foreign
 			case err != nil:
 				return err
 			case imported.Used(b.now) == 0:
-				outcomes[i] = store.Lapsed
+				outcomes[i] = admin.Lapsed
 			case r.state.Used(b.now) > 0 && bytes.Equal(r.state.AppendRecord(nil), records[i].Value):
-				outcomes[i] = store.AlreadyThere
+				outcomes[i] = admin.AlreadyThere
 			case r.state.Used(b.now) > 0 && !replace:
-				outcomes[i] = store.InUse
+				outcomes[i] = admin.InUse
 			default:
-				outcomes[i] = store.Imported
+				outcomes[i] = admin.Imported
 				r.state, r.changed = imported, true
 			}
 		}
@@ -139,7 +140,7 @@ func (s *Store) transact(ctx context.Context, create bool, keys []store.Key, do 
 	return s.write(ctx, &job{creates: create, do: do})
 }
 
-func keysOf(records []store.Record) []store.Key {
+func keysOf(records []admin.Record) []store.Key {
 	keys := make([]store.Key, len(records))
 	for i := range records {
 		keys[i] = records[i].Key

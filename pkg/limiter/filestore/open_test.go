@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -219,7 +220,7 @@ func TestHugeValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	var foreign, sound int
-	for entry, err := range backend.Scan(context.Background(), store.Query{Subjects: all}) {
+	for entry, err := range backend.Scan(context.Background(), admin.Query{Subjects: all}) {
 		switch {
 		case errors.Is(err, store.ErrForeign):
 			foreign++

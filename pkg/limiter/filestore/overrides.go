@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/overridetable"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ store.OverrideTable = (*Store)(nil)
+var _ admin.OverrideTable = (*Store)(nil)
 
 // overrideTable has a row for each override, and one without an ID for the version, which lasts as
 // long as the last of them.
@@ -44,7 +45,7 @@ func (s *Store) overrideVersion(ctx context.Context, tx *sql.Tx, now store.Insta
 	return version, err
 }
 
-// OverrideVersion implements [store.OverrideTable].
+// OverrideVersion implements [admin.OverrideTable].
 func (s *Store) OverrideVersion(ctx context.Context) (version string, err error) {
 	err = s.readOverrides(ctx, func(tx *sql.Tx, now store.Instant) (err error) {
 		version, err = s.overrideVersion(ctx, tx, now)
@@ -53,7 +54,7 @@ func (s *Store) OverrideVersion(ctx context.Context) (version string, err error)
 	return version, err
 }
 
-// Overrides implements [store.OverrideTable] in one transaction.
+// Overrides implements [admin.OverrideTable] in one transaction.
 func (s *Store) Overrides(ctx context.Context) (list []store.Override, version string, err error) {
 	var foreign error
 	err = s.readOverrides(ctx, func(tx *sql.Tx, now store.Instant) (err error) {
@@ -63,7 +64,7 @@ func (s *Store) Overrides(ctx context.Context) (list []store.Override, version s
 		}
 		rows, err := tx.QueryContext(ctx, `SELECT `+overrideColumns+` FROM overrides
 			WHERE prefix = ? AND id != '' AND ends > ? LIMIT ?`,
-			overridetable.MaxSize+1, s.prefix, int64(now), store.MaxOverrides)
+			overridetable.MaxSize+1, s.prefix, int64(now), admin.MaxOverrides)
 		if err != nil {
 			return err
 		}
@@ -140,7 +141,7 @@ func (s *Store) changeOverrides(ctx context.Context, creates bool,
 	}})
 }
 
-// SetOverride implements [store.OverrideTable] in one transaction.
+// SetOverride implements [admin.OverrideTable] in one transaction.
 func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	written, err := overridetable.Encode(&o, lasts)
 	if err != nil {
@@ -156,7 +157,7 @@ func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Du
 		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM overrides WHERE prefix = ? AND id != ''", s.prefix).Scan(&rows); err != nil {
 			return err
 		}
-		if set.full = isNew && rows >= store.MaxOverrides; set.full {
+		if set.full = isNew && rows >= admin.MaxOverrides; set.full {
 			return nil
 		}
 		created, ends := overridetable.Times(now, lasts)
@@ -210,7 +211,7 @@ func (s *Store) renewOverrideVersion(ctx context.Context, tx *sql.Tx, now store.
 	return err
 }
 
-// RevokeOverride implements [store.OverrideTable] in one transaction.
+// RevokeOverride implements [admin.OverrideTable] in one transaction.
 func (s *Store) RevokeOverride(ctx context.Context, id string) (o store.Override, found bool, err error) {
 	version, err := s.OverrideVersion(ctx)
 	if err != nil || version == "" || !overridetable.IsID(id) {

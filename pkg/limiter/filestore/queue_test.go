@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -28,7 +30,7 @@ func TestCallersTogether(t *testing.T) {
 		switch i % 3 {
 		case 0: // both or none: hot fits 10 times
 			var decisions []store.Decision
-			decisions, results[i] = store.New(backend).TakeAll(context.Background(),
+			decisions, results[i] = layers.New(backend).TakeAll(context.Background(),
 				store.Request{Key: store.Key{Subject: "hot", Name: "n"}, Limit: hour, Cost: 1},
 				store.Request{Key: store.Key{Subject: "wide", Name: "n"}, Limit: wide, Cost: 1})
 			allowed[i] = results[i] == nil && store.AllAllowed(decisions)
@@ -67,7 +69,7 @@ func TestCallersTogether(t *testing.T) {
 		t.Errorf("%d were allowed, want 10", both)
 	}
 	for subject, limit := range map[string]store.Limit{"hot": hour, "wide": wide} {
-		d, err := store.New(backend).Peek(context.Background(), store.Key{Subject: subject, Name: "n"}, limit, 1)
+		d, err := layers.New(backend).Peek(context.Background(), store.Key{Subject: subject, Name: "n"}, limit, 1)
 		if err != nil || d.Used != 10 {
 			t.Errorf("%s: %+v, %v; want 10 used", subject, d, err)
 		}
@@ -104,19 +106,19 @@ func TestAnEndedContext(t *testing.T) {
 	defer cancel()
 	for op, call := range map[string]func(ctx context.Context) error{
 		"take": func(ctx context.Context) error {
-			_, err := store.New(backend).Take(ctx, store.Key{Subject: "u"}, hour, 1)
+			_, err := layers.New(backend).Take(ctx, store.Key{Subject: "u"}, hour, 1)
 			return err
 		},
 		"peek": func(ctx context.Context) error {
-			_, err := store.New(backend).Peek(ctx, store.Key{Subject: "u"}, hour, 1)
+			_, err := layers.New(backend).Peek(ctx, store.Key{Subject: "u"}, hour, 1)
 			return err
 		},
 		"delete": func(ctx context.Context) error {
-			_, _, err := backend.Delete(ctx, store.Record{Key: store.Key{Subject: "u", Name: "n"}})
+			_, _, err := backend.Delete(ctx, admin.Record{Key: store.Key{Subject: "u", Name: "n"}})
 			return err
 		},
 		"scan": func(ctx context.Context) error {
-			for _, err := range backend.Scan(ctx, store.Query{}) {
+			for _, err := range backend.Scan(ctx, admin.Query{}) {
 				return err
 			}
 			return nil
@@ -129,7 +131,7 @@ func TestAnEndedContext(t *testing.T) {
 			t.Errorf("%s out of budget: %v", op, err)
 		}
 	}
-	if d, err := store.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 0 {
+	if d, err := layers.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 0 {
 		t.Errorf("%+v, %v; want nothing used", d, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -18,14 +19,14 @@ const maxPage = 16 << 20
 
 // found is one key of a scan, described or foreign.
 type found struct {
-	entry store.Entry
+	entry admin.Entry
 	err   error
 }
 
-// Scan implements [store.Keyspace]. Each page of it is one instant. A file has no
+// Scan implements [admin.Keyspace]. Each page of it is one instant. A file has no
 // other users to spare with KeysPerSecond.
-func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		total, err := s.count(ctx, &q)
 		looked := int64(0)
 		for next := (position{}); err == nil; {
@@ -47,14 +48,14 @@ func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, 
 		case err == nil:
 			q.Report(total, total)
 		case !errors.Is(err, errMissing):
-			yield(store.Entry{}, s.translate(ctx, err, false))
+			yield(admin.Entry{}, s.translate(ctx, err, false))
 		}
 	}
 }
 
 // count returns about how many keys a scan will look at. It looks at these, too, in the
 // index.
-func (s *Store) count(ctx context.Context, q *store.Query) (total int64, err error) {
+func (s *Store) count(ctx context.Context, q *admin.Query) (total int64, err error) {
 	if q.Keys != nil {
 		return int64(len(q.Keys)), nil
 	}
@@ -80,7 +81,7 @@ type position struct {
 
 // readPage describes the selected keys of the page at a position. It returns how
 // many it looked at, and where to go on, which is zero at the end.
-func (s *Store) readPage(ctx context.Context, q *store.Query, from position) (entries []found, looked int, next position, err error) {
+func (s *Store) readPage(ctx context.Context, q *admin.Query, from position) (entries []found, looked int, next position, err error) {
 	if err := s.takeTurn(ctx); err != nil {
 		return nil, 0, next, err
 	}
@@ -122,7 +123,7 @@ func (s *Store) readPage(ctx context.Context, q *store.Query, from position) (en
 	return entries, looked, next, err
 }
 
-func (s *Store) pageQuery(q *store.Query, from position) (query string, args []any) {
+func (s *Store) pageQuery(q *admin.Query, from position) (query string, args []any) {
 	query = "SELECT subject, name, " + boundedRecord + " FROM limits WHERE prefix = ?" +
 		" AND octet_length(subject) <= ? AND octet_length(name) <= ?"
 	args = []any{s.prefix, store.MaxSubjectLength, store.MaxNameLength} // a key of ours is not longer
@@ -140,13 +141,13 @@ func (s *Store) pageQuery(q *store.Query, from position) (query string, args []a
 
 // selected is the condition of the rows that a scan looks at: a part of the index by prefix,
 // subject and name, as small as the pattern's literal beginning makes it.
-func (s *Store) selected(q *store.Query) (where string, args []any) {
+func (s *Store) selected(q *admin.Query) (where string, args []any) {
 	return s.selectedAfter(q, store.Key{}, "prefix = ?", []any{s.prefix})
 }
 
 // selectedAfter adds to a condition that the rows are selected and come after a key. SQLite
 // compares texts by their bytes, and no text has the byte 0xff.
-func (s *Store) selectedAfter(q *store.Query, after store.Key, where string, args []any) (string, []any) {
+func (s *Store) selectedAfter(q *admin.Query, after store.Key, where string, args []any) (string, []any) {
 	if subject, exact := q.Subjects.Exact(); exact {
 		return where + " AND subject = ? AND name > ?", append(args, subject, after.Name)
 	}
@@ -161,20 +162,20 @@ func (s *Store) selectedAfter(q *store.Query, after store.Key, where string, arg
 	return where, args
 }
 
-func (s *Store) explain(q *store.Query, key store.Key, value []byte, now store.Instant) found {
-	layout := store.OwnLayout(s.prefix)
+func (s *Store) explain(q *admin.Query, key store.Key, value []byte, now store.Instant) found {
+	layout := admin.OwnLayout(s.prefix)
 	storeKey := layout.StoreKey(key)
-	held := store.Held{StoreKey: storeKey, Text: value, Length: int64(len(value))}
+	held := admin.Held{StoreKey: storeKey, Text: value, Length: int64(len(value))}
 	if value == nil {
 		held.Length = int64(store.MaxRecordSize) + 1 // or more; see boundedRecord
 	}
-	var entry store.Entry
+	var entry admin.Entry
 	err := key.Validate()
 	if err == nil {
 		entry, err = layout.Entry(q, key, &held, now)
 	}
 	if err != nil {
-		return found{store.Entry{Key: key, StoreKey: storeKey}, &store.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
+		return found{admin.Entry{Key: key, StoreKey: storeKey}, &store.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
 	}
 	entry.TTL = entry.State.UnusedAt(now).Time().Sub(now.Time()) // nothing else ends a row
 	if q.Bytes {

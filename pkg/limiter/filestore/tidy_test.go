@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -31,7 +33,7 @@ func filled(t *testing.T, path string, keys int) (backend *filestore.Store, cloc
 	}
 	ctx := context.Background()
 	first := store.Key{Subject: "tenant:0:user:0"}
-	if _, err := store.New(backend).Take(ctx, first, limit, 50); err != nil {
+	if _, err := layers.New(backend).Take(ctx, first, limit, 50); err != nil {
 		t.Fatal(err)
 	}
 	all, err := store.ParsePattern("*")
@@ -39,16 +41,16 @@ func filled(t *testing.T, path string, keys int) (backend *filestore.Store, cloc
 		t.Fatal(err)
 	}
 	var value []byte
-	for entry, err := range backend.Scan(ctx, store.Query{Subjects: all, Records: true}) {
+	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: all, Records: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		value = entry.Record.Value
 	}
-	records := make([]store.Record, keys)
+	records := make([]admin.Record, keys)
 	for i := range records {
 		key := store.Key{Subject: fmt.Sprintf("tenant:%d:user:%d", i%20, i), Name: "token-bucket/1h"}
-		records[i] = store.Record{Key: key, Value: value, Expires: begin.Add(time.Hour)}
+		records[i] = admin.Record{Key: key, Value: value, Expires: begin.Add(time.Hour)}
 	}
 	if _, err := backend.Import(ctx, false, records...); err != nil {
 		t.Fatal(err)
@@ -68,7 +70,7 @@ func TestSpaceIsGivenBack(t *testing.T) {
 	}
 	take := func() {
 		t.Helper()
-		if _, err := store.New(backend).Take(ctx, store.Key{Subject: "always"}, day, 1); err != nil {
+		if _, err := layers.New(backend).Take(ctx, store.Key{Subject: "always"}, day, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +139,7 @@ func TestScanLooksAtItsKeysOnly(t *testing.T) {
 		}
 		var looked, total int64
 		found := 0
-		query := store.Query{Subjects: subjects, Progress: func(l, of int64) { looked, total = l, of }}
+		query := admin.Query{Subjects: subjects, Progress: func(l, of int64) { looked, total = l, of }}
 		for _, err := range backend.Scan(context.Background(), query) {
 			if err != nil {
 				t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -155,7 +156,7 @@ func (apisix) Decode(found *Found) (Reading, error) {
 		entry.Used, entry.UsedUnknown, entry.ResetAfter = 0, true, value.TTL
 	}
 	entry.Defects = lifetime{longest: limit.Period, passes: value.TTL < 0}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: value.TTL > 0 || kind == apisixUsed}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: value.TTL > 0 || kind == apisixUsed}, nil
 }
 
 // decodeApisixSliding reads two windows. Denied requests do not count. The one before counts for
@@ -175,7 +176,7 @@ func decodeApisixSliding(found *Found, index int64) (Reading, error) {
 	if found.Values[0].Type == NoValue && (len(found.Values) == 1 || found.Values[1].Type == NoValue) {
 		return Reading{}, nil
 	}
-	entry := store.Entry{Limit: limit, UsedUnknown: true}
+	entry := admin.Entry{Limit: limit, UsedUnknown: true}
 	switch {
 	case w.period == 0:
 	case len(found.Values) == 1: // of a window long past
@@ -187,11 +188,11 @@ func decodeApisixSliding(found *Found, index int64) (Reading, error) {
 		entry = apisixSlidingEntry(limit, counts[0], counts[1], current.until(found.Now))
 	}
 	entry.Defects = lifetime{longest: 2 * w.period, passes: true}.defects(&entry, values(found)...)
-	return Reading{Entries: []store.Entry{entry}, Certain: w.period > 0}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: w.period > 0}, nil
 }
 
 // apisixSlidingEntry is the entry of two windows of which the current one still lasts for rest.
-func apisixSlidingEntry(limit store.Limit, current, previous int64, rest time.Duration) store.Entry {
+func apisixSlidingEntry(limit store.Limit, current, previous int64, rest time.Duration) admin.Entry {
 	if limit.Count > 0 {
 		previous = min(previous, limit.Count)
 	}

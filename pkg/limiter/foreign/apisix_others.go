@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -69,7 +70,7 @@ func decodeApisixRequests(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.LeakyBucket), UsedUnknown: true}
+	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.LeakyBucket), UsedUnknown: true}
 	if has && entry.LimitKnown() {
 		leaky.decide(&entry, found.Now)
 	}
@@ -82,12 +83,12 @@ func decodeApisixRequests(found *Found) (Reading, error) {
 		// When the key is gone, everything is allowed.
 		entry.RetryAfter, entry.ResetAfter = min(entry.RetryAfter, first.TTL), min(entry.ResetAfter, first.TTL)
 	}
-	return Reading{Entries: []store.Entry{entry}, Certain: has}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: has}, nil
 }
 
 // decide fills in what is in use at an instant. APISIX takes the time since the last request as
 // it is, also if that is less than 0.
-func (l apisixLeaky) decide(entry *store.Entry, now store.Instant) {
+func (l apisixLeaky) decide(entry *admin.Entry, now store.Instant) {
 	const thousandths = 1000
 	perMillisecond := float64(entry.Limit.Count) * thousandths / (float64(entry.Limit.Period) / float64(time.Millisecond))
 	level := max(0, l.excess+thousandths-perMillisecond*math.Abs(float64(now)/1000-l.last))
@@ -142,7 +143,7 @@ func decodeApisixConnections(found *Found) (Reading, error) {
 			live++
 		}
 	}
-	entry := store.Entry{Limit: store.Limit{Count: found.Limit.Count, Burst: found.Limit.Count}}
+	entry := admin.Entry{Limit: store.Limit{Count: found.Limit.Count, Burst: found.Limit.Count}}
 	entry.Used = live
 	entry.UsedUnknown = live == int64(len(value.Members)) && value.Length > live
 	if entry.RemainingKnown() {
@@ -152,5 +153,5 @@ func decodeApisixConnections(found *Found) (Reading, error) {
 	}
 	entry.ResetTold = live == 0 && entry.UsedKnown()
 	entry.Defects = lifetime{passes: true}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: plausible}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: plausible}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -25,36 +26,36 @@ func apisixVectors() []vector {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10, FromFirst: true}
 	sliding := store.Limit{Algorithm: store.SlidingCounter, Count: 10, Period: time.Minute, Burst: 10}
 	const ends = 20 * time.Second
-	slidingEntry := func(d store.Decision) []store.Entry {
-		return []store.Entry{{Limit: sliding, ResetTold: true, RetryTold: true, Decision: d}}
+	slidingEntry := func(d store.Decision) []admin.Entry {
+		return []admin.Entry{{Limit: sliding, ResetTold: true, RetryTold: true, Decision: d}}
 	}
 	two := func(now, before string) []Value {
 		return []Value{text(current, now, 100*time.Second), text(previous, before, 40*time.Second)}
 	}
 	return []vector{
 		{name: "used", storeKey: fixed, key: fixedKey, now: apisixNow, limit: said, certain: true, values: []Value{text(fixed, "3", ends)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: ends}}}},
 		{name: "denied ones count", storeKey: fixed, key: fixedKey, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(fixed, "13", ends)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 13, ResetAfter: ends, RetryAfter: ends}}}},
 		{name: "without an expiry APISIX begins anew", storeKey: fixed, key: fixedKey, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(fixed, "13", -1)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true, Decision: store.Decision{Allowed: true, Remaining: 10},
-				Defects: []store.Defect{{Kind: store.NeverExpires, Stuck: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true, Decision: store.Decision{Allowed: true, Remaining: 10},
+				Defects: []admin.Defect{{Kind: admin.NeverExpires, Stuck: true,
 					Text: "no expiry, so the key stays although it counts for nothing"}}}}},
 		{name: "what remains, as before 2026", storeKey: left, key: leftKey, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(left, "7", ends)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: ends}}}},
 		{name: "less than nothing remains, as before 2026", storeKey: left, key: leftKey, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(left, "-2", ends)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 12, ResetAfter: ends, RetryAfter: ends}}}},
 		{name: "what remains, without the limit", storeKey: left, key: leftKey, now: apisixNow, certain: true,
 			values: []Value{text(left, "7", ends)},
-			want:   []store.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: ends}}}},
+			want:   []admin.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: ends}}}},
 		{name: "two windows that slide", storeKey: current, key: alice, now: apisixNow, limit: said, certain: true, values: two("1", "6"),
 			want: slidingEntry(store.Decision{Allowed: true, Used: 6, Remaining: 4, ResetAfter: 105 * time.Second})},
 		{name: "less than one is left, by the window before", storeKey: previous, key: alice, now: apisixNow, limit: said, certain: true,
@@ -65,13 +66,13 @@ func apisixVectors() []vector {
 		{name: "denied by this window", storeKey: current, key: alice, now: apisixNow, limit: said, certain: true, values: two("10", "0"),
 			want: slidingEntry(store.Decision{Used: 10, RetryAfter: 45*time.Second + time.Microsecond, ResetAfter: 105 * time.Second})},
 		{name: "the period by the number", storeKey: current, key: alice, now: apisixNow, certain: true, values: two("1", "6"),
-			want: []store.Entry{{Limit: store.Limit{Algorithm: store.SlidingCounter, Period: time.Minute}, ResetTold: true,
+			want: []admin.Entry{{Limit: store.Limit{Algorithm: store.SlidingCounter, Period: time.Minute}, ResetTold: true,
 				Decision: store.Decision{Used: 6, ResetAfter: 105 * time.Second}}}},
 		{name: "long past", storeKey: past, key: alice, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(past, "9", -1)},
-			want: []store.Entry{{Key: store.Key{Subject: "alice", Name: alice.Name + "@29921570"}, Limit: sliding,
+			want: []admin.Entry{{Key: store.Key{Subject: "alice", Name: alice.Name + "@29921570"}, Limit: sliding,
 				ResetTold: true, RetryTold: true, Decision: store.Decision{Allowed: true, Remaining: 10},
-				Defects: []store.Defect{{Kind: store.NeverExpires, Stuck: true,
+				Defects: []admin.Defect{{Kind: admin.NeverExpires, Stuck: true,
 					Text: "no expiry, so the key stays although it counts for nothing"}}}}},
 		{name: "a word", storeKey: fixed, key: fixedKey, wrong: "a string that is not a whole number",
 			values: []Value{text(fixed, "x", ends)}},
@@ -100,24 +101,24 @@ func apisixOtherVectors() []vector {
 	return []vector{
 		{name: "half a second after three", storeKey: requests, key: key, now: apisixNow, limit: limit, certain: true,
 			values: []Value{hash(requests, 3*time.Second, "excess", "2000", "last", "1795294334500")},
-			want: []store.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Used: 2, Remaining: 2,
+			want: []admin.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Used: 2, Remaining: 2,
 				ResetAfter: time.Second}}}},
 		{name: "as much as the burst is above the rate", storeKey: requests, key: key, now: apisixNow, limit: limit, certain: true,
 			values: []Value{hash(requests, 3*time.Second, "excess", "3000", "last", "1795294334900")},
-			want: []store.Entry{{Limit: limit, Decision: store.Decision{Used: 4, RetryAfter: 400 * time.Millisecond,
+			want: []admin.Entry{{Limit: limit, Decision: store.Decision{Used: 4, RetryAfter: 400 * time.Millisecond,
 				ResetAfter: 1900 * time.Millisecond}}}},
 		{name: "forgotten before the request has passed", storeKey: requests, key: key, now: apisixNow, limit: slow, certain: true,
 			values: []Value{hash(requests, time.Second, "excess", "0", "last", "1795294335000")},
-			want: []store.Entry{{Limit: slow, Decision: store.Decision{Used: 1, RetryAfter: time.Second, ResetAfter: time.Second},
-				Defects: []store.Defect{{Kind: store.ShortTTL, Text: "expires before its units have come back, " +
+			want: []admin.Entry{{Limit: slow, Decision: store.Decision{Used: 1, RetryAfter: time.Second, ResetAfter: time.Second},
+				Defects: []admin.Defect{{Kind: admin.ShortTTL, Text: "expires before its units have come back, " +
 					"so more is let through than the limit allows (apache/apisix#12605)"}}}}},
 		{name: "without the limit", storeKey: requests, key: key, now: apisixNow, certain: true,
 			values: []Value{hash(requests, 3*time.Second, "excess", "3000", "last", "1795294334900")},
-			want:   []store.Entry{{UsedUnknown: true}}},
+			want:   []admin.Entry{{UsedUnknown: true}}},
 		{name: "two strings, as in earlier releases", storeKey: last, key: alice, now: apisixNow, limit: limit, certain: true,
 			values: []Value{text(excess, "2000", -1), text(last, "1795294334500", -1)},
-			want: []store.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Used: 2, Remaining: 2, ResetAfter: time.Second},
-				Defects: []store.Defect{{Kind: store.NeverExpires,
+			want: []admin.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Used: 2, Remaining: 2, ResetAfter: time.Second},
+				Defects: []admin.Defect{{Kind: admin.NeverExpires,
 					Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
 		{name: "a field more", storeKey: requests, key: key, wrong: "a hash without the fields excess and last alone",
 			values: []Value{hash(requests, time.Second, "excess", "0", "last", "1", "x", "2")}},
@@ -126,12 +127,12 @@ func apisixOtherVectors() []vector {
 		{name: "two of three connections", storeKey: connections, key: connKey, now: apisixNow, certain: true,
 			limit:  store.Limit{Count: 3, Period: time.Second},
 			values: []Value{live(time.Minute, 1795294335, 1795294336, 1795294390)},
-			want: []store.Entry{{Limit: store.Limit{Count: 3, Burst: 3}, RetryTold: true,
+			want: []admin.Entry{{Limit: store.Limit{Count: 3, Burst: 3}, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Used: 2, Remaining: 1}}}},
 		{name: "no connection is free", storeKey: connections, key: connKey, now: apisixNow, certain: true,
 			limit:  store.Limit{Count: 2, Period: time.Second},
 			values: []Value{live(time.Minute, 1795294336, 1795294390)},
-			want:   []store.Entry{{Limit: store.Limit{Count: 2, Burst: 2}, Decision: store.Decision{Used: 2}}}},
+			want:   []admin.Entry{{Limit: store.Limit{Count: 2, Burst: 2}, Decision: store.Decision{Used: 2}}}},
 		{name: "scores of another kind", storeKey: connections, key: connKey, wrong: "a sorted set whose scores are not times in seconds",
 			values: []Value{live(time.Minute, 1795294336.5)}},
 	}

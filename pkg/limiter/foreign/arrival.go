@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -51,8 +52,8 @@ func nanoseconds(i store.Instant) int64 { return int64(i) * int64(time.Microseco
 
 // arrivalEntry is the entry of a limiter that keeps an arrival time in ns since 1970. It is in
 // the limiters' own steps, for one unit. interval says how far apart a limit's units are, in ns.
-func arrivalEntry(arrival int64, found *Found, interval func(*store.Limit) int64) (store.Entry, spacing) {
-	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true, ResetTold: true}
+func arrivalEntry(arrival int64, found *Found, interval func(*store.Limit) int64) (admin.Entry, spacing) {
+	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true, ResetTold: true}
 	ahead := max(0, arrival-nanoseconds(found.Now))
 	entry.ResetAfter = time.Duration(ahead)
 	if !entry.LimitKnown() {
@@ -105,7 +106,7 @@ func ceil(d, unit time.Duration) time.Duration {
 
 // bucketToSet returns what is said of a bucket's limit, if that is enough to set what remains of it.
 func bucketToSet(found *Found, remaining int64) (store.Limit, error) {
-	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket)}
+	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket)}
 	switch capacity := entry.Limit.Capacity(); {
 	case !entry.LimitKnown():
 		return store.Limit{}, store.Invalidf("what remains can be set only if the limit is known; say it with --limit")

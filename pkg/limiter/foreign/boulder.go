@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -109,7 +110,7 @@ func (boulder) Decode(found *Found) (Reading, error) {
 	entry.Defects = kept.defects(&entry, value)
 	_, usual := parseBucketKey(found.StoreKey)
 	certain := usual && value.TTL >= 0 && value.TTL >= entry.ResetAfter-clocksDiffer && value.TTL <= longestLimit
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter].

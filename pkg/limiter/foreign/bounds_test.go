@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -112,18 +113,18 @@ func TestBoundsOfLifetimes(t *testing.T) {
 	for _, test := range []struct {
 		kept lifetime
 		ttl  time.Duration
-		want store.DefectKind
+		want admin.DefectKind
 	}{
-		{minute, 29 * time.Second, ""}, {minute, 29*time.Second - 1, store.ShortTTL}, // a second is rounding
+		{minute, 29 * time.Second, ""}, {minute, 29*time.Second - 1, admin.ShortTTL}, // a second is rounding
 		{lifetime{needed: 30 * time.Second, rounding: 5 * time.Second}, 25 * time.Second, ""},
-		{lifetime{needed: 30 * time.Second, rounding: 5 * time.Second}, 25*time.Second - 1, store.ShortTTL},
-		{minute, 10 * time.Minute, ""}, {minute, 10*time.Minute + 1, store.AbsurdTTL},
-		{lifetime{longest: time.Second}, 61 * time.Second, ""}, {lifetime{longest: time.Second}, 61*time.Second + 1, store.AbsurdTTL},
-		{lifetime{}, longest, ""}, {lifetime{}, longest + 1, store.AbsurdTTL},
-		{lifetime{longest: longest / 10}, longest, ""}, {lifetime{longest: longest / 10}, longest + 1, store.AbsurdTTL},
-		{minute, 0, store.ShortTTL}, {minute, -1, store.NeverExpires},
+		{lifetime{needed: 30 * time.Second, rounding: 5 * time.Second}, 25*time.Second - 1, admin.ShortTTL},
+		{minute, 10 * time.Minute, ""}, {minute, 10*time.Minute + 1, admin.AbsurdTTL},
+		{lifetime{longest: time.Second}, 61 * time.Second, ""}, {lifetime{longest: time.Second}, 61*time.Second + 1, admin.AbsurdTTL},
+		{lifetime{}, longest, ""}, {lifetime{}, longest + 1, admin.AbsurdTTL},
+		{lifetime{longest: longest / 10}, longest, ""}, {lifetime{longest: longest / 10}, longest + 1, admin.AbsurdTTL},
+		{minute, 0, admin.ShortTTL}, {minute, -1, admin.NeverExpires},
 	} {
-		found := test.kept.defects(&store.Entry{}, &Value{Type: StringValue, TTL: test.ttl})
+		found := test.kept.defects(&admin.Entry{}, &Value{Type: StringValue, TTL: test.ttl})
 		if (len(found) == 0) != (test.want == "") || len(found) > 0 && (len(found) != 1 || found[0].Kind != test.want) {
 			t.Errorf("%+v kept for %s: %+v, want %q", test.kept, test.ttl, found, test.want)
 		}

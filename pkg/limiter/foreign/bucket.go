@@ -5,12 +5,13 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // bucketEntry is the entry of a token bucket that held so many tokens a while ago.
-func bucketEntry(found *Found, tokens float64, ago time.Duration) store.Entry {
-	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true}
+func bucketEntry(found *Found, tokens float64, ago time.Duration) admin.Entry {
+	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true}
 	if !entry.LimitKnown() {
 		return entry
 	}
@@ -28,7 +29,7 @@ func bucketEntry(found *Found, tokens float64, ago time.Duration) store.Entry {
 }
 
 // heldEntry fills in what follows of the tokens that a bucket holds now. They can be negative.
-func heldEntry(entry *store.Entry, tokens float64) {
+func heldEntry(entry *admin.Entry, tokens float64) {
 	whole := toInt64(math.Floor(max(tokens, -store.MaxUsage)))
 	entry.UsedUnknown = false
 	entry.Remaining = max(0, whole)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -54,7 +55,7 @@ func (bucket4j) Decode(found *Found) (Reading, error) {
 	for i := range state.bandwidths {
 		b := &state.bandwidths[i]
 		b.refillTo(now)
-		entry := store.Entry{Key: store.Key{Subject: found.Key.Subject, Name: names[i]}, Limit: b.limit()}
+		entry := admin.Entry{Key: store.Key{Subject: found.Key.Subject, Name: names[i]}, Limit: b.limit()}
 		entry.Remaining = max(0, b.tokens)
 		entry.Used = b.used()
 		entry.ResetAfter = b.wait(b.capacity, now)

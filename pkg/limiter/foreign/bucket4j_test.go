@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -47,15 +48,15 @@ func bucket4jWith(numbers ...int64) string {
 func bucket4jVectors() []vector {
 	const storeKey = "user-42"
 	key := store.Key{Subject: storeKey, Name: "bucket4j"}
-	perMinute := store.Entry{
+	perMinute := admin.Entry{
 		Key:   store.Key{Subject: storeKey, Name: "bucket4j/per-min"},
 		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 10},
 	}
-	perHour := store.Entry{
+	perHour := admin.Entry{
 		Key:   store.Key{Subject: storeKey, Name: "bucket4j/100/1h"},
 		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 100, Period: time.Hour, Burst: 100},
 	}
-	with := func(e store.Entry, d store.Decision) store.Entry {
+	with := func(e admin.Entry, d store.Decision) admin.Entry {
 		e.Decision = d
 		return e
 	}
@@ -63,27 +64,27 @@ func bucket4jVectors() []vector {
 	return []vector{
 		{name: "fresh", storeKey: storeKey, key: key, now: bucket4jWritten, certain: true,
 			values: []Value{text(storeKey, string(unhex(bucket4jFresh)), -1)},
-			want: []store.Entry{with(perMinute, store.Decision{Allowed: true, Remaining: 10}),
+			want: []admin.Entry{with(perMinute, store.Decision{Allowed: true, Remaining: 10}),
 				with(perHour, store.Decision{Allowed: true, Remaining: 100})}},
 		{name: "three taken", storeKey: storeKey, key: key, now: bucket4jWritten, certain: true,
 			values: []Value{text(storeKey, string(unhex(bucket4jThree)), -1)},
-			want: []store.Entry{with(perMinute, store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 18 * time.Second}),
+			want: []admin.Entry{with(perMinute, store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 18 * time.Second}),
 				with(perHour, store.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour})}},
 		{name: "three taken and 7.0009 s later, built", storeKey: storeKey, key: key, now: bucket4jWritten + 7_000_900, certain: true,
 			values: []Value{text(storeKey, string(unhex(bucket4jThree)), 2*time.Hour)},
-			want: []store.Entry{with(perMinute, store.Decision{Allowed: true, Used: 2, Remaining: 8, ResetAfter: 11 * time.Second}),
+			want: []admin.Entry{with(perMinute, store.Decision{Allowed: true, Used: 2, Remaining: 8, ResetAfter: 11 * time.Second}),
 				with(perHour, store.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour - 7*time.Second})}},
 		{name: "negative, built", storeKey: storeKey, key: key, now: bucket4jWritten + 1_000_000, certain: true,
 			values: []Value{text(storeKey, bucket4jWith(last, -4, 0, last, -150, 0), -1)},
-			want: []store.Entry{
+			want: []admin.Entry{
 				with(perMinute, store.Decision{Used: 14, RetryAfter: 29 * time.Second, ResetAfter: 83 * time.Second}),
 				with(perHour, store.Decision{Used: 250, RetryAfter: 2*time.Hour - time.Second, ResetAfter: 3*time.Hour - time.Second})}},
 		{name: "kept too short, built", storeKey: storeKey, key: key, now: bucket4jWritten, certain: true,
 			values: []Value{text(storeKey, string(unhex(bucket4jThree)), time.Minute)},
-			want: []store.Entry{with(perMinute, store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 18 * time.Second}),
+			want: []admin.Entry{with(perMinute, store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 18 * time.Second}),
 				{Key: perHour.Key, Limit: perHour.Limit,
 					Decision: store.Decision{Allowed: true, Used: 3, Remaining: 97, ResetAfter: time.Hour},
-					Defects: []store.Defect{{Kind: store.ShortTTL,
+					Defects: []admin.Defect{{Kind: admin.ShortTTL,
 						Text: "expires before its units have come back, so more is let through than the limit allows"}}}}},
 		{name: "cut off", storeKey: storeKey, key: key, wrong: "not a bucket",
 			values: []Value{text(storeKey, string(unhex(bucket4jThree)[:100]), -1)}},

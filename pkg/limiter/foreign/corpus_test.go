@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -390,7 +391,7 @@ func ownKeys() (own []Value) {
 		var s store.State
 		s.Charge(limit, 3, corpusNow-1_000_000)
 		for _, prefix := range []string{"rl", "rate", "limiter", "rlflx", "ratelimit", "myapp", "LIMITS", "3"} {
-			storeKey := store.OwnLayout(prefix).StoreKey(store.Key{Subject: "203.0.113.9", Name: limit.DefaultName()})
+			storeKey := admin.OwnLayout(prefix).StoreKey(store.Key{Subject: "203.0.113.9", Name: limit.DefaultName()})
 			own = append(own, text(storeKey, string(s.AppendRecord(nil)), time.Minute))
 		}
 	}
@@ -420,7 +421,7 @@ func TestNothingIsClaimedThatIsNotALimit(t *testing.T) {
 	if len(all) < 250 {
 		t.Errorf("the corpus has only %d values", len(all))
 	}
-	sources, everything := autoSources(), &store.Query{Subjects: pattern(t, "*")}
+	sources, everything := autoSources(), &admin.Query{Subjects: pattern(t, "*")}
 	for i := range all {
 		value := &all[i].Value
 		look := sources.Look(value.StoreKey, everything)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -23,8 +24,8 @@ func countOf(value *Value) (int64, error) {
 
 // countEntry is the entry of a limiter that counts requests, and begins anew after a while; less
 // than 0 if it is not known when, or never. What is below 0 was given back ahead.
-func countEntry(limit store.Limit, count int64, ends time.Duration) store.Entry {
-	entry := store.Entry{Limit: limit, ResetTold: ends >= 0}
+func countEntry(limit store.Limit, count int64, ends time.Duration) admin.Entry {
+	entry := admin.Entry{Limit: limit, ResetTold: ends >= 0}
 	count = max(count, -store.MaxUsage) // nobody gives back more
 	entry.Used, entry.ResetAfter = max(0, count), max(0, ends)
 	if entry.Used == 0 {
@@ -98,7 +99,7 @@ func windowOver(found *Found) error {
 }
 
 // blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.
-func blockEntry(entry *store.Entry, blocked time.Duration) {
+func blockEntry(entry *admin.Entry, blocked time.Duration) {
 	entry.RetryAfter, entry.ResetAfter = max(blocked, entry.RetryAfter), max(blocked, entry.ResetAfter)
 	entry.Allowed, entry.Remaining, entry.RetryTold, entry.ResetTold = false, 0, true, true
 	if entry.Used == 0 {

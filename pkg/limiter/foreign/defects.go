@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 // lifetime is what is known of how long a limiter means a store key to be kept. The zero
 // lifetime is that of a counter which ends with its key, and of which nothing more is known.
 //
-// A layout's Decode asks it for the [store.Defect]s of an entry when the entry is finished:
+// A layout's Decode asks it for the [admin.Defect]s of an entry when the entry is finished:
 //
 //	entry.Defects = lifetime{longest: period, never: "Kong/kong#5763"}.defects(&entry, value)
 //
@@ -39,7 +39,7 @@ const longestLimit = 2 * 366 * 24 * time.Hour
 
 // defects returns what is wrong with how long the values of an entry are kept, each kind at
 // most once. Those that are not there are not looked at.
-func (l lifetime) defects(e *store.Entry, values ...*Value) (found []store.Defect) {
+func (l lifetime) defects(e *admin.Entry, values ...*Value) (found []admin.Defect) {
 	var never, absurd, short bool
 	var longestTTL time.Duration
 	for _, value := range values {
@@ -60,7 +60,7 @@ func (l lifetime) defects(e *store.Entry, values ...*Value) (found []store.Defec
 		found = append(found, l.absurdTTL(e, longestTTL))
 	}
 	if short {
-		found = append(found, store.Defect{Kind: store.ShortTTL,
+		found = append(found, admin.Defect{Kind: admin.ShortTTL,
 			Text: withIssue("expires before its units have come back, so more is let through than the limit allows", l.short)})
 	}
 	return found
@@ -75,22 +75,22 @@ func (l lifetime) isAbsurd(ttl time.Duration) bool {
 	return ttl > times*l.longest && ttl > l.longest+atLeast
 }
 
-func (l lifetime) neverExpires(e *store.Entry) store.Defect {
+func (l lifetime) neverExpires(e *admin.Entry) admin.Defect {
 	text, stuck := "no expiry, so "+l.consequence(e, true), !l.passes || isUnused(e)
-	return store.Defect{Kind: store.NeverExpires, Text: withIssue(text, l.never), Stuck: stuck}
+	return admin.Defect{Kind: admin.NeverExpires, Text: withIssue(text, l.never), Stuck: stuck}
 }
 
-func (l lifetime) absurdTTL(e *store.Entry, ttl time.Duration) store.Defect {
+func (l lifetime) absurdTTL(e *admin.Entry, ttl time.Duration) admin.Defect {
 	text := "an expiry much later than the limit can last"
 	if l.inMilliseconds(ttl) {
 		text = "an expiry that looks like milliseconds given as seconds"
 	}
 	text += ", so " + l.consequence(e, ttl > longestLimit)
-	return store.Defect{Kind: store.AbsurdTTL, Text: withIssue(text, l.absurd), Stuck: !l.passes || isUnused(e)}
+	return admin.Defect{Kind: admin.AbsurdTTL, Text: withIssue(text, l.absurd), Stuck: !l.passes || isUnused(e)}
 }
 
 // consequence is what follows for who is limited from a key that stays for ever, or much too long.
-func (l lifetime) consequence(e *store.Entry, forEver bool) string {
+func (l lifetime) consequence(e *admin.Entry, forEver bool) string {
 	switch {
 	case l.passes && isUnused(e):
 		return "the key stays although it counts for nothing"
@@ -114,14 +114,14 @@ func (l lifetime) inMilliseconds(ttl time.Duration) bool {
 }
 
 // isUnused reports whether an entry is known to have nothing in use.
-func isUnused(e *store.Entry) bool {
+func isUnused(e *admin.Entry) bool {
 	return e.UsedKnown() && e.Used <= 0 || e.UsedUnknown && e.ResetTold && e.ResetAfter <= 0
 }
 
 // grows is the defect of a value that gets longer with each request, or each client, and that
 // nobody trims. stuck: deleting it loses nothing that the limiter cannot do without.
-func grows(stuck bool, issue string) store.Defect {
-	return store.Defect{Kind: store.Grows, Stuck: stuck,
+func grows(stuck bool, issue string) admin.Defect {
+	return admin.Defect{Kind: admin.Grows, Stuck: stuck,
 		Text: withIssue("it only grows: nothing removes what was added", issue)}
 }
 

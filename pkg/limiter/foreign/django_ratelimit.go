@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -58,7 +59,7 @@ func (djangoRatelimit) Decode(found *Found) (Reading, error) {
 		longest = found.Limit.Period + djangoRatelimitKept
 	}
 	entry.Defects = lifetime{longest: longest, passes: true}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: value.TTL > 0 && value.TTL < longestLimit}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: value.TTL > 0 && value.TTL < longestLimit}, nil
 }
 
 // SetRemaining implements [Setter].

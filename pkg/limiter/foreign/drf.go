@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -66,7 +67,7 @@ func (drf) Decode(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	entry := store.Entry{Limit: drfLimit(found, latest), UsedUnknown: true}
+	entry := admin.Entry{Limit: drfLimit(found, latest), UsedUnknown: true}
 	length := int64(len(latest))
 	if int64(len(value.Text)) < value.Length {
 		length++ // it was not read to its end
@@ -75,7 +76,7 @@ func (drf) Decode(found *Found) (Reading, error) {
 		logEntry(&entry, drfNanoseconds(latest), length, int64(found.Now)*1000)
 	}
 	entry.Defects = lifetime{longest: entry.Limit.Period, passes: true}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: value.TTL >= 0 && len(latest) > 0}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: value.TTL >= 0 && len(latest) > 0}, nil
 }
 
 // drfTimes returns the times of a value in seconds, the latest first.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -30,22 +31,22 @@ func drfVectors() []vector {
 	return []vector{
 		{name: "two, pickled by Python", storeKey: storeKey, key: key, now: now, limit: limit, certain: true,
 			values: []Value{text(storeKey, string(unhex(pickledTwo)), kept)},
-			want:   []store.Entry{{Limit: limit, ResetTold: true, Decision: decided}}},
+			want:   []admin.Entry{{Limit: limit, ResetTold: true, Decision: decided}}},
 		{name: "two, pickled in protocol 2", storeKey: storeKey, key: key, now: now, limit: limit, certain: true,
 			values: []Value{text(storeKey, string(unhex(pickledTwoOld)), kept)},
-			want:   []store.Entry{{Limit: limit, ResetTold: true, Decision: decided}}},
+			want:   []admin.Entry{{Limit: limit, ResetTold: true, Decision: decided}}},
 		{name: "one, pickled by Python, the period by the expiry", storeKey: storeKey, key: key, now: now, certain: true,
 			values: []Value{text(storeKey, string(unhex(pickledOne)), kept)},
-			want: []store.Entry{{Limit: told, ResetTold: true,
+			want: []admin.Entry{{Limit: told, ResetTold: true,
 				Decision: store.Decision{Used: 1, ResetAfter: kept}}}},
 		{name: "one has passed", storeKey: ":1:throttle_login_burst_203.0.113.9",
 			key: store.Key{Subject: "203.0.113.9", Name: "drf/login_burst"}, now: 1_795_294_594_500_000, limit: limit, certain: true,
 			values: []Value{text(":1:throttle_login_burst_203.0.113.9", string(unhex(pickledTwo)), 800*time.Millisecond)},
-			want: []store.Entry{{Limit: limit, ResetTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true,
 				Decision: store.Decision{Allowed: true, Used: 1, Remaining: 1, ResetAfter: 750 * time.Millisecond}}}},
 		{name: "the expiry is of no rate", storeKey: storeKey, key: key, now: now, certain: true,
 			values: []Value{text(storeKey, string(unhex(pickledTwo)), 30*time.Second)},
-			want:   []store.Entry{{Limit: store.Limit{Algorithm: store.SlidingLog}, UsedUnknown: true}}},
+			want:   []admin.Entry{{Limit: store.Limit{Algorithm: store.SlidingLog}, UsedUnknown: true}}},
 		{name: "a pickled word", storeKey: storeKey, key: key, wrong: "not a pickled list of times",
 			values: []Value{text(storeKey, "\x80\x05\x95\x06\x00\x00\x00\x00\x00\x00\x00\x8c\x02hi\x94.", time.Minute)}},
 		{name: "a call", storeKey: storeKey, key: key, wrong: "not a pickled list of times",
@@ -60,10 +61,10 @@ func djangoRatelimitVectors() []vector {
 	said := store.Limit{Count: 5, Period: time.Minute}
 	return []vector{
 		{name: "three, built", storeKey: storeKey, key: key, limit: said, certain: true, values: []Value{text(storeKey, "3", time.Minute)},
-			want: []store.Entry{{Limit: limit, RetryTold: true, Decision: store.Decision{Allowed: true, Used: 3, Remaining: 2}}}},
+			want: []admin.Entry{{Limit: limit, RetryTold: true, Decision: store.Decision{Allowed: true, Used: 3, Remaining: 2}}}},
 		{name: "denied ones count, built", storeKey: storeKey, key: key, limit: said, certain: true,
 			values: []Value{text(storeKey, "8", time.Minute)},
-			want:   []store.Entry{{Limit: limit, Decision: store.Decision{Used: 8}}}},
+			want:   []admin.Entry{{Limit: limit, Decision: store.Decision{Used: 8}}}},
 		{name: "a word", storeKey: storeKey, key: key, wrong: "a string that is not a whole number", values: []Value{text(storeKey, "x", 1)}},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -96,7 +97,7 @@ func (envoy) Decode(found *Found) (Reading, error) {
 	}
 	longestKept := time.Duration(longest.seconds+envoyJitter) * time.Second
 	entry.Defects = lifetime{longest: longestKept, passes: true}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: isEnvoyDescriptor(descriptor) && value.TTL > 0 && value.TTL <= longestKept}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: isEnvoyDescriptor(descriptor) && value.TTL > 0 && value.TTL <= longestKept}, nil
 }
 
 // isOver reports whether a window of the unit is over.
@@ -129,7 +130,7 @@ func envoyUnitsOf(begin int64, found *Found, value *Value) (units []envoyUnit) {
 }
 
 // envoyEntry is the entry of a window of a unit.
-func envoyEntry(found *Found, count int64, unit envoyUnit, begin int64) store.Entry {
+func envoyEntry(found *Found, count int64, unit envoyUnit, begin int64) admin.Entry {
 	period := time.Duration(unit.seconds) * time.Second
 	limit := counted(store.Limit{Algorithm: store.FixedWindow, Period: period}, found.Limit)
 	entry := countEntry(limit, count, window{begin / unit.seconds, period}.until(found.Now))

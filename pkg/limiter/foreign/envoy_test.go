@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -24,33 +25,33 @@ func envoyVectors() []vector {
 	return []vector{
 		{name: "three of a minute", storeKey: minute, key: key, now: now, limit: limit, certain: true,
 			values: []Value{text(minute, "3", 200*time.Second)},
-			want: []store.Entry{{Key: entryKey(key, "envoy/minute"), Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Key: entryKey(key, "envoy/minute"), Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: left}}}},
 		{name: "more than the limit", storeKey: minute, key: key, now: now, limit: limit, certain: true,
 			values: []Value{text(minute, "12", 200*time.Second)},
-			want: []store.Entry{{Key: entryKey(key, "envoy/minute"), Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Key: entryKey(key, "envoy/minute"), Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 12, RetryAfter: left, ResetAfter: left}}}},
 		{name: "a minute or a second", storeKey: minute, key: key, now: now, certain: true,
 			values: []Value{text(minute, "3", 200*time.Second)},
-			want: []store.Entry{{Key: entryKey(key, "envoy/second-or-minute"), Limit: store.Limit{Algorithm: store.FixedWindow},
+			want: []admin.Entry{{Key: entryKey(key, "envoy/second-or-minute"), Limit: store.Limit{Algorithm: store.FixedWindow},
 				Decision: store.Decision{Used: 3}}}},
 		{name: "kept too long for a second", storeKey: minute, key: key, now: now, certain: true,
 			values: []Value{text(minute, "3", 340*time.Second)},
-			want: []store.Entry{{Key: entryKey(key, "envoy/minute"), ResetTold: true,
+			want: []admin.Entry{{Key: entryKey(key, "envoy/minute"), ResetTold: true,
 				Limit:    store.Limit{Algorithm: store.FixedWindow, Period: time.Minute},
 				Decision: store.Decision{Used: 3, ResetAfter: left}}}},
 		{name: "a minute past", storeKey: minute, key: key, now: now + 60e6, limit: limit, certain: true,
 			values: []Value{text(minute, "3", 140*time.Second)},
-			want: []store.Entry{{Key: entryKey(key, "envoy/minute@1795294320"), Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Key: entryKey(key, "envoy/minute@1795294320"), Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Remaining: 10}}}},
 		{name: "an hour by its expiry", storeKey: hour, key: perHour, now: now,
 			values: []Value{text(hour, "3", time.Hour)},
-			want: []store.Entry{{Key: entryKey(perHour, "envoy/hour"), ResetTold: true,
+			want: []admin.Entry{{Key: entryKey(perHour, "envoy/hour"), ResetTold: true,
 				Limit:    store.Limit{Algorithm: store.FixedWindow, Period: time.Hour},
 				Decision: store.Decision{Used: 3, ResetAfter: 468_550 * time.Millisecond}}}},
 		{name: "a second", storeKey: generic, key: perSecond, now: now, certain: true,
 			values: []Value{text(generic, "1", 100*time.Second)},
-			want: []store.Entry{{Key: entryKey(perSecond, "envoy/second"), ResetTold: true,
+			want: []admin.Entry{{Key: entryKey(perSecond, "envoy/second"), ResetTold: true,
 				Limit:    store.Limit{Algorithm: store.FixedWindow, Period: time.Second},
 				Decision: store.Decision{Used: 1, ResetAfter: 550 * time.Millisecond}}}},
 		{name: "of no unit", storeKey: generic, key: perSecond, now: now, wrong: "a counter of no unit that its window can have",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -11,7 +12,7 @@ import (
 // in it and not by the values: whoever restores a record writes its store keys, and a file that somebody
 // has edited can name any. selected is what was selected when the record was read, or zero if that is
 // not known. It counts for limiters whose keys can be anything.
-func CheckRecord(r *store.Record, selected store.Pattern) error {
+func CheckRecord(r *admin.Record, selected store.Pattern) error {
 	layout, err := Named(LayoutOf(r.Key))
 	if err != nil {
 		return err

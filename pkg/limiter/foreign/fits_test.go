@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -15,7 +16,7 @@ func TestRecordsThatWereReadFit(t *testing.T) {
 				continue
 			}
 			for _, selected := range []store.Pattern{{}, pattern(t, "*"), exactly(t, v.storeKey)} {
-				asked := &store.Query{Subjects: exactly(t, v.storeKey)}
+				asked := &admin.Query{Subjects: exactly(t, v.storeKey)}
 				look := (Sources{{Layout: layout, Limit: v.limit}}).Look(v.storeKey, asked)
 				if look == nil {
 					t.Fatalf("%s is not looked at", v.name)
@@ -46,16 +47,16 @@ func exactly(t testing.TB, storeKey string) store.Pattern {
 
 // What no layout can have read is not fit.
 func TestRecordsThatDoNotFit(t *testing.T) {
-	record := func(subject, name string, storeKeys ...string) store.Record {
-		r := store.Record{Key: store.Key{Subject: subject, Name: name}}
+	record := func(subject, name string, storeKeys ...string) admin.Record {
+		r := admin.Record{Key: store.Key{Subject: subject, Name: name}}
 		for _, storeKey := range storeKeys {
-			r.Parts = append(r.Parts, store.Part{StoreKey: storeKey, Type: "string"})
+			r.Parts = append(r.Parts, admin.Part{StoreKey: storeKey, Type: "string"})
 		}
 		return r
 	}
 	kong := kong{}.Info().Example
 	for _, test := range []struct {
-		record   store.Record
+		record   admin.Record
 		selected string
 		want     string // empty if it fits
 	}{

@@ -10,6 +10,7 @@ package foreign
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -148,7 +149,7 @@ type Reading struct {
 	// Entries are the limits: usually one, none if nothing is in use, several if a value
 	// holds several. Key, StoreKey, Layout and TTL are filled in by the caller where they
 	// are zero.
-	Entries []store.Entry
+	Entries []admin.Entry
 	// Certain: the key, the type, the value and the TTL together can hardly be anything but
 	// this limiter's. Without it keys are not taken for its own unless somebody asked.
 	Certain bool

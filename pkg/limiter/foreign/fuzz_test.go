@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -173,7 +174,7 @@ func sortedKeys(keys []string) []string {
 }
 
 // checkReading checks that an entry says nothing that cannot be.
-func checkReading(t *testing.T, layout Layout, e *store.Entry, together []string) {
+func checkReading(t *testing.T, layout Layout, e *admin.Entry, together []string) {
 	switch {
 	case e.Remaining < 0 || e.RetryAfter < 0 || e.ResetAfter < 0 || e.Delay < 0:
 		t.Fatalf("of %s something is negative: %+v", layout.Info().Name, e)

@@ -1,6 +1,9 @@
 package foreign
 
-import "github.com/limitctl/limitctl/pkg/limiter/store"
+import (
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
 
 // gcraNs is any limiter that keeps a theoretical arrival time in ns since 1970 under a key
 // that can be anything: throttled, redis-cell, Valkey's and Dragonfly's command CL.THROTTLE.
@@ -43,7 +46,7 @@ func (gcraNs) Decode(found *Found) (Reading, error) {
 	}
 	entry, _ := arrivalEntry(arrival, found, wholeInterval)
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}}, nil
+	return Reading{Entries: []admin.Entry{entry}}, nil
 }
 
 // SetRemaining implements [Setter].

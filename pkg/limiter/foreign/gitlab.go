@@ -3,6 +3,7 @@ package foreign
 import (
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -75,7 +76,7 @@ func (g gitlab) Decode(found *Found) (Reading, error) {
 	_, number, _ := cutLastColon(found.StoreKey)
 	index, _ := windowNumber(number)
 	entry, agree := windowCounter(found, value, count, index, "")
-	return Reading{Entries: []store.Entry{entry}, Certain: agree && count >= 0}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: agree && count >= 0}, nil
 }
 
 func gitlabCount(value *Value) (int64, error) {
@@ -118,7 +119,7 @@ func (gitlab) labkit(found *Found, counter, ban *Value) (Reading, error) {
 		blockEntry(&entry, ban.TTL)
 	}
 	certain := count >= 0 && strings.HasPrefix(found.StoreKey, labkitPrefix+"{") && (counter.Type == NoValue || couldBePeriod(counter.TTL))
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter].

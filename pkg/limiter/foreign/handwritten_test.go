@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -14,7 +15,7 @@ func tokenHashVectors() []vector {
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 5} // 6 s a token
 	of := func(ttl time.Duration, fields ...string) []Value { return []Value{hash(storeKey, ttl, fields...)} }
 	// Half a token, 9 s ago: two now.
-	two := []store.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: 18 * time.Second}}}
+	two := []admin.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: 18 * time.Second}}}
 	at := func(name string, fields ...string) vector {
 		return vector{name: name, storeKey: storeKey, key: key, limit: arrivalSaid, now: arrivalNow, certain: true,
 			values: of(time.Minute, append([]string{"tokens", "0.5"}, fields...)...), want: two}
@@ -28,18 +29,18 @@ func tokenHashVectors() []vector {
 		at("an exponent", "last_refill", "1.79529432245e+09"),
 		{name: "empty, in whole seconds", storeKey: storeKey, key: key, limit: arrivalSaid, now: arrivalNow, certain: true,
 			values: of(time.Minute, "tokens", "0", "last_refill", "1795294331"),
-			want: []store.Entry{{Limit: limit,
+			want: []admin.Entry{{Limit: limit,
 				Decision: store.Decision{Used: 5, ResetAfter: 29_550 * time.Millisecond, RetryAfter: 5550 * time.Millisecond}}}},
 		{name: "in debt", storeKey: storeKey, key: key, limit: arrivalSaid, now: arrivalNow, certain: true,
 			values: of(time.Minute, "tokens", "-2", "last_refill", "1795294331.45"),
-			want: []store.Entry{{Limit: limit,
+			want: []admin.Entry{{Limit: limit,
 				Decision: store.Decision{Used: 7, ResetAfter: 42 * time.Second, RetryAfter: 18 * time.Second}}}},
 		{name: "without the limit", storeKey: storeKey, key: key, now: arrivalNow, certain: true,
-			values: of(time.Minute, "tokens", "0.5", "last_refill", "1795294322.45"), want: []store.Entry{{UsedUnknown: true}}},
+			values: of(time.Minute, "tokens", "0.5", "last_refill", "1795294322.45"), want: []admin.Entry{{UsedUnknown: true}}},
 		{name: "kept for ever, as what somebody owns", storeKey: storeKey, key: key, now: arrivalNow,
 			values: of(-1, "tokens", "0.5", "last_refill", "1795294322.45"),
-			want: []store.Entry{{UsedUnknown: true, Defects: []store.Defect{
-				{Kind: store.NeverExpires, Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
+			want: []admin.Entry{{UsedUnknown: true, Defects: []admin.Defect{
+				{Kind: admin.NeverExpires, Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
 		{name: "with other fields", storeKey: storeKey, key: key, limit: arrivalSaid, now: arrivalNow,
 			values: of(time.Minute, "tokens", "0.5", "last_refill", "1795294322.45", "name", "x"), want: two},
 		{name: "a date", storeKey: storeKey, key: key, now: arrivalNow, wrong: "a hash whose last_refill is not a time",
@@ -66,8 +67,8 @@ func timeSetVectors() []vector {
 		return []Value{value}
 	}
 	// 61, 40 and 10 s ago.
-	entry := func(d store.Decision) []store.Entry {
-		return []store.Entry{{Limit: limit, ResetTold: true, Decision: d}}
+	entry := func(d store.Decision) []admin.Entry {
+		return []admin.Entry{{Limit: limit, ResetTold: true, Decision: d}}
 	}
 	two := entry(store.Decision{Allowed: true, Used: 2, Remaining: 1, ResetAfter: 50 * time.Second})
 	at := func(name string, values []Value) vector {
@@ -84,18 +85,18 @@ func timeSetVectors() []vector {
 			want: entry(store.Decision{Allowed: true, Used: 2, Remaining: 1, ResetAfter: 50_050 * time.Millisecond})},
 		{name: "all taken, and one too many", storeKey: storeKey, key: key, limit: said, now: arrivalNow,
 			values: set(1795294272450, 1795294282450, 1795294291450, 1795294321450),
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 4, ResetAfter: 50 * time.Second, RetryAfter: 11 * time.Second}}}},
 		{name: "a request of just a period ago does not count", storeKey: storeKey, key: key, limit: said, now: arrivalNow,
 			values: set(1795294271450, 1795294291450, 1795294321450), want: two},
 		{name: "all over", storeKey: storeKey, key: key, limit: said, now: arrivalNow, values: set(1795294261450),
-			want: []store.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: 3}}}},
+			want: []admin.Entry{{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: 3}}}},
 		{name: "more than is read", storeKey: storeKey, key: key, limit: said, now: arrivalNow, values: many,
-			want: []store.Entry{{Limit: limit, UsedUnknown: true, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, UsedUnknown: true, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{ResetAfter: 50_050 * time.Millisecond, RetryAfter: 50_050 * time.Millisecond},
-				Defects:  []store.Defect{{Kind: store.Grows, Stuck: true, Text: "it only grows: nothing removes what was added"}}}}},
+				Defects:  []admin.Defect{{Kind: admin.Grows, Stuck: true, Text: "it only grows: nothing removes what was added"}}}}},
 		{name: "without the limit", storeKey: storeKey, key: key, now: arrivalNow, values: set(1795294321450),
-			want: []store.Entry{{UsedUnknown: true}}},
+			want: []admin.Entry{{UsedUnknown: true}}},
 		{name: "scores of a game", storeKey: storeKey, key: key, now: arrivalNow, values: set(12, 40, 1700),
 			wrong: "a sorted set whose scores are not times"},
 		{name: "a negative score", storeKey: storeKey, key: key, now: arrivalNow, values: set(-1e300, 1795294321450),

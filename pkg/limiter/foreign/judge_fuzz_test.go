@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -32,7 +33,7 @@ func FuzzJudge(f *testing.F) {
 		if maps && storeKey != "" {
 			sources = append(Sources{{Layout: mapped, Keys: exactly(t, storeKey), Limit: limit}}, sources...)
 		}
-		look := sources.Look(storeKey, &store.Query{Subjects: everything})
+		look := sources.Look(storeKey, &admin.Query{Subjects: everything})
 		if look == nil {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -84,7 +85,7 @@ func (kong) Decode(found *Found) (Reading, error) {
 	entry := countEntry(w.limitOf(found.Limit), count, left)
 	if !now.Before(w.end) {
 		// The window is over: Kong looks at the next one.
-		entry = store.Entry{Limit: entry.Limit, ResetTold: true, RetryTold: true}
+		entry = admin.Entry{Limit: entry.Limit, ResetTold: true, RetryTold: true}
 		if entry.CapacityKnown() {
 			entry.Allowed, entry.Remaining = true, entry.Limit.Count
 		}
@@ -94,7 +95,7 @@ func (kong) Decode(found *Found) (Reading, error) {
 	entry.Defects = lifetime{longest: w.end.Sub(w.begin), passes: true,
 		never: "Kong/kong#5763", absurd: "Kong/kong#14995"}.defects(&entry, value)
 	_, strict := parseKong(found.StoreKey, false)
-	return Reading{Entries: []store.Entry{entry}, Certain: strict}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: strict}, nil
 }
 
 // SetRemaining implements [Setter].

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -106,13 +107,13 @@ func decodeKongAdvanced(found *Found) (Reading, error) {
 		for i := range found.Values {
 			if _, has := found.Values[i].Field(name); has {
 				entry.Record.Parts = append(entry.Record.Parts,
-					store.Part{StoreKey: found.Values[i].StoreKey, Field: name, Type: string(HashValue)})
+					admin.Part{StoreKey: found.Values[i].StoreKey, Field: name, Type: string(HashValue)})
 			}
 		}
 		entry.Defects = lifetime{longest: 2 * w.period(), passes: true}.defects(&entry, &found.Values[0], &found.Values[1])
 		reading.Entries = append(reading.Entries, entry)
 	}
-	slices.SortFunc(reading.Entries, func(a, b store.Entry) int { return cmp.Compare(a.Key.Subject, b.Key.Subject) })
+	slices.SortFunc(reading.Entries, func(a, b admin.Entry) int { return cmp.Compare(a.Key.Subject, b.Key.Subject) })
 	return reading, nil
 }
 
@@ -128,17 +129,17 @@ func (w *kongAdvanced) isKept(all []*Value) bool {
 // past is the reading of a hash whose window counts for nothing any more. It is one entry, since
 // nobody is limited by it.
 func (w *kongAdvanced) past(found *Found, limit store.Limit) Reading {
-	entry := store.Entry{Key: store.Key{Subject: w.namespace, Name: found.Key.Name + "@" + strconv.FormatInt(w.begin, 10)},
+	entry := admin.Entry{Key: store.Key{Subject: w.namespace, Name: found.Key.Name + "@" + strconv.FormatInt(w.begin, 10)},
 		Limit: limit, ResetTold: true, RetryTold: true}
 	entry.Allowed, entry.Remaining = entry.CapacityKnown(), limit.Count
 	entry.Defects = lifetime{longest: 2 * w.period(), passes: true}.defects(&entry, &found.Values[0])
-	return Reading{Entries: []store.Entry{entry}, Certain: w.isKept(values(found))}
+	return Reading{Entries: []admin.Entry{entry}, Certain: w.isKept(values(found))}
 }
 
 // entry is that of a limiter which allows a request if all that is in use then is at most the
 // limit.
-func (w *twoWindows) entry(limit store.Limit) store.Entry {
-	entry := store.Entry{Limit: limit, ResetTold: true}
+func (w *twoWindows) entry(limit store.Limit) admin.Entry {
+	entry := admin.Entry{Limit: limit, ResetTold: true}
 	used := w.used()
 	entry.Used, entry.ResetAfter = toInt64(math.Ceil(used)), w.empty()
 	if !entry.CapacityKnown() {

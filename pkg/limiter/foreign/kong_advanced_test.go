@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -15,20 +16,20 @@ func kongAdvancedVectors() []vector {
 		name              = "kong/advanced/1m/ns1"
 	)
 	limit := store.Limit{Algorithm: store.SlidingCounter, Count: 10, Period: time.Minute, Burst: 10}
-	part := func(storeKey, field string) store.Part {
-		return store.Part{StoreKey: storeKey, Field: field, Type: "hash"}
+	part := func(storeKey, field string) admin.Part {
+		return admin.Part{StoreKey: storeKey, Field: field, Type: "hash"}
 	}
 	values := []Value{hash(current, 100*time.Second, "bob", "4", "alice", "9"), hash(previous, 40*time.Second, "alice", "8", "carol", "2")}
-	want := []store.Entry{
+	want := []admin.Entry{
 		{Key: store.Key{Subject: "alice", Name: name}, Limit: limit, ResetTold: true, RetryTold: true,
 			Decision: store.Decision{Used: 15, RetryAfter: 45 * time.Second, ResetAfter: 105 * time.Second},
-			Record:   store.Record{Parts: []store.Part{part(current, "alice"), part(previous, "alice")}}},
+			Record:   admin.Record{Parts: []admin.Part{part(current, "alice"), part(previous, "alice")}}},
 		{Key: store.Key{Subject: "bob", Name: name}, Limit: limit, ResetTold: true, RetryTold: true,
 			Decision: store.Decision{Allowed: true, Used: 4, Remaining: 6, ResetAfter: 105 * time.Second},
-			Record:   store.Record{Parts: []store.Part{part(current, "bob")}}},
+			Record:   admin.Record{Parts: []admin.Part{part(current, "bob")}}},
 		{Key: store.Key{Subject: "carol", Name: name}, Limit: limit, ResetTold: true, RetryTold: true,
 			Decision: store.Decision{Allowed: true, Used: 2, Remaining: 8, ResetAfter: 45 * time.Second},
-			Record:   store.Record{Parts: []store.Part{part(previous, "carol")}}},
+			Record:   admin.Record{Parts: []admin.Part{part(previous, "carol")}}},
 	}
 	said := store.Limit{Count: 10, Period: time.Minute}
 	key := store.Key{Name: name}
@@ -39,26 +40,26 @@ func kongAdvancedVectors() []vector {
 			values: values, want: want},
 		{name: "advanced: denied until the window before has passed enough", storeKey: previous, key: key, limit: said, now: now, certain: true,
 			values: []Value{hash(current, time.Minute, "a", "5"), hash(previous, time.Minute, "a", "8")},
-			want: []store.Entry{{Key: store.Key{Subject: "a", Name: name}, Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Key: store.Key{Subject: "a", Name: name}, Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 11, RetryAfter: 15 * time.Second, ResetAfter: 105 * time.Second},
-				Record:   store.Record{Parts: []store.Part{part(current, "a"), part(previous, "a")}}}}},
+				Record:   admin.Record{Parts: []admin.Part{part(current, "a"), part(previous, "a")}}}}},
 		{name: "advanced: a window past", storeKey: "1795294200:60:ns1", key: key, now: now, certain: true,
 			values: []Value{hash("1795294200:60:ns1", time.Second, "alice", "9")},
-			want: []store.Entry{{Key: store.Key{Subject: "ns1", Name: name + "@1795294200"}, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Key: store.Key{Subject: "ns1", Name: name + "@1795294200"}, ResetTold: true, RetryTold: true,
 				Limit: store.Limit{Algorithm: store.SlidingCounter, Period: time.Minute}}}},
 		{name: "advanced: now, without an expiry as statistics", storeKey: current, key: key, now: now,
 			values: []Value{hash(current, -1, "a", "5")},
-			want: []store.Entry{{Key: store.Key{Subject: "a", Name: name}, ResetTold: true,
+			want: []admin.Entry{{Key: store.Key{Subject: "a", Name: name}, ResetTold: true,
 				Limit:    store.Limit{Algorithm: store.SlidingCounter, Period: time.Minute},
 				Decision: store.Decision{Used: 5, ResetAfter: 105 * time.Second},
-				Record:   store.Record{Parts: []store.Part{part(current, "a")}},
-				Defects: []store.Defect{{Kind: store.NeverExpires,
+				Record:   admin.Record{Parts: []admin.Part{part(current, "a")}},
+				Defects: []admin.Defect{{Kind: admin.NeverExpires,
 					Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
 		{name: "advanced: past, without an expiry as statistics", storeKey: "1795294200:60:ns1", key: key, now: now,
 			values: []Value{hash("1795294200:60:ns1", -1, "alice", "9")},
-			want: []store.Entry{{Key: store.Key{Subject: "ns1", Name: name + "@1795294200"}, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Key: store.Key{Subject: "ns1", Name: name + "@1795294200"}, ResetTold: true, RetryTold: true,
 				Limit: store.Limit{Algorithm: store.SlidingCounter, Period: time.Minute},
-				Defects: []store.Defect{{Kind: store.NeverExpires, Stuck: true,
+				Defects: []admin.Defect{{Kind: admin.NeverExpires, Stuck: true,
 					Text: "no expiry, so the key stays although it counts for nothing"}}}}},
 		{name: "advanced: a word", storeKey: current, key: key, now: now, wrong: "a hash whose fields are not counters",
 			values: []Value{hash(current, time.Minute, "alice", "x")}},

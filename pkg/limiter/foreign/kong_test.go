@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -28,43 +29,43 @@ func kongVectors() []vector {
 	return []vector{
 		{name: "a minute", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
 			limit: store.Limit{Count: 5, Period: time.Minute}, values: []Value{text(minute, "3", 51*time.Second)},
-			want: []store.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: left}}}},
 		{name: "denied ones count", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
 			limit: store.Limit{Count: 5, Period: time.Minute}, values: []Value{text(minute, "12", 51*time.Second)},
-			want: []store.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 12, ResetAfter: left, RetryAfter: left}}}},
 		{name: "a count alone", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
 			limit: store.Limit{Count: 5, Burst: 5}, values: []Value{text(minute, "3", 51*time.Second)},
-			want: []store.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: left}}}},
 		{name: "a limit of another period", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"},
 			now: now, certain: true, limit: store.Limit{Count: 5, Period: time.Hour}, values: []Value{text(minute, "3", 51*time.Second)},
-			want: []store.Entry{{Limit: window(time.Minute, 0), ResetTold: true,
+			want: []admin.Entry{{Limit: window(time.Minute, 0), ResetTold: true,
 				Decision: store.Decision{Used: 3, ResetAfter: left}}}},
 		{name: "a minute past, kept for ever", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"},
 			now: now + 60e6, certain: true, limit: store.Limit{Count: 5, Period: time.Minute}, values: []Value{text(minute, "9", -1)},
-			want: []store.Entry{{Key: store.Key{Subject: "203.0.113.9", Name: "kong/minute@1795294320"}, Limit: window(time.Minute, 5),
+			want: []admin.Entry{{Key: store.Key{Subject: "203.0.113.9", Name: "kong/minute@1795294320"}, Limit: window(time.Minute, 5),
 				ResetTold: true, RetryTold: true, Decision: store.Decision{Allowed: true, Remaining: 5},
-				Defects: []store.Defect{{Kind: store.NeverExpires, Stuck: true,
+				Defects: []admin.Defect{{Kind: admin.NeverExpires, Stuck: true,
 					Text: "no expiry, so the key stays although it counts for nothing (Kong/kong#5763)"}}}}},
 		{name: "an expiry in ms", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
 			values: []Value{text(minute, "9", never)},
-			want: []store.Entry{{Limit: window(time.Minute, 0), ResetTold: true, Decision: store.Decision{Used: 9, ResetAfter: left},
-				Defects: []store.Defect{{Kind: store.AbsurdTTL, Text: "an expiry that looks like milliseconds given as seconds, " +
+			want: []admin.Entry{{Limit: window(time.Minute, 0), ResetTold: true, Decision: store.Decision{Used: 9, ResetAfter: left},
+				Defects: []admin.Defect{{Kind: admin.AbsurdTTL, Text: "an expiry that looks like milliseconds given as seconds, " +
 					"so the key stays when it counts for nothing any more (Kong/kong#14995)"}}}}},
 		{name: "an IPv6 address, of a route", storeKey: ipv6, key: store.Key{Subject: "2001:db8::1", Name: "kong/hour/" + kongRoute},
 			now: 1_795_296_000_000_000, certain: true, values: []Value{text(ipv6, "1", time.Hour)},
-			want: []store.Entry{{Limit: window(time.Hour, 0), ResetTold: true,
+			want: []admin.Entry{{Limit: window(time.Hour, 0), ResetTold: true,
 				Decision: store.Decision{Used: 1, ResetAfter: 40 * time.Minute}}}},
 		{name: "a path in November, of a route and a service, let go of before its end", storeKey: month,
 			key: store.Key{Subject: "/v1/a:b", Name: "kong/month/" + kongRoute + "/" + kongService}, now: now, certain: true,
 			limit: store.Limit{Count: 100, Period: 31 * day}, values: []Value{text(month, "100", 2*day)},
-			want: []store.Entry{{Limit: window(30*day, 100), ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: window(30*day, 100), ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 100, ResetAfter: 2 * day, RetryAfter: 2 * day}}}},
 		{name: "a limit by the response", storeKey: video, key: store.Key{Subject: "alice", Name: "kong/video:hd/minute"},
 			now: now, certain: true, values: []Value{text(video, "4", time.Minute)},
-			want: []store.Entry{{Limit: window(time.Minute, 0), ResetTold: true,
+			want: []admin.Entry{{Limit: window(time.Minute, 0), ResetTold: true,
 				Decision: store.Decision{Used: 4, ResetAfter: left}}}},
 		{name: "a hash", storeKey: minute, key: store.Key{Subject: "203.0.113.9", Name: "kong/minute"}, wrong: "a hash, not a string",
 			values: []Value{hash(minute, time.Minute, "a", "1")}},

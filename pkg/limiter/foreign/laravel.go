@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -71,7 +72,7 @@ func (l laravel) Decode(found *Found) (Reading, error) {
 		}
 		entry := countEntry(limit, count, counter.TTL)
 		entry.Defects = lifetime{passes: true}.defects(&entry, counter)
-		return Reading{Entries: []store.Entry{entry}}, nil
+		return Reading{Entries: []admin.Entry{entry}}, nil
 	}
 	opens, err := countOf(timer)
 	if err != nil {
@@ -84,7 +85,7 @@ func (l laravel) Decode(found *Found) (Reading, error) {
 		entry.Defects = lifetime{passes: true}.defects(&entry, counter)
 	}
 	left := time.Unix(opens, 0).Sub(time.UnixMicro(int64(found.Now)))
-	return Reading{Entries: []store.Entry{entry}, Certain: count >= 0 && agrees(left, timer.TTL, time.Second)}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: count >= 0 && agrees(left, timer.TTL, time.Second)}, nil
 }
 
 // duration decodes the hash of Redis::throttle.
@@ -111,7 +112,7 @@ func (laravel) duration(found *Found, value *Value) (Reading, error) {
 	}
 	entry := countEntry(limit, count, left)
 	entry.Defects = lifetime{longest: 2 * limit.Period, needed: left, passes: true}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter].

@@ -3,6 +3,7 @@ package foreign
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -13,11 +14,11 @@ func laravelVectors() []vector {
 	const throttle = "laravel_database_" + name
 	key := store.Key{Subject: name, Name: "laravel"}
 	hashed := store.Limit{Algorithm: store.FixedWindow, FromFirst: true, Count: 10, Period: time.Minute, Burst: 10}
-	told := func(limit store.Limit, d store.Decision) []store.Entry {
-		return []store.Entry{{Limit: limit, RetryTold: limit.Count > 0, ResetTold: true, Decision: d}}
+	told := func(limit store.Limit, d store.Decision) []admin.Entry {
+		return []admin.Entry{{Limit: limit, RetryTold: limit.Count > 0, ResetTold: true, Decision: d}}
 	}
-	never := func(text string, stuck bool) []store.Defect {
-		return []store.Defect{{Kind: store.NeverExpires, Text: text, Stuck: stuck}}
+	never := func(text string, stuck bool) []admin.Defect {
+		return []admin.Defect{{Kind: admin.NeverExpires, Text: text, Stuck: stuck}}
 	}
 	return []vector{
 		{name: "three attempts", storeKey: counter, key: key, limit: tenPerMinute, now: somewhen, certain: true,
@@ -35,16 +36,16 @@ func laravelVectors() []vector {
 		{name: "a timer alone", storeKey: timer, key: key, now: somewhen, values: []Value{text(timer, "1795294371", time.Minute)}},
 		{name: "a timer that stays", storeKey: counter, key: key, limit: tenPerMinute, now: somewhen,
 			values: []Value{text(counter, "10", 5*time.Second), text(timer, "1795294371", -1)},
-			want: []store.Entry{{Limit: windowTen, Decision: store.Decision{Used: 10},
+			want: []admin.Entry{{Limit: windowTen, Decision: store.Decision{Used: 10},
 				Defects: never("no expiry, so it denies for ever", true)}}},
 		{name: "MD5, and no mark of a cache", storeKey: "d41d8cd98f00b204e9800998ecf8427e",
 			key: store.Key{Subject: "d41d8cd98f00b204e9800998ecf8427e", Name: "laravel"}, now: somewhen,
 			values: []Value{text("d41d8cd98f00b204e9800998ecf8427e", "3", time.Minute)},
-			want:   []store.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: time.Minute}}}},
+			want:   []admin.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: time.Minute}}}},
 		{name: "a name that is not hashed", storeKey: "app_cache_:login|203.0.113.9",
 			key: store.Key{Subject: "app_cache_:login|203.0.113.9", Name: "laravel"}, now: somewhen,
 			values: []Value{text("app_cache_:login|203.0.113.9", "3", time.Minute)},
-			want:   []store.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: time.Minute}}}},
+			want:   []admin.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: time.Minute}}}},
 		{name: "Redis::throttle", storeKey: throttle, key: key, limit: tenPerMinute, now: somewhen, certain: true,
 			values: []Value{hash(throttle, 110*time.Second, "start", "1795294321", "end", "1795294381", "count", "10")},
 			want: told(hashed, store.Decision{Used: 10, RetryAfter: 49_550 * time.Millisecond,

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -161,7 +162,7 @@ func (limitador) Decode(found *Found) (Reading, error) {
 	}
 	entry := countEntry(k.limitOf(found.Limit), count, value.TTL)
 	entry.Defects = lifetime{longest: entry.Limit.Period}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: true}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: true}, nil
 }
 
 // readSet is the reading of the set of a limit's counters. It limits nobody.
@@ -172,11 +173,11 @@ func (k *limitadorKey) readSet(found *Found, value *Value) (Reading, error) {
 	if value.Length < limitadorMany {
 		return Reading{Certain: true}, nil
 	}
-	entry := store.Entry{UsedUnknown: true, Key: found.Key}
+	entry := admin.Entry{UsedUnknown: true, Key: found.Key}
 	entry.Key.Name += "/counters"
 	// Limitador adds a counter to the set again when its next window begins.
-	entry.Defects = []store.Defect{grows(true, "Kuadrant/limitador: the set counters_of_limit keeps expired counters")}
-	return Reading{Entries: []store.Entry{entry}, Certain: true}, nil
+	entry.Defects = []admin.Defect{grows(true, "Kuadrant/limitador: the set counters_of_limit keeps expired counters")}
+	return Reading{Entries: []admin.Entry{entry}, Certain: true}, nil
 }
 
 // limitOf returns what is known of the limit. What an operator says counts for limits of the

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -23,36 +24,36 @@ func limitadorVectors() []vector {
 	key := store.Key{Subject: "app_id=foo", Name: "limitador/example.com/1m"}
 	idKey := store.Key{Subject: "app_id=foo", Name: "limitador/test_id"}
 	setKey := store.Key{Subject: "example.com", Name: "limitador/example.com/1m"}
-	grown := []store.Defect{{Kind: store.Grows, Stuck: true,
+	grown := []admin.Defect{{Kind: admin.Grows, Stuck: true,
 		Text: "it only grows: nothing removes what was added (Kuadrant/limitador: the set counters_of_limit keeps expired counters)"}}
 	return []vector{
 		{name: "three", storeKey: plain, key: key, limit: said, certain: true, values: []Value{text(plain, "3", 40*time.Second)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 40 * time.Second}}}},
 		{name: "over the limit by a race", storeKey: plain, key: key, limit: said, certain: true,
 			values: []Value{text(plain, "11", 40*time.Second)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 11, RetryAfter: 40 * time.Second, ResetAfter: 40 * time.Second}}}},
 		{name: "no variables, the limit is of another period", storeKey: whole, limit: said, certain: true,
 			key: store.Key{Subject: "api", Name: "limitador/api/10s"}, values: []Value{text(whole, "3", 4*time.Second)},
-			want: []store.Entry{{Limit: store.Limit{Algorithm: store.FixedWindow, Period: 10 * time.Second, FromFirst: true},
+			want: []admin.Entry{{Limit: store.Limit{Algorithm: store.FixedWindow, Period: 10 * time.Second, FromFirst: true},
 				ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: 4 * time.Second}}}},
 		{name: "kept for ever", storeKey: plain, key: key, limit: said, certain: true, values: []Value{text(plain, "10", -1)},
-			want: []store.Entry{{Limit: limit, Decision: store.Decision{Used: 10},
-				Defects: []store.Defect{{Kind: store.NeverExpires, Stuck: true, Text: "no expiry, so it denies for ever"}}}}},
+			want: []admin.Entry{{Limit: limit, Decision: store.Decision{Used: 10},
+				Defects: []admin.Defect{{Kind: admin.NeverExpires, Stuck: true, Text: "no expiry, so it denies for ever"}}}}},
 		{name: "with an id", storeKey: id, key: idKey, limit: said, certain: true, values: []Value{text(id, "3", 40*time.Second)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 40 * time.Second}}}},
 		{name: "with an id, without the limit", storeKey: id, key: idKey, certain: true, values: []Value{text(id, "3", 40*time.Second)},
-			want: []store.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: 40 * time.Second}}}},
+			want: []admin.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: 40 * time.Second}}}},
 		{name: "a set", storeKey: set, key: setKey, certain: true, values: []Value{{StoreKey: set, Type: SetValue, Length: 20, TTL: -1}}},
 		{name: "a set that has grown", storeKey: set, key: setKey, certain: true,
 			values: []Value{{StoreKey: set, Type: SetValue, Length: 20_000, TTL: -1}},
-			want: []store.Entry{{Key: store.Key{Subject: "example.com", Name: "limitador/example.com/1m/counters"},
+			want: []admin.Entry{{Key: store.Key{Subject: "example.com", Name: "limitador/example.com/1m/counters"},
 				UsedUnknown: true, Defects: grown}}},
 		{name: "a set of an id that has grown", storeKey: idSet, key: store.Key{Subject: "test_id", Name: "limitador/test_id"}, certain: true,
 			values: []Value{{StoreKey: idSet, Type: SetValue, Length: 20_000, TTL: -1}},
-			want: []store.Entry{{Key: store.Key{Subject: "test_id", Name: "limitador/test_id/counters"},
+			want: []admin.Entry{{Key: store.Key{Subject: "test_id", Name: "limitador/test_id/counters"},
 				UsedUnknown: true, Defects: grown}}},
 		{name: "a list", storeKey: plain, key: key, wrong: "a list, not a string", values: []Value{{StoreKey: plain, Type: ListValue}}},
 		{name: "no set", storeKey: idSet, key: store.Key{Subject: "test_id", Name: "limitador/test_id"}, wrong: "a string, not a set",

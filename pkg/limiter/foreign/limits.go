@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -98,7 +99,7 @@ func (l limits) Together(storeKey string, _ store.Limit, _ store.Instant) []stri
 func (l limits) Decode(found *Found) (Reading, error) {
 	key, _ := l.parse(found.StoreKey, true)
 	value := &found.Values[0]
-	var entry store.Entry
+	var entry admin.Entry
 	var err error
 	longest := key.limit.Period
 	switch {
@@ -128,20 +129,20 @@ func (l limits) Decode(found *Found) (Reading, error) {
 	entry.Defects = kept.defects(&entry, values...)
 	// Nobody else writes the limit into the key like that.
 	_, certain := l.parse(found.StoreKey, false)
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // fixed decodes a counter. Requests that were denied count, too.
-func (limits) fixed(value *Value, key *limitsKey) (store.Entry, error) {
+func (limits) fixed(value *Value, key *limitsKey) (admin.Entry, error) {
 	count, err := countOf(value)
 	return countEntry(fromFirst(key.limit), count, value.TTL), err
 }
 
 // moving decodes a list of the clients' times, the newest first. A request is allowed if the unit
 // that it would push out of the window's amount is older than the period.
-func (limits) moving(found *Found, value *Value, key *limitsKey) (store.Entry, error) {
+func (limits) moving(found *Found, value *Value, key *limitsKey) (admin.Entry, error) {
 	limit := withAlgorithm(key.limit, store.SlidingLog)
-	entry := store.Entry{Limit: limit}
+	entry := admin.Entry{Limit: limit}
 	now, period := float64(found.Now)/1e6, limit.Period.Seconds()
 	last, oldest := 0.0, now
 	for i := range value.Members {
@@ -185,9 +186,9 @@ func justAfter(seconds float64) time.Duration {
 
 // sliding decodes two counters. That of the window before is weighed by what is left of its TTL.
 // The counter of this window has been that of the window before since a period before its end.
-func (limits) sliding(found *Found, key *limitsKey) (store.Entry, error) {
+func (limits) sliding(found *Found, key *limitsKey) (admin.Entry, error) {
 	limit := withAlgorithm(key.limit, store.SlidingCounter)
-	entry := store.Entry{Limit: limit, ResetTold: true}
+	entry := admin.Entry{Limit: limit, ResetTold: true}
 	var counts [2]int64
 	for i := range counts {
 		if found.Values[i].Type == NoValue {

@@ -3,13 +3,13 @@ package foreign
 import (
 	"slices"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
 // logEntry fills in what is in use of a limit whose requests are kept with their times, in ns in
 // ascending order, the latest ones of length in all. A request counts until it is one period old.
 // now is in ns, too. The count may be unknown.
-func logEntry(entry *store.Entry, times []int64, length, now int64) {
+func logEntry(entry *admin.Entry, times []int64, length, now int64) {
 	period, count := int64(entry.Limit.Period), entry.Limit.Count
 	first, _ := slices.BinarySearch(times, now-period+1)
 	inUse := times[first:]

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -13,7 +14,7 @@ import (
 type Look struct {
 	StoreKey   string
 	candidates []candidate
-	query      *store.Query
+	query      *admin.Query
 	// keys were asked for instead of the query's selection.
 	keys []store.Key
 	now  store.Instant
@@ -22,7 +23,7 @@ type Look struct {
 // Look begins to look at a store key. It returns nil if no layout can have made the key, or the
 // query selects none of the limits that it can be of. A pattern of subjects selects store keys,
 // too; without one all are selected. The query's Keys do not matter here, see [Sources.LookFor].
-func (s Sources) Look(storeKey string, query *store.Query) *Look {
+func (s Sources) Look(storeKey string, query *admin.Query) *Look {
 	look := Look{StoreKey: storeKey, query: query}
 	for _, c := range s.candidates(storeKey, query.Subjects) {
 		if look.maySelect(c.key) {
@@ -70,7 +71,7 @@ func (l *Look) maySelect(key store.Key) bool {
 }
 
 // selects reports whether an entry was asked for.
-func (l *Look) selects(e *store.Entry) bool {
+func (l *Look) selects(e *admin.Entry) bool {
 	if l.keys != nil {
 		return slices.Contains(l.keys, e.Key)
 	}
@@ -107,7 +108,7 @@ func (l *Look) StoreKeys(now store.Instant) []string {
 // for the key, other than by a mapping alone, and the values cannot be of that layout or of another
 // one that is known. It is an [UnsureError] in all other cases in which the key looks like a
 // limiter's and was left out. A key that looks like nobody's has no entry and no error.
-func (l *Look) Judge(values func(storeKey string) Value) (entries []store.Entry, principal string, err error) {
+func (l *Look) Judge(values func(storeKey string) Value) (entries []admin.Entry, principal string, err error) {
 	value := values(l.StoreKey)
 	if IsOwn(&value) {
 		return nil, l.StoreKey, nil
@@ -125,7 +126,7 @@ func (l *Look) Judge(values func(storeKey string) Value) (entries []store.Entry,
 	if claim == nil {
 		return nil, l.StoreKey, verdict.err(&value, l.now)
 	}
-	entries = slices.DeleteFunc(claim.entries(), func(e store.Entry) bool { return !l.selects(&e) })
+	entries = slices.DeleteFunc(claim.entries(), func(e admin.Entry) bool { return !l.selects(&e) })
 	return entries, claim.together[0], nil
 }
 
@@ -219,17 +220,17 @@ func notWritten(layout Layout, wrong error) string {
 }
 
 // partsOf returns those of values that are there, whole.
-func partsOf(values []Value) (parts []store.Part) {
+func partsOf(values []Value) (parts []admin.Part) {
 	for i := range values {
 		if value := &values[i]; value.Type != NoValue {
-			parts = append(parts, store.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
+			parts = append(parts, admin.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
 		}
 	}
 	return parts
 }
 
 // entries are those of the reading, with what the layout left to us.
-func (c *candidate) entries() []store.Entry {
+func (c *candidate) entries() []admin.Entry {
 	for i := range c.reading.Entries {
 		e := &c.reading.Entries[i]
 		if e.Key == (store.Key{}) {
@@ -248,11 +249,11 @@ func (c *candidate) entries() []store.Entry {
 
 // ttl is how long the store keeps the first of an entry's parts, or for ever if it keeps any so.
 // Values that were read and are no part of it, such as what all limits have in common, do not count.
-func (c *candidate) ttl(parts []store.Part) (ttl time.Duration) {
+func (c *candidate) ttl(parts []admin.Part) (ttl time.Duration) {
 	first := true
 	for i := range c.found.Values {
 		switch value := &c.found.Values[i]; {
-		case !slices.ContainsFunc(parts, func(p store.Part) bool { return p.StoreKey == value.StoreKey }):
+		case !slices.ContainsFunc(parts, func(p admin.Part) bool { return p.StoreKey == value.StoreKey }):
 		case value.TTL < 0:
 			return value.TTL
 		case first:

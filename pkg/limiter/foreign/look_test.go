@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -39,7 +40,7 @@ func (f fake) Together(storeKey string, _ store.Limit, _ store.Instant) []string
 }
 
 func (f fake) Decode(found *Found) (Reading, error) {
-	entry := store.Entry{Limit: found.Limit, Decision: store.Decision{Used: 1}}
+	entry := admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: 1}}
 	switch text := string(found.Values[0].Text); {
 	case found.Values[0].Type == NoValue || text == "gone":
 		return Reading{}, nil
@@ -52,9 +53,9 @@ func (f fake) Decode(found *Found) (Reading, error) {
 		reading.Certain = true
 		return reading, nil
 	case strings.HasPrefix(text, "sure:"):
-		return Reading{Entries: []store.Entry{entry}, Certain: strings.HasSuffix(text, f.name)}, nil
+		return Reading{Entries: []admin.Entry{entry}, Certain: strings.HasSuffix(text, f.name)}, nil
 	case strings.Trim(text, "0123456789") == "":
-		return Reading{Entries: []store.Entry{entry}}, nil
+		return Reading{Entries: []admin.Entry{entry}}, nil
 	}
 	return Reading{}, errors.New("a word")
 }
@@ -119,7 +120,7 @@ func TestJudge(t *testing.T) {
 			if storeKey == "" {
 				storeKey = "rate:u"
 			}
-			query := &store.Query{Subjects: pattern(t, "*")}
+			query := &admin.Query{Subjects: pattern(t, "*")}
 			if test.subjects != "" {
 				query.Subjects = pattern(t, test.subjects)
 			}
@@ -166,7 +167,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func partKeys(e *store.Entry) (keys []string) {
+func partKeys(e *admin.Entry) (keys []string) {
 	for _, part := range e.Record.Parts {
 		keys = append(keys, part.StoreKey)
 	}
@@ -197,7 +198,7 @@ func judged(look *Look, value string) (subjects []string) {
 func TestJudgeSelectsWithinAValue(t *testing.T) {
 	sources := Sources{{Layout: fake{"red", "rate:"}}}
 	for subjects, want := range map[string][]string{"*": {"a", "b"}, "a": {"a"}, "rate:x:shared": {"a", "b"}, "c": nil} {
-		look := sources.Look("rate:x:shared", &store.Query{Subjects: pattern(t, subjects)})
+		look := sources.Look("rate:x:shared", &admin.Query{Subjects: pattern(t, subjects)})
 		if got := judged(look, "many"); !slices.Equal(got, want) {
 			t.Errorf("%s selects %q, want %q", subjects, got, want)
 		}
@@ -232,7 +233,7 @@ func TestLookFor(t *testing.T) {
 func TestJudgeTellsWhoseItIs(t *testing.T) {
 	traefiks := hash("rate:ratelimit@file:203.0.113.9", 2*time.Second, "last", "1795294334122807", "tokens", "0.4")
 	for _, subjects := range []string{"*", "rate:*"} {
-		look := Sources{{Layout: redisRate{}}}.Look(traefiks.StoreKey, &store.Query{Subjects: pattern(t, subjects)})
+		look := Sources{{Layout: redisRate{}}}.Look(traefiks.StoreKey, &admin.Query{Subjects: pattern(t, subjects)})
 		look.StoreKeys(1_795_294_334_222_807)
 		entries, _, err := look.Judge(func(string) Value { return traefiks })
 		want := `key "rate:ratelimit@file:203.0.113.9" is a Traefik bucket; see --layout traefik`
@@ -289,7 +290,7 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 		}
 		for _, v := range vectors {
 			sources := Sources{{Layout: layout, Keys: pattern(t, "*"), Limit: v.limit}}
-			judge := func(q store.Query) []store.Entry {
+			judge := func(q admin.Query) []admin.Entry {
 				look := sources.Look(v.storeKey, &q)
 				if look == nil {
 					return nil
@@ -298,7 +299,7 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 				entries, _, _ := look.Judge(v.value)
 				return entries
 			}
-			for _, e := range judge(store.Query{}) {
+			for _, e := range judge(admin.Query{}) {
 				subject, err := store.ExactStoreKeyPattern(e.Key.Subject)
 				if err != nil {
 					continue // nobody is limited by it
@@ -307,12 +308,12 @@ func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				has := func(other store.Entry) bool { return other.Key == e.Key }
-				if !slices.ContainsFunc(judge(store.Query{Subjects: subject, Names: entryName}), has) {
+				has := func(other admin.Entry) bool { return other.Key == e.Key }
+				if !slices.ContainsFunc(judge(admin.Query{Subjects: subject, Names: entryName}), has) {
 					t.Errorf("%s/%s: %+v is not found by its subject and name", name, v.name, e.Key)
 				}
 				entryName, _ = store.ExactStoreKeyPattern(e.Key.Name + "-other")
-				if found := judge(store.Query{Names: entryName}); len(found) > 0 {
+				if found := judge(admin.Query{Names: entryName}); len(found) > 0 {
 					t.Errorf("%s/%s: another name selects %+v", name, v.name, found[0].Key)
 				}
 			}
@@ -373,7 +374,7 @@ func TestHugeNumbersStayInBounds(t *testing.T) {
 func TestKeptForEverIsUnsure(t *testing.T) {
 	const storeKey = "1795294320:60:pages"
 	for _, now := range []store.Instant{1_795_294_335_000_000, 1_795_394_335_000_000} {
-		look := autoSources().Look(storeKey, &store.Query{Subjects: pattern(t, "*")})
+		look := autoSources().Look(storeKey, &admin.Query{Subjects: pattern(t, "*")})
 		look.StoreKeys(now)
 		entries, _, err := look.Judge(func(other string) Value {
 			if other == storeKey {

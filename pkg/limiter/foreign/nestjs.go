@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -83,7 +84,7 @@ func (nestjs) Decode(found *Found) (Reading, error) {
 	entry.Defects = lifetime{passes: true}.defects(&entry, counter, block)
 	subject := found.Key.Subject
 	certain := isSHA256(subject) && counter.TTL <= store.MaxPeriod && block.TTL <= store.MaxPeriod
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter]. It ends a block.

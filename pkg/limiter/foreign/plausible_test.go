@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -51,7 +52,7 @@ func TestStrangersUnderAMapping(t *testing.T) {
 				test.subjects = "*"
 			}
 			look := (Sources{{Layout: layout, Keys: pattern(t, "rl:*"), Limit: test.limit}, {Layout: layout, Limit: test.limit}}).
-				Look(test.value.StoreKey, &store.Query{Subjects: pattern(t, test.subjects)})
+				Look(test.value.StoreKey, &admin.Query{Subjects: pattern(t, test.subjects)})
 			look.StoreKeys(1_795_294_335_000_000)
 			entries, _, err := look.Judge(func(storeKey string) Value {
 				if storeKey == test.value.StoreKey {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -88,23 +89,23 @@ func (r rackAttack) Decode(found *Found) (Reading, error) {
 	usual := strings.HasPrefix(found.StoreKey, rackAttackPrefix) && count >= 0
 	if key.index > 0 {
 		entry, agree := windowCounter(found, value, count, key.index, "")
-		return Reading{Entries: []store.Entry{entry}, Certain: usual && agree}, nil
+		return Reading{Entries: []admin.Entry{entry}, Certain: usual && agree}, nil
 	}
-	entry := store.Entry{ResetTold: value.TTL >= 0}
+	entry := admin.Entry{ResetTold: value.TTL >= 0}
 	if entry.UsedUnknown = true; value.TTL >= 0 {
 		blockEntry(&entry, value.TTL)
 	}
 	entry.Defects = lifetime{}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: usual && count == 1 && value.TTL != 0}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: usual && count == 1 && value.TTL != 0}, nil
 }
 
 // windowCounter is the entry of a counter of a numbered window in seconds, which is kept until
 // about a second after the window's end. agree reports whether it is, so that it can hardly be
 // anything else. The entry of a window long past is named by its number, too.
-func windowCounter(found *Found, value *Value, count, index int64, never string) (entry store.Entry, agree bool) {
+func windowCounter(found *Found, value *Value, count, index int64, never string) (entry admin.Entry, agree bool) {
 	w, limit := windowOf(found.Limit, store.FixedWindow, index, time.Second, 0, found.Now)
 	if w.period == 0 {
-		entry = store.Entry{Limit: limit, UsedUnknown: true}
+		entry = admin.Entry{Limit: limit, UsedUnknown: true}
 		entry.Defects = lifetime{passes: true, never: never}.defects(&entry, value)
 		return entry, false
 	}

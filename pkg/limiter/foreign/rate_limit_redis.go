@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -51,10 +52,10 @@ func (rateLimitRedis) Decode(found *Found) (Reading, error) {
 			entry.Defects = lifetime{passes: true, never: "a hit taken back after the window's end"}.defects(&entry, value)
 		}
 		// Only hits that are taken back leave such a counter, so it is below 0.
-		return Reading{Entries: []store.Entry{entry}, Certain: ours && hits < 0}, nil
+		return Reading{Entries: []admin.Entry{entry}, Certain: ours && hits < 0}, nil
 	}
 	entry := countEntry(limit, hits, value.TTL)
-	return Reading{Entries: []store.Entry{entry}, Certain: ours && couldBePeriod(value.TTL)}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: ours && couldBePeriod(value.TTL)}, nil
 }
 
 // isClient reports whether a subject is what express-rate-limit calls a client unless it is

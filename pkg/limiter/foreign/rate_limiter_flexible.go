@@ -3,6 +3,7 @@ package foreign
 import (
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -49,7 +50,7 @@ func (rateLimiterFlexible) Decode(found *Found) (Reading, error) {
 	entry := countEntry(fromFirst(found.Limit), points, value.TTL)
 	// The time to wait is the TTL also of a block, which is longer than the period.
 	certain := strings.HasPrefix(found.StoreKey, "rlflx:") && points >= 0 && couldBePeriod(value.TTL)
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter]. It ends a block.

@@ -3,6 +3,7 @@ package foreign
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -20,29 +21,29 @@ func rateLimiterFlexibleVectors() []vector {
 	return []vector{
 		{name: "three points", storeKey: storeKey, key: key, limit: tenPerMinute, certain: true,
 			values: []Value{text(storeKey, "3", 42*time.Second)},
-			want: []store.Entry{{Limit: minute, RetryTold: true, ResetTold: true,
+			want: []admin.Entry{{Limit: minute, RetryTold: true, ResetTold: true,
 				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 42 * time.Second}}}},
 		{name: "denied twice", storeKey: storeKey, key: key, limit: tenPerMinute, certain: true,
 			values: []Value{text(storeKey, "12", 5*time.Second)},
-			want: []store.Entry{{Limit: minute, RetryTold: true, ResetTold: true,
+			want: []admin.Entry{{Limit: minute, RetryTold: true, ResetTold: true,
 				Decision: store.Decision{Used: 12, RetryAfter: 5 * time.Second, ResetAfter: 5 * time.Second}}}},
 		{name: "blocked for an hour", storeKey: storeKey, key: key, limit: tenPerMinute, certain: true,
 			values: []Value{text(storeKey, "11", 59*time.Minute)},
-			want: []store.Entry{{Limit: minute, RetryTold: true, ResetTold: true,
+			want: []admin.Entry{{Limit: minute, RetryTold: true, ResetTold: true,
 				Decision: store.Decision{Used: 11, RetryAfter: 59 * time.Minute, ResetAfter: 59 * time.Minute}}}},
 		{name: "blocked for ever", storeKey: storeKey, key: key, limit: tenPerMinute,
 			values: []Value{text(storeKey, "11", -1)},
-			want:   []store.Entry{{Limit: minute, Decision: store.Decision{Used: 11}}}},
+			want:   []admin.Entry{{Limit: minute, Decision: store.Decision{Used: 11}}}},
 		{name: "rewarded ahead", storeKey: storeKey, key: key, limit: tenPerMinute,
 			values: []Value{text(storeKey, "-2", time.Minute)},
-			want: []store.Entry{{Limit: minute, RetryTold: true, ResetTold: true,
+			want: []admin.Entry{{Limit: minute, RetryTold: true, ResetTold: true,
 				Decision: store.Decision{Allowed: true, Remaining: 12}}}},
 		{name: "without the limit", storeKey: storeKey, key: key, certain: true,
 			values: []Value{text(storeKey, "3", 42*time.Second)},
-			want:   []store.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: 42 * time.Second}}}},
+			want:   []admin.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: 42 * time.Second}}}},
 		{name: "a prefix of its own", storeKey: "login_fail:7", key: store.Key{Subject: "login_fail:7", Name: "rate-limiter-flexible"},
 			values: []Value{text("login_fail:7", "3", 42*time.Second)},
-			want:   []store.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: 42 * time.Second}}}},
+			want:   []admin.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: 42 * time.Second}}}},
 		{name: "a text", storeKey: storeKey, key: key, wrong: "a string that is not a whole number",
 			values: []Value{text(storeKey, "03", time.Minute)}},
 		{name: "a list", storeKey: storeKey, key: key, wrong: "a list, not a string",

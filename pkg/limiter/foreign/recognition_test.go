@@ -4,13 +4,14 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Over the vectors of all layouts no key is claimed by another layout than its own, and by its
 // own if that is certain.
 func TestNoLimitIsClaimedTwice(t *testing.T) {
-	sources, everything := autoSources(), &store.Query{Subjects: pattern(t, "*")}
+	sources, everything := autoSources(), &admin.Query{Subjects: pattern(t, "*")}
 	for name, vectors := range vectors() {
 		layout, err := Named(name)
 		if err != nil {

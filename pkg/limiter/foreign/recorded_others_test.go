@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -23,7 +24,7 @@ func TestRecordedLaravel(t *testing.T) {
 		if layout, err := s.claimed(t, storeKey); layout != "laravel" {
 			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
 		}
-		at := func(now store.Instant) *store.Entry { return s.entry(t, laravel{}, storeKey, limit, now) }
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, laravel{}, storeKey, limit, now) }
 		first, last := at(s.At), at(s.Until)
 		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)
 		switch {
@@ -57,7 +58,7 @@ func TestRecordedRackAttack(t *testing.T) {
 		if window(s.Until) != window(s.Taken) {
 			return // the take may be of either
 		}
-		counter := func(now store.Instant) *store.Entry {
+		counter := func(now store.Instant) *admin.Entry {
 			what := s.Case + ":count:"
 			if s.Case == "throttle" {
 				what = "req/ip:"
@@ -75,7 +76,7 @@ func TestRecordedRackAttack(t *testing.T) {
 			}
 			return
 		}
-		ban := func(now store.Instant) *store.Entry {
+		ban := func(now store.Instant) *admin.Entry {
 			return s.entry(t, rackAttack{}, "rack::attack:"+s.Case+":ban:"+s.ID, store.Limit{}, now)
 		}
 		s.checkAllowed(t, !*s.Peek.Banned, s.At, s.Until, ban)

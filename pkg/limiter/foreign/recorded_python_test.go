@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -27,14 +28,14 @@ func TestRecordedLimits(t *testing.T) {
 			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
 		}
 		parsed, _ := limits{}.parse(storeKey, true)
-		at := func(now store.Instant) *store.Entry { return s.entry(t, limits{}, storeKey, parsed.limit, now) }
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, limits{}, storeKey, parsed.limit, now) }
 		first, last := at(s.At), at(s.Until)
 		if s.Case == "moving" {
 			const second = 1_000_000
 			first, last = at(s.At/second*second), at(s.Until/second*second)
 		} else {
 			s.checkAllowed(t, *s.Peek.Allowed, s.At, s.Until, at)
-			rounded := func(e *store.Entry) float64 { return math.Floor(e.ResetAfter.Seconds() + 0.5) }
+			rounded := func(e *admin.Entry) float64 { return math.Floor(e.ResetAfter.Seconds() + 0.5) }
 			seconds := func(now store.Instant) float64 { return math.Floor(float64(now) / 1e6) }
 			checkBetween(t, "reset", *s.Peek.Reset, seconds(s.At)+rounded(last), seconds(s.Until)+rounded(first))
 		}
@@ -57,7 +58,7 @@ func TestRecordedDRF(t *testing.T) {
 		if layout, err := s.claimed(t, storeKey); layout != "drf" {
 			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
 		}
-		at := func(now store.Instant) *store.Entry { return s.entry(t, drf{}, storeKey, limit, now) }
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, drf{}, storeKey, limit, now) }
 		first, last := at(s.Until), at(s.Taken)
 		checkBetween(t, "used", *s.Take.Used, first.Used, last.Used)
 		s.checkAllowed(t, *s.Take.Allowed, s.Until, s.Taken, at)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -122,7 +123,7 @@ func (s *recordedState) value(storeKey string, at store.Instant) Value {
 
 // entry is what a layout says of the only limit of a store key at an instant. If it says nothing
 // all of the limit remains.
-func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limit store.Limit, at store.Instant) *store.Entry {
+func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limit store.Limit, at store.Instant) *admin.Entry {
 	t.Helper()
 	key, ok := layout.Match(storeKey, true)
 	if !ok {
@@ -137,13 +138,13 @@ func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limi
 	case err != nil:
 		t.Fatal(err)
 	case len(reading.Entries) == 0:
-		return &store.Entry{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: limit.Capacity()}}
+		return &admin.Entry{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: limit.Capacity()}}
 	case len(reading.Entries) > 1:
 		t.Fatalf("there are %d entries", len(reading.Entries))
 	}
 	for _, defect := range reading.Entries[0].Defects {
 		// Traefik does keep a bucket for less than it takes to fill it.
-		if layout != (traefik{}) || defect.Kind != store.ShortTTL {
+		if layout != (traefik{}) || defect.Kind != admin.ShortTTL {
 			t.Errorf("%s has the defect %+v", storeKey, defect)
 		}
 	}
@@ -152,7 +153,7 @@ func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limi
 
 // claimed is which layout has a store key if nobody is asked, or "" and why none has it.
 func (s *recordedState) claimed(t *testing.T, storeKey string) (layout string, err error) {
-	look := autoSources().Look(storeKey, &store.Query{Subjects: pattern(t, "*")})
+	look := autoSources().Look(storeKey, &admin.Query{Subjects: pattern(t, "*")})
 	if look == nil {
 		return "", nil
 	}
@@ -166,7 +167,7 @@ func (s *recordedState) claimed(t *testing.T, storeKey string) (layout string, e
 
 // checkAllowed holds what is said to be allowed to an answer that was given between two instants.
 // What comes back meanwhile lets a request through, and nothing denies it.
-func (s *recordedState) checkAllowed(t *testing.T, said bool, from, to store.Instant, entryAt func(store.Instant) *store.Entry) {
+func (s *recordedState) checkAllowed(t *testing.T, said bool, from, to store.Instant, entryAt func(store.Instant) *admin.Entry) {
 	t.Helper()
 	if said && !entryAt(to+rounding).Allowed {
 		t.Errorf("%+v denies, and the limiter has allowed", entryAt(to+rounding))

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -22,7 +23,7 @@ func TestRecordedTraefik(t *testing.T) {
 		if layout, err := s.claimed(t, storeKey); layout != "traefik" {
 			t.Errorf("%s is claimed by %q: %v", storeKey, layout, err)
 		}
-		at := func(now store.Instant) *store.Entry { return s.entry(t, traefik{}, storeKey, limit, now) }
+		at := func(now store.Instant) *admin.Entry { return s.entry(t, traefik{}, storeKey, limit, now) }
 		entry, tokens := at(s.Peek.Now), s.Peek.Tokens
 		if *s.Peek.Allowed {
 			tokens++ // it has taken one

@@ -3,6 +3,7 @@ package foreign
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -55,7 +56,7 @@ func (redisCell) Decode(found *Found) (Reading, error) {
 		}
 	}
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}}, nil
+	return Reading{Entries: []admin.Entry{entry}}, nil
 }
 
 // SetRemaining implements [Setter].

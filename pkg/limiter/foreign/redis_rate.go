@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -95,7 +96,7 @@ func (redisRate) Decode(found *Found) (Reading, error) {
 	if err != nil || !(arrival >= redisRateFirst && arrival <= math.MaxInt32) {
 		return Reading{}, errors.New("not a time in seconds since 2017")
 	}
-	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true, ResetTold: true}
+	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true, ResetTold: true}
 	steps := stepsOf(&entry.Limit, arrival, found.Now)
 	entry.ResetAfter = luaSeconds(steps.arrival - steps.now)
 	if entry.LimitKnown() {
@@ -112,7 +113,7 @@ func (redisRate) Decode(found *Found) (Reading, error) {
 	}
 	// The key is kept until the arrival time, rounded up to seconds.
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: agrees(entry.ResetAfter, value.TTL, time.Second)}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: agrees(entry.ResetAfter, value.TTL, time.Second)}, nil
 }
 
 // SetRemaining implements [Setter].

@@ -3,6 +3,7 @@ package foreign
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -12,8 +13,8 @@ func redisRateVectors() []vector {
 	said := store.Limit{Count: 10, Period: time.Minute, Burst: 10}
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 10}
 	now := store.Instant((redisRateEpoch + 312_065_532) * 1_000_000)
-	entry := func(d store.Decision) []store.Entry {
-		return []store.Entry{{Limit: limit, ResetTold: true, Decision: d}}
+	entry := func(d store.Decision) []admin.Entry {
+		return []admin.Entry{{Limit: limit, ResetTold: true, Decision: d}}
 	}
 	return []vector{
 		{name: "three taken", storeKey: storeKey, key: key, limit: said, now: now, certain: true,
@@ -25,11 +26,11 @@ func redisRateVectors() []vector {
 				RetryAfter: 5_500 * time.Millisecond})},
 		{name: "without the limit", storeKey: storeKey, key: key, now: now, certain: true,
 			values: []Value{text(storeKey, "312065549.5", 18*time.Second)},
-			want: []store.Entry{{UsedUnknown: true, ResetTold: true,
+			want: []admin.Entry{{UsedUnknown: true, ResetTold: true,
 				Decision: store.Decision{ResetAfter: 17_500 * time.Millisecond}}}},
 		{name: "a TTL of its own", storeKey: storeKey, key: key, now: now,
 			values: []Value{text(storeKey, "312065549.5", time.Hour)},
-			want: []store.Entry{{UsedUnknown: true, ResetTold: true,
+			want: []admin.Entry{{UsedUnknown: true, ResetTold: true,
 				Decision: store.Decision{ResetAfter: 17_500 * time.Millisecond}}}},
 		{name: "a word", storeKey: storeKey, key: key, now: now, wrong: "not a time in seconds since 2017",
 			values: []Value{text(storeKey, "hello", time.Minute)}},
@@ -42,8 +43,8 @@ func redisRateVectors() []vector {
 			want:   entry(store.Decision{Used: 13, ResetAfter: 72_500 * time.Millisecond, RetryAfter: 18_500 * time.Millisecond})},
 		{name: "no expiry", storeKey: storeKey, key: key, now: now,
 			values: []Value{text(storeKey, "312065549.5", -1)},
-			want: []store.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 17_500 * time.Millisecond},
-				Defects: []store.Defect{{Kind: store.NeverExpires, Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
+			want: []admin.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 17_500 * time.Millisecond},
+				Defects: []admin.Defect{{Kind: admin.NeverExpires, Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
 		{name: "a hash", storeKey: storeKey, key: key, now: now, wrong: "a hash, not a string",
 			values: []Value{hash(storeKey, time.Minute, "a", "b")}},
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -89,7 +90,7 @@ func (l redisRateWindows) Decode(found *Found) (Reading, error) {
 	}
 	w, limit := l.windowOf(found)
 	if w.period == 0 {
-		return Reading{Entries: []store.Entry{{Limit: limit, UsedUnknown: true}}}, nil
+		return Reading{Entries: []admin.Entry{{Limit: limit, UsedUnknown: true}}}, nil
 	}
 	entry := countEntry(limit, count, w.until(found.Now))
 	if w.age(found.Now) > 0 { // it counts for nothing any more
@@ -100,7 +101,7 @@ func (l redisRateWindows) Decode(found *Found) (Reading, error) {
 	// Each request has the key kept for 30 seconds more than the period, which nobody else does.
 	least := w.until(found.Now) + redisRateKept
 	certain := value.TTL >= least-clocksDiffer && value.TTL <= w.period+redisRateKept+clocksDiffer
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 func (l redisRateWindows) windowOf(found *Found) (w window, limit store.Limit) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -103,7 +104,7 @@ func (l sethvargo) Decode(found *Found) (Reading, error) {
 		return Reading{}, err
 	}
 	now := nanoseconds(found.Now)
-	entry := store.Entry{UsedUnknown: true, Limit: store.Limit{
+	entry := admin.Entry{UsedUnknown: true, Limit: store.Limit{
 		Algorithm: store.FixedWindow, Count: int64(t.most), Period: time.Duration(t.interval), FromFirst: true}}
 	entry.Limit.Burst = entry.Limit.Count
 	kept := lifetime{longest: max(sethvargoWeek, 3*entry.Limit.Period), passes: true}
@@ -127,7 +128,7 @@ func (l sethvargo) Decode(found *Found) (Reading, error) {
 	const oldest = 366 * 24 * time.Hour
 	age := time.Duration(float64(now) - t.start)
 	certain := !t.isNew && age > -time.Minute && age < oldest && value.TTL >= 0 && value.TTL <= kept.longest
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // sethvargoWeek is for how long a key is kept that somebody has given tokens to. Others are kept

@@ -3,6 +3,7 @@ package foreign
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -15,7 +16,7 @@ func sethvargoVectors() []vector {
 	unknown := limit
 	unknown.Period = 0
 	of := func(ttl time.Duration, fields ...string) []Value { return []Value{hash(storeKey, ttl, fields...)} }
-	entry := func(d store.Decision) []store.Entry { return []store.Entry{{Limit: limit, Decision: d}} }
+	entry := func(d store.Decision) []admin.Entry { return []admin.Entry{{Limit: limit, Decision: d}} }
 	return []vector{
 		{name: "three taken", storeKey: storeKey, key: key, now: now, certain: true, limit: store.Limit{Count: 3, Period: time.Minute},
 			values: of(175*time.Second, "s", "1.7952943314667049e+18", "t", "0", "m", "10", "k", "7"),
@@ -28,13 +29,13 @@ func sethvargoVectors() []vector {
 			want:   entry(store.Decision{Allowed: true, Remaining: 10, ResetAfter: 49_999_999_896})},
 		{name: "the first window has not ended", storeKey: storeKey, key: key, now: now, certain: true,
 			values: of(175*time.Second, "s", "1.7952943314667049e+18", "t", "0", "m", "10", "k", "7"),
-			want:   []store.Entry{{Limit: unknown, Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7}}}},
+			want:   []admin.Entry{{Limit: unknown, Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7}}}},
 		{name: "the first window may have ended", storeKey: storeKey, key: key, now: now, certain: true,
 			values: of(25*time.Second, "s", "1.7952943314667049e+18", "t", "0", "m", "10", "k", "7"),
-			want:   []store.Entry{{Limit: unknown, UsedUnknown: true}}},
+			want:   []admin.Entry{{Limit: unknown, UsedUnknown: true}}},
 		{name: "somebody gave it tokens, so its expiry says nothing", storeKey: storeKey, key: key, now: now, certain: true,
 			values: of(sethvargoWeek-5*time.Second, "s", "1.7952943314667049e+18", "t", "0", "m", "10", "k", "12"),
-			want:   []store.Entry{{Limit: unknown, UsedUnknown: true}}},
+			want:   []admin.Entry{{Limit: unknown, UsedUnknown: true}}},
 		{name: "set, and nothing taken", storeKey: storeKey, key: key, now: now,
 			values: of(sethvargoWeek-5*time.Second, "m", "10", "k", "10", "i", "60000000000"),
 			want:   entry(store.Decision{Allowed: true, Remaining: 10, ResetAfter: 59_999_999_896})},

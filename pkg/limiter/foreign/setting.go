@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -37,7 +38,7 @@ func (s *Setting) StoreKeys(now store.Instant) []string {
 
 // Entry returns what values, those of StoreKeys, say of the limit with that key, and in its record
 // which parts of them are its own. in is false if nothing is in use.
-func (s *Setting) Entry(key store.Key, values []Value) (entry store.Entry, in bool, err error) {
+func (s *Setting) Entry(key store.Key, values []Value) (entry admin.Entry, in bool, err error) {
 	s.found.Values = values
 	reading, err := s.layout.Decode(&s.found)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -66,7 +67,7 @@ func (spring) Decode(found *Found) (Reading, error) {
 	}
 	entry := springEntry(found, tokens, int64(counted))
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, tokensValue, timestampValue)
-	return Reading{Entries: []store.Entry{entry}, Certain: tokensValue.Type != NoValue && timestampValue.Type != NoValue}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: tokensValue.Type != NoValue && timestampValue.Type != NoValue}, nil
 }
 
 func springNumber(value *Value, missing float64) (float64, error) {
@@ -86,8 +87,8 @@ func springNumber(value *Value, missing float64) (float64, error) {
 
 // springEntry is the entry of a bucket that had so many tokens at a second. It is refilled at
 // whole seconds only.
-func springEntry(found *Found, tokens float64, counted int64) store.Entry {
-	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true}
+func springEntry(found *Found, tokens float64, counted int64) admin.Entry {
+	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true}
 	if !entry.LimitKnown() {
 		return entry
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -55,7 +56,7 @@ func (throttled) Decode(found *Found) (Reading, error) {
 		kept.rounding = min(time.Second, max(latency, time.Duration(s.interval)))
 	}
 	entry.Defects = kept.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: isVaried(found.StoreKey) && isKeptUntil(arrival, value, found)}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: isVaried(found.StoreKey) && isKeptUntil(arrival, value, found)}, nil
 }
 
 // isKeptUntil reports whether a key is kept until an arrival time, which throttled rounds down

@@ -3,6 +3,7 @@ package foreign
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -19,10 +20,10 @@ var (
 // of them. kept is how much longer than until the arrival time it keeps the key. If it is
 // certain of one that is kept for just as long, it is not of one that is kept for an hour.
 func arrivalVectors(storeKey string, key store.Key, kept time.Duration, certain bool) []vector {
-	entry := func(d store.Decision) []store.Entry {
-		return []store.Entry{{Limit: arrivalLimit, ResetTold: true, Decision: d}}
+	entry := func(d store.Decision) []admin.Entry {
+		return []admin.Entry{{Limit: arrivalLimit, ResetTold: true, Decision: d}}
 	}
-	unknown := []store.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 7500 * time.Millisecond}}}
+	unknown := []admin.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 7500 * time.Millisecond}}}
 	return []vector{
 		{name: "one and a quarter taken", storeKey: storeKey, key: key, limit: arrivalSaid, now: arrivalNow, certain: certain,
 			values: []Value{text(storeKey, "1795294338950000000", 7500*time.Millisecond+kept)},
@@ -41,12 +42,12 @@ func arrivalVectors(storeKey string, key store.Key, kept time.Duration, certain 
 		{name: "a limit of more units than nanoseconds", storeKey: storeKey, key: key, now: arrivalNow, certain: certain,
 			limit:  store.Limit{Count: 1_000_000_000, Period: time.Millisecond},
 			values: []Value{text(storeKey, "1795294338950000000", 7*time.Second+kept)},
-			want: []store.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 7500 * time.Millisecond},
+			want: []admin.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 7500 * time.Millisecond},
 				Limit: store.Limit{Algorithm: store.TokenBucket, Count: 1_000_000_000, Period: time.Millisecond, Burst: 1_000_000_000}}}},
 		{name: "no expiry", storeKey: storeKey, key: key, now: arrivalNow,
 			values: []Value{text(storeKey, "1795294338950000000", -1)},
-			want: []store.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 7500 * time.Millisecond},
-				Defects: []store.Defect{{Kind: store.NeverExpires, Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
+			want: []admin.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 7500 * time.Millisecond},
+				Defects: []admin.Defect{{Kind: admin.NeverExpires, Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
 		{name: "nothing", storeKey: storeKey, key: key, now: arrivalNow},
 		{name: "seconds", storeKey: storeKey, key: key, now: arrivalNow, wrong: "not a time in nanoseconds since 1970",
 			values: []Value{text(storeKey, "1795294338", time.Minute)}},
@@ -62,20 +63,20 @@ func arrivalVectors(storeKey string, key store.Key, kept time.Duration, certain 
 func throttledVectors() []vector {
 	const storeKey = "throttled:203.0.113.9\nget\n/login\n"
 	key := store.Key{Subject: storeKey, Name: "throttled"}
-	entry := store.Entry{Limit: store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Second, Burst: 18}, ResetTold: true,
+	entry := admin.Entry{Limit: store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Second, Burst: 18}, ResetTold: true,
 		Decision: store.Decision{Used: 18, ResetAfter: 1750 * time.Millisecond, RetryAfter: 50 * time.Millisecond}}
-	entry.Defects = []store.Defect{{Kind: store.ShortTTL,
+	entry.Defects = []admin.Defect{{Kind: admin.ShortTTL,
 		Text: "expires before its units have come back, so more is let through than the limit allows"}}
 	return append(arrivalVectors(storeKey, key, 0, true),
 		vector{name: "expires 0.75 s early, in which 7 units come back", storeKey: storeKey, key: key, now: arrivalNow, certain: true,
 			limit:  store.Limit{Count: 10, Period: time.Second, Burst: 18},
-			values: []Value{text(storeKey, "1795294333200000000", time.Second)}, want: []store.Entry{entry}},
+			values: []Value{text(storeKey, "1795294333200000000", time.Second)}, want: []admin.Entry{entry}},
 		vector{name: "a key of anybody", storeKey: "user:123", key: store.Key{Subject: "user:123", Name: "throttled"}, now: arrivalNow,
 			values: []Value{text("user:123", "1795294338950000000", 7*time.Second)},
-			want:   []store.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 7500 * time.Millisecond}}}},
+			want:   []admin.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 7500 * time.Millisecond}}}},
 		vector{name: "kept for an hour", storeKey: storeKey, key: key, now: arrivalNow,
 			values: []Value{text(storeKey, "1795294338950000000", time.Hour)},
-			want:   []store.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 7500 * time.Millisecond}}}})
+			want:   []admin.Entry{{UsedUnknown: true, ResetTold: true, Decision: store.Decision{ResetAfter: 7500 * time.Millisecond}}}})
 }
 
 func gcraNsVectors() []vector {
@@ -91,11 +92,11 @@ func redisCellVectors() []vector {
 	return append(arrivalVectors(storeKey, key, 0, false),
 		vector{name: "remaining is of whole microseconds, one more than nanoseconds say", storeKey: storeKey, key: key, limit: limit,
 			now: arrivalNow, values: []Value{text(storeKey, "1795294331783334000", time.Second)},
-			want: []store.Entry{{Limit: limit, ResetTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true,
 				Decision: store.Decision{Allowed: true, Used: 2, Remaining: 3, ResetAfter: 333_334_000}}}},
 		vector{name: "remaining a microsecond earlier", storeKey: storeKey, key: key, limit: limit,
 			now: arrivalNow, values: []Value{text(storeKey, "1795294331783335000", time.Second)},
-			want: []store.Entry{{Limit: limit, ResetTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true,
 				Decision: store.Decision{Allowed: true, Used: 2, Remaining: 2, ResetAfter: 333_335_000}}}})
 }
 
@@ -114,7 +115,7 @@ func boulderVectors() []vector {
 	return append(vectors,
 		vector{name: "spent from: kept for all of the burst", storeKey: storeKey, key: key, now: arrivalNow, certain: true, limit: arrivalSaid,
 			values: []Value{text(storeKey, "1795294338950000000", 30*time.Second)},
-			want: []store.Entry{{Limit: arrivalLimit, ResetTold: true,
+			want: []admin.Entry{{Limit: arrivalLimit, ResetTold: true,
 				Decision: store.Decision{Allowed: true, Used: 2, Remaining: 3, ResetAfter: 7500 * time.Millisecond}}}},
 		name("1:64.112.117.1", "64.112.117.1", "boulder/NewRegistrationsPerIPAddress"),
 		name("2:2602:80a:6000::/48", "2602:80a:6000::/48", "boulder/NewRegistrationsPerIPv6Range"),

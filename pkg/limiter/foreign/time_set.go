@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -47,7 +48,7 @@ func (timeSet) Decode(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.SlidingLog), UsedUnknown: true}
+	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.SlidingLog), UsedUnknown: true}
 	kept := lifetime{passes: true}
 	if entry.LimitKnown() {
 		loggedEntry(&entry, ages, value.Length)
@@ -57,7 +58,7 @@ func (timeSet) Decode(found *Found) (Reading, error) {
 	if value.Length > MostMembers && entry.Limit.Count*10 < value.Length {
 		entry.Defects = append(entry.Defects, grows(true, ""))
 	}
-	return Reading{Entries: []store.Entry{entry}}, nil
+	return Reading{Entries: []admin.Entry{entry}}, nil
 }
 
 // agesOf returns how long ago the requests of a log were, the oldest first.
@@ -79,7 +80,7 @@ func agesOf(members []Member, now store.Instant) (ages []time.Duration, err erro
 
 // loggedEntry fills in what follows of the ages of requests, the oldest first. A request counts
 // for less than the period. The oldest are missing if there are more in all.
-func loggedEntry(entry *store.Entry, ages []time.Duration, all int64) {
+func loggedEntry(entry *admin.Entry, ages []time.Duration, all int64) {
 	limit := &entry.Limit
 	old := 0
 	for old < len(ages) && ages[old] >= limit.Period {

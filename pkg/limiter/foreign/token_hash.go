@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -90,7 +91,7 @@ func (l tokenHash) Decode(found *Found) (Reading, error) {
 	}
 	entry.Defects = kept.defects(&entry, value)
 	certain := exact && ago > -time.Minute && value.TTL >= 0 && value.TTL < longestLimit
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // SetRemaining implements [Setter]. The bucket is full no earlier than it would have been.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -62,7 +63,7 @@ func (l traefik) Decode(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	entry := store.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true}
+	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true}
 	kept := lifetime{passes: true}
 	if entry.LimitKnown() {
 		pace, capacity := traefikPaceOf(&entry.Limit), float64(entry.Limit.Capacity())
@@ -81,7 +82,7 @@ func (l traefik) Decode(found *Found) (Reading, error) {
 	// No other hash has these two fields, a time of Traefik's and such a key.
 	const oldest = 366 * 24 * time.Hour
 	age := time.Duration(int64(found.Now)-last) * time.Microsecond
-	return Reading{Entries: []store.Entry{entry}, Certain: age > -time.Minute && age < oldest}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: age > -time.Minute && age < oldest}, nil
 }
 
 // parse returns when a bucket was last seen, in µs since 1970, and what it held.

@@ -3,6 +3,7 @@ package foreign
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -12,10 +13,10 @@ func traefikVectors() []vector {
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 1, Period: time.Second, Burst: 5}
 	slow := store.Limit{Algorithm: store.TokenBucket, Count: 1, Period: 10 * time.Second, Burst: 2}
 	const now = store.Instant(1_795_294_334_222_807)
-	short := []store.Defect{{Kind: store.ShortTTL,
+	short := []admin.Defect{{Kind: admin.ShortTTL,
 		Text: "expires before its units have come back, so more is let through than the limit allows"}}
-	entry := func(limit store.Limit, defects []store.Defect, d store.Decision) []store.Entry {
-		return []store.Entry{{Limit: limit, Decision: d, Defects: defects}}
+	entry := func(limit store.Limit, defects []admin.Defect, d store.Decision) []admin.Entry {
+		return []admin.Entry{{Limit: limit, Decision: d, Defects: defects}}
 	}
 	of := func(ttl time.Duration, last, tokens string) []Value {
 		return []Value{hash(storeKey, ttl, "last", last, "tokens", tokens)}
@@ -41,9 +42,9 @@ func traefikVectors() []vector {
 			values: of(2*time.Second, "1795294335222807", "3"),
 			want:   entry(limit, nil, store.Decision{Allowed: true, Used: 2, Remaining: 3, ResetAfter: 2 * time.Second})},
 		{name: "without the limit", storeKey: storeKey, key: key, now: now, certain: true,
-			values: of(2*time.Second, "1795294334122807", "0.4"), want: []store.Entry{{UsedUnknown: true}}},
+			values: of(2*time.Second, "1795294334122807", "0.4"), want: []admin.Entry{{UsedUnknown: true}}},
 		{name: "a time of somebody else", storeKey: storeKey, key: key, now: now,
-			values: of(2*time.Second, "1795294334", "0.4"), want: []store.Entry{{UsedUnknown: true}}},
+			values: of(2*time.Second, "1795294334", "0.4"), want: []admin.Entry{{UsedUnknown: true}}},
 		{name: "not a number", storeKey: storeKey, key: key, now: now, wrong: "a hash whose last or tokens is not a number",
 			values: of(2*time.Second, "1795294334122807", "inf")},
 		{name: "one field more", storeKey: storeKey, key: key, wrong: "a hash without the fields last and tokens alone",

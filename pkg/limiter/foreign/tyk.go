@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -65,7 +66,7 @@ func (tyk) Decode(found *Found) (Reading, error) {
 	}
 	entry := countEntry(fromFirst(found.Limit), count, value.TTL)
 	entry.Defects = lifetime{longest: entry.Limit.Period}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}}, nil
+	return Reading{Entries: []admin.Entry{entry}}, nil
 }
 
 // tykTimes returns the times of a rolling window in ns since 1970, in ascending order. The
@@ -99,7 +100,7 @@ func decodeTykRate(found *Found) (Reading, error) {
 		return Reading{}, err
 	}
 	said := withAlgorithm(found.Limit, store.SlidingLog)
-	entry := store.Entry{Limit: said, UsedUnknown: true}
+	entry := admin.Entry{Limit: said, UsedUnknown: true}
 	if entry.Limit.Period == 0 {
 		entry.Limit = counted(store.Limit{Algorithm: store.SlidingLog, Period: tykPeriod(set, times, found.Now)}, found.Limit)
 	}
@@ -112,11 +113,11 @@ func decodeTykRate(found *Found) (Reading, error) {
 	}
 	entry.Defects = kept.defects(&entry, set)
 	if sentinel.TTL < 0 && sentinel.Type != NoValue {
-		entry.Defects = append(entry.Defects, store.Defect{Kind: store.NeverExpires, Stuck: true,
+		entry.Defects = append(entry.Defects, admin.Defect{Kind: admin.NeverExpires, Stuck: true,
 			Text: "the mark of a blocked client has no expiry, so the client is denied for ever"})
 	}
 	certain := len(times) > 0 && set.TTL > 0 && isTykClient(found.Key.Subject)
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // tykPeriod returns the period of a rolling window: each request sets the expiry to it, and is

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -34,28 +35,28 @@ func tykVectors() []vector {
 	return []vector{
 		{name: "three in ten seconds", storeKey: rate, key: key, now: now, limit: limit, certain: true,
 			values: []Value{timesSet(rate, 9*time.Second, times...)},
-			want: []store.Entry{{Limit: limit, ResetTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true,
 				Decision: store.Decision{Used: 3, RetryAfter: time.Second, ResetAfter: 9 * time.Second}}}},
 		{name: "the period by the expiry", storeKey: rate, key: key, now: now, certain: true,
 			values: []Value{timesSet(rate, 9001*time.Millisecond, times...)},
-			want: []store.Entry{{Limit: store.Limit{Algorithm: store.SlidingLog, Period: 10 * time.Second}, ResetTold: true,
+			want: []admin.Entry{{Limit: store.Limit{Algorithm: store.SlidingLog, Period: 10 * time.Second}, ResetTold: true,
 				Decision: store.Decision{Used: 3, ResetAfter: 9 * time.Second}}}},
 		{name: "clocks that differ", storeKey: rate, key: key, now: now, certain: true,
 			values: []Value{timesSet(rate, 9400*time.Millisecond, times...)},
-			want:   []store.Entry{{Limit: store.Limit{Algorithm: store.SlidingLog}, UsedUnknown: true}}},
+			want:   []admin.Entry{{Limit: store.Limit{Algorithm: store.SlidingLog}, UsedUnknown: true}}},
 		{name: "one left", storeKey: rate, key: key, now: now + 1_000_000, limit: limit, certain: true,
 			values: []Value{timesSet(rate, 8*time.Second, times...)},
-			want: []store.Entry{{Limit: limit, ResetTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true,
 				Decision: store.Decision{Allowed: true, Used: 2, Remaining: 1, ResetAfter: 8 * time.Second}}}},
 		{name: "blocked", storeKey: blocked, key: key, now: now, limit: limit, certain: true,
 			values: []Value{timesSet(rate, 9*time.Second, times[2:]...), text(blocked, "1", 9500*time.Millisecond)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 2, RetryAfter: 9500 * time.Millisecond, ResetAfter: 9500 * time.Millisecond}}}},
 		{name: "members that are no times", storeKey: rate, key: key, wrong: "a sorted set whose members are not times",
 			values: []Value{{StoreKey: rate, Type: SortedSetValue, Length: 1, TTL: time.Second, Members: []Member{{Name: "alice", Score: 3}}}}},
 		{name: "a quota", storeKey: quota, key: quotaKey, now: now, limit: store.Limit{Count: 100, Period: time.Hour},
 			values: []Value{text(quota, "40", 30*time.Minute)},
-			want: []store.Entry{{ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{ResetTold: true, RetryTold: true,
 				Limit:    store.Limit{Algorithm: store.FixedWindow, Count: 100, Period: time.Hour, Burst: 100, FromFirst: true},
 				Decision: store.Decision{Allowed: true, Used: 40, Remaining: 60, ResetAfter: 30 * time.Minute}}}},
 	}

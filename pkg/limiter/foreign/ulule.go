@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -57,12 +58,12 @@ func decodeOwnWindow(found *Found, never string, certain bool) (Reading, error) 
 	}
 	entry := ownWindowEntry(found, count)
 	entry.Defects = lifetime{longest: entry.Limit.Period, never: never}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // ownWindowEntry is the entry of a counter whose window ends with its key. Of a key that never
 // expires nothing better can be said than that it lasts a period, as the library does.
-func ownWindowEntry(found *Found, count int64) store.Entry {
+func ownWindowEntry(found *Found, count int64) admin.Entry {
 	limit, ends := fromFirst(found.Limit), found.Values[0].TTL
 	if ends < 0 && limit.Period > 0 {
 		ends = limit.Period

@@ -3,6 +3,7 @@ package foreign
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -12,7 +13,7 @@ func ululeVectors() []vector {
 	return append(countedVectors(storeKey, key, true, " (ulule/limiter#233)"),
 		vector{name: "a user", storeKey: "limiter:user:9", key: store.Key{Subject: "user:9", Name: "ulule"}, now: arrivalNow,
 			values: []Value{text("limiter:user:9", "3", 40*time.Second)},
-			want: []store.Entry{{ResetTold: true,
+			want: []admin.Entry{{ResetTold: true,
 				Decision: store.Decision{Used: 3, ResetAfter: 40 * time.Second}}}},
 		vector{name: "a prefix of one's own", storeKey: "api:203.0.113.9", key: key, now: arrivalNow})
 }
@@ -29,29 +30,29 @@ func countedVectors(storeKey string, key store.Key, certain bool, issue string) 
 	return []vector{
 		{name: "three counted", storeKey: storeKey, key: key, limit: said, now: arrivalNow, certain: certain,
 			values: []Value{text(storeKey, "3", 40*time.Second)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 40 * time.Second}}}},
 		{name: "denied ones counted", storeKey: storeKey, key: key, limit: said, now: arrivalNow, certain: certain,
 			values: []Value{text(storeKey, "13", 40*time.Second)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 13, ResetAfter: 40 * time.Second, RetryAfter: 40 * time.Second}}}},
 		{name: "without the limit", storeKey: storeKey, key: key, now: arrivalNow, certain: certain,
 			values: []Value{text(storeKey, "3", 40*time.Second)},
-			want:   []store.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: 40 * time.Second}}}},
+			want:   []admin.Entry{{ResetTold: true, Decision: store.Decision{Used: 3, ResetAfter: 40 * time.Second}}}},
 		{name: "with the count alone", storeKey: storeKey, key: key, limit: store.Limit{Count: 3}, now: arrivalNow, certain: certain,
 			values: []Value{text(storeKey, "3", 40*time.Second)},
-			want: []store.Entry{{Limit: store.Limit{Algorithm: store.FixedWindow, Count: 3, Burst: 3, FromFirst: true}, ResetTold: true,
+			want: []admin.Entry{{Limit: store.Limit{Algorithm: store.FixedWindow, Count: 3, Burst: 3, FromFirst: true}, ResetTold: true,
 				RetryTold: true, Decision: store.Decision{Used: 3, ResetAfter: 40 * time.Second, RetryAfter: 40 * time.Second}}}},
 		{name: "no expiry", storeKey: storeKey, key: key, limit: said, now: arrivalNow,
 			values: []Value{text(storeKey, "10", -1)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 10, ResetAfter: time.Minute, RetryAfter: time.Minute},
-				Defects:  []store.Defect{{Kind: store.NeverExpires, Text: "no expiry, so it denies for ever" + issue, Stuck: true}}}}},
+				Defects:  []admin.Defect{{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever" + issue, Stuck: true}}}}},
 		{name: "milliseconds given as seconds", storeKey: storeKey, key: key, limit: said, now: arrivalNow, certain: certain,
 			values: []Value{text(storeKey, "3", 59_000*time.Second)},
-			want: []store.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+			want: []admin.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 59_000 * time.Second},
-				Defects: []store.Defect{{Kind: store.AbsurdTTL, Stuck: true,
+				Defects: []admin.Defect{{Kind: admin.AbsurdTTL, Stuck: true,
 					Text: "an expiry that looks like milliseconds given as seconds, so its count does not begin again until then, " +
 						"and it denies once it is at the limit"}}}}},
 		{name: "a negative count", storeKey: storeKey, key: key, now: arrivalNow, wrong: "a negative count",

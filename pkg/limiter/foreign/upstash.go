@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -251,7 +252,7 @@ func (upstash) bucket(found *Found, said store.Limit, value *Value) (Reading, er
 		return Reading{}, err
 	}
 	now := int64(found.Now) / 1000
-	entry := store.Entry{Limit: withAlgorithm(said, store.TokenBucket), UsedUnknown: true}
+	entry := admin.Entry{Limit: withAlgorithm(said, store.TokenBucket), UsedUnknown: true}
 	certain := value.TTL != 0 && b.refilledAt <= now+clocksDiffer.Milliseconds()
 	var needed time.Duration
 	if entry.LimitKnown() {
@@ -270,7 +271,7 @@ func (upstash) bucket(found *Found, said store.Limit, value *Value) (Reading, er
 	}
 	// It is kept until it is full, counted from the last request.
 	entry.Defects = lifetime{needed: needed, passes: true}.defects(&entry, value)
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 func (upstash) setBucket(found *Found, said store.Limit, value *Value, remaining int64) ([]Write, error) {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -71,11 +72,11 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 		if _, _, err := upstashSum(&values[0]); err != nil {
 			return Reading{}, err
 		}
-		entry := store.Entry{Limit: limit, UsedUnknown: true}
+		entry := admin.Entry{Limit: limit, UsedUnknown: true}
 		entry.Defects = lifetime{passes: true, never: upstashNever}.defects(&entry, &values[0])
 		// One that stays is likely of a window long past.
 		certain := values[0].TTL < 0 && values[0].Type == StringValue && key.index >= leastUpstashWindow
-		return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+		return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 	}
 	var unknown bool
 	counts, read := [2]int64{}, make([]*Value, len(values))
@@ -91,7 +92,7 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 	kept := lifetime{longest: 2*w.period + time.Second, passes: true, never: upstashNever}
 	until := w.until(found.Now)
 	ms := int64(found.Now) / 1000 % w.period.Milliseconds()
-	var entry store.Entry
+	var entry admin.Entry
 	switch {
 	case alone && w.age(found.Now) > 0: // long past
 		entry = countEntry(limit, 0, 0)
@@ -116,7 +117,7 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 		value = &values[1]
 	}
 	certain := value.TTL < 0 && value.Type == StringValue || value.TTL <= 2*w.period+time.Second+clocksDiffer && value.TTL >= 0
-	return Reading{Entries: []store.Entry{entry}, Certain: certain}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 // upstashNever is why a counter has no expiry: the script of cachedFixedWindow compares a number

@@ -3,6 +3,7 @@ package foreign
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -17,30 +18,30 @@ func upstashVectors() []vector {
 	const bucket = "@upstash/ratelimit:user:7"
 	bucketKey := store.Key{Subject: "user:7", Name: "upstash"}
 	refills := store.Limit{Algorithm: store.TokenBucket, Count: 2, Period: 10 * time.Second, Burst: 10}
-	entry := func(limit store.Limit, d store.Decision, storeKeys ...string) []store.Entry {
-		e := store.Entry{Limit: limit, Decision: d, ResetTold: true, RetryTold: true}
+	entry := func(limit store.Limit, d store.Decision, storeKeys ...string) []admin.Entry {
+		e := admin.Entry{Limit: limit, Decision: d, ResetTold: true, RetryTold: true}
 		for _, storeKey := range storeKeys {
-			e.Record.Parts = append(e.Record.Parts, store.Part{StoreKey: storeKey, Type: "string"})
+			e.Record.Parts = append(e.Record.Parts, admin.Part{StoreKey: storeKey, Type: "string"})
 		}
-		return []store.Entry{e}
+		return []admin.Entry{e}
 	}
-	ofHashes := func(entries []store.Entry) []store.Entry {
+	ofHashes := func(entries []admin.Entry) []admin.Entry {
 		for i := range entries[0].Record.Parts {
 			entries[0].Record.Parts[i].Type = "hash"
 		}
 		return entries
 	}
-	bucketOf := func(d store.Decision) []store.Entry {
+	bucketOf := func(d store.Decision) []admin.Entry {
 		entries := ofHashes(entry(refills, d, bucket))
 		entries[0].RetryTold, entries[0].ResetTold = false, false
 		return entries
 	}
-	never := func(entries []store.Entry, text string, stuck bool) []store.Entry {
-		entries[0].Defects = []store.Defect{{Kind: store.NeverExpires, Stuck: stuck,
+	never := func(entries []admin.Entry, text string, stuck bool) []admin.Entry {
+		entries[0].Defects = []admin.Defect{{Kind: admin.NeverExpires, Stuck: stuck,
 			Text: text + " (cachedFixedWindow of @upstash/ratelimit never sets one)"}}
 		return entries
 	}
-	named := func(entries []store.Entry, name string) []store.Entry {
+	named := func(entries []admin.Entry, name string) []admin.Entry {
 		entries[0].Key = store.Key{Subject: key.Subject, Name: name}
 		return entries
 	}
@@ -97,13 +98,13 @@ func upstashVectors() []vector {
 		{name: "a bucket with an own prefix and a number at its end", storeKey: "myapp:user:29921572", limit: refills, now: somewhen,
 			key:    store.Key{Subject: "myapp:user", Name: "upstash"},
 			values: []Value{hash("myapp:user:29921572", 60*time.Second, "refilledAt", "1795294330000", "tokens", "4")},
-			want: []store.Entry{{Limit: refills, Key: store.Key{Subject: "myapp:user:29921572", Name: "upstash"},
-				Record:   store.Record{Parts: []store.Part{{StoreKey: "myapp:user:29921572", Type: "hash"}}},
+			want: []admin.Entry{{Limit: refills, Key: store.Key{Subject: "myapp:user:29921572", Name: "upstash"},
+				Record:   admin.Record{Parts: []admin.Part{{StoreKey: "myapp:user:29921572", Type: "hash"}}},
 				Decision: store.Decision{Allowed: true, Used: 6, Remaining: 4, ResetAfter: 8550 * time.Millisecond}}}},
 		{name: "a bucket without the limit", storeKey: bucket, key: bucketKey, now: somewhen, certain: true,
 			values: []Value{hash(bucket, 60*time.Second, "refilledAt", "1795294330000", "tokens", "4")},
-			want: []store.Entry{{UsedUnknown: true,
-				Record: store.Record{Parts: []store.Part{{StoreKey: bucket, Type: "hash"}}}}}},
+			want: []admin.Entry{{UsedUnknown: true,
+				Record: admin.Record{Parts: []admin.Part{{StoreKey: bucket, Type: "hash"}}}}}},
 		{name: "a string in place of a bucket", storeKey: "@upstash/ratelimit:a", now: somewhen,
 			key: store.Key{Subject: "a", Name: "upstash"}, wrong: "a string, not a hash",
 			values: []Value{text("@upstash/ratelimit:a", "3", time.Minute)}},

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -17,7 +18,7 @@ type vector struct {
 	limit    store.Limit // what an operator says
 	// key is what Match says, and want what Decode says, without what a caller fills in.
 	key     store.Key
-	want    []store.Entry
+	want    []admin.Entry
 	certain bool
 	// wrong is the error of Decode, if there is one.
 	wrong string

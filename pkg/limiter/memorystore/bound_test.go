@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
@@ -125,13 +126,13 @@ func TestAFullStoreReclaimsUnusedKeys(t *testing.T) {
 // What operators change is bounded, too, and deleting makes places.
 func TestAFullStoreRefusesOperators(t *testing.T) {
 	f, ctx := newFull(t), context.Background()
-	adjustment := store.Adjustment{Key: two("new").Key, Limit: two("new").Limit, Used: 1}
-	held := store.Adjustment{Key: two("held0").Key, Limit: two("new").Limit, Used: 2}
+	adjustment := admin.Adjustment{Key: two("new").Key, Limit: two("new").Limit, Used: 1}
+	held := admin.Adjustment{Key: two("held0").Key, Limit: two("new").Limit, Used: 2}
 	if results, err := f.Adjust(ctx, held, adjustment); !errors.Is(err, store.ErrRefused) || !results[0].Done || results[1].Done {
 		t.Errorf("adjusted: %+v, %v", results, err)
 	}
-	var records []store.Record
-	for entry, err := range f.Scan(ctx, store.Query{Keys: []store.Key{two("held1").Key}, Records: true}) {
+	var records []admin.Record
+	for entry, err := range f.Scan(ctx, admin.Query{Keys: []store.Key{two("held1").Key}, Records: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,13 +140,13 @@ func TestAFullStoreRefusesOperators(t *testing.T) {
 		records[1].Key = two("new").Key
 	}
 	if outcomes, err := f.Import(ctx, true, records...); !errors.Is(err, store.ErrRefused) ||
-		outcomes[0] != store.AlreadyThere || outcomes[1] != store.NotKnown {
+		outcomes[0] != admin.AlreadyThere || outcomes[1] != admin.NotKnown {
 		t.Errorf("imported: %v, %v", outcomes, err)
 	}
-	if n, _, err := f.Delete(ctx, store.Records(two("held2").Key)...); n != 1 || err != nil {
+	if n, _, err := f.Delete(ctx, admin.Records(two("held2").Key)...); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if outcomes, err := f.Import(ctx, true, records...); err != nil || outcomes[1] != store.Imported || f.Len() != mostKeys {
+	if outcomes, err := f.Import(ctx, true, records...); err != nil || outcomes[1] != admin.Imported || f.Len() != mostKeys {
 		t.Errorf("once there is a place: %v, %v, %d keys", outcomes, err, f.Len())
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ store.DenialTable = (*Store)(nil)
+var _ admin.DenialTable = (*Store)(nil)
 
 // denials is the table of denials. The zero value is an empty one.
 type denials struct {
@@ -19,13 +20,13 @@ type denials struct {
 }
 
 type denialMinute struct {
-	rows   map[store.Key]store.Denied
+	rows   map[store.Key]admin.Denied
 	others int64
 	lost   bool
 }
 
-// AddDenials implements [store.DenialTable].
-func (s *Store) AddDenials(_ context.Context, d store.Denials) error {
+// AddDenials implements [admin.DenialTable].
+func (s *Store) AddDenials(_ context.Context, d admin.Denials) error {
 	if err := cmp.Or(s.check(), d.Check()); err != nil {
 		return err
 	}
@@ -43,18 +44,18 @@ func (s *Store) AddDenials(_ context.Context, d store.Denials) error {
 		if s.denials.minutes == nil {
 			s.denials.minutes = map[int64]*denialMinute{}
 		}
-		m = &denialMinute{rows: map[store.Key]store.Denied{}}
+		m = &denialMinute{rows: map[store.Key]admin.Denied{}}
 		s.denials.minutes[number] = m
 	}
 	for _, row := range d.Rows {
 		held := m.rows[row.Key]
-		m.rows[row.Key] = store.Denied{Key: row.Key, Count: held.Count + row.Count,
+		m.rows[row.Key] = admin.Denied{Key: row.Key, Count: held.Count + row.Count,
 			LastAt: max(held.LastAt, now-max(0, d.Now-row.LastAt))}
 	}
 	m.others += d.Others
 	m.lost = m.lost || d.Lost
 	if len(m.rows) > denialtable.MostHeld {
-		for _, row := range m.list()[store.DenialsKept:] {
+		for _, row := range m.list()[admin.DenialsKept:] {
 			m.others += row.Count
 			delete(m.rows, row.Key)
 		}
@@ -63,8 +64,8 @@ func (s *Store) AddDenials(_ context.Context, d store.Denials) error {
 }
 
 // list returns the rows, those denied most first.
-func (m *denialMinute) list() []store.Denied {
-	rows := make([]store.Denied, 0, len(m.rows))
+func (m *denialMinute) list() []admin.Denied {
+	rows := make([]admin.Denied, 0, len(m.rows))
 	for _, row := range m.rows {
 		rows = append(rows, row)
 	}
@@ -72,10 +73,10 @@ func (m *denialMinute) list() []store.Denied {
 	return rows
 }
 
-// Denials implements [store.DenialTable].
-func (s *Store) Denials(_ context.Context, last time.Duration) (store.Denials, error) {
+// Denials implements [admin.DenialTable].
+func (s *Store) Denials(_ context.Context, last time.Duration) (admin.Denials, error) {
 	if err := cmp.Or(s.check(), denialtable.CheckLast(last)); err != nil {
-		return store.Denials{}, err
+		return admin.Denials{}, err
 	}
 	now := s.clock()
 	sum := denialtable.NewSum(now, last)

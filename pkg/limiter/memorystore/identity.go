@@ -3,12 +3,12 @@ package memorystore
 import (
 	"context"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-var _ store.Identity = (*Store)(nil)
+var _ admin.Identity = (*Store)(nil)
 
-// StoreID implements [store.Identity].
+// StoreID implements [admin.Identity].
 func (s *Store) StoreID(context.Context) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
@@ -19,12 +19,12 @@ func (s *Store) StoreID(context.Context) (string, error) {
 	return "", nil
 }
 
-// EnsureStoreID implements [store.Identity].
+// EnsureStoreID implements [admin.Identity].
 func (s *Store) EnsureStoreID(ctx context.Context) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
 	}
-	id := store.NewStoreID()
+	id := admin.NewStoreID()
 	s.id.CompareAndSwap(nil, &id)
 	return s.StoreID(ctx)
 }

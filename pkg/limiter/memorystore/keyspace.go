@@ -7,16 +7,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Scan implements [store.Keyspace]. It holds one shard's lock at a time and
+// Scan implements [admin.Keyspace]. It holds one shard's lock at a time and
 // sees each shard at one instant. It does not slow down for KeysPerSecond: nobody else is
 // kept waiting.
-func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		if err := s.check(); err != nil {
-			yield(store.Entry{}, err)
+			yield(admin.Entry{}, err)
 			return
 		}
 		total := int64(0)
@@ -37,7 +38,7 @@ func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, 
 			found, n := s.scanShard(&s.shards[i], &q)
 			for _, e := range found {
 				if err := ctx.Err(); err != nil {
-					yield(store.Entry{}, err)
+					yield(admin.Entry{}, err)
 					return
 				}
 				if !yield(e, nil) {
@@ -51,7 +52,7 @@ func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, 
 	}
 }
 
-func (s *Store) scanShard(shard *shard, q *store.Query) (found []store.Entry, looked int) {
+func (s *Store) scanShard(shard *shard, q *admin.Query) (found []admin.Entry, looked int) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	now := s.clock()
@@ -70,7 +71,7 @@ func (s *shard) size() int {
 }
 
 // look describes one key, if it is in use.
-func (s *Store) look(q *store.Query, key store.Key) (entry store.Entry, inUse bool) {
+func (s *Store) look(q *admin.Query, key store.Key) (entry admin.Entry, inUse bool) {
 	hash := s.hash(key)
 	shard := s.shardOf(hash)
 	shard.mu.Lock()
@@ -78,13 +79,13 @@ func (s *Store) look(q *store.Query, key store.Key) (entry store.Entry, inUse bo
 	now := s.clock()
 	e := shard.find(hash, key)
 	if e == nil || e.state.Used(now) == 0 {
-		return store.Entry{}, false
+		return admin.Entry{}, false
 	}
 	return s.describe(q, e, now), true
 }
 
-func (s *Store) describe(q *store.Query, e *entry, now store.Instant) store.Entry {
-	described := store.NewEntry(q, e.key, s.layout.StoreKey(e.key), &e.state, now)
+func (s *Store) describe(q *admin.Query, e *entry, now store.Instant) admin.Entry {
+	described := admin.NewEntry(q, e.key, s.layout.StoreKey(e.key), &e.state, now)
 	described.State = nil // which is not the reader's to keep
 	if q.States && e.state.IsShort() {
 		described.State = e.state.Clone()
@@ -98,12 +99,12 @@ func (s *Store) describe(q *store.Query, e *entry, now store.Instant) store.Entr
 	return described
 }
 
-func recordOf(e *entry, now store.Instant) store.Record {
-	return store.Record{Key: e.key, Value: e.state.AppendRecord(nil), Expires: e.state.UnusedAt(now).Time()}
+func recordOf(e *entry, now store.Instant) admin.Record {
+	return admin.Record{Key: e.key, Value: e.state.AppendRecord(nil), Expires: e.state.UnusedAt(now).Time()}
 }
 
-// Delete implements [store.Keyspace].
-func (s *Store) Delete(ctx context.Context, records ...store.Record) (deleted int, changed []store.Record, err error) {
+// Delete implements [admin.Keyspace].
+func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
 	if err := s.check(); err != nil {
 		return 0, nil, err
 	}
@@ -130,8 +131,8 @@ func (s *Store) Delete(ctx context.Context, records ...store.Record) (deleted in
 	return deleted, changed, nil
 }
 
-// Adjust implements [store.Keyspace].
-func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]store.Adjusted, error) {
+// Adjust implements [admin.Keyspace].
+func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -141,7 +142,7 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]
 			return nil, err
 		}
 	}
-	results := make([]store.Adjusted, len(adjustments))
+	results := make([]admin.Adjusted, len(adjustments))
 	for i := range adjustments {
 		if err := s.withRoom(func() (err error) { results[i], err = s.adjustOne(&adjustments[i]); return err }); err != nil {
 			return results, err
@@ -150,7 +151,7 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]
 	return results, nil
 }
 
-func (s *Store) adjustOne(a *store.Adjustment) (store.Adjusted, error) {
+func (s *Store) adjustOne(a *admin.Adjustment) (admin.Adjusted, error) {
 	hash := s.hash(a.Key)
 	shard := s.shardOf(hash)
 	shard.mu.Lock()
@@ -161,20 +162,20 @@ func (s *Store) adjustOne(a *store.Adjustment) (store.Adjusted, error) {
 		fresh := &entry{key: a.Key}
 		_, changed := a.Apply(&fresh.state, now)
 		if changed && !s.bound.reserve(1) {
-			return store.Adjusted{}, s.bound.full
+			return admin.Adjusted{}, s.bound.full
 		}
 		if changed {
 			fresh.expireAfter(time.Duration(fresh.state.UnusedAt(now)-now)*time.Microsecond, now)
 			shard.add(hash, fresh)
 		}
-		return store.Adjusted{Done: true, After: fresh.state.Used(now)}, nil
+		return admin.Adjusted{Done: true, After: fresh.state.Used(now)}, nil
 	}
-	var held store.Record
+	var held admin.Record
 	if a.Kept != nil {
 		held = recordOf(e, now)
 	}
 	before, changed := a.Apply(&e.state, now)
-	result := store.Adjusted{Done: true, Before: before, After: e.state.Used(now)}
+	result := admin.Adjusted{Done: true, Before: before, After: e.state.Used(now)}
 	if !changed {
 		return result, nil
 	}
@@ -189,8 +190,8 @@ func (s *Store) adjustOne(a *store.Adjustment) (store.Adjusted, error) {
 	return result, nil
 }
 
-// Import implements [store.Keyspace].
-func (s *Store) Import(ctx context.Context, replace bool, records ...store.Record) ([]store.ImportOutcome, error) {
+// Import implements [admin.Keyspace].
+func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -199,7 +200,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...store.Recor
 			return nil, err
 		}
 	}
-	outcomes := make([]store.ImportOutcome, len(records))
+	outcomes := make([]admin.ImportOutcome, len(records))
 	for i := range records {
 		if err := s.withRoom(func() (err error) { outcomes[i], err = s.importOne(replace, &records[i]); return err }); err != nil {
 			return outcomes, err
@@ -208,10 +209,10 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...store.Recor
 	return outcomes, nil
 }
 
-func (s *Store) importOne(replace bool, r *store.Record) (store.ImportOutcome, error) {
+func (s *Store) importOne(replace bool, r *admin.Record) (admin.ImportOutcome, error) {
 	imported := &entry{key: r.Key}
 	if imported.state.DecodeRecord(r.Value) != nil {
-		return store.Foreign, nil // which Check has refused before
+		return admin.Foreign, nil // which Check has refused before
 	}
 	hash := s.hash(r.Key)
 	shard := s.shardOf(hash)
@@ -220,24 +221,24 @@ func (s *Store) importOne(replace bool, r *store.Record) (store.ImportOutcome, e
 	now := s.clock()
 	unusedAt := imported.state.UnusedAt(now)
 	if imported.state.Used(now) == 0 {
-		return store.Lapsed, nil
+		return admin.Lapsed, nil
 	}
 	e := shard.find(hash, r.Key)
 	switch {
 	case e == nil || e.state.Used(now) == 0:
 	case bytes.Equal(e.state.AppendRecord(nil), r.Value):
-		return store.AlreadyThere, nil
+		return admin.AlreadyThere, nil
 	case !replace:
-		return store.InUse, nil
+		return admin.InUse, nil
 	}
 	imported.expireAfter(time.Duration(unusedAt-now)*time.Microsecond, now)
 	if e != nil {
 		e.state, e.expiresAt = imported.state, imported.expiresAt
-		return store.Imported, nil
+		return admin.Imported, nil
 	}
 	if !s.bound.reserve(1) {
-		return store.NotKnown, s.bound.full
+		return admin.NotKnown, s.bound.full
 	}
 	shard.add(hash, imported)
-	return store.Imported, nil
+	return admin.Imported, nil
 }

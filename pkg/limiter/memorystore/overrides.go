@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/overridetable"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ store.OverrideTable = (*Store)(nil)
+var _ admin.OverrideTable = (*Store)(nil)
 
 // overrides is the table of overrides. The zero value is an empty one.
 type overrides struct {
@@ -40,7 +41,7 @@ func (t *overrides) drop(now store.Instant) {
 	}
 }
 
-// OverrideVersion implements [store.OverrideTable].
+// OverrideVersion implements [admin.OverrideTable].
 func (s *Store) OverrideVersion(context.Context) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
@@ -51,7 +52,7 @@ func (s *Store) OverrideVersion(context.Context) (string, error) {
 	return s.overrides.version, nil
 }
 
-// Overrides implements [store.OverrideTable].
+// Overrides implements [admin.OverrideTable].
 func (s *Store) Overrides(context.Context) (list []store.Override, version string, err error) {
 	if err := s.check(); err != nil {
 		return nil, "", err
@@ -71,7 +72,7 @@ func (s *Store) Overrides(context.Context) (list []store.Override, version strin
 	return list, s.overrides.version, nil
 }
 
-// SetOverride implements [store.OverrideTable].
+// SetOverride implements [admin.OverrideTable].
 func (s *Store) SetOverride(_ context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	if err := s.check(); err != nil {
 		return store.Override{}, err
@@ -90,7 +91,7 @@ func (s *Store) SetOverride(_ context.Context, o store.Override, lasts time.Dura
 		try++
 		id = written.ID(try)
 	}
-	if s.overrides.byID[id] == nil && len(s.overrides.byID) >= store.MaxOverrides {
+	if s.overrides.byID[id] == nil && len(s.overrides.byID) >= admin.MaxOverrides {
 		return store.Override{}, overridetable.ErrFull()
 	}
 	if s.overrides.byID == nil {
@@ -103,7 +104,7 @@ func (s *Store) SetOverride(_ context.Context, o store.Override, lasts time.Dura
 	return held.at(id, now)
 }
 
-// RevokeOverride implements [store.OverrideTable].
+// RevokeOverride implements [admin.OverrideTable].
 func (s *Store) RevokeOverride(_ context.Context, id string) (o store.Override, found bool, err error) {
 	if err := s.check(); err != nil {
 		return store.Override{}, false, err

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -23,13 +24,13 @@ const (
 	shardCount = 1 << shardBits
 )
 
-// Store is a [store.Store] and a [store.Keyspace] in memory.
+// Store is a [store.Store] and a [admin.Keyspace] in memory.
 //
 // It has no lock that all calls share, and starts no goroutine. Each call removes a few
 // keys that are unused by now, so that the Store holds at most a small multiple of the
 // keys in use.
 type Store struct {
-	layout store.OwnLayout
+	layout admin.OwnLayout
 	clock  func() store.Instant
 	seed   maphash.Seed
 	closed atomic.Bool
@@ -54,7 +55,7 @@ func WithClock(clock func() time.Time) Option {
 }
 
 // WithPrefix sets what the store keys shown by Scan begin with.
-func WithPrefix(prefix string) Option { return func(s *Store) { s.layout = store.OwnLayout(prefix) } }
+func WithPrefix(prefix string) Option { return func(s *Store) { s.layout = admin.OwnLayout(prefix) } }
 
 // New returns an empty Store.
 func New(options ...Option) *Store {

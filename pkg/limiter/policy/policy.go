@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/spelling"
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -26,9 +27,9 @@ type Policy struct {
 	Name string
 	// OnError is what an unreachable store means for requests under the policy;
 	// see [Policy.Failure].
-	OnError store.FailurePolicy
+	OnError layers.FailurePolicy
 	// LocalShare is what a local shadow gets of each limit under
-	// [store.LocalOnError]; zero stands for [store.DefaultShare].
+	// [layers.LocalOnError]; zero stands for [store.DefaultShare].
 	LocalShare store.Share
 	// HashBy puts all limits into one slot of a Redis Cluster, so that they are
 	// decided at one instant there, too. The By of every limit begins with these
@@ -59,9 +60,9 @@ type Override struct {
 }
 
 // Failure returns what an unreachable store means under the policy, for
-// [store.WithFailure].
-func (p *Policy) Failure() store.Failure {
-	return store.Failure{Policy: p.OnError, Share: p.LocalShare}
+// [layers.WithFailure].
+func (p *Policy) Failure() layers.Failure {
+	return layers.Failure{Policy: p.OnError, Share: p.LocalShare}
 }
 
 // Attributes returns the names of all attributes that the policy can use, in

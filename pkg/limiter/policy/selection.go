@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -28,16 +29,16 @@ func matches(p store.Pattern, name string) bool { return p.IsZero() || p.Match(n
 // whose names follow from the attributes are reached directly, and a scan looks at
 // no more subjects than it must. An attribute by which none of the selected limits
 // is, is a [store.ErrInvalid].
-func (s *Selection) Query(known []*Policy) (store.Query, error) {
+func (s *Selection) Query(known []*Policy) (admin.Query, error) {
 	everything, err := store.ParsePattern("*")
 	if err != nil {
-		return store.Query{}, err
+		return admin.Query{}, err
 	}
 	names, err := store.ParsePattern(orAny(s.Policies) + "/" + orAny(s.Limits) + "*") // what follows hash_by comes after
 	if err != nil {
-		return store.Query{}, err
+		return admin.Query{}, err
 	}
-	q := store.Query{Subjects: everything, Names: names, Match: s.Match}
+	q := admin.Query{Subjects: everything, Names: names, Match: s.Match}
 	name, exact := s.Policies.Exact()
 	at := slices.IndexFunc(known, func(p *Policy) bool { return p.Name == name })
 	if !exact || at < 0 {
@@ -46,10 +47,10 @@ func (s *Selection) Query(known []*Policy) (store.Query, error) {
 	p := known[at]
 	limits, err := s.limitsOf(p)
 	if err != nil {
-		return store.Query{}, err
+		return admin.Query{}, err
 	}
 	if keys := s.keys(p, limits); len(keys) > 0 {
-		return store.Query{Keys: keys}, nil
+		return admin.Query{Keys: keys}, nil
 	}
 	if glob := s.subjectGlob(p, limits); glob != "" {
 		q.Subjects, err = store.ParsePattern(glob)

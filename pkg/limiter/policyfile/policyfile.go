@@ -35,6 +35,7 @@ import (
 	"crypto/sha256"
 
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -53,7 +54,7 @@ type File struct {
 	// file says otherwise.
 	Prefix string
 	// Breaker has its defaults filled in; nil is that the file wants none.
-	Breaker *store.Breaker
+	Breaker *layers.Breaker
 	// Policies are in the order written.
 	Policies []*policy.Policy
 	// HTTP says how HTTP requests are limited, with its defaults filled in and a rule for

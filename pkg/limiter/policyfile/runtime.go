@@ -9,9 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/sleep"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -30,8 +32,8 @@ type Runtime struct {
 	policy []limiter.Option // of each policy's limiter
 	base   []limiter.Option // of what all policies share
 
-	watch   *store.OverrideWatch
-	denials *store.DenialCollector
+	watch   *layers.OverrideWatch
+	denials *layers.DenialCollector
 	local   *memorystore.Store // decides while the store is away
 
 	reloading sync.Mutex
@@ -79,12 +81,12 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 			r.policy = append(r.policy, o)
 		}
 	}
-	if _, has := store.OverrideTableOf(backend); has {
-		r.watch = store.WatchOverrides(backend, store.Overrides{OnError: observer.OnOverrides, OnRecovered: recovered(observer.OnOverrides)})
+	if _, has := admin.OverrideTableOf(backend); has {
+		r.watch = layers.WatchOverrides(backend, layers.Overrides{OnError: observer.OnOverrides, OnRecovered: recovered(observer.OnOverrides)})
 		r.policy = append(r.policy, limiter.Overrides{Watch: r.watch})
 	}
-	if _, has := store.DenialTableOf(backend); has {
-		r.denials = store.CollectDenials(backend, store.DenialLog{OnError: observer.OnDenialLog, OnRecovered: recovered(observer.OnDenialLog)})
+	if _, has := admin.DenialTableOf(backend); has {
+		r.denials = layers.CollectDenials(backend, layers.DenialLog{OnError: observer.OnDenialLog, OnRecovered: recovered(observer.OnDenialLog)})
 		r.policy = append(r.policy, limiter.DenialLog{Collector: r.denials})
 	}
 	if err := r.put(file); err != nil {
@@ -239,7 +241,7 @@ func (r *Runtime) put(file *File) error {
 	return wrong
 }
 
-func sameBreaker(one, other *store.Breaker) bool {
+func sameBreaker(one, other *layers.Breaker) bool {
 	if one == nil || other == nil {
 		return one == other
 	}
@@ -271,13 +273,13 @@ func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *
 // onError is what decides while the store is away.
 func (r *Runtime) onError(p *policy.Policy) limiter.Option {
 	switch p.OnError {
-	case store.FailOnError:
+	case layers.FailOnError:
 		return nil
-	case store.AllowOnError:
+	case layers.AllowOnError:
 		return limiter.FailOpen()
-	case store.DenyOnError:
+	case layers.DenyOnError:
 		return limiter.FailClosed()
-	case store.LocalOnError:
+	case layers.LocalOnError:
 		share := p.LocalShare
 		if share == 0 {
 			share = store.DefaultShare

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Adjust implements [store.Keyspace] with many keys in each script call.
-func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]store.Adjusted, error) {
+// Adjust implements [admin.Keyspace] with many keys in each script call.
+func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -26,7 +27,7 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]
 	if i := firstRepeated(keys); i >= 0 {
 		return nil, store.Invalidf("key %s is to be adjusted twice", keys[i])
 	}
-	results := make([]store.Adjusted, len(adjustments))
+	results := make([]admin.Adjusted, len(adjustments))
 	var foreign []error
 	for first := 0; first < len(adjustments); {
 		// What has changed since comes back, and is about as large.
@@ -55,7 +56,7 @@ func firstRepeated(keys []store.Key) int {
 }
 
 // adjustBatch is Adjust for adjustments whose records go in one exchange.
-func (s *Store) adjustBatch(ctx context.Context, adjustments []store.Adjustment, keys []store.Key, results []store.Adjusted) (
+func (s *Store) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, keys []store.Key, results []admin.Adjusted) (
 	foreign []error, err error,
 ) {
 	bytes := 0
@@ -90,7 +91,7 @@ func (s *Store) adjustBatch(ctx context.Context, adjustments []store.Adjustment,
 }
 
 // packAdjustments packs ARGV[1] of lua/adjust.lua.
-func packAdjustments(adjustments []store.Adjustment, batch []int) []byte {
+func packAdjustments(adjustments []admin.Adjustment, batch []int) []byte {
 	packed := []byte{opCodes[store.Adjust]}
 	for _, i := range batch {
 		a := &adjustments[i]
@@ -113,7 +114,7 @@ func packAdjustments(adjustments []store.Adjustment, batch []int) []byte {
 // readAdjusted reads the reply about the keys of a batch into results. It returns the errors of
 // foreign values, and whether the script can have answered so.
 func (s *Store) readAdjusted(
-	reply []any, adjustments []store.Adjustment, storeKeys []string, batch []int, results []store.Adjusted,
+	reply []any, adjustments []admin.Adjustment, storeKeys []string, batch []int, results []admin.Adjusted,
 ) (foreign []error, ok bool) {
 	if len(reply)%4 != 1 {
 		return nil, false
@@ -123,7 +124,7 @@ func (s *Store) readAdjusted(
 		return nil, false
 	}
 	for n, i := range batch {
-		results[i] = store.Adjusted{Done: true, Before: unitsAt(units, 8*n), After: unitsAt(units, 8*n+4)}
+		results[i] = admin.Adjusted{Done: true, Before: unitsAt(units, 8*n), After: unitsAt(units, 8*n+4)}
 		if r := &results[i]; r.After != r.Before && r.After != adjustments[i].Used {
 			return nil, false
 		}
@@ -135,11 +136,11 @@ func (s *Store) readAdjusted(
 		}
 		if holds := text(reply[n+1]); holds != "" {
 			foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[at], Holds: s.servers.Redact(holds)})
-			results[batch[at]] = store.Adjusted{}
+			results[batch[at]] = admin.Adjusted{}
 			continue
 		}
 		i := batch[at]
-		results[i].Record = store.Record{Key: adjustments[i].Key, Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])}
+		results[i].Record = admin.Record{Key: adjustments[i].Key, Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])}
 	}
 	return foreign, true
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -29,7 +30,7 @@ func TestAClientGivesUpAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { backend.Close() })
-	limits, key, limit := store.New(backend), store.Key{Subject: "u"}, store.Limit{Count: 10, Period: time.Hour}
+	limits, key, limit := layers.New(backend), store.Key{Subject: "u"}, store.Limit{Count: 10, Period: time.Hour}
 	if d, err := limits.Take(context.Background(), key, limit, 1); err != nil || d.Used != 1 || dials.Load() != 1 {
 		t.Fatalf("%+v, %v, dialled %d times", d, err, dials.Load())
 	}
@@ -67,7 +68,7 @@ func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { backend.Close() })
-	limits := store.New(backend)
+	limits := layers.New(backend)
 	if d, err := limits.Take(ctx, user, hundred, 1); err != nil || d.Used != 1 {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -106,7 +107,7 @@ func TestAFailoverClientFindsTheMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { backend.Close() })
-	if d, err := store.New(backend).Take(ctx, user, hundred, 1); err != nil || d.Used != 1 {
+	if d, err := layers.New(backend).Take(ctx, user, hundred, 1); err != nil || d.Used != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	o := client.Options()

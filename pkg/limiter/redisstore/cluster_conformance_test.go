@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
@@ -54,7 +55,7 @@ func TestConformanceOnACluster(t *testing.T) {
 		Dump:   func(tb testing.TB, backend store.Store) string { return backend.(clustered).dump(tb) },
 		Prefix: func(backend store.Store) string { return backend.(clustered).prefix },
 		Plant: func(tb testing.TB, backend store.Store, key store.Key, value string) func() bool {
-			storeKey := store.OwnLayout(backend.(clustered).prefix).StoreKey(key)
+			storeKey := admin.OwnLayout(backend.(clustered).prefix).StoreKey(key)
 			if err := client.Set(ctx, storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)
 			}

@@ -12,7 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -50,7 +52,7 @@ func inUse(t *testing.T, backend store.Store, reqs []store.Request) []int64 {
 	t.Helper()
 	units := make([]int64, len(reqs))
 	for i, req := range reqs {
-		d, err := store.New(backend).Peek(ctx, req.Key, req.Limit, 1)
+		d, err := layers.New(backend).Peek(ctx, req.Key, req.Limit, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,7 +414,7 @@ func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, slot := owner(t, cluster, subjects[0])
-	if err := cluster.BeginMoveSlot(slot, (from+1)%3, store.OwnLayout("rl").StoreKey(reqs[1].Key)); err != nil {
+	if err := cluster.BeginMoveSlot(slot, (from+1)%3, admin.OwnLayout("rl").StoreKey(reqs[1].Key)); err != nil {
 		t.Fatal(err)
 	}
 	if err := take(); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -29,13 +30,13 @@ func TestRecordsOfACluster(t *testing.T) {
 	}
 	everything := slices.Clone(c.keys)
 	for _, storeKey := range foreign {
-		key, _ := store.OwnLayout("rl").Match(storeKey)
+		key, _ := admin.OwnLayout("rl").Match(storeKey)
 		everything = append(everything, key)
 	}
 	check := func(when string) {
 		t.Helper()
 		records := c.records()
-		if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[store.AlreadyThere] != len(records) {
+		if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.AlreadyThere] != len(records) {
 			t.Errorf("%s: importing what is there: %v, %v", when, tally(outcomes), err)
 		}
 		// Every other key is used since it was scanned.
@@ -47,7 +48,7 @@ func TestRecordsOfACluster(t *testing.T) {
 			}
 		}
 		for _, key := range everything[len(c.keys):] {
-			changed = append(changed, store.Record{Key: key})
+			changed = append(changed, admin.Record{Key: key})
 		}
 		deleted, found, err := c.store.Delete(ctx, changed...)
 		if deleted != len(c.keys) || len(found) != len(c.keys)/2 || !errors.Is(err, store.ErrForeign) || store.IsAway(err) ||
@@ -59,16 +60,16 @@ func TestRecordsOfACluster(t *testing.T) {
 				t.Errorf("%s: %s holds %q, %v", when, storeKey, got, err)
 			}
 		}
-		if deleted, _, err := c.store.Delete(ctx, store.Records(c.keys...)...); deleted != 0 || err != nil {
+		if deleted, _, err := c.store.Delete(ctx, admin.Records(c.keys...)...); deleted != 0 || err != nil {
 			t.Errorf("%s: deleted %d keys that are gone: %v", when, deleted, err)
 		}
-		if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[store.Imported] != len(records) {
+		if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.Imported] != len(records) {
 			t.Errorf("%s: importing: %v, %v", when, tally(outcomes), err)
 		}
-		c.scan(t, when, store.Query{Keys: c.keys}, c.which(all))
-		adjustments := make([]store.Adjustment, len(everything))
+		c.scan(t, when, admin.Query{Keys: c.keys}, c.which(all))
+		adjustments := make([]admin.Adjustment, len(everything))
 		for i, key := range everything {
-			adjustments[i] = store.Adjustment{Key: key, Limit: yearly(100), Used: 42}
+			adjustments[i] = admin.Adjustment{Key: key, Limit: yearly(100), Used: 42}
 		}
 		results, err := c.store.Adjust(ctx, adjustments...)
 		if !errors.Is(err, store.ErrForeign) || store.IsAway(err) || strings.Count(err.Error(), "holds 5 bytes") != len(foreign) {
@@ -111,7 +112,7 @@ func TestRecordsOfACluster(t *testing.T) {
 	from, slot := owner(t, c.cluster, c.large[0])
 	var moved []string
 	for i := range 300 {
-		moved = append(moved, store.OwnLayout("rl").StoreKey(store.Key{Subject: c.large[0], Name: fmt.Sprint("limit/", 3*i)}))
+		moved = append(moved, admin.OwnLayout("rl").StoreKey(store.Key{Subject: c.large[0], Name: fmt.Sprint("limit/", 3*i)}))
 	}
 	if err := c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...); err != nil {
 		t.Fatal(err)
@@ -122,14 +123,14 @@ func TestRecordsOfACluster(t *testing.T) {
 			t.Errorf("with a slot half moved %d of %d were deleted: %v", deleted, want, err)
 		}
 	}
-	if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[store.Imported] != len(records) {
+	if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.Imported] != len(records) {
 		t.Errorf("with a slot half moved: %v, %v", tally(outcomes), err)
 	}
-	c.scan(t, "with a slot half moved", store.Query{Keys: c.keys, Records: true}, c.which(all))
+	c.scan(t, "with a slot half moved", admin.Query{Keys: c.keys, Records: true}, c.which(all))
 }
 
-func tally(outcomes []store.ImportOutcome) map[store.ImportOutcome]int {
-	n := map[store.ImportOutcome]int{}
+func tally(outcomes []admin.ImportOutcome) map[admin.ImportOutcome]int {
+	n := map[admin.ImportOutcome]int{}
 	for _, outcome := range outcomes {
 		n[outcome]++
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -45,15 +46,15 @@ func newCrowd(t *testing.T, cluster *redistest.Cluster) *crowd {
 }
 
 // crowdRecord is what the crowd's keys hold: 7 of 100 used.
-func crowdRecord(key store.Key, expires time.Time) store.Record {
+func crowdRecord(key store.Key, expires time.Time) admin.Record {
 	var state store.State
 	limit, _ := yearly(100).Normalize()
 	state.Charge(limit, 7, store.InstantOf(expires.Add(-24*time.Hour)))
-	return store.Record{Key: key, Value: state.AppendRecord(nil), Expires: expires}
+	return admin.Record{Key: key, Value: state.AppendRecord(nil), Expires: expires}
 }
 
-func (c *crowd) records() []store.Record {
-	records := make([]store.Record, len(c.keys))
+func (c *crowd) records() []admin.Record {
+	records := make([]admin.Record, len(c.keys))
 	for i, key := range c.keys {
 		records[i] = crowdRecord(key, c.expires)
 	}
@@ -64,7 +65,7 @@ func (c *crowd) fill(t *testing.T) {
 	t.Helper()
 	outcomes, err := c.store.Import(ctx, true, c.records()...)
 	for i := range outcomes {
-		if outcomes[i] != store.Imported {
+		if outcomes[i] != admin.Imported {
 			t.Fatalf("%s: outcome %d", c.keys[i], outcomes[i])
 		}
 	}
@@ -87,7 +88,7 @@ func (c *crowd) which(selects func(store.Key) bool) map[store.Key]int {
 func all(store.Key) bool { return true }
 
 // scan wants each of those keys once, and each whole.
-func (c *crowd) scan(t *testing.T, what string, q store.Query, want map[store.Key]int) {
+func (c *crowd) scan(t *testing.T, what string, q admin.Query, want map[store.Key]int) {
 	t.Helper()
 	found := map[store.Key]int{}
 	odd := 0
@@ -98,7 +99,7 @@ func (c *crowd) scan(t *testing.T, what string, q store.Query, want map[store.Ke
 		}
 		found[entry.Key]++
 		sound := entry.Decision.Used == 7 && entry.Limit.Count == 100 && entry.TTL > 23*time.Hour && entry.TTL <= 24*time.Hour &&
-			entry.StoreKey == store.OwnLayout("rl").StoreKey(entry.Key)
+			entry.StoreKey == admin.OwnLayout("rl").StoreKey(entry.Key)
 		if q.Records {
 			sound = sound && entry.Record.Key == entry.Key && len(entry.Record.Value) > 26 && time.Until(entry.Record.Expires) > 23*time.Hour
 		}
@@ -174,15 +175,15 @@ func TestScanOfACluster(t *testing.T) {
 	names := mustPattern("limit/*")
 	some := func(key store.Key) bool { return strings.HasSuffix(key.Name, "7") || key.Name == "b" }
 	queries := map[string]struct {
-		query   store.Query
+		query   admin.Query
 		selects func(store.Key) bool
 	}{
-		"all":     {store.Query{Subjects: everyKey, Records: true, Bytes: true}, all},
-		"subject": {store.Query{Subjects: large, Bytes: true}, func(key store.Key) bool { return key.Subject == c.large[1] }},
-		"names":   {store.Query{Subjects: everyKey, Names: names}, func(key store.Key) bool { return names.Match(key.Name) }},
-		"match":   {store.Query{Subjects: everyKey, Match: some}, some},
-		"keys":    {store.Query{Keys: c.keys, Records: true, Bytes: true}, all},
-		"slowly":  {store.Query{Subjects: everyKey, KeysPerSecond: 8000}, all},
+		"all":     {admin.Query{Subjects: everyKey, Records: true, Bytes: true}, all},
+		"subject": {admin.Query{Subjects: large, Bytes: true}, func(key store.Key) bool { return key.Subject == c.large[1] }},
+		"names":   {admin.Query{Subjects: everyKey, Names: names}, func(key store.Key) bool { return names.Match(key.Name) }},
+		"match":   {admin.Query{Subjects: everyKey, Match: some}, some},
+		"keys":    {admin.Query{Keys: c.keys, Records: true, Bytes: true}, all},
+		"slowly":  {admin.Query{Subjects: everyKey, KeysPerSecond: 8000}, all},
 	}
 	for name, q := range queries {
 		c.scan(t, name, q.query, c.which(q.selects))
@@ -207,7 +208,7 @@ func TestScanOfACluster(t *testing.T) {
 		from, slot := owner(t, c.cluster, subject)
 		var moved []string
 		for i := range 500 {
-			moved = append(moved, store.OwnLayout("rl").StoreKey(store.Key{Subject: subject, Name: fmt.Sprint("limit/", 2*i)}))
+			moved = append(moved, admin.OwnLayout("rl").StoreKey(store.Key{Subject: subject, Name: fmt.Sprint("limit/", 2*i)}))
 		}
 		if err := c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...); err != nil {
 			t.Fatal(err)
@@ -231,7 +232,7 @@ func TestScanLosesAMaster(t *testing.T) {
 	})
 	found := map[store.Key]int{}
 	var failures []error
-	for entry, err := range c.store.Scan(ctx, store.Query{Subjects: everyKey, KeysPerSecond: 5000}) { // most is yet to come
+	for entry, err := range c.store.Scan(ctx, admin.Query{Subjects: everyKey, KeysPerSecond: 5000}) { // most is yet to come
 		if err != nil {
 			failures = append(failures, err)
 			continue
@@ -266,7 +267,7 @@ func TestScanLosesAMaster(t *testing.T) {
 	for what, subjects := range map[string]store.Pattern{"all": everyKey, "its subject": mustPattern(c.large[1])} {
 		n := 0
 		var last error
-		for _, err := range c.store.Scan(ctx, store.Query{Subjects: subjects}) {
+		for _, err := range c.store.Scan(ctx, admin.Query{Subjects: subjects}) {
 			if last = err; err == nil {
 				n++
 			}
@@ -277,7 +278,7 @@ func TestScanLosesAMaster(t *testing.T) {
 		wantLost(what, last)
 	}
 	other := mustPattern(c.large[(victim+1)%3])
-	c.scan(t, "a subject of another master", store.Query{Subjects: other},
+	c.scan(t, "a subject of another master", admin.Query{Subjects: other},
 		c.which(func(key store.Key) bool { return other.Match(key.Subject) }))
 }
 
@@ -295,12 +296,12 @@ func TestScanWithoutTheRightToSlots(t *testing.T) {
 	}
 	for i, subject := range c.large[:2] {
 		from, slot := owner(t, c.cluster, subject)
-		half := store.OwnLayout("rl").StoreKey(store.Key{Subject: subject, Name: "limit/7"})
+		half := admin.OwnLayout("rl").StoreKey(store.Key{Subject: subject, Name: "limit/7"})
 		if err := c.cluster.BeginMoveSlot(slot, (from+1+i)%3, half); err != nil {
 			t.Fatal(err)
 		}
 	}
 	large := mustPattern(c.large[0])
-	c.scan(t, "a subject", store.Query{Subjects: large}, c.which(func(key store.Key) bool { return large.Match(key.Subject) }))
-	c.scan(t, "all", store.Query{Subjects: everyKey, Records: true, Bytes: true}, c.which(all))
+	c.scan(t, "a subject", admin.Query{Subjects: large}, c.which(func(key store.Key) bool { return large.Match(key.Subject) }))
+	c.scan(t, "all", admin.Query{Subjects: everyKey, Records: true, Bytes: true}, c.which(all))
 }

@@ -13,7 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -35,13 +37,13 @@ func clusterClient(t *testing.T, cluster *redistest.Cluster, options redis.Clust
 }
 
 // onCluster returns a limiter on a Cluster, and its client.
-func onCluster(t *testing.T, options redis.ClusterOptions) (*store.Limiter, *redisstore.Store) {
+func onCluster(t *testing.T, options redis.ClusterOptions) (*layers.Limiter, *redisstore.Store) {
 	t.Helper()
 	backend, err := redisstore.Own(clusterClient(t, nil, options))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store.New(backend), backend
+	return layers.New(backend), backend
 }
 
 // takes counts the script calls that the nodes have run.
@@ -124,7 +126,7 @@ func TestTakesFollowASlotThatMoves(t *testing.T) {
 	// answers ASK, once for each of these.
 	from, _ = owner(t, cluster, user.Subject)
 	to = (from + 1) % 3
-	if err := cluster.BeginMoveSlot(slot, to, store.OwnLayout("rl").StoreKey(
+	if err := cluster.BeginMoveSlot(slot, to, admin.OwnLayout("rl").StoreKey(
 		store.Key{Subject: user.Subject, Name: limit.DefaultName()})); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +220,7 @@ func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
 	if _, err := late.Take(ctx, user, hundred, 1); err != nil {
 		t.Fatal(err)
 	}
-	check := func(name string, l *store.Limiter) {
+	check := func(name string, l *layers.Limiter) {
 		t.Helper()
 		if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v, want an ErrUnavailable", name, err)
@@ -292,7 +294,7 @@ func TestWhatNeverReachedANodeIsNotInDoubtAfterAScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range backend.Scan(ctx, store.Query{Subjects: mustPattern("*")}) {
+	for _, err := range backend.Scan(ctx, admin.Query{Subjects: mustPattern("*")}) {
 		t.Fatal(err)
 	}
 	err = client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
@@ -303,7 +305,7 @@ func TestWhatNeverReachedANodeIsNotInDoubtAfterAScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = store.New(backend).Take(ctx, user, hundred, 1)
+	_, err = layers.New(backend).Take(ctx, user, hundred, 1)
 	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("without a connection: %v, want an ErrUnavailable", err)
 	}

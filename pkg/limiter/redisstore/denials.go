@@ -17,10 +17,11 @@ import (
 	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ store.DenialTable = (*Store)(nil)
+var _ admin.DenialTable = (*Store)(nil)
 
 const (
 	// minuteTries is how often a write looks for the minute that the server is in. The
@@ -47,10 +48,10 @@ func (s *Store) denialKey(minute int64) string {
 
 func denialTag(minute int64) string { return fmt.Sprintf("denials:%d", minute) }
 
-// AddDenials implements [store.DenialTable] in one script call. The minute is that of the
+// AddDenials implements [admin.DenialTable] in one script call. The minute is that of the
 // server's clock, which the key has to be known before: it is guessed, and the server says
 // so if it is another.
-func (s *Store) AddDenials(ctx context.Context, d store.Denials) error {
+func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (s *Store) AddDenials(ctx context.Context, d store.Denials) error {
 }
 
 // denialArguments packs the ARGV of lua/denials.lua.
-func denialArguments(minute int64, clock any, d *store.Denials) []any {
+func denialArguments(minute int64, clock any, d *admin.Denials) []any {
 	packed := appendSix(nil, uint64(d.Total()))
 	lost := uint64(0)
 	if d.Lost {
@@ -112,23 +113,23 @@ func six(text string) int64 {
 	return int64(binary.BigEndian.Uint64(eight[:]))
 }
 
-// Denials implements [store.DenialTable]. It reads up to 61 minutes, a key each.
-func (s *Store) Denials(ctx context.Context, last time.Duration) (store.Denials, error) {
+// Denials implements [admin.DenialTable]. It reads up to 61 minutes, a key each.
+func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials, error) {
 	if err := s.check(); err != nil {
-		return store.Denials{}, err
+		return admin.Denials{}, err
 	}
 	if err := denialtable.CheckLast(last); err != nil {
-		return store.Denials{}, err
+		return admin.Denials{}, err
 	}
 	end, err := s.alone(ctx)
 	if err != nil {
-		return store.Denials{}, err
+		return admin.Denials{}, err
 	}
 	defer end()
 	away := &awayMasters{store: s}
 	now, err := s.denialClock(ctx, away)
 	if err != nil {
-		return store.Denials{}, err
+		return admin.Denials{}, err
 	}
 	sum := denialtable.NewSum(now, last)
 	from, to := denialtable.Minutes(now, last)
@@ -145,11 +146,11 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (store.Denials,
 			})
 		}
 		if err := reading.Wait(); err != nil {
-			return store.Denials{}, s.explain(sentError{err}, "read of denials", false, nil)
+			return admin.Denials{}, s.explain(sentError{err}, "read of denials", false, nil)
 		}
 		for i := range read {
 			if errs[i] != nil {
-				return store.Denials{}, errs[i]
+				return admin.Denials{}, errs[i]
 			}
 			sum.Add(read[i].rows, read[i].others, read[i].lost)
 		}
@@ -239,13 +240,13 @@ func (a *awayMasters) ask(ctx context.Context, minute int64, question func(ctx c
 	return nil
 }
 
-// err is an [store.IncompleteError] for each master that is away, nil for none.
+// err is an [admin.IncompleteError] for each master that is away, nil for none.
 func (a *awayMasters) err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var errs []error
 	for _, part := range slices.Sorted(maps.Keys(a.errs)) {
-		errs = append(errs, &store.IncompleteError{Part: part, Err: a.errs[part]})
+		errs = append(errs, &admin.IncompleteError{Part: part, Err: a.errs[part]})
 	}
 	if len(errs) == 1 {
 		return errs[0]
@@ -254,7 +255,7 @@ func (a *awayMasters) err() error {
 }
 
 type denialMinute struct {
-	rows   []store.Denied
+	rows   []admin.Denied
 	others int64
 	lost   bool
 }
@@ -279,7 +280,7 @@ func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, e
 			total, m.lost = count, last != 0
 			return true
 		}
-		var row store.Denied
+		var row admin.Denied
 		var named bool
 		row.Key.Subject, row.Key.Name, named = strings.Cut(name, "\x00")
 		row.Count, row.LastAt = count, store.Instant(last*1000)

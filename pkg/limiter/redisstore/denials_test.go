@@ -14,7 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -32,7 +34,7 @@ func takeOften(tb testing.TB, backend store.Store, subject string, times int) {
 	tb.Helper()
 	for range times {
 		key, limit := store.Key{Subject: subject}, store.Limit{Count: 1, Period: 366 * 24 * time.Hour}
-		if _, err := store.New(backend).Take(context.Background(), key, limit, 1); err != nil {
+		if _, err := layers.New(backend).Take(context.Background(), key, limit, 1); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -46,7 +48,7 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 	var writers sync.WaitGroup
 	for range 8 {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
-		backend := store.WithDenialLog(newDenialStore(t, client), store.DenialLog{Every: time.Millisecond})
+		backend := layers.WithDenialLog(newDenialStore(t, client), layers.DenialLog{Every: time.Millisecond})
 		writers.Go(func() {
 			takeOften(t, backend, "user:42", 300)
 			takeOften(t, backend, "user:7", 30)
@@ -59,7 +61,7 @@ func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
 	if err != nil || !d.Exact() || len(d.Rows) != 2 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	for i, want := range []store.Denied{
+	for i, want := range []admin.Denied{
 		{Key: store.Key{Subject: "user:42", Name: "token-bucket/366d"}, Count: 8*300 - 1},
 		{Key: store.Key{Subject: "user:7", Name: "token-bucket/366d"}, Count: 8*30 - 1},
 	} {
@@ -91,15 +93,15 @@ func TestWhatAMinuteOfDenialsHolds(t *testing.T) {
 	now := time.UnixMilli(1_795_294_331_450)
 	backend := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	key := fmt.Sprintf("rl!{denials:%d}", now.Unix()/60)
-	add := func(lost bool, others int64, rows ...store.Denied) {
+	add := func(lost bool, others int64, rows ...admin.Denied) {
 		t.Helper()
-		d := store.Denials{Rows: rows, Others: others, Lost: lost, Now: 10_000_000} // by a clock of its own
+		d := admin.Denials{Rows: rows, Others: others, Lost: lost, Now: 10_000_000} // by a clock of its own
 		if err := backend.AddDenials(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 	}
-	denied := func(subject string, count int64, last store.Instant) store.Denied {
-		return store.Denied{Key: store.Key{Subject: subject, Name: "n"}, Count: count, LastAt: last}
+	denied := func(subject string, count int64, last store.Instant) admin.Denied {
+		return admin.Denied{Key: store.Key{Subject: subject, Name: "n"}, Count: count, LastAt: last}
 	}
 	want := func(fields map[string][2]int64) {
 		t.Helper()
@@ -127,8 +129,8 @@ func TestWhatAMinuteOfDenialsHolds(t *testing.T) {
 		"c\x00n": {1, 1_795_294_333_450}})
 	server.Do("DEL", key)
 	for write := range 8 {
-		var rows []store.Denied
-		for i := range store.MaxDenialRows {
+		var rows []admin.Denied
+		for i := range admin.MaxDenialRows {
 			rows = append(rows, denied(fmt.Sprintf("%d:%d", write, i), int64(1+i%2), 10_000_000))
 		}
 		add(false, 0, rows...)
@@ -153,9 +155,9 @@ func TestDenialsOfAClusterAreSpread(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	now := time.Now()
 	backend := newDenialStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
-	row := store.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
+	row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
 	for range 30 {
-		if err := backend.AddDenials(context.Background(), store.Denials{Rows: []store.Denied{row}}); err != nil {
+		if err := backend.AddDenials(context.Background(), admin.Denials{Rows: []admin.Denied{row}}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Minute)
@@ -180,9 +182,9 @@ func TestDenialsWithAMasterAway(t *testing.T) {
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	now := time.Now()
 	backend := newDenialStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
-	row := store.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
+	row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
 	for range 30 {
-		if err := backend.AddDenials(t.Context(), store.Denials{Rows: []store.Denied{row}}); err != nil {
+		if err := backend.AddDenials(t.Context(), admin.Denials{Rows: []admin.Denied{row}}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Minute)
@@ -198,7 +200,7 @@ func TestDenialsWithAMasterAway(t *testing.T) {
 	ctx, cancel := store.BudgetContext(t.Context(), 20*time.Second)
 	defer cancel()
 	d, err := backend.Denials(ctx, time.Hour)
-	var incomplete *store.IncompleteError
+	var incomplete *admin.IncompleteError
 	if !errors.As(err, &incomplete) || incomplete.Part != cluster.Masters[1].Addr || !store.IsAway(err) {
 		t.Errorf("with one master away: %v", err)
 	}
@@ -214,7 +216,7 @@ func TestDenialsWithoutTheRight(t *testing.T) {
 	server.Do("ACL", "SETUSER", "old", "on", ">pw", "~rl:*", "+@all")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "old", Password: "pw", DisableIdentity: true})
 	told := make(chan error, 100)
-	backend := store.WithDenialLog(newDenialStore(t, client), store.DenialLog{Every: time.Millisecond,
+	backend := layers.WithDenialLog(newDenialStore(t, client), layers.DenialLog{Every: time.Millisecond,
 		OnError: func(err error) { told <- err }})
 	takeOften(t, backend, "user:42", 2)
 	if err := <-told; !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
@@ -237,8 +239,8 @@ func TestForeignDenials(t *testing.T) {
 	for _, plant := range [][]any{{"SET", key, "x"}, {"HSET", key, "a", "b"}, {"HSET", key, "", "b"}} {
 		server.Do(plant...)
 		before := fmt.Sprint(server.Do("DUMP", key))
-		row := store.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
-		if err := backend.AddDenials(context.Background(), store.Denials{Rows: []store.Denied{row}}); err == nil || store.IsAway(err) {
+		row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
+		if err := backend.AddDenials(context.Background(), admin.Denials{Rows: []admin.Denied{row}}); err == nil || store.IsAway(err) {
 			t.Errorf("%v: added, %v", plant, err)
 		}
 		if _, err := backend.Denials(context.Background(), time.Minute); !errors.Is(err, store.ErrForeign) {
@@ -259,8 +261,8 @@ func TestDenialsAreByTheServersClock(t *testing.T) {
 	backend := newDenialStore(t, server.Client())
 	backend.SetAhead(5 * time.Hour)
 	add := func() {
-		row := store.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
-		if err := backend.AddDenials(context.Background(), store.Denials{Rows: []store.Denied{row}}); err != nil {
+		row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}
+		if err := backend.AddDenials(context.Background(), admin.Denials{Rows: []admin.Denied{row}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -287,10 +289,10 @@ func BenchmarkAddDenials(b *testing.B) {
 			next := 0
 			server.Do("CONFIG", "RESETSTAT")
 			for b.Loop() {
-				var d store.Denials
-				for range store.MaxDenialRows {
+				var d admin.Denials
+				for range admin.MaxDenialRows {
 					key := store.Key{Subject: "tenant:acme:user:" + strconv.Itoa(next), Name: "api/user-minute"}
-					d.Rows = append(d.Rows, store.Denied{Key: key, Count: int64(1 + next%7)})
+					d.Rows = append(d.Rows, admin.Denied{Key: key, Count: int64(1 + next%7)})
 					next = (next + 1) % c.keys
 				}
 				if err := backend.AddDenials(context.Background(), d); err != nil {
@@ -315,7 +317,7 @@ func BenchmarkAddDenials(b *testing.B) {
 func TestAWriteOfDenialsIsBounded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	backend := store.WithDenialLog(newDenialStore(t, server.Client()), store.DenialLog{Every: time.Hour})
+	backend := layers.WithDenialLog(newDenialStore(t, server.Client()), layers.DenialLog{Every: time.Hour})
 	const keys = 300
 	for i := range keys {
 		takeOften(t, backend, fmt.Sprintf("%03d%s", i, strings.Repeat("é", 500)), 2)

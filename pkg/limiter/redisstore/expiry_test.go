@@ -11,7 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -50,18 +52,18 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 				var began time.Time // the last write
 				for range 1 + i%3 {
 					began = time.Now()
-					if _, err := store.New(backend).Take(ctx, key, limit, int64(1+7*i)); err != nil {
+					if _, err := layers.New(backend).Take(ctx, key, limit, int64(1+7*i)); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if i%5 == 4 {
 					began = time.Now()
-					if _, err := store.New(backend).Refund(ctx, key, limit, 3); err != nil {
+					if _, err := layers.New(backend).Refund(ctx, key, limit, 3); err != nil {
 						t.Fatal(err)
 					}
 				}
 				took := time.Since(began)
-				storeKey := store.OwnLayout("rl").StoreKey(key)
+				storeKey := admin.OwnLayout("rl").StoreKey(key)
 				record, err := backend.client.Get(ctx, storeKey).Bytes()
 				if err != nil {
 					t.Fatal(err)
@@ -103,10 +105,10 @@ func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
 		}
 		limit.Period = time.Second + time.Duration(random.Int64N(int64(store.MaxPeriod-time.Second)/1000))*time.Microsecond
 		key := store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"}
-		if _, err := store.New(backend).Take(ctx, key, limit, 1+random.Int64N(limit.Count)); err != nil {
+		if _, err := layers.New(backend).Take(ctx, key, limit, 1+random.Int64N(limit.Count)); err != nil {
 			t.Fatal(err)
 		}
-		storeKey := store.OwnLayout("rl").StoreKey(key)
+		storeKey := admin.OwnLayout("rl").StoreKey(key)
 		record, err := client.Get(ctx, storeKey).Bytes()
 		if err == redis.Nil {
 			continue // so little that it has lapsed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -15,7 +16,7 @@ import (
 // a [foreign.UnsureError]. Delete and Import go by the parts of a record, each of which is
 // checked and changed in one step. Decide is a [store.ErrInvalid]: only the limiter itself
 // decides. The journal and the identity are those of s.
-func (s *Store) Foreign(sources foreign.Sources) store.Keyspace {
+func (s *Store) Foreign(sources foreign.Sources) admin.Keyspace {
 	return &foreignKeys{store: s, sources: sources}
 }
 
@@ -33,20 +34,20 @@ func (f *foreignKeys) Decide(context.Context, store.Op, []store.Request, []store
 // Close implements [store.Store].
 func (f *foreignKeys) Close() error { return f.store.Close() }
 
-// AppendJournal implements [store.Journal].
+// AppendJournal implements [admin.Journal].
 func (f *foreignKeys) AppendJournal(ctx context.Context, text string) error {
 	return f.store.AppendJournal(ctx, text)
 }
 
-// ReadJournal implements [store.Journal].
-func (f *foreignKeys) ReadJournal(ctx context.Context, most int) ([]store.JournalEntry, int, error) {
+// ReadJournal implements [admin.Journal].
+func (f *foreignKeys) ReadJournal(ctx context.Context, most int) ([]admin.JournalEntry, int, error) {
 	return f.store.ReadJournal(ctx, most)
 }
 
-// StoreID implements [store.Identity].
+// StoreID implements [admin.Identity].
 func (f *foreignKeys) StoreID(ctx context.Context) (string, error) { return f.store.StoreID(ctx) }
 
-// EnsureStoreID implements [store.Identity].
+// EnsureStoreID implements [admin.Identity].
 func (f *foreignKeys) EnsureStoreID(ctx context.Context) (string, error) {
 	return f.store.EnsureStoreID(ctx)
 }

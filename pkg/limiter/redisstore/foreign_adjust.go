@@ -8,35 +8,36 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // foreignAdjustment is one adjustment on its way.
 type foreignAdjustment struct {
-	*store.Adjustment
+	*admin.Adjustment
 	setting *foreign.Setting
-	result  *store.Adjusted
+	result  *admin.Adjusted
 	// storeKeys are those that were read, and writes what is to be written there.
 	storeKeys []string
 	writes    []foreign.Write
 	read      map[string]*heldValue
 	before    int64
-	record    store.Record // what was there, if that is not what the caller has kept
+	record    admin.Record // what was there, if that is not what the caller has kept
 }
 
 // adjustTries is how often a limit is looked at that is used before it could be written.
 const adjustTries = 8
 
-// Adjust implements [store.Keyspace] for limits of a layout that is a [foreign.Setter]. What to
+// Adjust implements [admin.Keyspace] for limits of a layout that is a [foreign.Setter]. What to
 // write is found out here, and written if all values are then what they were. A limit that is
 // used all the time, so that this does not come about, is an [store.ErrUnavailable] and stays
 // as it is.
-func (f *foreignKeys) Adjust(ctx context.Context, adjustments ...store.Adjustment) ([]store.Adjusted, error) {
+func (f *foreignKeys) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	if err := f.store.check(); err != nil {
 		return nil, err
 	}
-	results := make([]store.Adjusted, len(adjustments))
+	results := make([]admin.Adjusted, len(adjustments))
 	pending := make([]*foreignAdjustment, len(adjustments))
 	for i := range adjustments {
 		a := &adjustments[i]
@@ -99,7 +100,7 @@ func (f *foreignKeys) adjust(ctx context.Context, pending []*foreignAdjustment, 
 func distinct(all []*foreignAdjustment) (now, later []*foreignAdjustment) {
 	taken := map[string]bool{}
 	for _, a := range all {
-		free := !slices.ContainsFunc(a.Parts, func(p store.Part) bool { return taken[p.StoreKey] })
+		free := !slices.ContainsFunc(a.Parts, func(p admin.Part) bool { return taken[p.StoreKey] })
 		for i := range a.Parts {
 			taken[a.Parts[i].StoreKey] = true
 		}
@@ -184,9 +185,9 @@ func (a *foreignAdjustment) plan(r *foreignReader, before map[string]*heldValue)
 		}
 		a.before = entry.Used
 	}
-	*a.result = store.Adjusted{}
+	*a.result = admin.Adjusted{}
 	if a.Wanted(a.before) == a.before {
-		*a.result = store.Adjusted{Done: true, Before: a.before, After: a.before}
+		*a.result = admin.Adjusted{Done: true, Before: a.before, After: a.before}
 		return false, nil
 	}
 	if a.writes, err = a.setting.Writes(a.Limit.Capacity() - a.Used); err != nil {
@@ -205,8 +206,8 @@ func (a *foreignAdjustment) plan(r *foreignReader, before map[string]*heldValue)
 
 // note notes which of the limit's own parts are there and what they hold, if the caller has kept
 // something else. What other adjustments have written meanwhile is not what was there.
-func (a *foreignAdjustment) note(own []store.Part, before map[string]*heldValue) {
-	a.record = store.Record{}
+func (a *foreignAdjustment) note(own []admin.Part, before map[string]*heldValue) {
+	a.record = admin.Record{}
 	differs, kept := false, false
 	names := slices.Clone(own)
 	for i := range a.Parts {
@@ -215,9 +216,9 @@ func (a *foreignAdjustment) note(own []store.Part, before map[string]*heldValue)
 			names = append(names, a.Parts[i])
 		}
 	}
-	var parts []store.Part
+	var parts []admin.Part
 	for i := range names {
-		part := store.Part{StoreKey: names[i].StoreKey, Field: names[i].Field}
+		part := admin.Part{StoreKey: names[i].StoreKey, Field: names[i].Field}
 		held := a.read[part.StoreKey]
 		if was := before[part.StoreKey]; was != nil {
 			held = was
@@ -235,11 +236,11 @@ func (a *foreignAdjustment) note(own []store.Part, before map[string]*heldValue)
 		parts = append(parts, part)
 	}
 	if kept && differs && len(parts) > 0 {
-		a.record = store.Record{Key: a.Key, Parts: parts}
+		a.record = admin.Record{Key: a.Key, Parts: parts}
 	}
 }
 
 // samePart returns the index of the part that is at the same place, or -1.
-func samePart(parts []store.Part, as *store.Part) int {
-	return slices.IndexFunc(parts, func(p store.Part) bool { return p.StoreKey == as.StoreKey && p.Field == as.Field })
+func samePart(parts []admin.Part, as *admin.Part) int {
+	return slices.IndexFunc(parts, func(p admin.Part) bool { return p.StoreKey == as.StoreKey && p.Field == as.Field })
 }

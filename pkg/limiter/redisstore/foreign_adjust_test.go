@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -49,11 +50,11 @@ func TestOnlyItsOwnPartsComeBackOfASetLimit(t *testing.T) {
 			for _, command := range c.write {
 				server.Do(command...)
 			}
-			var a store.Adjustment
-			entries, errs := scanned(t, keys, store.Query{Records: true})
+			var a admin.Adjustment
+			entries, errs := scanned(t, keys, admin.Query{Records: true})
 			for key, e := range entries {
 				if key.Subject == "alice" {
-					a = store.Adjustment{Key: key, Limit: e.Limit, Used: 1, Parts: e.Record.Parts}
+					a = admin.Adjustment{Key: key, Limit: e.Limit, Used: 1, Parts: e.Record.Parts}
 				}
 			}
 			if len(errs) > 0 || len(a.Parts) != 1 {

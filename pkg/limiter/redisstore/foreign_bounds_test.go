@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/hostile"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -64,7 +65,7 @@ func TestLargeForeignValuesAreNotFetched(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		had := sent(server)
-		entries, errs := scanned(t, keys, store.Query{Records: records, Bytes: true})
+		entries, errs := scanned(t, keys, admin.Query{Records: records, Bytes: true})
 		if bytes := sent(server) - had; bytes > 24<<20 || !records && bytes > 3<<20 {
 			t.Errorf("records %v: the server has sent %d bytes", records, bytes)
 		}
@@ -115,7 +116,7 @@ func TestLargeForeignHashesWithoutTheirSize(t *testing.T) {
 	server.Do("ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-memory")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "blind", Password: "pw", DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
-	entries, errs := scanned(t, foreignOn(t, client), store.Query{})
+	entries, errs := scanned(t, foreignOn(t, client), admin.Query{})
 	if len(entries) != 1 || len(errs) != 1 || !strings.Contains(errs[0].Error(), "a hash of 30000 fields, and limitctl takes at most 10000") {
 		t.Errorf("found are %v, %v", entries, errs)
 	}
@@ -153,7 +154,7 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 	server.Do("ZADD", "times:z", 1, "a")
 	pairs := recordsOf(t, keys)
 	server.Do("FLUSHALL")
-	var pair, zset store.Record
+	var pair, zset admin.Record
 	for _, r := range pairs {
 		if r.Key.Name == "pair" {
 			pair = r
@@ -161,9 +162,9 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 			zset = r
 		}
 	}
-	family := store.Record{Key: pair.Key, Parts: append(pair.Parts[:1:1], zset.Parts...)} // a string, then a sorted set
+	family := admin.Record{Key: pair.Key, Parts: append(pair.Parts[:1:1], zset.Parts...)} // a string, then a sorted set
 	newer := family
-	newer.Parts = append([]store.Part(nil), family.Parts...)
+	newer.Parts = append([]admin.Part(nil), family.Parts...)
 	newer.Parts[1].Dump = redisstore.NewerDump(zset.Parts[0].Dump)
 	for _, holds := range []any{nil, "0"} {
 		if holds != nil {
@@ -172,7 +173,7 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 		outcomes, err := keys.Import(ctx, true, newer)
 		if !errors.Is(err, store.ErrRefused) ||
 			!strings.Contains(err.Error(), `key "times:z" was dumped by a newer server (format 99)`) ||
-			outcomes[0] == store.Imported {
+			outcomes[0] == admin.Imported {
 			t.Errorf("it came to %v, %v", outcomes, err)
 		}
 		if got := server.Do("GET", "pair:a"); got != holds || holds != nil && server.Do("TTL", "pair:a").(int64) < 490 {
@@ -180,27 +181,27 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 		}
 	}
 	damaged := family
-	damaged.Parts = append([]store.Part(nil), family.Parts...)
+	damaged.Parts = append([]admin.Part(nil), family.Parts...)
 	damaged.Parts[1].Dump = append([]byte("x"), zset.Parts[0].Dump...)
 	if _, err := keys.Import(ctx, true, damaged); !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(err.Error(), "is damaged in the backup") {
 		t.Errorf("a damaged dump: %v", err)
 	}
-	for _, edited := range []store.Part{
+	for _, edited := range []admin.Part{
 		{StoreKey: "rl!id"}, {StoreKey: "rl!{audit}"}, {StoreKey: "rl!more", Field: "f", Type: "hash"}, {StoreKey: "times:z", Type: "zset"},
 	} {
 		edited.Type = cmp.Or(edited.Type, "string")
 		edited.Dump = pair.Parts[0].Dump
-		some := store.Record{Key: pair.Key, Parts: []store.Part{pair.Parts[0], edited}}
+		some := admin.Record{Key: pair.Key, Parts: []admin.Part{pair.Parts[0], edited}}
 		if _, err := keys.Import(ctx, true, some); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("a backup that was edited to name %q: %v", edited.StoreKey, err)
 		}
 	}
 	// Each costs only itself.
-	edited := store.Record{Key: pair.Key, Parts: []store.Part{{StoreKey: "rl!id", Type: "string", Dump: pair.Parts[0].Dump}}}
+	edited := admin.Record{Key: pair.Key, Parts: []admin.Part{{StoreKey: "rl!id", Type: "string", Dump: pair.Parts[0].Dump}}}
 	outcomes, err := keys.Import(ctx, true, edited, zset, damaged, pair)
-	if unfit := (*store.UnfitError)(nil); !errors.As(err, &unfit) ||
-		!slices.Equal(outcomes, []store.ImportOutcome{store.Unfit, store.Imported, store.Unfit, store.Imported}) {
+	if unfit := (*admin.UnfitError)(nil); !errors.As(err, &unfit) ||
+		!slices.Equal(outcomes, []admin.ImportOutcome{admin.Unfit, admin.Imported, admin.Unfit, admin.Imported}) {
 		t.Errorf("with what cannot be restored it came to %v, %v", outcomes, err)
 	}
 	if server.Do("EXISTS", "rl!id") != int64(0) || server.Do("EXISTS", "pair:a", "pair:a:timer", "times:z") != int64(3) {
@@ -215,7 +216,7 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 		t.Errorf("without memory: deleted %d, %v", deleted, err)
 	}
 	server.Do("CONFIG", "SET", "maxmemory", "0")
-	if outcomes, err := keys.Import(ctx, false, family); err != nil || outcomes[0] != store.Imported {
+	if outcomes, err := keys.Import(ctx, false, family); err != nil || outcomes[0] != admin.Imported {
 		t.Errorf("it came to %v, %v", outcomes, err)
 	}
 }
@@ -236,7 +237,7 @@ func TestAForeignScanOfAHostileServer(t *testing.T) {
 				client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, MaxRetries: -1, Protocol: 2,
 					ReadTimeout: 200 * time.Millisecond, ContextTimeoutEnabled: true})
 				t.Cleanup(func() { client.Close() })
-				entries, errs := scanned(t, foreignOn(t, client), store.Query{Records: true})
+				entries, errs := scanned(t, foreignOn(t, client), admin.Query{Records: true})
 				if len(errs) == 0 && len(entries) == 0 && !is.Sound {
 					t.Error("it found nothing and says that all is well")
 				}
@@ -265,7 +266,7 @@ func TestManyForeignValuesAreHeldAFewAtATime(t *testing.T) {
 	keys := foreignAt(t, server)
 	var most uint64
 	found := 0
-	for _, err := range keys.Scan(ctx, store.Query{Subjects: everyKey}) {
+	for _, err := range keys.Scan(ctx, admin.Query{Subjects: everyKey}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // deletion is the deletion of some records.
 type deletion struct {
 	*foreignKeys
-	records []store.Record
+	records []admin.Record
 	mu      sync.Mutex
 	// outcomes are those of the parts, 0 for one that is not known, and late what parts held. Both
 	// are by the index of a part in all.
@@ -27,10 +28,10 @@ type late struct {
 	expires any
 }
 
-// Delete implements [store.Keyspace]. A record is deleted if any of its parts was there. The
+// Delete implements [admin.Keyspace]. A record is deleted if any of its parts was there. The
 // parts of a record that lie in one slot are deleted together or, if one has become something
 // else, not at all. A part that several records share is deleted once, for all of them.
-func (f *foreignKeys) Delete(ctx context.Context, records ...store.Record) (deleted int, changed []store.Record, err error) {
+func (f *foreignKeys) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
 	if err := f.store.check(); err != nil {
 		return 0, nil, err
 	}
@@ -123,10 +124,10 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 
 // result returns how many records were deleted, and those that held something else than what
 // the caller has kept, as they were.
-func (d *deletion) result(units []foreignUnit) (deleted int, changed []store.Record) {
+func (d *deletion) result(units []foreignUnit) (deleted int, changed []admin.Record) {
 	type fate struct{ some, new bool }
 	fates := make([]fate, len(d.records))
-	held := make([][]store.Part, len(d.records)) // what was deleted
+	held := make([][]admin.Part, len(d.records)) // what was deleted
 	for i := range units {
 		for j, part := range units[i].parts {
 			n := units[i].first + j

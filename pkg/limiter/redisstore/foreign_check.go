@@ -6,14 +6,15 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// CheckImport implements [store.ImportCheck]. It tries the commands by which a script brings the
+// CheckImport implements [admin.ImportCheck]. It tries the commands by which a script brings the
 // records back, each with arguments that no server takes. Rights are checked before arguments, so
 // that the answer tells them and nothing is changed.
-func (f *foreignKeys) CheckImport(ctx context.Context, records ...store.Record) error {
+func (f *foreignKeys) CheckImport(ctx context.Context, records ...admin.Record) error {
 	if err := f.store.check(); err != nil {
 		return err
 	}
@@ -30,7 +31,7 @@ func (f *foreignKeys) CheckImport(ctx context.Context, records ...store.Record) 
 }
 
 // importTries are what to try of the commands that bring back a part.
-func importTries(part *store.Part) [][]any {
+func importTries(part *admin.Part) [][]any {
 	switch key := part.StoreKey; {
 	case part.Field != "" && !part.Expires.IsZero():
 		return [][]any{{"hset", key, "", "", ""}, {"pexpireat", key, "never"}} // a value is missing; no number

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -27,7 +28,7 @@ func TestAForeignImportIsChecked(t *testing.T) {
 		owner.Expire(ctx, "shared", time.Hour)
 		owner.ZAdd(ctx, "zset", redis.Z{Score: 5, Member: "a"})
 		in := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-		parts := map[string]store.Part{
+		parts := map[string]admin.Part{
 			"set":       {StoreKey: "text", Type: "string", Dump: []byte(server.Do("DUMP", "text").(string)), Expires: in},
 			"restore":   {StoreKey: "hash", Type: "hash", Dump: []byte(server.Do("DUMP", "hash").(string))},
 			"hset":      {StoreKey: "shared", Field: "f", Type: "hash", Dump: []byte("5"), Expires: in},
@@ -40,14 +41,14 @@ func TestAForeignImportIsChecked(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "tried", Password: "pw", DisableIdentity: true})
 		t.Cleanup(func() { client.Close() })
 		keys := foreignOn(t, client)
-		check, has := store.ImportCheckOf(keys)
+		check, has := admin.ImportCheckOf(keys)
 		if !has {
 			t.Fatal("there is no check")
 		}
 		before := keysIn(t, owner)
 		refused := map[string]error{}
 		for command, part := range parts {
-			if err := check.CheckImport(ctx, store.Record{Parts: []store.Part{part}}); err != nil {
+			if err := check.CheckImport(ctx, admin.Record{Parts: []admin.Part{part}}); err != nil {
 				refused[command] = err
 			}
 		}
@@ -56,7 +57,7 @@ func TestAForeignImportIsChecked(t *testing.T) {
 		}
 		owner.FlushAll(ctx)
 		for command, part := range parts {
-			record := store.Record{Key: store.Key{Subject: "s", Name: "any"}, Parts: []store.Part{part}}
+			record := admin.Record{Key: store.Key{Subject: "s", Name: "any"}, Parts: []admin.Part{part}}
 			_, err := keys.Import(ctx, true, record)
 			if (err != nil) != (refused[command] != nil) {
 				t.Errorf("without %q the check of the part for %s says %v, and the import %v", without, command, refused[command], err)

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -45,14 +46,14 @@ func TestForeignFamiliesInACluster(t *testing.T) {
 	if err := cluster.BeginMoveSlot(slot, (owner+1)%3, "pair:{moving}", "pair:{moving}:timer", "bucket:{moving}"); err != nil {
 		t.Fatal(err)
 	}
-	entries, errs := scanned(t, keys, store.Query{Records: true})
+	entries, errs := scanned(t, keys, admin.Query{Records: true})
 	if len(entries) != limits || len(errs) > 0 {
 		t.Errorf("while a slot moves %d limits of %d are found, %v", len(entries), limits, errs)
 	}
 	if e := entries[store.Key{Subject: "{moving}", Name: "pair"}]; len(e.Record.Parts) != 2 || e.Used != 5 {
 		t.Errorf("a family that has moved is %+v", e)
 	}
-	var records []store.Record
+	var records []admin.Record
 	for _, e := range entries {
 		records = append(records, e.Record)
 	}
@@ -61,13 +62,13 @@ func TestForeignFamiliesInACluster(t *testing.T) {
 	}
 	// Two keys that are nowhere cannot be written while their slot has two masters.
 	outcomes, err := keys.Import(ctx, false, entries[store.Key{Subject: "{moving}", Name: "pair"}].Record)
-	if !store.IsAway(err) || outcomes[0] == store.Imported || client.Exists(ctx, "pair:{moving}").Val() != 0 {
+	if !store.IsAway(err) || outcomes[0] == admin.Imported || client.Exists(ctx, "pair:{moving}").Val() != 0 {
 		t.Errorf("while a slot moves: importing its family came to %v, %v", outcomes, err)
 	}
 	if err := cluster.MoveSlot(slot, (owner+1)%3); err != nil {
 		t.Fatal(err)
 	}
-	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[store.Imported] != limits {
+	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.Imported] != limits {
 		t.Errorf("when a slot has moved: importing came to %v, %v", tally(outcomes), err)
 	}
 }
@@ -103,12 +104,12 @@ func TestForeignFamiliesWhileSlotsMove(t *testing.T) {
 		}
 	})
 	for round := range 5 {
-		entries, errs := scanned(t, keys, store.Query{Records: true})
+		entries, errs := scanned(t, keys, admin.Query{Records: true})
 		if len(entries) != families || len(errs) > 0 {
 			t.Errorf("round %d: %d families are found of %d, %v", round, len(entries), families, errs)
 			break
 		}
-		var records []store.Record
+		var records []admin.Record
 		for _, e := range entries {
 			if len(e.Record.Parts) != 2 {
 				t.Errorf("round %d: %v has %d parts", round, e.Key, len(e.Record.Parts))
@@ -120,7 +121,7 @@ func TestForeignFamiliesWhileSlotsMove(t *testing.T) {
 			t.Errorf("round %d: deleted %d, changed %d, %v", round, deleted, len(changed), err)
 			break
 		}
-		if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[store.Imported] != families {
+		if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.Imported] != families {
 			t.Errorf("round %d: importing came to %v, %v", round, tally(outcomes), err)
 			break
 		}
@@ -158,7 +159,7 @@ func TestForeignFamiliesWithoutAMaster(t *testing.T) {
 			whole++
 		}
 	}
-	if _, errs := scanned(t, keys, store.Query{}); len(errs) > 0 { // which learns the Cluster
+	if _, errs := scanned(t, keys, admin.Query{}); len(errs) > 0 { // which learns the Cluster
 		t.Fatal(errs)
 	}
 	lost.Kill()
@@ -166,7 +167,7 @@ func TestForeignFamiliesWithoutAMaster(t *testing.T) {
 	defer cancel()
 	found := 0
 	var errs []error
-	for e, err := range keys.Scan(ctx, store.Query{Subjects: everyKey, Records: true}) {
+	for e, err := range keys.Scan(ctx, admin.Query{Subjects: everyKey, Records: true}) {
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -175,7 +176,7 @@ func TestForeignFamiliesWithoutAMaster(t *testing.T) {
 			t.Errorf("%v has %d parts", e.Key, len(e.Record.Parts))
 		}
 	}
-	var incomplete *store.IncompleteError
+	var incomplete *admin.IncompleteError
 	if found != whole || len(errs) != 1 || !errors.As(errs[0], &incomplete) || incomplete.Part != lost.Addr ||
 		strings.Count(errs[0].Error(), "are missing") != 1 {
 		t.Errorf("%d limits were found of %d, and the errors are %v", found, whole, errs)
@@ -206,17 +207,17 @@ func TestForeignFamiliesBesideAMasterThatHangs(t *testing.T) {
 			}
 		})
 		keys := foreignOn(t, reader)
-		if entries, errs := scanned(t, keys, store.Query{}); len(entries) != 4000 || len(errs) > 0 { // which learns the Cluster
+		if entries, errs := scanned(t, keys, admin.Query{}); len(entries) != 4000 || len(errs) > 0 { // which learns the Cluster
 			return fmt.Errorf("%d limits were found, and the errors are %w", len(entries), errors.Join(errs...))
 		}
 		before := asked.count.Swap(0)
 		hung.Pause()
 		defer hung.Resume()
-		entries, errs := scanned(t, keys, store.Query{})
+		entries, errs := scanned(t, keys, admin.Query{})
 		if n := asked.count.Load(); n > 4 || before < 10 {
 			t.Errorf("the master that hangs was asked %d times, and %d times before it did", n, before)
 		}
-		var incomplete *store.IncompleteError
+		var incomplete *admin.IncompleteError
 		if len(entries) == 0 || len(errs) != 1 || !errors.As(errs[0], &incomplete) || incomplete.Part != hung.Addr {
 			return fmt.Errorf("%d limits were found, and the errors are %w", len(entries), errors.Join(errs...))
 		}

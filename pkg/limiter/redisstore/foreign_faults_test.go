@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -30,13 +31,13 @@ func TestForeignChangesWhileTheServerStalls(t *testing.T) {
 	}
 	server.Do("HSET", "bucket:h", "n", 5)
 	records := recordsOf(t, keys)
-	adjustments := make([]store.Adjustment, len(records))
+	adjustments := make([]admin.Adjustment, len(records))
 	for i := range records {
-		adjustments[i] = store.Adjustment{Key: records[i].Key, Limit: tenAMinute, Used: 1, Parts: records[i].Parts}
+		adjustments[i] = admin.Adjustment{Key: records[i].Key, Limit: tenAMinute, Used: 1, Parts: records[i].Parts}
 	}
-	for verb, change := range map[string]func(store.Keyspace) error{
-		"deletion": func(keys store.Keyspace) error { _, _, err := keys.Delete(ctx, records...); return err },
-		"import":   func(keys store.Keyspace) error { _, err := keys.Import(ctx, true, records...); return err },
+	for verb, change := range map[string]func(admin.Keyspace) error{
+		"deletion": func(keys admin.Keyspace) error { _, _, err := keys.Delete(ctx, records...); return err },
+		"import":   func(keys admin.Keyspace) error { _, err := keys.Import(ctx, true, records...); return err },
 	} {
 		redistest.Patiently(t, 300*time.Millisecond, func(budget time.Duration) (missing error) {
 			if err := client.Ping(ctx).Err(); err != nil { // there is a connection
@@ -57,7 +58,7 @@ func TestForeignChangesWhileTheServerStalls(t *testing.T) {
 		"import":   func() error { _, err := keys.Import(ctx, true, records...); return err },
 		"adjust":   func() error { _, err := keys.Adjust(ctx, adjustments...); return err },
 		"scan": func() error {
-			_, errs := scanned(t, keys, store.Query{})
+			_, errs := scanned(t, keys, admin.Query{})
 			return errors.Join(errs...)
 		},
 	} {
@@ -94,7 +95,7 @@ func TestForeignFamiliesAfterAFailover(t *testing.T) {
 	if deleted != 100 || len(changed) > 0 || err != nil {
 		t.Fatalf("deleted %d, changed %d, %v", deleted, len(changed), err)
 	}
-	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[store.Imported] != 100 {
+	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.Imported] != 100 {
 		t.Errorf("importing came to %v, %v", tally(outcomes), err)
 	}
 }

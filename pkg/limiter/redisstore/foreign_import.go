@@ -6,26 +6,27 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Import implements [store.Keyspace]. The parts of a record that lie in one slot come back
+// Import implements [admin.Keyspace]. The parts of a record that lie in one slot come back
 // together or not at all. A large hash or set has its members in no order, so that one which is
 // there already can seem to be in use. A part that a newer server has dumped, and this one cannot read, is a
 // [store.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
-// a store key that limitctl keeps something of its own under is left, with a [store.UnfitError].
-func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...store.Record) ([]store.ImportOutcome, error) {
+// a store key that limitctl keeps something of its own under is left, with a [admin.UnfitError].
+func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
 	if err := f.store.check(); err != nil {
 		return nil, err
 	}
-	outcomes := make([]store.ImportOutcome, len(records))
+	outcomes := make([]admin.ImportOutcome, len(records))
 	var unfit []error
-	var fit []store.Record
+	var fit []admin.Record
 	var places []int // of those that fit
 	for i := range records {
 		if err := f.checkForeign(&records[i]); err != nil {
-			outcomes[i], unfit = store.Unfit, append(unfit, &store.UnfitError{Err: err})
+			outcomes[i], unfit = admin.Unfit, append(unfit, &admin.UnfitError{Err: err})
 			continue
 		}
 		fit, places = append(fit, records[i]), append(places, i)
@@ -41,8 +42,8 @@ func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...store
 }
 
 // importFit is Import for records that were checked.
-func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []store.Record) ([]store.ImportOutcome, error) {
-	outcomes := make([]store.ImportOutcome, len(records))
+func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []admin.Record) ([]admin.ImportOutcome, error) {
+	outcomes := make([]admin.ImportOutcome, len(records))
 	err := f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
 		units, err := f.unitsOf(records[first:end])
 		if err != nil {
@@ -81,7 +82,7 @@ func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []sto
 }
 
 // checkForeign reports, as a [store.ErrInvalid], what makes a record unfit to be imported.
-func (f *foreignKeys) checkForeign(r *store.Record) error {
+func (f *foreignKeys) checkForeign(r *admin.Record) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -124,34 +125,34 @@ func (f *foreignKeys) importUnits(ctx context.Context, replace bool, units []for
 }
 
 // cannotRead says that the server does not take the dump of a part, which is sound.
-func (f *foreignKeys) cannotRead(part *store.Part) error {
+func (f *foreignKeys) cannotRead(part *admin.Part) error {
 	return fmt.Errorf("%w: key %q was dumped by a newer server (format %d), and this one cannot read that; restore it to a server "+
 		"as new as the one it is from", store.ErrRefused, part.StoreKey, versionOf(part.Dump))
 }
 
 // importOutcome reads a byte of the reply of an import script.
-func importOutcome(reply byte) (outcome store.ImportOutcome, known bool) {
+func importOutcome(reply byte) (outcome admin.ImportOutcome, known bool) {
 	switch reply {
 	case 'i':
-		return store.Imported, true
+		return admin.Imported, true
 	case 'a':
-		return store.AlreadyThere, true
+		return admin.AlreadyThere, true
 	case 'l':
-		return store.Lapsed, true
+		return admin.Lapsed, true
 	case 'u':
-		return store.InUse, true
+		return admin.InUse, true
 	case 'f':
-		return store.Foreign, true
+		return admin.Foreign, true
 	case '-': // what became of the others says why
-		return store.NotKnown, true
+		return admin.NotKnown, true
 	}
-	return store.NotKnown, false
+	return admin.NotKnown, false
 }
 
 // combined is what became of a record by what became of two of its parts: what was left counts
 // more than what came back, and that more than what was there or had expired.
-func combined(a, b store.ImportOutcome) store.ImportOutcome {
-	for _, outcome := range []store.ImportOutcome{store.Foreign, store.InUse, store.Imported, store.AlreadyThere} {
+func combined(a, b admin.ImportOutcome) admin.ImportOutcome {
+	for _, outcome := range []admin.ImportOutcome{admin.Foreign, admin.InUse, admin.Imported, admin.AlreadyThere} {
 		if a == outcome || b == outcome {
 			return outcome
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -25,7 +26,7 @@ func newFamiliesSeen(servers *redisserver.Servers) *familiesSeen {
 }
 
 // isFirst reports whether what was found has not come before.
-func (s *familiesSeen) isFirst(storeKey, principal string, entries []store.Entry) bool {
+func (s *familiesSeen) isFirst(storeKey, principal string, entries []admin.Entry) bool {
 	several := principal != storeKey
 	for i := range entries {
 		several = several || len(entries[i].Record.Parts) > 1
@@ -212,7 +213,7 @@ func (sc *foreignScan) judge(look *foreign.Look, r *foreignReader) foreignFound 
 
 // dropUnusedForeign leaves out entries of which nothing is known to be in use, unless something
 // is wrong with their keys.
-func dropUnusedForeign(entries []store.Entry) []store.Entry {
+func dropUnusedForeign(entries []admin.Entry) []admin.Entry {
 	kept := entries[:0]
 	for i := range entries {
 		if e := &entries[i]; !e.UsedKnown() || e.Used > 0 || e.TTL < 0 || len(e.Defects) > 0 {
@@ -223,7 +224,7 @@ func dropUnusedForeign(entries []store.Entry) []store.Entry {
 }
 
 // complete adds what the query asks for besides to one of several entries.
-func (sc *foreignScan) complete(e *store.Entry, values map[string]*heldValue, several int) {
+func (sc *foreignScan) complete(e *admin.Entry, values map[string]*heldValue, several int) {
 	for i := range e.Record.Parts {
 		part := &e.Record.Parts[i]
 		held := values[part.StoreKey]

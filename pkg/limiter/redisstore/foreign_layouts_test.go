@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -37,15 +38,15 @@ func (l layout) Together(storeKey string, _ store.Limit, _ store.Instant) []stri
 }
 
 // counted is the entry of a counter.
-func counted(found *foreign.Found, text string) (store.Entry, error) {
+func counted(found *foreign.Found, text string) (admin.Entry, error) {
 	used, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return store.Entry{}, errors.New("not a counter")
+		return admin.Entry{}, errors.New("not a counter")
 	}
-	return store.Entry{Limit: found.Limit, Decision: store.Decision{Used: used, Remaining: max(0, found.Limit.Capacity()-used)}}, nil
+	return admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: used, Remaining: max(0, found.Limit.Capacity()-used)}}, nil
 }
 
-func reading(err error, entries ...store.Entry) (foreign.Reading, error) {
+func reading(err error, entries ...admin.Entry) (foreign.Reading, error) {
 	return foreign.Reading{Entries: entries, Certain: true}, err
 }
 
@@ -106,14 +107,14 @@ func (s shared) Decode(found *foreign.Found) (foreign.Reading, error) {
 	if value.Type != foreign.HashValue {
 		return reading(fmt.Errorf("a %s", value.Type))
 	}
-	var entries []store.Entry
+	var entries []admin.Entry
 	for i := range value.Members {
 		e, err := counted(found, value.Members[i].Text)
 		if err != nil {
 			return reading(err)
 		}
 		e.Key = store.Key{Subject: value.Members[i].Name, Name: string(s.layout)}
-		e.Record.Parts = []store.Part{{StoreKey: found.StoreKey, Field: value.Members[i].Name, Type: "hash"}}
+		e.Record.Parts = []admin.Part{{StoreKey: found.StoreKey, Field: value.Members[i].Name, Type: "hash"}}
 		entries = append(entries, e)
 	}
 	return reading(nil, entries...)
@@ -130,7 +131,7 @@ func (d double) Decode(found *foreign.Found) (foreign.Reading, error) {
 	if value.Type != foreign.StringValue {
 		return reading(fmt.Errorf("a %s", value.Type))
 	}
-	var entries []store.Entry
+	var entries []admin.Entry
 	for i, text := range strings.Split(string(value.Text), ",") {
 		e, err := counted(found, text)
 		if err != nil {
@@ -156,7 +157,7 @@ func (s times) Decode(found *foreign.Found) (foreign.Reading, error) {
 		return reading(nil)
 	}
 	d := store.Decision{Used: value.Length, Remaining: int64(len(value.Members))}
-	return reading(nil, store.Entry{Limit: found.Limit, Decision: d})
+	return reading(nil, admin.Entry{Limit: found.Limit, Decision: d})
 }
 
 // testLayouts are all of them.
@@ -169,7 +170,7 @@ func testLayouts() foreign.Sources {
 }
 
 // foreignOn returns the keyspace of the test layouts in the servers of a client.
-func foreignOn(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) store.Keyspace {
+func foreignOn(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) admin.Keyspace {
 	t.Helper()
 	backend, err := redisstore.Own(client, options...)
 	if err != nil {
@@ -179,19 +180,19 @@ func foreignOn(t testing.TB, client redis.UniversalClient, options ...redisstore
 }
 
 // foreignAt returns the keyspace of the test layouts on a server.
-func foreignAt(t testing.TB, server *redistest.Server) store.Keyspace {
+func foreignAt(t testing.TB, server *redistest.Server) admin.Keyspace {
 	t.Helper()
 	return foreignOn(t, server.Client())
 }
 
 // scanned returns the entries that a scan gives by their keys, and its errors. A key that
 // comes twice fails the test.
-func scanned(t testing.TB, keys store.Keyspace, q store.Query) (entries map[store.Key]store.Entry, errs []error) {
+func scanned(t testing.TB, keys admin.Keyspace, q admin.Query) (entries map[store.Key]admin.Entry, errs []error) {
 	t.Helper()
 	if q.Subjects.IsZero() {
 		q.Subjects = everyKey
 	}
-	entries = map[store.Key]store.Entry{}
+	entries = map[store.Key]admin.Entry{}
 	for e, err := range keys.Scan(ctx, q) {
 		if err != nil {
 			errs = append(errs, err)
@@ -206,9 +207,9 @@ func scanned(t testing.TB, keys store.Keyspace, q store.Query) (entries map[stor
 }
 
 // recordsOf returns the records of a scan that must not fail.
-func recordsOf(t testing.TB, keys store.Keyspace) (records []store.Record) {
+func recordsOf(t testing.TB, keys admin.Keyspace) (records []admin.Record) {
 	t.Helper()
-	entries, errs := scanned(t, keys, store.Query{Records: true})
+	entries, errs := scanned(t, keys, admin.Query{Records: true})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -15,7 +16,7 @@ import (
 
 // foreignPart is a part of one record, or of several that share it.
 type foreignPart struct {
-	*store.Part
+	*admin.Part
 	records []int
 }
 
@@ -26,7 +27,7 @@ type foreignUnit struct {
 }
 
 // unitsOf returns the parts of records, each once, as units.
-func (f *foreignKeys) unitsOf(records []store.Record) ([]foreignUnit, error) {
+func (f *foreignKeys) unitsOf(records []admin.Record) ([]foreignUnit, error) {
 	type name struct{ storeKey, field string }
 	type place struct{ unit, part int }
 	known := make(map[name]place, len(records))
@@ -115,7 +116,7 @@ func (f *foreignKeys) run(ctx context.Context, verb string, script *script, unit
 }
 
 // dumpedPart returns the text that a part holds, if it is one, and else what DUMP returned.
-func dumpedPart(part *store.Part) (value []byte, isText bool) {
+func dumpedPart(part *admin.Part) (value []byte, isText bool) {
 	if part.Field != "" {
 		return part.Dump, true
 	}
@@ -128,7 +129,7 @@ func dumpedPart(part *store.Part) (value []byte, isText bool) {
 }
 
 // keptPart tells the scripts which value of a part the caller has; see lua/foreign_held.lua.
-func keptPart(part *store.Part) []byte {
+func keptPart(part *admin.Part) []byte {
 	if part.Dump == nil {
 		return []byte{}
 	}
@@ -153,7 +154,7 @@ func mark(isText bool) byte {
 
 // dumpOf is what a part holds by the answer of a script that was told to look for what kept
 // stands for.
-func dumpOf(part *store.Part, kept, answer []byte) []byte {
+func dumpOf(part *admin.Part, kept, answer []byte) []byte {
 	if part.Field == "" && len(kept) > 0 && kept[0] == mark(true) {
 		return dumpText(answer)
 	}
@@ -161,7 +162,7 @@ func dumpOf(part *store.Part, kept, answer []byte) []byte {
 }
 
 // sameValue reports whether two dumps are of the same value.
-func sameValue(a, b *store.Part) bool {
+func sameValue(a, b *admin.Part) bool {
 	one, isText := dumpedPart(a)
 	other, alsoText := dumpedPart(b)
 	return isText == alsoText && bytes.Equal(one, other)

@@ -13,11 +13,12 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // countIn is the counter that a record holds, told by bringing it back to a server of its own.
-func countIn(t *testing.T, aside *redistest.Server, keys store.Keyspace, record store.Record) int64 {
+func countIn(t *testing.T, aside *redistest.Server, keys admin.Keyspace, record admin.Record) int64 {
 	t.Helper()
 	aside.Do("FLUSHALL")
 	if _, err := keys.Import(ctx, false, record); err != nil {
@@ -139,7 +140,7 @@ func TestNothingIsLostWhileAForeignLimitIsSet(t *testing.T) {
 			}
 			var taken, set, busy int64 = -1, 0, 0 // one was there
 			for range 100 {
-				a := store.Adjustment{Key: record.Key, Limit: tenAMinute, Used: 0, Parts: record.Parts}
+				a := admin.Adjustment{Key: record.Key, Limit: tenAMinute, Used: 0, Parts: record.Parts}
 				results, err := keys.Adjust(ctx, a)
 				switch {
 				case err == nil && results[0].Done:
@@ -154,7 +155,7 @@ func TestNothingIsLostWhileAForeignLimitIsSet(t *testing.T) {
 			stop.Store(true)
 			writing.Wait()
 			for _, e := range recordsOf(t, keys) {
-				entries, _ := scanned(t, keys, store.Query{})
+				entries, _ := scanned(t, keys, admin.Query{})
 				taken += entries[e.Key].Used
 			}
 			if taken != counted.Load() || set == 0 {
@@ -179,13 +180,13 @@ func TestForeignLimitsAreSet(t *testing.T) {
 	}
 	server.Do("SET", "double:x", "100,200", "EX", 1000)
 	server.Do("SADD", "times:x", "a")
-	var adjustments []store.Adjustment
-	entries, errs := scanned(t, keys, store.Query{Records: true})
+	var adjustments []admin.Adjustment
+	entries, errs := scanned(t, keys, admin.Query{Records: true})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	for key, e := range entries {
-		a := store.Adjustment{Key: key, Limit: tenAMinute, Used: 50, OnlyLess: true, Parts: e.Record.Parts}
+		a := admin.Adjustment{Key: key, Limit: tenAMinute, Used: 50, OnlyLess: true, Parts: e.Record.Parts}
 		if key.Name != "times" {
 			adjustments = append(adjustments, a)
 		} else if _, err := keys.Adjust(ctx, a); err == nil || !strings.Contains(err.Error(), "cannot be set: times does not keep them") {
@@ -201,13 +202,13 @@ func TestForeignLimitsAreSet(t *testing.T) {
 	}
 	for i, r := range results {
 		key := adjustments[i].Key
-		want := store.Adjusted{Done: true, Before: entries[key].Used, After: min(50, entries[key].Used)}
+		want := admin.Adjusted{Done: true, Before: entries[key].Used, After: min(50, entries[key].Used)}
 		late := 0
 		switch {
 		case key == store.Key{Subject: "7", Name: "pair"}:
 			want.Before, late = 901, 2
 		case key == store.Key{Subject: "8", Name: "pair"}:
-			want = store.Adjusted{}
+			want = admin.Adjusted{}
 		case strings.HasPrefix(key.Name, "double/"): // the first sets both
 			want.Before = r.Before
 		}
@@ -220,7 +221,7 @@ func TestForeignLimitsAreSet(t *testing.T) {
 		t.Error("it was not set as asked for")
 	}
 	server.Do("DEL", "pair:9")
-	gone := store.Adjustment{Key: store.Key{Subject: "9", Name: "pair"}, Limit: tenAMinute, Used: 5,
+	gone := admin.Adjustment{Key: store.Key{Subject: "9", Name: "pair"}, Limit: tenAMinute, Used: 5,
 		Parts: entries[store.Key{Subject: "9", Name: "pair"}].Record.Parts}
 	if _, err := keys.Adjust(ctx, gone); err == nil || !strings.Contains(err.Error(), "has gone, so nothing can be set there") {
 		t.Errorf("a key that has gone: %v", err)

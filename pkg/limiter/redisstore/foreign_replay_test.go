@@ -14,9 +14,9 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // replay does with a real Redis what another limiter does, in virtual time. A limiter that we
@@ -279,8 +279,8 @@ func (l replayed) random(random *rand.Rand) time.Duration {
 }
 
 // read returns the entry of the limit, or nil if nothing is in use.
-func (l replayed) read(t *testing.T, keys store.Keyspace) (found *store.Entry) {
-	for e, err := range keys.Scan(context.Background(), store.Query{Subjects: mustPattern("*")}) {
+func (l replayed) read(t *testing.T, keys admin.Keyspace) (found *admin.Entry) {
+	for e, err := range keys.Scan(context.Background(), admin.Query{Subjects: mustPattern("*")}) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
@@ -294,7 +294,7 @@ func (l replayed) read(t *testing.T, keys store.Keyspace) (found *store.Entry) {
 	return found
 }
 
-func (l replayed) expect(t *testing.T, r *replay, before *store.Entry, allowed bool) {
+func (l replayed) expect(t *testing.T, r *replay, before *admin.Entry, allowed bool) {
 	if got := l.take(r); got != allowed {
 		t.Errorf("at %s it is %v that a request is allowed, want %v by what was read: %+v", r.now.UTC(), got, allowed, before)
 	}

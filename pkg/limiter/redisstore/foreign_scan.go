@@ -13,6 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -26,14 +27,14 @@ type foreignPage struct {
 // foreignFound is what came of one store key, or of several that belong together.
 type foreignFound struct {
 	storeKey string
-	entries  []store.Entry
+	entries  []admin.Entry
 	err      error
 }
 
 // foreignScan is one scan. It reads from several goroutines.
 type foreignScan struct {
 	*foreignKeys
-	query store.Query
+	query admin.Query
 	pace  *redisserver.Pacer
 	pages chan foreignPage
 	// hashes: most values that were read last are no strings.
@@ -44,11 +45,11 @@ type foreignScan struct {
 	lost   map[string]error                // what is missing, by master
 }
 
-// Scan implements [store.Keyspace].
-func (f *foreignKeys) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+// Scan implements [admin.Keyspace].
+func (f *foreignKeys) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		if err := f.store.check(); err != nil {
-			yield(store.Entry{}, err)
+			yield(admin.Entry{}, err)
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
@@ -75,16 +76,16 @@ func (f *foreignKeys) Scan(ctx context.Context, q store.Query) iter.Seq2[store.E
 			q.Report(min(looked, total), total)
 		}
 		if err := sc.withLost(<-scanned); err != nil {
-			yield(store.Entry{}, f.store.explain(err, "scan", false, nil))
+			yield(admin.Entry{}, f.store.explain(err, "scan", false, nil))
 			return
 		}
 		q.Report(total, total)
 	}
 }
 
-func (found *foreignFound) yield(yield func(store.Entry, error) bool) bool {
+func (found *foreignFound) yield(yield func(admin.Entry, error) bool) bool {
 	if found.err != nil {
-		return yield(store.Entry{StoreKey: found.storeKey}, found.err)
+		return yield(admin.Entry{StoreKey: found.storeKey}, found.err)
 	}
 	for i := range found.entries {
 		if !yield(found.entries[i], nil) {
@@ -246,7 +247,7 @@ func partsIn(err error) (parts []string) {
 		}
 		return parts
 	}
-	if of := (*store.IncompleteError)(nil); errors.As(err, &of) {
+	if of := (*admin.IncompleteError)(nil); errors.As(err, &of) {
 		return []string{of.Part}
 	}
 	return nil

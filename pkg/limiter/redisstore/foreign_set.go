@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -75,7 +76,7 @@ func (f *foreignKeys) setTogether(ctx context.Context, some []*foreignAdjustment
 	for n, a := range some {
 		switch reply[last[n]] {
 		case '1':
-			*a.result = store.Adjusted{Done: true, Before: a.before, After: a.Used, Record: a.record}
+			*a.result = admin.Adjusted{Done: true, Before: a.before, After: a.Used, Record: a.record}
 		case 'c':
 			changed = append(changed, a)
 		default:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -129,12 +130,12 @@ func TestForeignFamiliesComeAndGoWhole(t *testing.T) {
 	}
 }
 
-func comeAndGo(t *testing.T, client redis.UniversalClient, keys store.Keyspace, limits int, when string) {
+func comeAndGo(t *testing.T, client redis.UniversalClient, keys admin.Keyspace, limits int, when string) {
 	t.Helper()
 	before := keysIn(t, client)
 	others := maps.Clone(before)
 	maps.DeleteFunc(others, func(key, _ string) bool { return !strings.HasPrefix(key, "else:") })
-	for _, q := range []store.Query{{}, {Records: true}, {Bytes: true}} {
+	for _, q := range []admin.Query{{}, {Records: true}, {Bytes: true}} {
 		entries, errs := scanned(t, keys, q)
 		if len(entries) != limits || len(errs) > 0 {
 			t.Fatalf("%s: %d limits were found of %d, and errors %v", when, len(entries), limits, errs)
@@ -146,7 +147,7 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys store.Keyspace, 
 		}
 	}
 	records := recordsOf(t, keys)
-	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[store.AlreadyThere] != limits {
+	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.AlreadyThere] != limits {
 		t.Errorf("%s: importing what is there came to %v, %v", when, tally(outcomes), err)
 	}
 	if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
@@ -160,9 +161,9 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys store.Keyspace, 
 	}
 	for _, replace := range []bool{false, true} {
 		outcomes, err := keys.Import(ctx, replace, records...)
-		want := store.Imported
+		want := admin.Imported
 		if replace {
-			want = store.AlreadyThere
+			want = admin.AlreadyThere
 		}
 		if err != nil || tally(outcomes)[want] != limits {
 			t.Errorf("%s: importing came to %v, %v", when, tally(outcomes), err)
@@ -193,7 +194,7 @@ func TestAForeignScanOfStringsIsOneRoundTripAPage(t *testing.T) {
 	for _, records := range []bool{false, true} {
 		keys := foreignAt(t, server)
 		times, reads := server.CommandCalls("time"), server.CommandCalls("getrange")
-		if entries, errs := scanned(t, keys, store.Query{Records: records}); len(entries) != limits || len(errs) > 0 {
+		if entries, errs := scanned(t, keys, admin.Query{Records: records}); len(entries) != limits || len(errs) > 0 {
 			t.Fatalf("%d limits, %v", len(entries), errs)
 		}
 		pages := server.CommandCalls("time") - times
@@ -224,7 +225,7 @@ func TestForeignLeavesOutWhatIsOurs(t *testing.T) {
 	sources := testLayouts()[:1]
 	sources[0].Layout = pair{"rl"}
 	sources[0].Keys = mustPattern("rl*")
-	entries, errs := scanned(t, backend.Foreign(sources), store.Query{})
+	entries, errs := scanned(t, backend.Foreign(sources), admin.Query{})
 	names := slices.Collect(maps.Keys(entries))
 	if len(errs) > 0 || len(names) != 1 || names[0].Subject != "{somebody}:hits" {
 		t.Errorf("found are %v, %v", names, errs)
@@ -265,7 +266,7 @@ func TestAForeignDeletionChecks(t *testing.T) {
 		t.Errorf("left are %v", left)
 	}
 	server.Do("DEL", "pair:alien:timer", "pair:alien", "shared:h")
-	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[store.Imported] != 4 {
+	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[admin.Imported] != 4 {
 		t.Errorf("importing came to %v, %v", tally(outcomes), err)
 	}
 	if server.Do("GET", "pair:used") != "4" || server.Do("HGET", "bucket:h", "n") != "4" || server.Do("HGET", "shared:h", "a") != "9" ||
@@ -302,7 +303,7 @@ func TestAForeignDeletionTellsExpiries(t *testing.T) {
 			t.Errorf("%v has changed", changed[i].Key)
 		}
 	}
-	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[store.Imported] != 8 {
+	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[admin.Imported] != 8 {
 		t.Errorf("importing came to %v, %v", tally(outcomes), err)
 	}
 	for _, family := range []string{"pair:", "bucket:"} {
@@ -339,7 +340,7 @@ func TestAForeignImportChecks(t *testing.T) {
 		}
 	}
 	outcomes, err := keys.Import(ctx, false, records...)
-	if counts := tally(outcomes); err != nil || counts[store.InUse] != 1 || counts[store.Foreign] != 1 || counts[store.Imported] != 4 {
+	if counts := tally(outcomes); err != nil || counts[admin.InUse] != 1 || counts[admin.Foreign] != 1 || counts[admin.Imported] != 4 {
 		t.Errorf("importing came to %v, %v", counts, err)
 	}
 	if server.Do("EXISTS", "pair:used:timer", "pair:alien", "pair:lapsed:timer") != int64(0) || server.Do("GET", "pair:used") != "1" {
@@ -350,7 +351,7 @@ func TestAForeignImportChecks(t *testing.T) {
 	}
 	outcomes, err = keys.Import(ctx, true, records...)
 	counts := tally(outcomes)
-	if err != nil || counts[store.Imported] != 1 || counts[store.Foreign] != 1 || server.Do("GET", "pair:used") != "3" {
+	if err != nil || counts[admin.Imported] != 1 || counts[admin.Foreign] != 1 || server.Do("GET", "pair:used") != "3" {
 		t.Errorf("replacing came to %v, %v", counts, err)
 	}
 }

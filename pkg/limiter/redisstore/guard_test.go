@@ -17,6 +17,7 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -62,7 +63,7 @@ func TestHostileServersCostAServiceABound(t *testing.T) {
 			if !b.Sound && !errors.Is(err, store.ErrOutcomeUnknown) {
 				t.Errorf("%s: a take ends with %v", b.Name, err)
 			}
-			for _, err := range backend.Scan(context.Background(), store.Query{Subjects: everyKey}) {
+			for _, err := range backend.Scan(context.Background(), admin.Query{Subjects: everyKey}) {
 				if err != nil && !errors.Is(err, store.ErrRefused) && !store.IsAway(err) && !errors.Is(err, store.ErrForeign) {
 					t.Errorf("%s: a scan ends with %v", b.Name, err)
 				}
@@ -124,7 +125,7 @@ func TestAPanicOfTheClientIsAnError(t *testing.T) {
 		})
 	}
 	asking.Wait()
-	for _, err := range backend.Scan(context.Background(), store.Query{Subjects: everyKey}) {
+	for _, err := range backend.Scan(context.Background(), admin.Query{Subjects: everyKey}) {
 		if err == nil {
 			t.Error("the scan goes on")
 		}
@@ -143,7 +144,7 @@ func TestAPanicInAScanIsItsError(t *testing.T) {
 		t.Fatal(err)
 	}
 	var last error
-	for _, err := range backend.Scan(context.Background(), store.Query{Subjects: everyKey, Match: func(store.Key) bool { panic("no") }}) {
+	for _, err := range backend.Scan(context.Background(), admin.Query{Subjects: everyKey, Match: func(store.Key) bool { panic("no") }}) {
 		last = err
 	}
 	if !errors.Is(last, store.ErrRefused) || !strings.Contains(last.Error(), "internal error: no") {
@@ -177,7 +178,7 @@ func TestLargeValuesAreNotHeld(t *testing.T) {
 	for _, records := range []bool{false, true} {
 		held := heldBy(func() {
 			foreign, sound := 0, 0
-			for entry, err := range backend.Scan(context.Background(), store.Query{Subjects: everyKey, Records: records}) {
+			for entry, err := range backend.Scan(context.Background(), admin.Query{Subjects: everyKey, Records: records}) {
 				switch {
 				case errors.Is(err, store.ErrForeign):
 					foreign++
@@ -235,9 +236,9 @@ func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
 			"rl:{0}:sliding-log/1h", fmt.Sprintf("rl:{%d}:sliding-log/1h", i+1), 37+10*size-1)
 	}
 	var most, found int
-	var exported []store.Record
+	var exported []admin.Record
 	before := heap()
-	for entry, err := range backend.Scan(context.Background(), store.Query{Subjects: everyKey, Records: true}) {
+	for entry, err := range backend.Scan(context.Background(), admin.Query{Subjects: everyKey, Records: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -51,7 +52,7 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 			if after {
 				client.AddHook(hook)
 			}
-			l := store.New(backend)
+			l := layers.New(backend)
 			for n := range 3 {
 				soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				done := make(chan error, 1)

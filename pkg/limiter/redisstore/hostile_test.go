@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -30,7 +31,7 @@ func deciding(op store.Op, reqs ...store.Request) operation {
 }
 
 // scanning is an operation that scans. What concerns one key does not end it.
-func scanning(q store.Query, of func(backend *redisstore.Store) store.Keyspace) operation {
+func scanning(q admin.Query, of func(backend *redisstore.Store) admin.Keyspace) operation {
 	return func(ctx context.Context, backend *redisstore.Store) error {
 		for _, err := range of(backend).Scan(ctx, q) {
 			var unsure *foreign.UnsureError
@@ -49,21 +50,21 @@ func operations(t *testing.T) (all map[string]operation, fills []string) {
 	known.Token = "t"
 	named := store.Key{Subject: "a", Name: "n"}
 	override := store.Override{Subjects: exactly(t, "c"), Effect: store.OverrideBlock, Reason: "r"}
-	own := func(backend *redisstore.Store) store.Keyspace { return backend }
-	others := func(backend *redisstore.Store) store.Keyspace { return backend.Foreign(testLayouts()) }
+	own := func(backend *redisstore.Store) admin.Keyspace { return backend }
+	others := func(backend *redisstore.Store) admin.Keyspace { return backend.Foreign(testLayouts()) }
 	return map[string]operation{
 		"take": deciding(store.Take, one), "take two": deciding(store.Take, one, log), "take elsewhere": deciding(store.Take, one, other),
 		"peek": deciding(store.Peek, log), "refund": deciding(store.Refund, one), "take with a token": deciding(store.Take, known),
-		"scan":         scanning(store.Query{Subjects: everyKey}, own),
-		"scan records": scanning(store.Query{Subjects: everyKey, Records: true, Bytes: true}, own),
-		"scan one":     scanning(store.Query{Subjects: exactly(t, "a"), Records: true}, own),
-		"scan others":  scanning(store.Query{Records: true}, others),
+		"scan":         scanning(admin.Query{Subjects: everyKey}, own),
+		"scan records": scanning(admin.Query{Subjects: everyKey, Records: true, Bytes: true}, own),
+		"scan one":     scanning(admin.Query{Subjects: exactly(t, "a"), Records: true}, own),
+		"scan others":  scanning(admin.Query{Records: true}, others),
 		"delete": func(ctx context.Context, backend *redisstore.Store) error {
-			_, _, err := backend.Delete(ctx, store.Record{Key: named})
+			_, _, err := backend.Delete(ctx, admin.Record{Key: named})
 			return err
 		},
 		"adjust": func(ctx context.Context, backend *redisstore.Store) error {
-			_, err := backend.Adjust(ctx, store.Adjustment{Key: named, Limit: one.Limit, Used: 1})
+			_, err := backend.Adjust(ctx, admin.Adjustment{Key: named, Limit: one.Limit, Used: 1})
 			return err
 		},
 		"import": func(ctx context.Context, backend *redisstore.Store) error {
@@ -73,7 +74,7 @@ func operations(t *testing.T) (all map[string]operation, fills []string) {
 				return err
 			}
 			state.Charge(limit, 1, store.InstantOf(time.Now()))
-			_, err = backend.Import(ctx, true, store.Record{Key: named, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
+			_, err = backend.Import(ctx, true, admin.Record{Key: named, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
 			return err
 		},
 		"id": func(ctx context.Context, backend *redisstore.Store) error { _, err := backend.StoreID(ctx); return err },
@@ -103,7 +104,7 @@ func operations(t *testing.T) (all map[string]operation, fills []string) {
 			return err
 		},
 		"add denials": func(ctx context.Context, backend *redisstore.Store) error {
-			return backend.AddDenials(ctx, store.Denials{Others: 1})
+			return backend.AddDenials(ctx, admin.Denials{Others: 1})
 		},
 		"denials": func(ctx context.Context, backend *redisstore.Store) error {
 			_, err := backend.Denials(ctx, time.Minute)

@@ -7,15 +7,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ store.Identity = (*Store)(nil)
+var _ admin.Identity = (*Store)(nil)
 
 // identityKey returns the key of the store's id. It never expires.
 func (s *Store) identityKey() string { return string(s.own) + "!id" }
 
-// StoreID implements [store.Identity] with a GET.
+// StoreID implements [admin.Identity] with a GET.
 func (s *Store) StoreID(ctx context.Context) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
@@ -27,7 +28,7 @@ func (s *Store) StoreID(ctx context.Context) (string, error) {
 	switch {
 	case errors.Is(err, redis.Nil):
 		return "", nil
-	case redisserver.IsErrorReply(err, "WRONGTYPE"), err == nil && !store.IsStoreID(id):
+	case redisserver.IsErrorReply(err, "WRONGTYPE"), err == nil && !admin.IsStoreID(id):
 		return "", &store.ForeignError{StoreKey: key, Holds: "a value that is not the id of a store"}
 	case err != nil:
 		return "", s.explain(err, "read of the store's id", false, []string{key})
@@ -35,7 +36,7 @@ func (s *Store) StoreID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// EnsureStoreID implements [store.Identity]: one GET where there is an id, and else a SET
+// EnsureStoreID implements [admin.Identity]: one GET where there is an id, and else a SET
 // that only the first of several callers succeeds with, and another GET.
 func (s *Store) EnsureStoreID(ctx context.Context) (string, error) {
 	id, err := s.StoreID(ctx)
@@ -43,7 +44,7 @@ func (s *Store) EnsureStoreID(ctx context.Context) (string, error) {
 		return id, err
 	}
 	key := s.identityKey()
-	c := &call{Cmd: redis.NewCmd(ctx, "set", key, store.NewStoreID(), "nx"), key: key}
+	c := &call{Cmd: redis.NewCmd(ctx, "set", key, admin.NewStoreID(), "nx"), key: key}
 	if err := s.sender.send(ctx, c); err != nil && !errors.Is(err, redis.Nil) {
 		return "", s.explain(err, "write of the store's id", true, []string{key})
 	}

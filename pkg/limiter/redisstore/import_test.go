@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -14,10 +16,10 @@ func TestWhatAnImportLeaves(t *testing.T) {
 	client := socketClient(t, redistest.Start(t))
 	backend := newStore(t, client)
 	key := store.Key{Subject: "s", Name: "n"}
-	if _, err := store.New(backend).Take(ctx, key, hundred, 3); err != nil {
+	if _, err := layers.New(backend).Take(ctx, key, hundred, 3); err != nil {
 		t.Fatal(err)
 	}
-	storeKey := store.OwnLayout(store.DefaultPrefix).StoreKey(key)
+	storeKey := admin.OwnLayout(store.DefaultPrefix).StoreKey(key)
 	value, err := client.Get(ctx, storeKey).Result()
 	if err != nil {
 		t.Fatal(err)
@@ -36,17 +38,17 @@ func TestWhatAnImportLeaves(t *testing.T) {
 		what, held string
 		expires    time.Time
 		replace    bool
-		want       store.ImportOutcome
+		want       admin.ImportOutcome
 	}{
-		{"of an hour", "", hour, false, store.Imported},
-		{"for ever", "", time.Time{}, false, store.Imported},
-		{"ended", "", now.Add(-time.Millisecond), false, store.Lapsed},
-		{"ended, replacing", value + "x", now.Add(-time.Millisecond), true, store.Lapsed},
-		{"the same", value, hour, false, store.AlreadyThere},
-		{"used since", value + "x", hour, false, store.InUse},
-		{"used since, replacing", value + "x", hour, true, store.Imported},
-		{"another program's", "17", hour, false, store.Foreign},
-		{"another program's, replacing", "17", hour, true, store.Foreign},
+		{"of an hour", "", hour, false, admin.Imported},
+		{"for ever", "", time.Time{}, false, admin.Imported},
+		{"ended", "", now.Add(-time.Millisecond), false, admin.Lapsed},
+		{"ended, replacing", value + "x", now.Add(-time.Millisecond), true, admin.Lapsed},
+		{"the same", value, hour, false, admin.AlreadyThere},
+		{"used since", value + "x", hour, false, admin.InUse},
+		{"used since, replacing", value + "x", hour, true, admin.Imported},
+		{"another program's", "17", hour, false, admin.Foreign},
+		{"another program's, replacing", "17", hour, true, admin.Foreign},
 	} {
 		if err := client.Del(ctx, storeKey).Err(); err != nil {
 			t.Fatal(err)
@@ -56,19 +58,19 @@ func TestWhatAnImportLeaves(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		outcomes, err := backend.Import(ctx, test.replace, store.Record{Key: key, Value: []byte(value), Expires: test.expires})
+		outcomes, err := backend.Import(ctx, test.replace, admin.Record{Key: key, Value: []byte(value), Expires: test.expires})
 		if err != nil || len(outcomes) != 1 || outcomes[0] != test.want {
 			t.Errorf("%s: %v, %v, not %v", test.what, outcomes, err, test.want)
 		}
 		held, _ := client.Get(ctx, storeKey).Result()
 		expires := client.PExpireTime(ctx, storeKey).Val()
 		switch {
-		case test.want != store.Imported && held != test.held:
+		case test.want != admin.Imported && held != test.held:
 			t.Errorf("%s: the key holds %q, not %q", test.what, held, test.held)
-		case test.want == store.Imported && held != value:
+		case test.want == admin.Imported && held != value:
 			t.Errorf("%s: the key holds %q, not %q", test.what, held, value)
-		case test.want == store.Imported && !test.expires.IsZero() && expires != time.Duration(test.expires.UnixMilli())*time.Millisecond,
-			test.want == store.Imported && test.expires.IsZero() && expires != unused:
+		case test.want == admin.Imported && !test.expires.IsZero() && expires != time.Duration(test.expires.UnixMilli())*time.Millisecond,
+			test.want == admin.Imported && test.expires.IsZero() && expires != unused:
 			t.Errorf("%s: it expires at %d, not at %s", test.what, expires, test.expires)
 		}
 	}

@@ -13,9 +13,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -30,7 +32,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	limit := neverLapsing(1_000_000)
 	healthy, hung := []string{}, []string{}
 	for i := 0; len(healthy) < 64 || len(hung) < 8; i++ {
@@ -54,7 +56,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 		_, err := l.Take(ctx, store.Key{Subject: hung[i%len(hung)]}, limit, 1)
 		return err
 	}
-	key := store.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: hung[0]})
+	key := admin.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: hung[0]})
 	sick, err := backend.sender.laneOf(context.Background(), key, time.Now().Add(forever))
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +115,7 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 				}
 				key, limit := store.Key{Subject: "user:42"}, neverLapsing(1000)
 				for _, backend := range []*Store{patient, hasty} { // so that there is a connection
-					if _, err := store.New(backend).Take(context.Background(), key, limit, 1); err != nil && backend == patient {
+					if _, err := layers.New(backend).Take(context.Background(), key, limit, 1); err != nil && backend == patient {
 						t.Fatal(err)
 					}
 				}
@@ -121,16 +123,16 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 				defer server.Resume()
 				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 				defer cancel()
-				_, err = store.New(patient).Take(ctx, key, limit, 1)
+				_, err = layers.New(patient).Take(ctx, key, limit, 1)
 				if !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
 					t.Errorf("the caller's own deadline: %v", err)
 				}
-				if _, err = store.New(hasty).Take(context.Background(), key, limit, 1); !store.IsAway(err) {
+				if _, err = layers.New(hasty).Take(context.Background(), key, limit, 1); !store.IsAway(err) {
 					t.Errorf("the store's budget: %v", err)
 				}
 				ctx, cancel = context.WithTimeout(context.Background(), forever)
 				defer cancel()
-				if _, err = store.New(hasty).Take(ctx, key, limit, 1); !store.IsAway(err) {
+				if _, err = layers.New(hasty).Take(ctx, key, limit, 1); !store.IsAway(err) {
 					t.Errorf("the store's budget, within the caller's deadline: %v", err)
 				}
 			})
@@ -217,7 +219,7 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
 	if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
 		t.Fatal(err)
@@ -283,7 +285,7 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		if !early {
 			client.AddHook(panicking)
 		}
-		l := store.New(backend)
+		l := layers.New(backend)
 		take := func(ctx context.Context, i int) error {
 			_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
 			return err
@@ -348,7 +350,7 @@ func TestManyWaitingCallersLeaveTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	backend.sender.single.awaitState(0, 0)
-	for entry, err := range backend.Scan(context.Background(), store.Query{Subjects: everything}) {
+	for entry, err := range backend.Scan(context.Background(), admin.Query{Subjects: everything}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -372,7 +374,7 @@ func TestStormsOfConnectionsLeaveNothingBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	take := func(ctx context.Context, i int) error {
 		_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1_000_000), 1)
 		return err
@@ -414,7 +416,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	var reqs []store.Request
 	for i, owner := 0, 0; owner < 2; i++ {
 		subject := fmt.Sprintf("user:%d", i)
@@ -428,7 +430,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	if _, err := l.TakeAll(context.Background(), reqs...); err != nil {
 		t.Fatal(err)
 	}
-	storeKey := store.OwnLayout(store.DefaultPrefix).StoreKey(reqs[1].Key)
+	storeKey := admin.OwnLayout(store.DefaultPrefix).StoreKey(reqs[1].Key)
 	slow, err := backend.sender.laneOf(context.Background(), storeKey, time.Now().Add(forever))
 	if err != nil {
 		t.Fatal(err)

@@ -13,10 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ store.Journal = (*Store)(nil)
+var _ admin.Journal = (*Store)(nil)
 
 const (
 	// journalField is the one field of each entry of the stream.
@@ -29,14 +30,14 @@ const (
 // should be able to wait until a change is forgotten.
 func (s *Store) journalKey() string { return string(s.own) + "!{audit}" }
 
-// AppendJournal implements [store.Journal] by a single XADD, which also removes what is
+// AppendJournal implements [admin.Journal] by a single XADD, which also removes what is
 // more than is kept. Entries are dated by the server, whatever clock the store decides by.
 func (s *Store) AppendJournal(ctx context.Context, text string) error {
-	if err := cmp.Or(s.check(), store.CheckJournalText(text)); err != nil {
+	if err := cmp.Or(s.check(), admin.CheckJournalText(text)); err != nil {
 		return err
 	}
 	key := s.journalKey()
-	c := &call{Cmd: redis.NewCmd(ctx, "xadd", key, "maxlen", store.JournalKept, "*", journalField, text), key: key, once: true}
+	c := &call{Cmd: redis.NewCmd(ctx, "xadd", key, "maxlen", admin.JournalKept, "*", journalField, text), key: key, once: true}
 	err := s.sender.send(ctx, c)
 	if redisserver.IsErrorReply(err, "WRONGTYPE") {
 		return notAJournal(key)
@@ -51,8 +52,8 @@ func notAJournal(key string) error {
 	return &store.ForeignError{StoreKey: key, Holds: "a value that is not a journal"}
 }
 
-// ReadJournal implements [store.Journal], a page at a time.
-func (s *Store) ReadJournal(ctx context.Context, most int) (entries []store.JournalEntry, damaged int, err error) {
+// ReadJournal implements [admin.Journal], a page at a time.
+func (s *Store) ReadJournal(ctx context.Context, most int) (entries []admin.JournalEntry, damaged int, err error) {
 	if err := s.check(); err != nil {
 		return nil, 0, err
 	}
@@ -62,7 +63,7 @@ func (s *Store) ReadJournal(ctx context.Context, most int) (entries []store.Jour
 	}
 	defer end()
 	key, before := s.journalKey(), "+"
-	for most = min(most, store.JournalKept); most > 0 && before != ""; {
+	for most = min(most, admin.JournalKept); most > 0 && before != ""; {
 		page := min(most, journalPage)
 		c := &call{Cmd: redis.NewCmd(ctx, "xrevrange", key, before, "-", "count", page), key: key, reads: true}
 		if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
@@ -95,7 +96,7 @@ func (s *Store) ReadJournal(ctx context.Context, most int) (entries []store.Jour
 
 // journalEntry reads an entry of the stream: its number and its fields. previous is the
 // number before, the last where a next page can begin; empty if there is none.
-func journalEntry(reply any) (entry store.JournalEntry, previous string, sound bool) {
+func journalEntry(reply any) (entry admin.JournalEntry, previous string, sound bool) {
 	parts, _ := reply.([]any)
 	if len(parts) != 2 {
 		return entry, "", false
@@ -116,6 +117,6 @@ func journalEntry(reply any) (entry store.JournalEntry, previous string, sound b
 	if len(fields) != 2 || text(fields[0]) != journalField || ms > uint64(store.MaxInstant)/1000 {
 		return entry, previous, false
 	}
-	entry = store.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: text(fields[1])}
-	return entry, previous, store.CheckJournalText(entry.Text) == nil
+	entry = admin.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: text(fields[1])}
+	return entry, previous, admin.CheckJournalText(entry.Text) == nil
 }

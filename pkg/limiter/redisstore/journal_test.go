@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -31,7 +32,7 @@ func TestTheJournalIsAStream(t *testing.T) {
 	}
 	server.Do("DEL", key)
 	// Entries of one millisecond, and then one in each.
-	var want []store.JournalEntry
+	var want []admin.JournalEntry
 	for i := range 501 {
 		ms, sequence := 1_795_294_331_000, i
 		if i >= 251 {
@@ -41,7 +42,7 @@ func TestTheJournalIsAStream(t *testing.T) {
 		if got := server.Do("XADD", key, fmt.Sprintf("%d-%d", ms, sequence), "text", text); got == nil {
 			t.Fatalf("entry %d was not added", i)
 		}
-		want = append(want, store.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: text})
+		want = append(want, admin.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: text})
 	}
 	for _, most := range []int{-1, 0, 1, 249, 250, 251, 499, 500, 501, 502} {
 		entries, damaged, err := backend.ReadJournal(t.Context(), most)
@@ -59,14 +60,14 @@ func TestForeignEntriesOfTheJournal(t *testing.T) {
 	const key = "rl!{audit}"
 	for i, words := range [][]any{
 		{"text", "first"}, {"other", "a field"}, {"text", "two", "and", "more"}, {"text", ""}, {"text", "\xff"},
-		{"text", strings.Repeat("x", store.MaxJournalText+1)}, {"text", strings.Repeat("x", store.MaxJournalText)},
+		{"text", strings.Repeat("x", admin.MaxJournalText+1)}, {"text", strings.Repeat("x", admin.MaxJournalText)},
 	} {
 		server.Do(append([]any{"XADD", key, fmt.Sprintf("%d-0", 1_795_294_331_000+i)}, words...)...)
 	}
 	server.Do("XADD", key, fmt.Sprintf("%d-0", store.Instant(store.MaxInstant)/1000), "text", "the last instant")
 	server.Do("XADD", key, fmt.Sprintf("%d-0", store.Instant(store.MaxInstant)/1000+1), "text", "beyond all")
 	entries, damaged, err := backend.ReadJournal(t.Context(), 100)
-	if err != nil || damaged != 6 || len(entries) != 3 || entries[0].Text != "first" || len(entries[1].Text) != store.MaxJournalText ||
+	if err != nil || damaged != 6 || len(entries) != 3 || entries[0].Text != "first" || len(entries[1].Text) != admin.MaxJournalText ||
 		entries[2].Text != "the last instant" {
 		t.Errorf("%d entries, %d damaged, %v", len(entries), damaged, err)
 	}

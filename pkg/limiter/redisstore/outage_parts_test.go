@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -76,7 +77,7 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	keys := onEachMaster(t, cluster)
 	const sick, failures, rounds = 1, 5, 60
-	for n, policy := range []store.FailurePolicy{store.FailOnError, store.LocalOnError} {
+	for n, policy := range []layers.FailurePolicy{layers.FailOnError, layers.LocalOnError} {
 		t.Run(policy.String(), func(t *testing.T) {
 			if err := cluster.WaitUsable(); err != nil { // after the last time
 				t.Fatal(err)
@@ -92,14 +93,14 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 			}
 			var mu sync.Mutex
 			now := time.Unix(1_700_000_000, 0)
-			told := make(chan store.BreakerChange, 10000)
+			told := make(chan layers.BreakerChange, 10000)
 			hasty := &hastyFor{Store: backend}
-			broken := store.WithBreaker(store.Wrap(hasty, backend), store.Breaker{
-				Failures: failures, Slow: time.Hour, OnChange: func(c store.BreakerChange) { told <- c },
+			broken := layers.WithBreaker(store.Wrap(hasty, backend), layers.Breaker{
+				Failures: failures, Slow: time.Hour, OnChange: func(c layers.BreakerChange) { told <- c },
 				Clock: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
 			})
 			ledger := newLedger()
-			limits := store.New(store.WithFailurePolicy(broken, policy, ledger.replaced))
+			limits := layers.New(layers.WithFailurePolicy(broken, policy, ledger.replaced))
 			limit := neverLapsing(1_000_000)
 			take := func(key store.Key) (store.Decider, error) {
 				d, err := limits.Take(t.Context(), key, limit, 1)
@@ -121,12 +122,12 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 			for range rounds {
 				healthy()
 			}
-			if c := <-told; c.To != store.BreakerOpen || c.Part != cluster.Masters[sick].Addr {
+			if c := <-told; c.To != layers.BreakerOpen || c.Part != cluster.Masters[sick].Addr {
 				t.Errorf("told that %s is %s", c.Part, c.To)
 			}
 			by, err := take(keys[sick])
-			if policy == store.LocalOnError && (err != nil || by != store.DecidedByLocal) ||
-				policy == store.FailOnError && (!errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown)) {
+			if policy == layers.LocalOnError && (err != nil || by != store.DecidedByLocal) ||
+				policy == layers.FailOnError && (!errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown)) {
 				t.Errorf("a key of the master that hangs: by %s, %v", by, err)
 			}
 			// A call that needs it as well is not begun anywhere.
@@ -151,7 +152,7 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 					if c.Part != cluster.Masters[sick].Addr {
 						t.Errorf("told that %s is %s", c.Part, c.To)
 					}
-					if closed = c.To == store.BreakerClosed; c.To != store.BreakerHalfOpen {
+					if closed = c.To == layers.BreakerClosed; c.To != layers.BreakerHalfOpen {
 						break
 					}
 				}
@@ -177,10 +178,10 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 	}
 	defer backend.Close()
 	var mu sync.Mutex
-	states := map[string]store.BreakerState{}
-	limits := store.New(store.WithBreaker(backend, store.Breaker{
+	states := map[string]layers.BreakerState{}
+	limits := layers.New(layers.WithBreaker(backend, layers.Breaker{
 		Pause: time.Millisecond, MaxPause: 10 * time.Millisecond, Slow: time.Hour,
-		OnChange: func(c store.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Part] = c.To },
+		OnChange: func(c layers.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Part] = c.To },
 	}))
 	take := func() error {
 		_, err := limits.Take(t.Context(), keys[0], neverLapsing(1_000_000), 1)
@@ -192,7 +193,7 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 	old := cluster.Masters[0].Addr
 	take() // of a part that is known by now
 	cluster.Masters[0].Kill()
-	state := func() (s store.BreakerState, told bool) {
+	state := func() (s layers.BreakerState, told bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		s, told = states[old]
@@ -212,7 +213,7 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 			t.Fatal("no take finds the new master")
 		}
 	}
-	if s, _ := state(); s != store.BreakerClosed {
+	if s, _ := state(); s != layers.BreakerClosed {
 		t.Errorf("the breaker of the old master is %s", s)
 	}
 	if part := backend.Part(keys[0]); part != cluster.Masters[0].Addr {

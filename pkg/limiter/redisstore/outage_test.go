@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -40,7 +41,7 @@ func (l *ledger) replaced(err error) {
 }
 
 func (l *ledger) take(backend store.Store, key store.Key, limit store.Limit) {
-	d, err := store.New(backend).Take(context.Background(), key, limit, 1)
+	d, err := layers.New(backend).Take(context.Background(), key, limit, 1)
 	if err != nil {
 		l.replaced(err)
 	}
@@ -59,7 +60,7 @@ func (l *ledger) take(backend store.Store, key store.Key, limit store.Limit) {
 // check holds the ledger against a sound store.
 func (l *ledger) check(t *testing.T, sound store.Store, key store.Key, limit store.Limit) {
 	t.Helper()
-	d, err := store.New(sound).Peek(context.Background(), key, limit, 1)
+	d, err := layers.New(sound).Peek(context.Background(), key, limit, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +86,9 @@ func (s *impatient) Decide(ctx context.Context, op store.Op, reqs []store.Reques
 }
 
 // changes tells of a breaker.
-type changes chan store.BreakerState
+type changes chan layers.BreakerState
 
-func (c changes) await(t *testing.T, want store.BreakerState) {
+func (c changes) await(t *testing.T, want layers.BreakerState) {
 	t.Helper()
 	for got := range c {
 		if got == want {
@@ -102,7 +103,7 @@ func (c changes) await(t *testing.T, want store.BreakerState) {
 func TestPoliciesWhileTheServerHangs(t *testing.T) {
 	tier.Full(t, "outages in series, and servers that hang")
 	const limit, replicas, takes = 40, 2, 60
-	for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
+	for _, policy := range []layers.FailurePolicy{layers.FailOnError, layers.AllowOnError, layers.DenyOnError, layers.LocalOnError} {
 		t.Run(policy.String(), func(t *testing.T) {
 			server := redistest.Start(t)
 			key, of := store.Key{Subject: "user:42"}, neverLapsing(limit)
@@ -123,10 +124,10 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 					t.Fatal(err)
 				}
 				states, budgeted := make(changes, 1000), &impatient{Store: backend}
-				broken := store.WithBreaker(budgeted, store.Breaker{
-					Clock: clock, OnChange: func(c store.BreakerChange) { states <- c.To },
+				broken := layers.WithBreaker(budgeted, layers.Breaker{
+					Clock: clock, OnChange: func(c layers.BreakerChange) { states <- c.To },
 				})
-				stacks, told, budgets = append(stacks, store.WithFailurePolicy(broken, policy, ledger.replaced)), append(told, states),
+				stacks, told, budgets = append(stacks, layers.WithFailurePolicy(broken, policy, ledger.replaced)), append(told, states),
 					append(budgets, budgeted)
 			}
 			for i, stack := range stacks { // so that there are connections
@@ -140,7 +141,7 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 				}
 			}
 			for _, states := range told {
-				states.await(t, store.BreakerOpen)
+				states.await(t, layers.BreakerOpen)
 			}
 			asked := replicas * takes
 			shares := replicas * int(store.DefaultShare.Of(of).Count)
@@ -168,13 +169,13 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := store.New(patient).Peek(context.Background(), key, of, 1); err != nil {
+			if _, err := layers.New(patient).Peek(context.Background(), key, of, 1); err != nil {
 				t.Fatal(err)
 			}
 			for i, stack := range stacks {
 				budgets[i].hasty.Store(false) // this machine may be busy
-				for state := store.BreakerOpen; state != store.BreakerClosed; state = <-told[i] {
-					if state == store.BreakerOpen { // also after a probe that this machine was too busy for
+				for state := layers.BreakerOpen; state != layers.BreakerClosed; state = <-told[i] {
+					if state == layers.BreakerOpen { // also after a probe that this machine was too busy for
 						clockMu.Lock()
 						now = now.Add(time.Minute)
 						clockMu.Unlock()
@@ -215,7 +216,7 @@ func TestCutRepliesAreNotAskedForAgain(t *testing.T) {
 		t.Errorf("%d allowed and %d not known of %d each: %v", ledger.by[store.DecidedByStore], ledger.unknown, times, ledger.errs)
 	}
 	ledger.check(t, backend, key, limit)
-	if d, err := store.New(backend).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 2*times {
+	if d, err := layers.New(backend).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 2*times {
 		t.Errorf("%d were charged (%v); want each take once, %d", d.Used, err, 2*times)
 	}
 }
@@ -254,8 +255,8 @@ func TestFailoverWithALocalShare(t *testing.T) {
 				t.Fatal(err)
 			}
 			ledger := newLedger()
-			stack := store.WithFailurePolicy(store.WithBreaker(backend, store.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond}),
-				store.LocalOnError, ledger.replaced)
+			stack := layers.WithFailurePolicy(layers.WithBreaker(backend, layers.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond}),
+				layers.LocalOnError, ledger.replaced)
 			key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
 			ledger.take(stack, key, limit)
 			if err := kill(); err != nil {
@@ -318,8 +319,8 @@ func TestAThousandOutagesOfAServerAndAClusterLeaveNothingBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			ledger := newLedger()
-			stack := store.WithFailurePolicy(store.WithBreaker(backend, store.Breaker{Failures: 1, Pause: time.Microsecond,
-				MaxPause: time.Microsecond}), store.LocalOnError, ledger.replaced)
+			stack := layers.WithFailurePolicy(layers.WithBreaker(backend, layers.Breaker{Failures: 1, Pause: time.Microsecond,
+				MaxPause: time.Microsecond}), layers.LocalOnError, ledger.replaced)
 			limit := neverLapsing(1_000_000)
 			takes := func() {
 				var callers sync.WaitGroup

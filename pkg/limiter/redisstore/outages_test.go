@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -99,17 +100,17 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 	t.Cleanup(func() { backend.Close() })
 	var ahead atomic.Int64 // how far the breaker's clock is ahead, so that nothing waits for its pauses
 	var closed atomic.Int64
-	guarded := store.WithBreaker(backend, store.Breaker{
+	guarded := layers.WithBreaker(backend, layers.Breaker{
 		Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		Slow:  time.Hour, // a machine with much to do is no outage
-		OnChange: func(c store.BreakerChange) {
-			if c.To == store.BreakerClosed {
+		OnChange: func(c layers.BreakerChange) {
+			if c.To == layers.BreakerClosed {
 				closed.Add(1)
 			}
 		},
 	})
-	soft := store.WithFailure(guarded, store.Failure{Policy: store.LocalOnError})
-	limits := store.New(soft)
+	soft := layers.WithFailure(guarded, layers.Failure{Policy: layers.LocalOnError})
+	limits := layers.New(soft)
 	limit := store.Limit{Count: store.MaxCount, Period: time.Hour}
 	take := func() store.Decider {
 		d, err := limits.Take(t.Context(), store.Key{Subject: "u"}, limit, 1)

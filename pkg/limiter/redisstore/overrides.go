@@ -11,10 +11,11 @@ import (
 	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ store.OverrideTable = (*Store)(nil)
+var _ admin.OverrideTable = (*Store)(nil)
 
 // overrideIndexKey returns the key of the index of all overrides, and overrideKey that of one. All
 // share a hash tag, so that a Cluster has them in one slot.
@@ -34,7 +35,7 @@ const (
 	readingOverrides = "read of overrides"
 )
 
-// OverrideVersion implements [store.OverrideTable] by a GETRANGE.
+// OverrideVersion implements [admin.OverrideTable] by a GETRANGE.
 func (s *Store) OverrideVersion(ctx context.Context) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
@@ -102,7 +103,7 @@ func (s *Store) parseOverrideIndex(text string) (i overrideIndex, err error) {
 // listTries is how often the list is read again because it changed in between.
 const listTries = 4
 
-// Overrides implements [store.OverrideTable]: it reads the index, and then all that this has in one
+// Overrides implements [admin.OverrideTable]: it reads the index, and then all that this has in one
 // script call, together with the index as it is then.
 func (s *Store) Overrides(ctx context.Context) (list []store.Override, version string, err error) {
 	if err := s.check(); err != nil {
@@ -192,7 +193,7 @@ func (s *Store) parseOverride(id, record string, now store.Instant) (o store.Ove
 	return o, nil
 }
 
-// SetOverride implements [store.OverrideTable] in one script call.
+// SetOverride implements [admin.OverrideTable] in one script call.
 func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	if err := s.check(); err != nil {
 		return store.Override{}, err
@@ -235,7 +236,7 @@ func withMilliseconds(arguments []any, clock func() time.Time) []any {
 	return arguments
 }
 
-// RevokeOverride implements [store.OverrideTable] in one script call.
+// RevokeOverride implements [admin.OverrideTable] in one script call.
 func (s *Store) RevokeOverride(ctx context.Context, id string) (o store.Override, found bool, err error) {
 	if err := s.check(); err != nil {
 		return store.Override{}, false, err

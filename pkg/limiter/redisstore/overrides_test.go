@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -65,9 +66,9 @@ func TestARunningServiceAppliesOverrides(t *testing.T) {
 			service, operator := c.client(t)
 			table := newDenialStore(t, operator)
 			defer table.Close()
-			backend := store.WithOverrides(newDenialStore(t, service), store.Overrides{OnError: func(err error) { t.Error(err) }})
+			backend := layers.WithOverrides(newDenialStore(t, service), layers.Overrides{OnError: func(err error) { t.Error(err) }})
 			defer backend.Close()
-			limits := store.New(backend)
+			limits := layers.New(backend)
 			take := func() store.Decision {
 				t.Helper()
 				d, err := limits.Take(context.Background(), store.Key{Subject: "tenant:acme"}, store.Limit{Count: 1, Period: time.Hour}, 1)
@@ -243,7 +244,7 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 		return redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true})
 	}
 	told := make(chan error, 100)
-	backend := store.WithOverrides(newDenialStore(t, as("old")), store.Overrides{Every: time.Millisecond,
+	backend := layers.WithOverrides(newDenialStore(t, as("old")), layers.Overrides{Every: time.Millisecond,
 		OnError: func(err error) { told <- err }})
 	takeOften(t, backend, "user:42", 2)
 	if err := <-told; !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl!") {

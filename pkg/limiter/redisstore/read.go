@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -174,7 +175,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 			case f.entry.UsedUnknown:
 				largeLogs = append(largeLogs, len(kept))
 			case sc.query.Records:
-				f.entry.Record = store.Record{Key: f.entry.Key, Value: value, Expires: expires}
+				f.entry.Record = admin.Record{Key: f.entry.Key, Value: value, Expires: expires}
 			}
 		}
 		kept = append(kept, f)
@@ -198,8 +199,8 @@ func dropUnused(page []found) []found {
 
 // describe fills in what the first bytes of a value say about its key. Of a large log
 // they tell only the limit.
-func (sc *scan) describe(entry *store.Entry, first []byte, ttl time.Duration, now store.Instant) error {
-	held := store.Held{StoreKey: entry.StoreKey, Text: first, Length: int64(len(first)), TTL: ttl}
+func (sc *scan) describe(entry *admin.Entry, first []byte, ttl time.Duration, now store.Instant) error {
+	held := admin.Held{StoreKey: entry.StoreKey, Text: first, Length: int64(len(first)), TTL: ttl}
 	if len(first) >= firstBytes {
 		held.Length = int64(store.MaxRecordSize) // at most; the server is asked about the log
 	}

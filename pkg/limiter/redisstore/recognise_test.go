@@ -12,7 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -48,13 +50,13 @@ func TestErrorsTellWhoseAValueIs(t *testing.T) {
 		"two limits": func() error {
 			return decide(store.Take, append(request, store.Request{Key: store.Key{Subject: "u", Name: "m"}, Limit: limit, Cost: 1}))
 		},
-		"delete": func() error { _, _, err := backend.Delete(ctx, store.Records(key)...); return err },
+		"delete": func() error { _, _, err := backend.Delete(ctx, admin.Records(key)...); return err },
 		"adjust": func() error {
-			_, err := backend.Adjust(ctx, store.Adjustment{Key: key, Limit: limit, Used: 1})
+			_, err := backend.Adjust(ctx, admin.Adjustment{Key: key, Limit: limit, Used: 1})
 			return err
 		},
 		"scan": func() error {
-			for _, err := range backend.Scan(ctx, store.Query{Subjects: exactly(t, "u")}) {
+			for _, err := range backend.Scan(ctx, admin.Query{Subjects: exactly(t, "u")}) {
 				return err
 			}
 			return nil
@@ -81,7 +83,7 @@ func TestErrorsWithoutTheRightToLook(t *testing.T) {
 	options.Username, options.Password = "service", "x"
 	backend := newStore(t, redis.NewClient(&options))
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}
-	_, err := store.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1)
+	_, err := layers.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1)
 	var foreign *store.ForeignError
 	if !errors.As(err, &foreign) || foreign.Holds != "a hash, which is not a limit record" {
 		t.Errorf("got error %v", err)
@@ -89,14 +91,14 @@ func TestErrorsWithoutTheRightToLook(t *testing.T) {
 }
 
 // held scans for foreign values, and returns what each store key holds.
-func heldByStore(t *testing.T, backend store.Keyspace, subjects string) map[string]string {
+func heldByStore(t *testing.T, backend admin.Keyspace, subjects string) map[string]string {
 	t.Helper()
 	p, err := store.ParsePattern(subjects)
 	if err != nil {
 		t.Fatal(err)
 	}
 	holds := map[string]string{}
-	for entry, err := range backend.Scan(ctx, store.Query{Subjects: p, Foreign: true}) {
+	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: p, Foreign: true}) {
 		var foreign *store.ForeignError
 		switch {
 		case errors.As(err, &foreign):
@@ -115,7 +117,7 @@ func TestScanForForeignKeys(t *testing.T) {
 	server := redistest.Start(t)
 	backend := newStore(t, server.Client())
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Hour}
-	if _, err := store.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1); err != nil {
+	if _, err := layers.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1); err != nil {
 		t.Fatal(err)
 	}
 	server.Do("COPY", "rl:{u}:n", "rl:copy")
@@ -159,7 +161,7 @@ func TestScanLooksAtFewForeignValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range backend.Scan(ctx, store.Query{Subjects: all}) {
+	for _, err := range backend.Scan(ctx, admin.Query{Subjects: all}) {
 		var foreign *store.ForeignError
 		switch {
 		case !errors.As(err, &foreign):

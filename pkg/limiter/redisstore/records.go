@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -44,14 +45,14 @@ func (s *Store) alone(ctx context.Context) (end func(), err error) {
 
 // export reads whole records, each at one instant. Keys that are gone or hold
 // something else are left out.
-func (s *Store) export(ctx context.Context, keys []store.Key) ([]store.Record, error) {
+func (s *Store) export(ctx context.Context, keys []store.Key) ([]admin.Record, error) {
 	end, err := s.alone(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	var mu sync.Mutex
-	var records []store.Record
+	var records []admin.Record
 	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		for len(batch) > 0 { // large values come in several answers
 			storeKeys := s.storeKeys(keys, batch)
@@ -65,7 +66,7 @@ func (s *Store) export(ctx context.Context, keys []store.Key) ([]store.Record, e
 			mu.Lock()
 			for n := range len(reply) / 2 {
 				if value := text(reply[2*n]); value != "" {
-					records = append(records, store.Record{Key: keys[batch[n]], Value: []byte(value), Expires: expiry(reply[2*n+1])})
+					records = append(records, admin.Record{Key: keys[batch[n]], Value: []byte(value), Expires: expiry(reply[2*n+1])})
 				}
 			}
 			mu.Unlock()
@@ -76,9 +77,9 @@ func (s *Store) export(ctx context.Context, keys []store.Key) ([]store.Record, e
 	return records, err
 }
 
-// Delete implements [store.Keyspace] with UNLINK inside a script that checks
+// Delete implements [admin.Keyspace] with UNLINK inside a script that checks
 // each value first.
-func (s *Store) Delete(ctx context.Context, records ...store.Record) (deleted int, changed []store.Record, err error) {
+func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
 	if err := s.check(); err != nil {
 		return 0, nil, err
 	}
@@ -89,7 +90,7 @@ func (s *Store) Delete(ctx context.Context, records ...store.Record) (deleted in
 	for err == nil && len(records) > 0 {
 		// What has changed since comes back, and is about as large.
 		n := perExchange(len(records), func(i int) int { return len(records[i].Value) })
-		var some []store.Record
+		var some []admin.Record
 		var left []error
 		var gone int
 		gone, some, left, err = s.deleteBatch(ctx, records[:n])
@@ -102,8 +103,8 @@ func (s *Store) Delete(ctx context.Context, records ...store.Record) (deleted in
 const smallBytes = 64 << 10
 
 // deleteBatch is Delete for records that go in one exchange.
-func (s *Store) deleteBatch(ctx context.Context, records []store.Record) (
-	deleted int, changed []store.Record, foreign []error, err error,
+func (s *Store) deleteBatch(ctx context.Context, records []admin.Record) (
+	deleted int, changed []admin.Record, foreign []error, err error,
 ) {
 	bytes := 0
 	for i := range records {
@@ -143,7 +144,7 @@ func (s *Store) deleteBatch(ctx context.Context, records []store.Record) (
 				foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[at], Holds: s.servers.Redact(holds)})
 				continue
 			}
-			changed = append(changed, store.Record{Key: keys[batch[at]], Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])})
+			changed = append(changed, admin.Record{Key: keys[batch[at]], Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])})
 		}
 		return nil
 	})
@@ -175,8 +176,8 @@ func expiresMS(at time.Time) int64 {
 	return at.UnixMilli()
 }
 
-// Import implements [store.Keyspace].
-func (s *Store) Import(ctx context.Context, replace bool, records ...store.Record) ([]store.ImportOutcome, error) {
+// Import implements [admin.Keyspace].
+func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...store.Recor
 		expires[i] = expiresMS(expiryOf(&records[i]))
 	}
 	keys := keysOf(records)
-	outcomes := make([]store.ImportOutcome, len(records))
+	outcomes := make([]admin.ImportOutcome, len(records))
 	err := s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		storeKeys := s.storeKeys(keys, batch)
 		arguments := []any{"0"}
@@ -220,7 +221,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...store.Recor
 
 // expiryOf returns when the key of a sound record is to expire. If somebody removed the key's
 // expiry, it is when the record's units are back, because no record stays for ever.
-func expiryOf(r *store.Record) time.Time {
+func expiryOf(r *admin.Record) time.Time {
 	if !r.Expires.IsZero() {
 		return r.Expires
 	}
@@ -254,7 +255,7 @@ func validate(keys []store.Key) error {
 	return nil
 }
 
-func keysOf(records []store.Record) []store.Key {
+func keysOf(records []admin.Record) []store.Key {
 	keys := make([]store.Key, len(records))
 	for i := range records {
 		keys[i] = records[i].Key

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -19,7 +20,7 @@ import (
 func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 	server := redistest.Start(t)
 	backend := openPatient(t, server)
-	l := store.New(backend)
+	l := layers.New(backend)
 	const callers, takes = 48, 400
 	var all sync.WaitGroup
 	for i := range callers {

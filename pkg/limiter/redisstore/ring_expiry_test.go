@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -41,7 +43,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 		for _, op := range []string{"take", "refund", "settle", "adjust"} {
 			t.Run(fmt.Sprintf("%s/%s", limit.Kind(), op), func(t *testing.T) {
 				key := store.Key{Subject: op, Name: limit.Kind().String()}
-				storeKey := store.OwnLayout("rl").StoreKey(key)
+				storeKey := admin.OwnLayout("rl").StoreKey(key)
 				// The units of two instants, taken so long ago that they are back.
 				now, err := server.Client().Time(ctx).Result()
 				if err != nil {
@@ -54,7 +56,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 				}
 				request := store.Request{Key: key, Limit: limit, Cost: 2, Token: limit.Kind().String() + op, TokenTTL: time.Hour}
 				for range 2 {
-					if d, err := store.New(before).TakeAll(ctx, request); err != nil || !d[0].Allowed {
+					if d, err := layers.New(before).TakeAll(ctx, request); err != nil || !d[0].Allowed {
 						t.Fatalf("%+v, %v", d, err)
 					}
 					clock = clock.Add(limit.Period / 3)
@@ -68,14 +70,14 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 				freezeTime(backend, limit, clock)
 				switch op {
 				case "take":
-					_, err = store.New(backend).Take(ctx, key, limit, 1)
+					_, err = layers.New(backend).Take(ctx, key, limit, 1)
 				case "refund":
-					_, err = store.New(backend).Refund(ctx, key, limit, 1)
+					_, err = layers.New(backend).Refund(ctx, key, limit, 1)
 				case "settle":
 					request.Cost = 1
-					_, err = store.New(backend).SettleAll(ctx, request)
+					_, err = layers.New(backend).SettleAll(ctx, request)
 				case "adjust":
-					_, err = backend.Adjust(ctx, store.Adjustment{Key: key, Limit: limit, Used: 3})
+					_, err = backend.Adjust(ctx, admin.Adjustment{Key: key, Limit: limit, Used: 3})
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -97,10 +99,10 @@ func TestABareRingHeals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	for _, limit := range rings {
 		key := store.Key{Subject: "u", Name: limit.Kind().String()}
-		storeKey := store.OwnLayout("rl").StoreKey(key)
+		storeKey := admin.OwnLayout("rl").StoreKey(key)
 		if _, err := l.Take(ctx, key, limit, 2); err != nil {
 			t.Fatal(err)
 		}
@@ -125,12 +127,12 @@ func TestABareRingHeals(t *testing.T) {
 			"take":   func() (int64, error) { _, err := l.Take(ctx, key, limit, 2); return 2, err },
 			"charge": func() (int64, error) { _, err := l.Charge(ctx, key, limit, 2); return 2, err },
 			"adjust": func() (int64, error) {
-				_, err := backend.Adjust(ctx, store.Adjustment{Key: key, Limit: limit, Used: 3})
+				_, err := backend.Adjust(ctx, admin.Adjustment{Key: key, Limit: limit, Used: 3})
 				return 3, err
 			},
 			"import": func() (int64, error) {
-				outcomes, err := backend.Import(ctx, false, store.Record{Key: key, Value: []byte(whole)})
-				if err == nil && outcomes[0] != store.Imported {
+				outcomes, err := backend.Import(ctx, false, admin.Record{Key: key, Value: []byte(whole)})
+				if err == nil && outcomes[0] != admin.Imported {
 					err = fmt.Errorf("outcome %v", outcomes[0])
 				}
 				return 2, err

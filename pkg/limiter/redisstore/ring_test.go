@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -21,7 +22,7 @@ func TestARingUnderManyCallers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	const subjects, each = 30, 20
 	var calls sync.WaitGroup
 	for range each {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -21,7 +22,7 @@ type page struct {
 
 // found is one key of a page, described or foreign.
 type found struct {
-	entry store.Entry
+	entry admin.Entry
 	err   error
 }
 
@@ -34,20 +35,20 @@ type scannedKeys struct {
 // scan is one scan of a store.
 type scan struct {
 	*Store
-	query store.Query
+	query admin.Query
 	pace  *redisserver.Pacer
 	pages chan page
 	// explained is how many foreign values were looked at.
 	explained atomic.Int64
 }
 
-// Scan implements [store.Keyspace] with SCAN on the server, on every master
+// Scan implements [admin.Keyspace] with SCAN on the server, on every master
 // of a Cluster at once, and batched reads. An exact subject is looked for in its
 // slot of a Cluster alone.
-func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		if err := s.check(); err != nil {
-			yield(store.Entry{}, err)
+			yield(admin.Entry{}, err)
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
@@ -74,7 +75,7 @@ func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Entry, 
 			q.Report(min(looked, total), total)
 		}
 		if err := <-scanned; err != nil {
-			yield(store.Entry{}, s.explain(err, "scan", false, nil))
+			yield(admin.Entry{}, s.explain(err, "scan", false, nil))
 			return
 		}
 		q.Report(total, total)
@@ -101,7 +102,7 @@ func (sc *scan) run(ctx context.Context) error {
 // selects reports whether the query selects a key.
 func (sc *scan) selects(storeKey string) (found, bool) {
 	key, ok := sc.own.Match(storeKey)
-	f := found{entry: store.Entry{Key: key, StoreKey: storeKey}}
+	f := found{entry: admin.Entry{Key: key, StoreKey: storeKey}}
 	if !ok && sc.query.Foreign {
 		f.entry.Key.Subject, ok = strings.CutPrefix(storeKey, string(sc.own)+":")
 		f.err = &store.ForeignError{StoreKey: storeKey} // what it holds comes later
@@ -127,7 +128,7 @@ func (sc *scan) readKeys(ctx context.Context) error {
 		}
 		selected := make([]found, len(batch))
 		for n, i := range batch {
-			selected[n].entry = store.Entry{Key: keys[i], StoreKey: sc.own.StoreKey(keys[i])}
+			selected[n].entry = admin.Entry{Key: keys[i], StoreKey: sc.own.StoreKey(keys[i])}
 		}
 		server, err := sc.servers.ServerOf(ctx, selected[0].entry.StoreKey)
 		if err != nil {

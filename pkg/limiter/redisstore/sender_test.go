@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -44,7 +45,7 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	limit := store.Limit{Count: 1000, Period: time.Hour}
 	key := store.Key{Subject: "user:42"}
 	// As many connections as are needed are there before the server stops.
@@ -111,7 +112,7 @@ func TestConcurrentCallsFailOnTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	limit := store.Limit{Count: 1000, Period: store.MaxPeriod} // nothing of it lapses meanwhile
 	storm := func(check func(i int, err error)) {
 		var callers sync.WaitGroup

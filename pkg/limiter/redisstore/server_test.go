@@ -12,8 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -34,7 +36,7 @@ func mustPattern(text string) store.Pattern {
 }
 
 // connected returns a limiter on the server, by a client with those options.
-func connected(t *testing.T, server *redistest.Server, options redis.Options) *store.Limiter {
+func connected(t *testing.T, server *redistest.Server, options redis.Options) *layers.Limiter {
 	t.Helper()
 	options.Addr, options.DisableIdentity = server.Addr, true
 	if options.ReadTimeout == 0 {
@@ -46,10 +48,10 @@ func connected(t *testing.T, server *redistest.Server, options redis.Options) *s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store.New(backend)
+	return layers.New(backend)
 }
 
-func used(t *testing.T, l *store.Limiter, limit store.Limit) int64 {
+func used(t *testing.T, l *layers.Limiter, limit store.Limit) int64 {
 	t.Helper()
 	d, err := l.Peek(ctx, user, limit, 1)
 	if err != nil {
@@ -125,7 +127,7 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := store.New(backend)
+			l := layers.New(backend)
 			if _, err := l.Take(ctx, user, hundred, 1); err != nil {
 				t.Fatal(err)
 			}
@@ -343,7 +345,7 @@ func TestLaw12_OtherTypesAreNotTouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	server.Do("RPUSH", "rl:{user:42}:token-bucket/366d", "a", "b")
 	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){l.Take, l.Peek, l.Refund} {
 		_, err := op(ctx, user, hundred, 1)
@@ -353,13 +355,13 @@ func TestLaw12_OtherTypesAreNotTouched(t *testing.T) {
 		}
 	}
 	n := 0
-	for entry, err := range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
+	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey}) {
 		n++
 		if !errors.Is(err, store.ErrForeign) || entry.StoreKey != "rl:{user:42}:token-bucket/366d" {
 			t.Errorf("the scan finds %+v, %v", entry, err)
 		}
 	}
-	if deleted, _, err := backend.Delete(ctx, store.Records(store.Key{Subject: "user:42",
+	if deleted, _, err := backend.Delete(ctx, admin.Records(store.Key{Subject: "user:42",
 		Name: "token-bucket/366d"})...); deleted != 0 || !errors.Is(err, store.ErrForeign) {
 		t.Errorf("delete: %d, %v", deleted, err)
 	}
@@ -422,7 +424,7 @@ func TestBytesPerKey(t *testing.T) {
 		if _, err := l.Take(ctx, store.Key{Subject: "user:123456"}, limit, 1); err != nil {
 			t.Fatal(err)
 		}
-		key := store.OwnLayout("rl").StoreKey(store.Key{Subject: "user:123456", Name: limit.DefaultName()})
+		key := admin.OwnLayout("rl").StoreKey(store.Key{Subject: "user:123456", Name: limit.DefaultName()})
 		if bytes := client.MemoryUsage(ctx, key).Val(); bytes < 1 || bytes > 144 {
 			t.Errorf("%s takes %d bytes, want at most 144", key, bytes)
 		}
@@ -440,9 +442,9 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := store.New(backend)
+	l := layers.New(backend)
 	limit := store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount, Period: time.Hour}
-	key := store.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject, Name: limit.DefaultName()})
+	key := admin.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject, Name: limit.DefaultName()})
 	worst := 0.0
 	for units := 1; units <= 6000; units++ {
 		if _, err := l.Take(ctx, user, limit, 1); err != nil {
@@ -470,12 +472,12 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := store.New(backend)
+		l := layers.New(backend)
 		limit := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: time.Hour, Slices: n}
 		plain := limit
 		plain.Slices = 0
 		usage := func(limit store.Limit) int64 {
-			return client.MemoryUsage(ctx, store.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject, Name: limit.DefaultName()})).Val()
+			return client.MemoryUsage(ctx, admin.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject, Name: limit.DefaultName()})).Val()
 		}
 		if _, err := l.Take(ctx, user, plain, 1); err != nil {
 			t.Fatal(err)
@@ -516,11 +518,11 @@ func TestScanDescribesALargeLog(t *testing.T) {
 	}
 	limit := store.Limit{Algorithm: store.SlidingLog, Count: 200, Period: time.Hour}
 	for range 200 {
-		if _, err := store.New(backend).Take(ctx, user, limit, 1); err != nil {
+		if _, err := layers.New(backend).Take(ctx, user, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for entry, err := range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
+	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey}) {
 		if err != nil || entry.Decision.Used != 200 || entry.Decision.Allowed || entry.Limit.Count != 200 || entry.Decision.RetryAfter <= 0 {
 			t.Errorf("found %+v, %v", entry, err)
 		}
@@ -542,18 +544,18 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 		for n := range reqs {
 			reqs[n] = store.Request{Key: store.Key{Subject: fmt.Sprintf("user:%d:%d", i, n)}, Limit: hundred, Cost: 1}
 		}
-		if _, err := store.New(backend).TakeAll(ctx, reqs...); err != nil {
+		if _, err := layers.New(backend).TakeAll(ctx, reqs...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
+	for range backend.Scan(ctx, admin.Query{Subjects: everyKey}) {
 		break
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var last error
 	n := 0
-	for _, err := range backend.Scan(cancelled, store.Query{Subjects: everyKey}) {
+	for _, err := range backend.Scan(cancelled, admin.Query{Subjects: everyKey}) {
 		if n++; n == 10 {
 			cancel()
 		}
@@ -563,7 +565,7 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 		t.Errorf("a cancelled scan of 5000 keys yields %d and ends with %v", n, last)
 	}
 	server.Kill()
-	for _, err := range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
+	for _, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey}) {
 		if !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("a scan of a killed server: %v, want an ErrUnavailable", err)
 		}
@@ -578,7 +580,7 @@ func TestScanGoesOnAfterADamagedLargeLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.New(backend).Take(ctx, user, hundred, 1); err != nil {
+	if _, err := layers.New(backend).Take(ctx, user, hundred, 1); err != nil {
 		t.Fatal(err)
 	}
 	var log store.State
@@ -592,7 +594,7 @@ func TestScanGoesOnAfterADamagedLargeLog(t *testing.T) {
 	}
 	client.Set(ctx, "rl:{broken}:sliding-log/1h", record, 0)
 	foreign, sound := 0, 0
-	for entry, err := range backend.Scan(ctx, store.Query{Subjects: everyKey}) {
+	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey}) {
 		switch {
 		case errors.Is(err, store.ErrForeign) && strings.Contains(err.Error(), "rl:{broken}"):
 			foreign++

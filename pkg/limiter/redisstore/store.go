@@ -18,10 +18,11 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store is a [store.Store] and a [store.Keyspace] in Redis.
+// Store is a [store.Store] and a [admin.Keyspace] in Redis.
 type Store struct {
 	settings
 	client    redis.UniversalClient
@@ -44,7 +45,7 @@ type Store struct {
 
 // settings are what options change.
 type settings struct {
-	own     store.OwnLayout  // of its limits
+	own     admin.OwnLayout  // of its limits
 	clock   func() time.Time // nil for the server's
 	budget  time.Duration
 	secrets []string
@@ -58,7 +59,7 @@ type Option func(*settings)
 // WithPrefix makes store keys begin with prefix instead of
 // [store.DefaultPrefix].
 func WithPrefix(prefix string) Option {
-	return func(s *settings) { s.own = store.OwnLayout(prefix) }
+	return func(s *settings) { s.own = admin.OwnLayout(prefix) }
 }
 
 // WithClock decides by clock instead of the server's time, for tests and
@@ -129,7 +130,7 @@ func (s *Store) decideAny(ctx context.Context, op store.Op, reqs []store.Request
 	return s.decide(ctx, op, w, decisions)
 }
 
-// Part implements [store.Parted]: in a Cluster the parts are its masters, named by their
+// Part implements [layers.Parted]: in a Cluster the parts are its masters, named by their
 // addresses. It asks nobody and goes by what the client knows of the Cluster.
 func (s *Store) Part(key store.Key) string { return s.sender.partOf(key.Subject) }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
@@ -45,7 +46,7 @@ func TestConformance(t *testing.T) {
 			return dump(tb, backend.(harnessed).client)
 		},
 		Plant: func(tb testing.TB, backend store.Store, key store.Key, value string) func() bool {
-			client, storeKey := backend.(harnessed).client, store.OwnLayout(store.DefaultPrefix).StoreKey(key)
+			client, storeKey := backend.(harnessed).client, admin.OwnLayout(store.DefaultPrefix).StoreKey(key)
 			if err := client.Set(context.Background(), storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)
 			}

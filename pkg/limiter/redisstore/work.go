@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -31,7 +32,7 @@ func (s *Store) newWork() *work {
 }
 
 // setKeys says which keys reqs have. It spares making those that the same work had last.
-func (w *work) setKeys(own store.OwnLayout) {
+func (w *work) setKeys(own admin.OwnLayout) {
 	for i := range w.reqs {
 		key := w.reqs[i].Key
 		if i < len(w.named) && w.named[i] == key {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -108,23 +109,23 @@ func TestBoundsOfARequest(t *testing.T) {
 
 // What a row of denials holds, at its bounds and beside them.
 func TestBoundsOfDenials(t *testing.T) {
-	long := func(n int) store.Denied {
-		return store.Denied{Key: store.Key{Subject: strings.Repeat("s", n), Name: strings.Repeat("n", n)}, Count: 1}
+	long := func(n int) admin.Denied {
+		return admin.Denied{Key: store.Key{Subject: strings.Repeat("s", n), Name: strings.Repeat("n", n)}, Count: 1}
 	}
-	rows := func(n int) (rows []store.Denied) {
+	rows := func(n int) (rows []admin.Denied) {
 		for i := range n {
-			rows = append(rows, store.Denied{Key: store.Key{Subject: fmt.Sprint(i), Name: "n"}, Count: 1})
+			rows = append(rows, admin.Denied{Key: store.Key{Subject: fmt.Sprint(i), Name: "n"}, Count: 1})
 		}
 		return rows
 	}
 	for name, test := range map[string]struct {
-		rows []store.Denied
+		rows []admin.Denied
 		fits bool
 	}{
-		"the longest names": {[]store.Denied{long(200)}, true}, "longer names": {[]store.Denied{long(201)}, false},
-		"the most rows": {rows(store.MaxDenialRows), true}, "more rows": {rows(store.MaxDenialRows + 1), false},
+		"the longest names": {[]admin.Denied{long(200)}, true}, "longer names": {[]admin.Denied{long(201)}, false},
+		"the most rows": {rows(admin.MaxDenialRows), true}, "more rows": {rows(admin.MaxDenialRows + 1), false},
 	} {
-		d := store.Denials{Rows: test.rows}
+		d := admin.Denials{Rows: test.rows}
 		if err := d.Check(); (err == nil) != test.fits {
 			t.Errorf("%s: %v; want them to fit: %v", name, err, test.fits)
 		}

@@ -7,14 +7,14 @@
 //
 // # Keys
 //
-// A store whose keys can be listed, deleted and brought back is a [Keyspace]. It can also keep what
-// operators set ([OverrideTable]), who is denied ([DenialTable]), what was changed ([Journal]), and an
-// [Identity]. OverrideTableOf, DenialTableOf, JournalOf and IdentityOf find these through wrappers.
+// A store whose keys can be listed, deleted and brought back is a [admin.Keyspace]. It can also keep what
+// operators set ([admin.OverrideTable]), who is denied ([admin.DenialTable]), what was changed ([admin.Journal]), and an
+// [admin.Identity]. OverrideTableOf, DenialTableOf, JournalOf and IdentityOf find these through wrappers.
 //
 // # Wrappers
 //
 // What wraps a Store is a Store again. limiter.New puts the wrappers of this package in their one order, which
-// is that of [Stack]:
+// is that of [layers.Stack]:
 //
 //	WithObserver      sees what callers see
 //	WithDenialLog     counts who is denied
@@ -22,7 +22,7 @@
 //	WithDenialMemory  repeats denials without a round trip
 //	WithFailure       decides while the store is away
 //	WithLeases        takes units of busy keys ahead
-//	WithBreaker       stops asking a store that is away, or the part of it that is ([Parted])
+//	WithBreaker       stops asking a store that is away, or the part of it that is ([layers.Parted])
 //	WithBudget        bounds the time of a call; redisstore has a budget by itself
 //	the store
 //
@@ -33,5 +33,5 @@
 //
 // A denial is a [Decision] and no error. After an error nothing was decided: [ErrInvalid] (and
 // [ErrNeverFits]), [ErrUnavailable], [ErrOutcomeUnknown], [ErrGaveUp], [ErrRefused], [ErrForeign],
-// [ErrUnknownToken], [ErrNotGivenBack] and [ErrClosed] say what that means. [IsAway] is true for the second and the third.
+// [ErrUnknownToken], [layers.ErrNotGivenBack] and [ErrClosed] say what that means. [IsAway] is true for the second and the third.
 package store

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -473,7 +474,7 @@ func checkPattern(t interface{ Fatalf(string, ...any) }, text, subject string) {
 		if literal, ok := escaped.Exact(); !ok || literal != subject {
 			t.Fatalf("%q escaped selects exactly %q, %t", subject, literal, ok)
 		}
-		if !redisMatch(scan(exact), store.OwnLayout(prefix).StoreKey(store.Key{Subject: subject, Name: name})) {
+		if !redisMatch(scan(exact), admin.OwnLayout(prefix).StoreKey(store.Key{Subject: subject, Name: name})) {
 			t.Fatalf("Redis misses %q by %q", subject, scan(exact))
 		}
 	}
@@ -515,7 +516,7 @@ func checkPattern(t interface{ Fatalf(string, ...any) }, text, subject string) {
 		if !redisMatch(p.RedisGlob(), subject) {
 			t.Fatalf("%q selects %q, but by %q Redis does not", text, subject, p.RedisGlob())
 		}
-		if storeKey := store.OwnLayout(prefix).StoreKey(key); !redisMatch(scan(p), storeKey) {
+		if storeKey := admin.OwnLayout(prefix).StoreKey(key); !redisMatch(scan(p), storeKey) {
 			t.Fatalf("%q selects %q, but Redis misses %q by %q", text, subject, storeKey, scan(p))
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -15,23 +17,23 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 	ctx := context.Background()
 	backend := memorystore.New()
 	denied := 0
-	wrapped := store.WithFailurePolicy(withCount(backend, &denied), store.AllowOnError, nil)
+	wrapped := layers.WithFailurePolicy(withCount(backend, &denied), layers.AllowOnError, nil)
 	once := store.Limit{Count: 1, Period: time.Hour}
 	key := store.Key{Subject: "user:42", Name: "once"}
 	for range 3 {
-		if _, err := store.New(wrapped).Take(ctx, key, once, 1); err != nil {
+		if _, err := layers.New(wrapped).Take(ctx, key, once, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if denied != 2 {
 		t.Errorf("the wrapper inside saw %d denials, want 2", denied)
 	}
-	keyspace, has := store.KeyspaceOf(wrapped)
+	keyspace, has := admin.KeyspaceOf(wrapped)
 	if !has {
 		t.Fatal("the wrapped store has no keyspace")
 	}
-	var records []store.Record
-	for entry, err := range keyspace.Scan(ctx, store.Query{Keys: []store.Key{key}, Records: true}) {
+	var records []admin.Record
+	for entry, err := range keyspace.Scan(ctx, admin.Query{Keys: []store.Key{key}, Records: true}) {
 		if err != nil || entry.Key != key || entry.Decision.Used != 1 {
 			t.Errorf("found %+v, %v", entry, err)
 		}
@@ -41,14 +43,14 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 		t.Errorf("deleted %d, changed %v, %v", deleted, changed, err)
 	}
 	outcomes, err := keyspace.Import(ctx, false, records...)
-	if err != nil || len(outcomes) != 1 || outcomes[0] != store.Imported {
+	if err != nil || len(outcomes) != 1 || outcomes[0] != admin.Imported {
 		t.Errorf("imported %v, %v", outcomes, err)
 	}
-	if d, err := store.New(backend).Peek(ctx, key, once, 1); err != nil || d.Used != 1 {
+	if d, err := layers.New(backend).Peek(ctx, key, once, 1); err != nil || d.Used != 1 {
 		t.Errorf("the store inside has %d in use, %v", d.Used, err)
 	}
 
-	if _, has := store.KeyspaceOf(store.WithFailurePolicy(awayStore{}, store.AllowOnError, nil)); has {
+	if _, has := admin.KeyspaceOf(layers.WithFailurePolicy(awayStore{}, layers.AllowOnError, nil)); has {
 		t.Error("around a store without keys there is a keyspace")
 	}
 }
@@ -56,7 +58,7 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 // A wrapper that has keys of its own, such as one that refuses to delete, keeps those.
 func TestAWrapperWithKeysOfItsOwnKeepsThem(t *testing.T) {
 	own := memorystore.New()
-	if got, _ := store.KeyspaceOf(store.Wrap(own, memorystore.New())); got != store.Keyspace(own) {
+	if got, _ := admin.KeyspaceOf(store.Wrap(own, memorystore.New())); got != admin.Keyspace(own) {
 		t.Errorf("it became a %T", got)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -17,11 +19,11 @@ import (
 func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	ctx := context.Background()
 	backend := h.newKeys(t, func() time.Time { return epoch })
-	lim := store.New(backend)
+	lim := layers.New(backend)
 	limit, other := limitOf(kind, 1000, time.Hour), store.Limit{Algorithm: store.FixedWindow, Count: 500, Period: time.Hour}
-	var adjustments []store.Adjustment
+	var adjustments []admin.Adjustment
 	for i := range 700 {
-		a := store.Adjustment{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"},
+		a := admin.Adjustment{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"},
 			Limit: limit, Used: 300, OnlyLess: i%3 == 0, OnlyMore: i%3 == 1}
 		if i%7 == 0 {
 			a.Limit = other
@@ -38,7 +40,7 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 		keys[i] = adjustments[i].Key
 	}
 	kept := map[store.Key][]byte{}
-	for entry, err := range backend.Scan(ctx, store.Query{Keys: keys, Records: true}) {
+	for entry, err := range backend.Scan(ctx, admin.Query{Keys: keys, Records: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,10 +131,10 @@ func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind store.Kind) {
 		f.use(limit)
 		before, dump := f.peek(limit, 1), h.dump(t, f.store)
 		only := rapid.IntRange(0, 2).Draw(f.T, "only less or more")
-		a := store.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: only == 1, OnlyMore: only == 2,
+		a := admin.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: only == 1, OnlyMore: only == 2,
 			Used: rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).
 				Draw(f.T, "to leave used")}
-		keys, _ := store.KeyspaceOf(f.store)
+		keys, _ := admin.KeyspaceOf(f.store)
 		results, err := keys.Adjust(context.Background(), a)
 		if err != nil {
 			f.Fatalf("%+v: %v", a, err)

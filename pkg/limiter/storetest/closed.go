@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -53,16 +54,16 @@ func everyCall(backend store.Store) (calls []storeCall) {
 			return backend.Decide(ctx, op, []store.Request{token}, make([]store.Decision, 1))
 		})
 	}
-	if keys, has := store.KeyspaceOf(backend); has {
+	if keys, has := admin.KeyspaceOf(backend); has {
 		var record store.State
 		limit, _ := closing.Limit.Normalize()
 		record.Charge(limit, 3, store.InstantOf(time.Now()))
 		add("Import", func() error {
-			_, err := keys.Import(ctx, true, store.Record{Key: closing.Key, Value: record.AppendRecord(nil)})
+			_, err := keys.Import(ctx, true, admin.Record{Key: closing.Key, Value: record.AppendRecord(nil)})
 			return err
 		})
 		everything, _ := store.ParsePattern("*")
-		for name, q := range map[string]store.Query{"Scan of a key": {Keys: []store.Key{closing.Key}},
+		for name, q := range map[string]admin.Query{"Scan of a key": {Keys: []store.Key{closing.Key}},
 			"Scan": {Subjects: everything}} {
 			add(name, func() (failed error) {
 				for _, err := range keys.Scan(ctx, q) {
@@ -72,30 +73,30 @@ func everyCall(backend store.Store) (calls []storeCall) {
 			})
 		}
 		add("Adjust", func() error {
-			_, err := keys.Adjust(ctx, store.Adjustment{Key: closing.Key, Limit: closing.Limit, Used: 5})
+			_, err := keys.Adjust(ctx, admin.Adjustment{Key: closing.Key, Limit: closing.Limit, Used: 5})
 			return err
 		})
 		add("Delete", func() error {
-			_, _, err := keys.Delete(ctx, store.Records(closing.Key)...)
+			_, _, err := keys.Delete(ctx, admin.Records(closing.Key)...)
 			return err
 		})
 	}
-	if table, has := store.DenialTableOf(backend); has {
+	if table, has := admin.DenialTableOf(backend); has {
 		now := store.InstantOf(time.Now())
 		add("AddDenials", func() error {
-			return table.AddDenials(ctx, store.Denials{Now: now, Rows: []store.Denied{{Key: closing.Key, Count: 1, LastAt: now}}})
+			return table.AddDenials(ctx, admin.Denials{Now: now, Rows: []admin.Denied{{Key: closing.Key, Count: 1, LastAt: now}}})
 		})
 		add("Denials", func() error { _, err := table.Denials(ctx, time.Minute); return err })
 	}
-	if id, has := store.IdentityOf(backend); has {
+	if id, has := admin.IdentityOf(backend); has {
 		add("StoreID", func() error { _, err := id.StoreID(ctx); return err })
 		add("EnsureStoreID", func() error { _, err := id.EnsureStoreID(ctx); return err })
 	}
-	if journal, has := store.JournalOf(backend); has {
+	if journal, has := admin.JournalOf(backend); has {
 		add("AppendJournal", func() error { return journal.AppendJournal(ctx, "entry") })
 		add("ReadJournal", func() error { _, _, err := journal.ReadJournal(ctx, 1); return err })
 	}
-	if table, has := store.OverrideTableOf(backend); has {
+	if table, has := admin.OverrideTableOf(backend); has {
 		add("SetOverride", func() error {
 			_, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
 			return err

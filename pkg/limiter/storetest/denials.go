@@ -10,12 +10,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denials runs the laws of a [store.DenialTable], if the stores have one.
+// denials runs the laws of a [admin.DenialTable], if the stores have one.
 func denials(t *testing.T, h Harness) {
-	if _, has := store.DenialTableOf(h.New(t, nil)); !has {
+	if _, has := admin.DenialTableOf(h.New(t, nil)); !has {
 		return
 	}
 	t.Run("AddUp", func(t *testing.T) { t.Parallel(); denialsAddUp(t, h) })
@@ -27,13 +28,13 @@ func denials(t *testing.T, h Harness) {
 // addedDenials is what was added at an instant.
 type addedDenials struct {
 	at store.Instant
-	store.Denials
+	admin.Denials
 }
 
 // denialsAddUp adds random denials while time passes, and wants the sums of whole minutes.
 func denialsAddUp(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := store.DenialTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
 	cases := 0
 	rapid.Check(t, func(t *rapid.T) {
 		cases++
@@ -41,11 +42,11 @@ func denialsAddUp(t *testing.T, h Harness) {
 		var added []addedDenials
 		for range rapid.IntRange(1, 10).Draw(t, "writes") {
 			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 20 * time.Second, 5 * time.Minute}).Draw(t, "pause"))
-			d := store.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"),
+			d := admin.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"),
 				Now: store.InstantOf(epoch)} // the caller's clock is another
 			for i := range rapid.IntRange(0, 4).Draw(t, "rows") {
 				ago := store.Instant(rapid.IntRange(0, 3000).Draw(t, "ms ago")) * 1000
-				d.Rows = append(d.Rows, store.Denied{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"},
+				d.Rows = append(d.Rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"},
 					Count: rapid.Int64Range(1, 1<<40).Draw(t, "count"), LastAt: d.Now - ago})
 			}
 			if err := table.AddDenials(context.Background(), d); err != nil {
@@ -80,11 +81,11 @@ func denialsAddUp(t *testing.T, h Harness) {
 func denialsLastAnHour(t *testing.T, h Harness) {
 	begin := epoch.Truncate(time.Minute)
 	now := begin.Add(40 * time.Second)
-	table, _ := store.DenialTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
-	of := func(subject string) store.Denials {
+	of := func(subject string) admin.Denials {
 		at := store.InstantOf(now)
-		return store.Denials{Rows: []store.Denied{{Key: store.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}}, Others: 1, Now: at}
+		return admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}}, Others: 1, Now: at}
 	}
 	if err := table.AddDenials(ctx, of("old")); err != nil {
 		t.Fatal(err)
@@ -117,15 +118,15 @@ func denialsLastAnHour(t *testing.T, h Harness) {
 }
 
 // foundDenials are denials that a row can be found in.
-type foundDenials struct{ store.Denials }
+type foundDenials struct{ admin.Denials }
 
-func (d *foundDenials) find(key store.Key) *store.Denied {
+func (d *foundDenials) find(key store.Key) *admin.Denied {
 	for i := range d.Rows {
 		if d.Rows[i].Key == key {
 			return &d.Rows[i]
 		}
 	}
-	d.Rows = append(d.Rows, store.Denied{Key: key})
+	d.Rows = append(d.Rows, admin.Denied{Key: key})
 	return &d.Rows[len(d.Rows)-1]
 }
 
@@ -168,13 +169,13 @@ func sumOfDenials(added []addedDenials, now store.Instant, last time.Duration) (
 func denialsAreBounded(t *testing.T, h Harness) {
 	now := epoch
 	backend := h.New(t, func() time.Time { return now })
-	table, _ := store.DenialTableOf(backend)
+	table, _ := admin.DenialTableOf(backend)
 	ctx := context.Background()
 	total := int64(0)
 	for write := range 20 {
-		d := store.Denials{Now: store.InstantOf(now)}
-		for i := range store.MaxDenialRows {
-			row := store.Denied{Key: store.Key{Subject: fmt.Sprintf("rare:%d:%d", write, i), Name: "n"}, Count: 1 + int64(i%2), LastAt: d.Now}
+		d := admin.Denials{Now: store.InstantOf(now)}
+		for i := range admin.MaxDenialRows {
+			row := admin.Denied{Key: store.Key{Subject: fmt.Sprintf("rare:%d:%d", write, i), Name: "n"}, Count: 1 + int64(i%2), LastAt: d.Now}
 			if i < 10 {
 				row.Key.Subject, row.Count = fmt.Sprintf("often:%d", i), 3
 			}
@@ -186,7 +187,7 @@ func denialsAreBounded(t *testing.T, h Harness) {
 		}
 	}
 	got, err := table.Denials(ctx, time.Minute)
-	if err != nil || got.Total() != total || got.Exact() || len(got.Rows) > store.DenialsKept || len(got.Rows) < store.DenialsKept/2 {
+	if err != nil || got.Total() != total || got.Exact() || len(got.Rows) > admin.DenialsKept || len(got.Rows) < admin.DenialsKept/2 {
 		t.Fatalf("%d rows and %d others, %d in all, want %d; %v", len(got.Rows), got.Others, got.Total(), total, err)
 	}
 	for i := range 10 {
@@ -200,10 +201,10 @@ func denialsAreBounded(t *testing.T, h Harness) {
 			break
 		}
 	}
-	for entry, err := range scan(ctx, backend, store.Query{Subjects: patternOfAll(t)}) {
+	for entry, err := range scan(ctx, backend, admin.Query{Subjects: patternOfAll(t)}) {
 		t.Errorf("a scan finds %+v, %v", entry, err)
 	}
-	now = now.Add(store.DenialHistory + 2*time.Minute)
+	now = now.Add(admin.DenialHistory + 2*time.Minute)
 	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) > 0 || got.Others > 0 {
 		t.Errorf("after more than an hour: %+v, %v", got, err)
 	}
@@ -220,17 +221,17 @@ func patternOfAll(t *testing.T) store.Pattern {
 
 // denialsAreChecked wants what does not fit to be refused.
 func denialsAreChecked(t *testing.T, h Harness) {
-	table, _ := store.DenialTableOf(h.New(t, nil))
+	table, _ := admin.DenialTableOf(h.New(t, nil))
 	ctx := context.Background()
 	key := store.Key{Subject: "user:42", Name: "n"}
 	long := store.Key{Subject: strings.Repeat("é", 101), Name: "n"}
-	for _, d := range []store.Denials{
-		{Rows: make([]store.Denied, store.MaxDenialRows+1)},
-		{Rows: []store.Denied{{Key: store.Key{Subject: "user:42"}, Count: 1}}},
-		{Rows: []store.Denied{{Key: long, Count: 1}}},
-		{Rows: []store.Denied{{Key: store.Key{Subject: "a\x00b", Name: "n"}, Count: 1}}},
-		{Rows: []store.Denied{{Key: key, Count: 0}}},
-		{Rows: []store.Denied{{Key: key, Count: 1}, {Key: key, Count: 1}}},
+	for _, d := range []admin.Denials{
+		{Rows: make([]admin.Denied, admin.MaxDenialRows+1)},
+		{Rows: []admin.Denied{{Key: store.Key{Subject: "user:42"}, Count: 1}}},
+		{Rows: []admin.Denied{{Key: long, Count: 1}}},
+		{Rows: []admin.Denied{{Key: store.Key{Subject: "a\x00b", Name: "n"}, Count: 1}}},
+		{Rows: []admin.Denied{{Key: key, Count: 0}}},
+		{Rows: []admin.Denied{{Key: key, Count: 1}, {Key: key, Count: 1}}},
 		{Others: -1},
 	} {
 		if err := table.AddDenials(ctx, d); !errors.Is(err, store.ErrInvalid) {
@@ -242,9 +243,9 @@ func denialsAreChecked(t *testing.T, h Harness) {
 			t.Errorf("the last %s: %v", last, err)
 		}
 	}
-	shortened := store.Denied{Key: long, Count: 1}
+	shortened := admin.Denied{Key: long, Count: 1}
 	shortened.Shorten()
-	if err := table.AddDenials(ctx, store.Denials{Rows: []store.Denied{shortened}}); err != nil {
+	if err := table.AddDenials(ctx, admin.Denials{Rows: []admin.Denied{shortened}}); err != nil {
 		t.Errorf("%q: %v", shortened.Key.Subject, err)
 	}
 	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Key != shortened.Key || !got.Exact() {

@@ -6,17 +6,18 @@ import (
 	"iter"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Entries is a [store.Keyspace] that holds exactly these entries, sound or not:
+// Entries is a [admin.Keyspace] that holds exactly these entries, sound or not:
 // for tests of what reads entries. It decides and changes nothing.
-type Entries []store.Entry
+type Entries []admin.Entry
 
-var _ store.Keyspace = Entries(nil)
+var _ admin.Keyspace = Entries(nil)
 
-// Scan implements [store.Keyspace].
-func (s Entries) Scan(_ context.Context, q store.Query) iter.Seq2[store.Entry, error] {
+// Scan implements [admin.Keyspace].
+func (s Entries) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	selects := func(key store.Key) bool {
 		if q.Keys == nil {
 			return q.Selects(key)
@@ -28,7 +29,7 @@ func (s Entries) Scan(_ context.Context, q store.Query) iter.Seq2[store.Entry, e
 		}
 		return false
 	}
-	return func(yield func(store.Entry, error) bool) {
+	return func(yield func(admin.Entry, error) bool) {
 		for _, e := range s {
 			if selects(e.Key) && !yield(e, nil) {
 				return
@@ -48,17 +49,17 @@ func (s Entries) Decide(_ context.Context, op store.Op, _ []store.Request, _ []s
 }
 
 // Delete refuses.
-func (s Entries) Delete(context.Context, ...store.Record) (int, []store.Record, error) {
+func (s Entries) Delete(context.Context, ...admin.Record) (int, []admin.Record, error) {
 	return 0, nil, refuse("deletion")
 }
 
 // Adjust refuses.
-func (s Entries) Adjust(context.Context, ...store.Adjustment) ([]store.Adjusted, error) {
+func (s Entries) Adjust(context.Context, ...admin.Adjustment) ([]admin.Adjusted, error) {
 	return nil, refuse(store.Adjust.String())
 }
 
 // Import refuses.
-func (s Entries) Import(context.Context, bool, ...store.Record) ([]store.ImportOutcome, error) {
+func (s Entries) Import(context.Context, bool, ...admin.Record) ([]admin.ImportOutcome, error) {
 	return nil, refuse("import")
 }
 
@@ -71,8 +72,8 @@ func (s Entries) Close() error { return nil }
 func NotAllKnown() Entries {
 	const storeKeys = "counter:"
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
-	entry := func(subject string, limit store.Limit, d store.Decision) store.Entry {
-		return store.Entry{Key: store.Key{Subject: subject, Name: "hits"}, StoreKey: storeKeys + subject, Limit: limit,
+	entry := func(subject string, limit store.Limit, d store.Decision) admin.Entry {
+		return admin.Entry{Key: store.Key{Subject: subject, Name: "hits"}, StoreKey: storeKeys + subject, Limit: limit,
 			Decision: d, TTL: time.Minute / 2}
 	}
 	noPeriod, noCount := limit, limit

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -47,16 +48,16 @@ func property(t *testing.T, h Harness, check func(f *fixture)) {
 }
 
 func (f *fixture) clear() {
-	backend, has := store.KeyspaceOf(f.store)
+	backend, has := admin.KeyspaceOf(f.store)
 	if !has {
 		return
 	}
 	var keys []store.Key
 	pattern, _ := store.ParsePattern("*")
-	for entry := range backend.Scan(context.Background(), store.Query{Subjects: pattern}) {
+	for entry := range backend.Scan(context.Background(), admin.Query{Subjects: pattern}) {
 		keys = append(keys, entry.Key)
 	}
-	backend.Delete(context.Background(), store.Records(keys...)...)
+	backend.Delete(context.Background(), admin.Records(keys...)...)
 }
 
 // advance moves the clock, back if by is negative.

@@ -5,15 +5,16 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// identity runs the laws of a [store.Identity], if the stores have one: reading it writes
+// identity runs the laws of a [admin.Identity], if the stores have one: reading it writes
 // nothing, all get the same one, and other stores get others.
 func identity(t *testing.T, h Harness) {
 	ctx := context.Background()
 	backend := h.New(t, nil)
-	of, has := store.IdentityOf(backend)
+	of, has := admin.IdentityOf(backend)
 	if !has {
 		return
 	}
@@ -33,7 +34,7 @@ func identity(t *testing.T, h Harness) {
 	}
 	together.Wait()
 	for _, id := range ids {
-		if id != ids[0] || !store.IsStoreID(id) {
+		if id != ids[0] || !admin.IsStoreID(id) {
 			t.Fatalf("of several at once one gets the id %q and another %q", id, ids[0])
 		}
 	}
@@ -41,10 +42,10 @@ func identity(t *testing.T, h Harness) {
 		t.Errorf("its id is %q (%v), and was made as %q", id, err, ids[0])
 	}
 	everything, _ := store.ParsePattern("*")
-	for entry, err := range scan(ctx, backend, store.Query{Subjects: everything}) {
+	for entry, err := range scan(ctx, backend, admin.Query{Subjects: everything}) {
 		t.Errorf("a scan finds %v (%v) in a store with nothing but an id", entry.Key, err)
 	}
-	other, _ := store.IdentityOf(h.New(t, nil))
+	other, _ := admin.IdentityOf(h.New(t, nil))
 	if id, err := other.EnsureStoreID(ctx); err != nil || id == ids[0] {
 		t.Errorf("another store has the id %q (%v), too", id, err)
 	}

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// journal runs the laws of a [store.Journal], if the stores have one.
+// journal runs the laws of a [admin.Journal], if the stores have one.
 func journal(t *testing.T, h Harness) {
-	if _, has := store.JournalOf(h.New(t, nil)); !has {
+	if _, has := admin.JournalOf(h.New(t, nil)); !has {
 		return
 	}
 	t.Run("IsReadBack", func(t *testing.T) { t.Parallel(); journalIsReadBack(t, h) })
@@ -22,7 +23,7 @@ func journal(t *testing.T, h Harness) {
 }
 
 // readJournal reads the latest texts, and wants none to be damaged.
-func readJournal(t *testing.T, j store.Journal, most int) (texts []string) {
+func readJournal(t *testing.T, j admin.Journal, most int) (texts []string) {
 	t.Helper()
 	entries, damaged, err := j.ReadJournal(context.Background(), most)
 	if err != nil || damaged != 0 {
@@ -41,12 +42,12 @@ func readJournal(t *testing.T, j store.Journal, most int) (texts []string) {
 // limits.
 func journalIsReadBack(t *testing.T, h Harness) {
 	backend := h.New(t, nil)
-	j, _ := store.JournalOf(backend)
+	j, _ := admin.JournalOf(backend)
 	ctx := context.Background()
 	if texts := readJournal(t, j, 10); len(texts) != 0 {
 		t.Errorf("a new one holds %q", texts)
 	}
-	written := []string{"{}", "two\nlines\x00", strings.Repeat("é", store.MaxJournalText/2)}
+	written := []string{"{}", "two\nlines\x00", strings.Repeat("é", admin.MaxJournalText/2)}
 	for i := range 600 {
 		written = append(written, fmt.Sprint("entry ", i))
 	}
@@ -55,36 +56,36 @@ func journalIsReadBack(t *testing.T, h Harness) {
 			t.Fatal(err)
 		}
 	}
-	for _, most := range []int{-1, 0, 1, 2, 250, 251, 602, 603, 604, store.JournalKept, math.MaxInt} {
+	for _, most := range []int{-1, 0, 1, 2, 250, 251, 602, 603, 604, admin.JournalKept, math.MaxInt} {
 		want := written[len(written)-max(0, min(most, len(written))):]
 		if texts := readJournal(t, j, most); fmt.Sprint(texts) != fmt.Sprint(want) {
 			t.Errorf("the latest %d are %.200q, want %.200q", most, texts, want)
 		}
 	}
-	for entry, err := range scan(ctx, backend, store.Query{Subjects: patternOfAll(t)}) {
+	for entry, err := range scan(ctx, backend, admin.Query{Subjects: patternOfAll(t)}) {
 		t.Errorf("a scan finds %+v, %v", entry, err)
 	}
 }
 
 // journalIsBounded writes more than is kept.
 func journalIsBounded(t *testing.T, h Harness) {
-	j, _ := store.JournalOf(h.New(t, nil))
+	j, _ := admin.JournalOf(h.New(t, nil))
 	const more = 30
-	for i := range store.JournalKept + more {
+	for i := range admin.JournalKept + more {
 		if err := j.AppendJournal(context.Background(), fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	texts := readJournal(t, j, math.MaxInt)
-	if len(texts) != store.JournalKept || texts[0] != fmt.Sprint(more) || texts[len(texts)-1] != fmt.Sprint(store.JournalKept+more-1) {
+	if len(texts) != admin.JournalKept || texts[0] != fmt.Sprint(more) || texts[len(texts)-1] != fmt.Sprint(admin.JournalKept+more-1) {
 		t.Errorf("%d are kept, from %.100q on", len(texts), texts)
 	}
 }
 
 // journalIsChecked wants what does not fit to be refused.
 func journalIsChecked(t *testing.T, h Harness) {
-	j, _ := store.JournalOf(h.New(t, nil))
-	for _, text := range []string{"", "\xff", strings.Repeat("x", store.MaxJournalText+1)} {
+	j, _ := admin.JournalOf(h.New(t, nil))
+	for _, text := range []string{"", "\xff", strings.Repeat("x", admin.MaxJournalText+1)} {
 		if err := j.AppendJournal(context.Background(), text); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%.20q: %v", text, err)
 		}

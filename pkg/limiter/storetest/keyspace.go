@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -38,14 +40,14 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 	}
 	for _, subject := range subjects {
 		for _, name := range []string{"first", "second/with:colon"} {
-			if _, err := store.New(backend).Take(ctx, store.Key{Subject: subject, Name: name}, limit, 7); err != nil {
+			if _, err := layers.New(backend).Take(ctx, store.Key{Subject: subject, Name: name}, limit, 7); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	scan := func(p store.Pattern) map[store.Key]int {
 		found := map[store.Key]int{}
-		for entry, err := range backend.Scan(ctx, store.Query{Subjects: p}) {
+		for entry, err := range backend.Scan(ctx, admin.Query{Subjects: p}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,10 +101,10 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 
 	for _, subject := range []string{"*", "a[b]?"} {
 		keys := slices.Collect(maps.Keys(scan(exactly(t, subject))))
-		if deleted, _, err := backend.Delete(ctx, store.Records(keys...)...); deleted != 2 || err != nil {
+		if deleted, _, err := backend.Delete(ctx, admin.Records(keys...)...); deleted != 2 || err != nil {
 			t.Errorf("deleting %v: %d, %v", keys, deleted, err)
 		}
-		if deleted, _, err := backend.Delete(ctx, store.Records(keys...)...); deleted != 0 || err != nil {
+		if deleted, _, err := backend.Delete(ctx, admin.Records(keys...)...); deleted != 0 || err != nil {
 			t.Errorf("deleting %v again: %d, %v", keys, deleted, err)
 		}
 		subjects = slices.DeleteFunc(subjects, func(s string) bool { return s == subject })
@@ -110,7 +112,7 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 	everything, _ := store.ParsePattern("*")
 	wantKeys("all that was not deleted", scan(everything), subjects...)
 	all := slices.Collect(maps.Keys(scan(everything)))
-	if deleted, _, err := backend.Delete(ctx, store.Records(all...)...); deleted != len(all) || err != nil {
+	if deleted, _, err := backend.Delete(ctx, admin.Records(all...)...); deleted != len(all) || err != nil {
 		t.Errorf("deleting all: %d of %d, %v", deleted, len(all), err)
 	}
 	wantKeys("after deleting all", scan(everything))
@@ -129,11 +131,11 @@ func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind store.Kind) {
 			key.Name = "login/*"
 		}
 		keys = append(keys, key)
-		if _, err := store.New(backend).Take(ctx, key, limit, 1); err != nil {
+		if _, err := layers.New(backend).Take(ctx, key, limit, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	find := func(q store.Query) []store.Key {
+	find := func(q admin.Query) []store.Key {
 		t.Helper()
 		var found []store.Key
 		looked, total := int64(-1), int64(-1)
@@ -154,19 +156,19 @@ func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind store.Kind) {
 		return found
 	}
 	absent := store.Key{Subject: "user:1", Name: "login/*"}
-	if found := find(store.Query{Keys: append(slices.Clone(keys[100:900]), absent)}); len(found) != 800 {
+	if found := find(admin.Query{Keys: append(slices.Clone(keys[100:900]), absent)}); len(found) != 800 {
 		t.Errorf("found %d of 800 keys by name", len(found))
 	}
 	everything, _ := store.ParsePattern("*")
 	login, _ := store.ExactPattern("login/*")
-	if found := find(store.Query{Subjects: everything, Names: login}); len(found) != 400 || found[0].Name != "login/*" {
+	if found := find(admin.Query{Subjects: everything, Names: login}); len(found) != 400 || found[0].Name != "login/*" {
 		t.Errorf("found %d keys of that name, want 400", len(found))
 	}
 	only := func(key store.Key) bool { return key == keys[7] }
-	if found := find(store.Query{Subjects: everything, Match: only}); len(found) != 1 || found[0] != keys[7] {
+	if found := find(admin.Query{Subjects: everything, Match: only}); len(found) != 1 || found[0] != keys[7] {
 		t.Errorf("selecting one key by a function: found %v", found)
 	}
-	if found := find(store.Query{Subjects: exactly(t, "user:7"), Names: login}); len(found) != 0 {
+	if found := find(admin.Query{Subjects: exactly(t, "user:7"), Names: login}); len(found) != 0 {
 		t.Errorf("found %v, a key of another name", found)
 	}
 }
@@ -177,7 +179,7 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 	now := epoch
 	backend := h.newKeys(t, func() time.Time { return now })
 	limit := limitOf(kind, 1_000_000, 24*time.Hour)
-	lim := store.New(backend)
+	lim := layers.New(backend)
 	var keys []store.Key
 	for i := range 700 {
 		keys = append(keys, store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"})
@@ -192,8 +194,8 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 		}
 	}
 	before := h.dump(t, backend)
-	var records []store.Record
-	for entry, err := range backend.Scan(ctx, store.Query{Keys: append(slices.Clone(keys),
+	var records []admin.Record
+	for entry, err := range backend.Scan(ctx, admin.Query{Keys: append(slices.Clone(keys),
 		store.Key{Subject: "nobody", Name: "limit"}), Records: true}) {
 		if err != nil || entry.Record.Key != entry.Key {
 			t.Fatalf("the record of %s is %v (%v)", entry.Key, entry.Record, err)
@@ -203,9 +205,9 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 	if len(records) != len(keys) || h.dump(t, backend) != before {
 		t.Fatalf("found %d of %d records", len(records), len(keys))
 	}
-	if outcomes, err := backend.Import(ctx, false, records...); err != nil || count(outcomes, store.AlreadyThere) != len(keys) ||
+	if outcomes, err := backend.Import(ctx, false, records...); err != nil || count(outcomes, admin.AlreadyThere) != len(keys) ||
 		h.dump(t, backend) != before {
-		t.Errorf("importing what is there: %v, %d are already there", err, count(outcomes, store.AlreadyThere))
+		t.Errorf("importing what is there: %v, %d are already there", err, count(outcomes, admin.AlreadyThere))
 	}
 
 	// A key used since it was scanned is deleted, and says what it was.
@@ -223,8 +225,8 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 		}
 	}
 	outcomes, err := backend.Import(ctx, false, records...)
-	if err != nil || count(outcomes, store.Imported) != len(keys) {
-		t.Fatalf("imported %d of %d, %v", count(outcomes, store.Imported), len(keys), err)
+	if err != nil || count(outcomes, admin.Imported) != len(keys) {
+		t.Fatalf("imported %d of %d, %v", count(outcomes, admin.Imported), len(keys), err)
 	}
 	if after := h.dump(t, backend); after != late {
 		t.Errorf("scanned, deleted and imported, the store differs:\n%.300s\n%.300s", late, after)
@@ -234,22 +236,22 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 	if _, err := lim.Take(ctx, keys[9], limit, 5000); err != nil {
 		t.Fatal(err)
 	}
-	if outcomes, err := backend.Import(ctx, false, records...); err != nil || count(outcomes, store.InUse) != 1 ||
-		count(outcomes, store.AlreadyThere) != len(keys)-1 ||
-		outcomes[slices.IndexFunc(records, func(r store.Record) bool { return r.Key == keys[9] })] != store.InUse {
-		t.Errorf("importing over a key used since: %v, %d left alone", err, count(outcomes, store.InUse))
+	if outcomes, err := backend.Import(ctx, false, records...); err != nil || count(outcomes, admin.InUse) != 1 ||
+		count(outcomes, admin.AlreadyThere) != len(keys)-1 ||
+		outcomes[slices.IndexFunc(records, func(r admin.Record) bool { return r.Key == keys[9] })] != admin.InUse {
+		t.Errorf("importing over a key used since: %v, %d left alone", err, count(outcomes, admin.InUse))
 	}
-	if outcomes, err := backend.Import(ctx, true, records...); err != nil || count(outcomes, store.Imported) != 1 ||
-		count(outcomes, store.AlreadyThere) != len(keys)-1 || h.dump(t, backend) != late {
-		t.Errorf("replacing: %v, %d imported, %d already there", err, count(outcomes, store.Imported), count(outcomes, store.AlreadyThere))
+	if outcomes, err := backend.Import(ctx, true, records...); err != nil || count(outcomes, admin.Imported) != 1 ||
+		count(outcomes, admin.AlreadyThere) != len(keys)-1 || h.dump(t, backend) != late {
+		t.Errorf("replacing: %v, %d imported, %d already there", err, count(outcomes, admin.Imported), count(outcomes, admin.AlreadyThere))
 	}
-	bad := store.Record{Key: keys[0], Value: []byte("RL nonsense")}
+	bad := admin.Record{Key: keys[0], Value: []byte("RL nonsense")}
 	if _, err := backend.Import(ctx, true, bad); !errors.Is(err, store.ErrInvalid) || h.dump(t, backend) != late {
 		t.Errorf("importing nonsense: %v", err)
 	}
 }
 
-func count(outcomes []store.ImportOutcome, of store.ImportOutcome) (n int) {
+func count(outcomes []admin.ImportOutcome, of admin.ImportOutcome) (n int) {
 	for _, outcome := range outcomes {
 		if outcome == of {
 			n++

@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -187,11 +189,11 @@ func absentMeansUnused(t *testing.T, h Harness, kind store.Kind) {
 				f.Fatalf("%s on the lapsed key is %+v, on one never seen %+v", op, got, want)
 			}
 		}
-		keys, has := store.KeyspaceOf(f.store)
+		keys, has := admin.KeyspaceOf(f.store)
 		if !has {
 			return
 		}
-		if _, _, err := keys.Delete(context.Background(), store.Records(lapsed.Key, never.Key)...); err != nil {
+		if _, _, err := keys.Delete(context.Background(), admin.Records(lapsed.Key, never.Key)...); err != nil {
 			f.Fatal(err)
 		}
 		if d := f.peek(limit, 1); d.Used != 0 || d.ResetAfter != 0 || !d.Allowed {
@@ -202,10 +204,10 @@ func absentMeansUnused(t *testing.T, h Harness, kind store.Kind) {
 	backend := h.New(t, nil)
 	limit := limitOf(kind, 10, time.Minute)
 	key := store.Key{Subject: "ttl", Name: "limit"}
-	if _, err := store.New(backend).Take(context.Background(), key, limit, 3); err != nil {
+	if _, err := layers.New(backend).Take(context.Background(), key, limit, 3); err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range scan(context.Background(), backend, store.Query{Subjects: exactly(t, "ttl")}) {
+	for entry, err := range scan(context.Background(), backend, admin.Query{Subjects: exactly(t, "ttl")}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,9 +342,9 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
 				t.Errorf("%s of a key holding %s: the error names %q, want %q", op, name, named.StoreKey, want)
 			}
 		}
-		if keys, has := store.KeyspaceOf(backend); has && (name == "text" || name == "empty") {
+		if keys, has := admin.KeyspaceOf(backend); has && (name == "text" || name == "empty") {
 			// What begins like a record is ours to delete, damaged or not.
-			if _, _, err := keys.Delete(ctx, store.Record{Key: key}); !errors.Is(err, store.ErrForeign) {
+			if _, _, err := keys.Delete(ctx, admin.Record{Key: key}); !errors.Is(err, store.ErrForeign) {
 				t.Errorf("deleting a key holding %s: got error %v, want a ForeignError", name, err)
 			}
 		}
@@ -350,7 +352,7 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
 			t.Errorf("the value %q (%s) was touched", value, name)
 		}
 	}
-	good, err := store.New(backend).Peek(ctx, store.Key{Subject: "foreign", Name: "good"}, limit, 1)
+	good, err := layers.New(backend).Peek(ctx, store.Key{Subject: "foreign", Name: "good"}, limit, 1)
 	if err != nil || good.Used != 0 {
 		t.Errorf("a key decided together with a foreign one: %+v, %v; want it unused", good, err)
 	}

@@ -12,12 +12,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// overrides runs the laws of a [store.OverrideTable], if the stores have one.
+// overrides runs the laws of a [admin.OverrideTable], if the stores have one.
 func overrides(t *testing.T, h Harness) {
-	if _, has := store.OverrideTableOf(h.New(t, nil)); !has {
+	if _, has := admin.OverrideTableOf(h.New(t, nil)); !has {
 		return
 	}
 	t.Run("AreKept", func(t *testing.T) { t.Parallel(); overridesAreKept(t, h) })
@@ -81,7 +82,7 @@ func sameOverride(a, b *store.Override) bool {
 // are in force, and another version after each change.
 func overridesAreKept(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := store.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := admin.OverrideTableOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
 	versions := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -138,7 +139,7 @@ func overridesAreKept(t *testing.T, h Harness) {
 }
 
 // checkOverrides wants those in the table, and a version that is another one if anything changed.
-func checkOverrides(t *rapid.T, table store.OverrideTable, want []store.Override, now time.Time, changed bool, last string,
+func checkOverrides(t *rapid.T, table admin.OverrideTable, want []store.Override, now time.Time, changed bool, last string,
 	versions map[string]bool) (version string) {
 	t.Helper()
 	got, of, err := table.Overrides(context.Background())
@@ -178,7 +179,7 @@ func checkOverrides(t *rapid.T, table store.OverrideTable, want []store.Override
 // overridesAreBounded fills the table.
 func overridesAreBounded(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := store.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := admin.OverrideTableOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
 	block := func(i int) store.Override {
 		subject, err := store.ExactPattern(fmt.Sprintf("user:%d", i))
@@ -188,9 +189,9 @@ func overridesAreBounded(t *testing.T, h Harness) {
 		return store.Override{Subjects: subject, Effect: store.OverrideBlock}
 	}
 	ids := map[string]bool{}
-	for i := range store.MaxOverrides {
+	for i := range admin.MaxOverrides {
 		lasts := time.Hour
-		if i == store.MaxOverrides-1 {
+		if i == admin.MaxOverrides-1 {
 			lasts = time.Minute
 		}
 		set, err := table.SetOverride(ctx, block(i), lasts)
@@ -199,19 +200,19 @@ func overridesAreBounded(t *testing.T, h Harness) {
 		}
 		ids[set.ID] = true
 	}
-	if len(ids) != store.MaxOverrides {
+	if len(ids) != admin.MaxOverrides {
 		t.Errorf("%d different IDs", len(ids))
 	}
 	before, err := table.OverrideVersion(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = table.SetOverride(ctx, block(store.MaxOverrides), time.Hour)
-	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), fmt.Sprint(store.MaxOverrides)) {
+	_, err = table.SetOverride(ctx, block(admin.MaxOverrides), time.Hour)
+	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), fmt.Sprint(admin.MaxOverrides)) {
 		t.Errorf("one more: %v", err)
 	}
 	list, after, err := table.Overrides(ctx)
-	if err != nil || len(list) != store.MaxOverrides || after != before {
+	if err != nil || len(list) != admin.MaxOverrides || after != before {
 		t.Errorf("%d overrides of version %q, before %q; %v", len(list), after, before, err)
 	}
 	if _, err := table.SetOverride(ctx, block(0), time.Hour); err != nil {
@@ -224,14 +225,14 @@ func overridesAreBounded(t *testing.T, h Harness) {
 	if after, err := table.OverrideVersion(ctx); err != nil || after != before {
 		t.Errorf("after one has ended version %q is %q, %v", before, after, err)
 	}
-	if _, err := table.SetOverride(ctx, block(store.MaxOverrides), time.Hour); err != nil {
+	if _, err := table.SetOverride(ctx, block(admin.MaxOverrides), time.Hour); err != nil {
 		t.Errorf("after one has ended: %v", err)
 	}
 }
 
 // overridesAreChecked wants what does not fit to be refused, and IDs that there are not to be unknown.
 func overridesAreChecked(t *testing.T, h Harness) {
-	table, _ := store.OverrideTableOf(h.New(t, nil))
+	table, _ := admin.OverrideTableOf(h.New(t, nil))
 	ctx := context.Background()
 	for _, id := range []string{"", "0", "00000000", "version", "../../..", "a:b*c\x00d", strings.Repeat("a", 1000)} {
 		if _, found, err := table.RevokeOverride(ctx, id); found || err != nil {
@@ -273,7 +274,7 @@ func overridesAreChecked(t *testing.T, h Harness) {
 // overridesEndByThemselves is by the store's own clock.
 func overridesEndByThemselves(t *testing.T, h Harness) {
 	backend := h.New(t, nil)
-	table, _ := store.OverrideTableOf(backend)
+	table, _ := admin.OverrideTableOf(backend)
 	ctx := context.Background()
 	before := h.dump(t, backend)
 	set, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, 300*time.Millisecond)
@@ -284,7 +285,7 @@ func overridesEndByThemselves(t *testing.T, h Harness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range scan(ctx, backend, store.Query{Subjects: all}) {
+	for entry, err := range scan(ctx, backend, admin.Query{Subjects: all}) {
 		t.Errorf("a scan finds %+v, %v", entry, err)
 	}
 	for began := time.Now(); ; {

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // overridesAreSetTogether sets and revokes from many callers at once.
 func overridesAreSetTogether(t *testing.T, h Harness) {
-	table, _ := store.OverrideTableOf(h.New(t, nil))
+	table, _ := admin.OverrideTableOf(h.New(t, nil))
 	ctx := context.Background()
 	const callers, each = 8, 10
 	var wait sync.WaitGroup
@@ -56,7 +57,7 @@ func overridesAreSetTogether(t *testing.T, h Harness) {
 // overridesAreOne sets the same again, alone and by many at once.
 func overridesAreOne(t *testing.T, h Harness) {
 	now := epoch
-	table, _ := store.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	table, _ := admin.OverrideTableOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
 	set := func(o store.Override, lasts time.Duration) store.Override {
 		t.Helper()

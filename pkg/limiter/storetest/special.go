@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -265,7 +266,7 @@ func chargeIsBounded(t *testing.T, h Harness, kind store.Kind) {
 // recordsAboveTheCapacityComeBack wants such a key to be found, exported and imported.
 func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
-		keys, has := store.KeyspaceOf(f.store)
+		keys, has := admin.KeyspaceOf(f.store)
 		if !has {
 			return
 		}
@@ -273,8 +274,8 @@ func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind store.Kind) {
 		f.overcharge(limit)
 		ctx, key := context.Background(), f.request(limit, 1).Key
 		before := f.peek(limit, 1)
-		look := func() (found []store.Entry) {
-			for entry, err := range keys.Scan(ctx, store.Query{Keys: []store.Key{key}, Records: true}) {
+		look := func() (found []admin.Entry) {
+			for entry, err := range keys.Scan(ctx, admin.Query{Keys: []store.Key{key}, Records: true}) {
 				if err != nil {
 					f.Fatal(err)
 				}
@@ -290,7 +291,7 @@ func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind store.Kind) {
 			f.Fatalf("%d deleted, %v", deleted, err)
 		}
 		outcomes, err := keys.Import(ctx, false, found[0].Record)
-		if err != nil || outcomes[0] != store.Imported || f.peek(limit, 1) != before {
+		if err != nil || outcomes[0] != admin.Imported || f.peek(limit, 1) != before {
 			f.Fatalf("imported %v, %v: %+v, and before %+v", outcomes, err, f.peek(limit, 1), before)
 		}
 		left := rapid.Int64Range(0, limit.Capacity()).Draw(f.T, "left")

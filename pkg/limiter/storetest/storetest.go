@@ -7,7 +7,7 @@
 // store's own clock.
 //
 // A store of the two methods of [store.Store] is enough. One that is a
-// [store.Keyspace], or has denials, a journal, an identity or overrides, is held to
+// [admin.Keyspace], or has denials, a journal, an identity or overrides, is held to
 // the laws of these, too.
 package storetest
 
@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -53,16 +54,16 @@ func (h *Harness) dump(tb testing.TB, backend store.Store) string {
 }
 
 // scan is what store's Scan yields, and nothing if it has none.
-func scan(ctx context.Context, backend store.Store, q store.Query) iter.Seq2[store.Entry, error] {
-	if keys, has := store.KeyspaceOf(backend); has {
+func scan(ctx context.Context, backend store.Store, q admin.Query) iter.Seq2[admin.Entry, error] {
+	if keys, has := admin.KeyspaceOf(backend); has {
 		return keys.Scan(ctx, q)
 	}
-	return func(func(store.Entry, error) bool) {}
+	return func(func(admin.Entry, error) bool) {}
 }
 
 // newKeys is New for stores that are a Keyspace.
-func (h *Harness) newKeys(tb testing.TB, clock func() time.Time) store.Keyspace {
-	keys, _ := store.KeyspaceOf(h.New(tb, clock))
+func (h *Harness) newKeys(tb testing.TB, clock func() time.Time) admin.Keyspace {
+	keys, _ := admin.KeyspaceOf(h.New(tb, clock))
 	return keys
 }
 
@@ -71,12 +72,12 @@ func (h *Harness) storeKey(backend store.Store, key store.Key) string {
 	if h.Prefix != nil {
 		prefix = h.Prefix(backend)
 	}
-	return store.OwnLayout(prefix).StoreKey(key)
+	return admin.OwnLayout(prefix).StoreKey(key)
 }
 
-// Run runs the suite: of a store that is no [store.Keyspace], the laws that need none.
+// Run runs the suite: of a store that is no [admin.Keyspace], the laws that need none.
 func Run(t *testing.T, h Harness) {
-	_, hasKeys := store.KeyspaceOf(h.New(t, nil))
+	_, hasKeys := admin.KeyspaceOf(h.New(t, nil))
 	for _, law := range []struct {
 		name string
 		test func(*testing.T, Harness, store.Kind)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -21,7 +22,7 @@ func (p *panicking) Decide(context.Context, store.Op, []store.Request, []store.D
 func TestErrorsOfAStore(t *testing.T) {
 	gaveUp := fmt.Errorf("%w: %w", store.ErrGaveUp, context.Canceled)
 	for _, test := range []struct {
-		store   store.Keyspace
+		store   admin.Keyspace
 		status  int
 		kind    string
 		says    string

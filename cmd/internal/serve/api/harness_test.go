@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -43,7 +44,7 @@ func sourceOf(t testing.TB, text string) httplimit.Source {
 }
 
 // doorOn returns the door of a store, with the policies given and login.
-func doorOn(t testing.TB, backend store.Keyspace, timeout time.Duration, policies ...*policy.Policy) http.Handler {
+func doorOn(t testing.TB, backend admin.Keyspace, timeout time.Duration, policies ...*policy.Policy) http.Handler {
 	settings := &engine.Settings{Policies: append([]*policy.Policy{loginPolicy(t)}, policies...),
 		HTTP: httplimit.Settings{Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}}
 	e := engine.New(backend, settings, engine.Options{Timeout: timeout})

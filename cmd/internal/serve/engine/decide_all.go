@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -117,13 +118,13 @@ func stricter(p, other *policy.Policy) bool {
 	return own > others || own == others && p.LocalShare < other.LocalShare
 }
 
-func strictness(p store.FailurePolicy) int {
+func strictness(p layers.FailurePolicy) int {
 	switch p {
-	case store.AllowOnError:
+	case layers.AllowOnError:
 		return 0
-	case store.LocalOnError:
+	case layers.LocalOnError:
 		return 1
-	case store.DenyOnError:
+	case layers.DenyOnError:
 		return 2
 	default: // fail
 		return 3

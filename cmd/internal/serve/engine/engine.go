@@ -12,6 +12,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -25,7 +27,7 @@ var ErrUnknownPolicy = errors.New("unknown policy")
 type Settings struct {
 	Policies []*policy.Policy
 	// Breaker has its defaults filled in; nil is that there is none.
-	Breaker *store.Breaker
+	Breaker *layers.Breaker
 	// Denials: who is denied is counted, for limitctl denials.
 	Denials bool
 	HTTP    httplimit.Settings
@@ -73,9 +75,9 @@ type Options struct {
 	// decisions, and no policy if that is unknown. Both are only to be read, until it returns.
 	OnDecision func(ask *Ask, answer *decision.Answer, err error, took time.Duration)
 	// StoreObserver is told of each call of the store itself, inside of all that wraps it.
-	StoreObserver store.Observer
+	StoreObserver layers.Observer
 	// OnBreaker is told of each change of the breaker, in order.
-	OnBreaker func(change store.BreakerChange)
+	OnBreaker func(change layers.BreakerChange)
 	// OnFailure is told each error that a policy replaced by a decision.
 	OnFailure func(p *policy.Policy, err error)
 	// OnOverrides is told why overrides cannot be read: once, until they can be again.
@@ -96,8 +98,8 @@ type Engine struct {
 
 	// These stay whatever settings are in force, so that replacing settings loses nothing.
 	store     store.Store // with its budget
-	overrides *store.OverrideWatch
-	denials   *store.DenialCollector
+	overrides *layers.OverrideWatch
+	denials   *layers.DenialCollector
 	// shadow decides in an outage for all policies with on_error: local. A key holds its
 	// policy's name, so they do not meet there.
 	shadow store.Store
@@ -109,17 +111,17 @@ type Engine struct {
 }
 
 // New returns an engine with those settings in force. The store stays the caller's to close.
-func New(backend store.Keyspace, settings *Settings, options Options) *Engine {
+func New(backend admin.Keyspace, settings *Settings, options Options) *Engine {
 	e := &Engine{
 		options: options,
 		start:   time.Now(),
-		store: store.Stack(backend, store.Layers{
+		store: layers.Stack(backend, layers.Layers{
 			Budget:        func(backend store.Store) store.Store { return store.WithBudget(backend, options.Timeout) },
-			StoreObserver: func(backend store.Store) store.Store { return store.WithObserver(backend, options.StoreObserver) },
+			StoreObserver: func(backend store.Store) store.Store { return layers.WithObserver(backend, options.StoreObserver) },
 		}),
-		overrides: store.WatchOverrides(backend,
-			store.Overrides{Idle: always, OnError: options.OnOverrides, OnRecovered: options.OnOverridesRead}),
-		denials: store.CollectDenials(backend, store.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
+		overrides: layers.WatchOverrides(backend,
+			layers.Overrides{Idle: always, OnError: options.OnOverrides, OnRecovered: options.OnOverridesRead}),
+		denials: layers.CollectDenials(backend, layers.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
 		shadow:  memorystore.New(),
 	}
 	e.Replace(settings)

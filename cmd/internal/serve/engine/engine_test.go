@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -25,7 +26,7 @@ func settingsOf(t testing.TB, text string) *Settings {
 	return &Settings{Policies: file.Policies, Breaker: file.Breaker, Denials: true, HTTP: file.HTTP, Envoy: file.Envoy}
 }
 
-func newEngine(t testing.TB, backend store.Keyspace, text string, options Options) *Engine {
+func newEngine(t testing.TB, backend admin.Keyspace, text string, options Options) *Engine {
 	t.Helper()
 	if options.Timeout == 0 {
 		options.Timeout = time.Minute // nothing here depends on how fast the machine is
@@ -56,7 +57,7 @@ func allowed(t testing.TB, e *Engine, ask *Ask) bool {
 
 // away is a store that can go away.
 type away struct {
-	store.Keyspace
+	admin.Keyspace
 	gone atomic.Bool
 }
 

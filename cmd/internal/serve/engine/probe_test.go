@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -14,8 +16,8 @@ func TestABreakerClosesWithoutCalls(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	backend.gone.Store(true)
 	closed := make(chan struct{})
-	e := newEngine(t, backend, strings.ReplaceAll(localFile, "1h", "1ms"), Options{OnBreaker: func(c store.BreakerChange) {
-		if c.To == store.BreakerClosed {
+	e := newEngine(t, backend, strings.ReplaceAll(localFile, "1h", "1ms"), Options{OnBreaker: func(c layers.BreakerChange) {
+		if c.To == layers.BreakerClosed {
 			close(closed)
 		}
 	}})
@@ -34,7 +36,7 @@ func TestABreakerClosesWithoutCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range backend.Scan(t.Context(), store.Query{Subjects: all}) {
+	for entry, err := range backend.Scan(t.Context(), admin.Query{Subjects: all}) {
 		t.Errorf("%v is there: %v", entry.Key, err)
 	}
 }

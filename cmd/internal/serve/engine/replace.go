@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -24,7 +25,7 @@ type decider struct {
 
 // breaker is a breaker around the store, and its settings.
 type breaker struct {
-	store.Breaker
+	layers.Breaker
 	store store.Store
 }
 
@@ -55,35 +56,35 @@ func (e *Engine) Replace(settings *Settings) {
 }
 
 // stack puts around a store behind its breaker what a policy's asks go through.
-func (e *Engine) stack(backend store.Store, denials bool, failure *store.Failure) store.Store {
-	with := store.Layers{Overrides: e.overrides.Wrap}
+func (e *Engine) stack(backend store.Store, denials bool, failure *layers.Failure) store.Store {
+	with := layers.Layers{Overrides: e.overrides.Wrap}
 	if denials {
 		with.DenialLog = e.denials.Wrap
 	}
 	if failure != nil {
-		with.Failure = func(backend store.Store) store.Store { return store.WithFailure(backend, *failure) }
+		with.Failure = func(backend store.Store) store.Store { return layers.WithFailure(backend, *failure) }
 	}
-	return store.Stack(backend, with)
+	return layers.Stack(backend, with)
 }
 
 // withBreaker returns the store behind a breaker of those settings: behind the one that there is
 // if it has the same. The caller holds replacing.
-func (e *Engine) withBreaker(settings *store.Breaker) (backend store.Store, isNew bool) {
+func (e *Engine) withBreaker(settings *layers.Breaker) (backend store.Store, isNew bool) {
 	switch {
 	case settings == nil:
 		isNew = e.breaker != nil
 		e.breaker = nil
 		return e.store, isNew
 	case e.breaker == nil || !alike(&e.breaker.Breaker, settings):
-		own := store.Observer{OnBreaker: e.options.OnBreaker}.Breaker(*settings)
-		e.breaker = &breaker{*settings, store.Stack(e.store, store.Layers{
-			Breaker: func(backend store.Store) store.Store { return store.WithBreaker(backend, own) }})}
+		own := layers.Observer{OnBreaker: e.options.OnBreaker}.Breaker(*settings)
+		e.breaker = &breaker{*settings, layers.Stack(e.store, layers.Layers{
+			Breaker: func(backend store.Store) store.Store { return layers.WithBreaker(backend, own) }})}
 		isNew = true
 	}
 	return e.breaker.store, isNew
 }
 
 // alike reports whether two breakers behave alike.
-func alike(a, b *store.Breaker) bool {
+func alike(a, b *layers.Breaker) bool {
 	return a.Failures == b.Failures && [3]time.Duration{a.Slow, a.Pause, a.MaxPause} == [3]time.Duration{b.Slow, b.Pause, b.MaxPause}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -69,10 +71,10 @@ policies:
 func TestABreakerStaysOverAReplacement(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	backend.gone.Store(true)
-	var changes []store.BreakerState
+	var changes []layers.BreakerState
 	var news []bool
 	e := newEngine(t, backend, localFile, Options{
-		OnBreaker: func(c store.BreakerChange) { changes = append(changes, c.To) },
+		OnBreaker: func(c layers.BreakerChange) { changes = append(changes, c.To) },
 		OnReplace: func(_ *Settings, isNew bool) { news = append(news, isNew) },
 	})
 	allowed(t, e, ip("a"))
@@ -228,7 +230,7 @@ func TestCallsUnderWayEndByWhatTheyBeganWith(t *testing.T) {
 
 // held is a store whose calls wait.
 type held struct {
-	store.Keyspace
+	admin.Keyspace
 	arrived, release chan struct{}
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/internal/layers"
 )
 
 // errorsOf says whose errors they are, and of which kind.
@@ -43,7 +43,7 @@ func (l *Log) failed(ask *engine.Ask, err error) {
 	if errors.Is(err, engine.ErrUnknownPolicy) {
 		return
 	}
-	call := store.Call{Err: err}
+	call := layers.Call{Err: err}
 	kind := errorsOf{cmp.Or(ask.Policy, noPolicy), call.Outcome()}
 	if kind.kind == "invalid" || kind.kind == "gave-up" {
 		return

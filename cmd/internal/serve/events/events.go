@@ -13,6 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -96,7 +97,7 @@ func (l *Log) Refresh(context.Context, bool) {
 }
 
 // Breaker tells of a change of the store's breaker. Tries that fail are told of at the level debug.
-func (l *Log) Breaker(change store.BreakerChange) {
+func (l *Log) Breaker(change layers.BreakerChange) {
 	part := change.Part
 	log := l.Log
 	if part != "" {
@@ -106,12 +107,12 @@ func (l *Log) Breaker(change store.BreakerChange) {
 	defer l.mu.Unlock()
 	before, broken := l.parts[part]
 	switch change.To {
-	case store.BreakerClosed:
+	case layers.BreakerClosed:
 		delete(l.parts, part)
 		if broken {
 			log.Info("the breaker is closed: the store is asked again", "open_for", change.At.Sub(before.since).Round(time.Millisecond).String())
 		}
-	case store.BreakerOpen:
+	case layers.BreakerOpen:
 		reason := "unknown"
 		if change.Reason != nil {
 			reason = l.Describe(change.Reason)
@@ -122,7 +123,7 @@ func (l *Log) Breaker(change store.BreakerChange) {
 		}
 		l.parts[part] = brokenPart{change.At, reason}
 		log.Warn("the breaker is open: the store is not asked", "error", reason)
-	case store.BreakerHalfOpen: // a try says how it ends
+	case layers.BreakerHalfOpen: // a try says how it ends
 	}
 }
 

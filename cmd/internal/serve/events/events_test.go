@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -27,7 +28,7 @@ func newLog(level slog.Level) (l *Log, text *bytes.Buffer, now *time.Time) {
 // An outage is told of when it begins, once a minute with how many were decided, and when it is over.
 func TestAnOutageIsToldOf(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
-	p := &policy.Policy{Name: "login", OnError: store.AllowOnError}
+	p := &policy.Policy{Name: "login", OnError: layers.AllowOnError}
 	for second := range 150 {
 		for range 10 {
 			l.Failure(p, errors.New("away"))
@@ -59,23 +60,23 @@ func TestAnOutageIsToldOf(t *testing.T) {
 // A breaker is told of when it opens and when it closes, not of each try between.
 func TestABreakerIsToldOf(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
-	change := func(from, to store.BreakerState) {
-		l.Breaker(store.BreakerChange{From: from, To: to, At: *now, Reason: errors.New("away")})
+	change := func(from, to layers.BreakerState) {
+		l.Breaker(layers.BreakerChange{From: from, To: to, At: *now, Reason: errors.New("away")})
 		*now = now.Add(time.Second)
 	}
-	change(store.BreakerClosed, store.BreakerOpen)
+	change(layers.BreakerClosed, layers.BreakerOpen)
 	for range 5 {
-		change(store.BreakerOpen, store.BreakerHalfOpen)
-		change(store.BreakerHalfOpen, store.BreakerOpen)
+		change(layers.BreakerOpen, layers.BreakerHalfOpen)
+		change(layers.BreakerHalfOpen, layers.BreakerOpen)
 	}
 	if ok, state := l.State(); ok || len(state.Breaker) != 1 || state.Breaker[0].Error != "described away" {
 		t.Errorf("the state is %+v", state)
 	}
-	change(store.BreakerHalfOpen, store.BreakerClosed)
+	change(layers.BreakerHalfOpen, layers.BreakerClosed)
 	if n := strings.Count(text.String(), "\n"); n != 2 || !strings.Contains(text.String(), "open_for=11s") {
 		t.Errorf("the log is\n%s", text)
 	}
-	change(store.BreakerClosed, store.BreakerOpen)
+	change(layers.BreakerClosed, layers.BreakerOpen)
 	l.NewBreaker()
 	if ok, state := l.State(); !ok {
 		t.Errorf("with a new breaker the state is %+v", state)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/internal/layers"
 )
 
 const (
@@ -15,7 +15,7 @@ const (
 	otherParts = "(others)"
 )
 
-var breakerStates = []store.BreakerState{store.BreakerClosed, store.BreakerOpen, store.BreakerHalfOpen}
+var breakerStates = []layers.BreakerState{layers.BreakerClosed, layers.BreakerOpen, layers.BreakerHalfOpen}
 
 // breakerMetrics are about the store's breaker, by part of a store that has parts.
 type breakerMetrics struct {
@@ -23,7 +23,7 @@ type breakerMetrics struct {
 	changes *prometheus.CounterVec // by part, to
 
 	mu    sync.Mutex
-	parts map[string]store.BreakerState
+	parts map[string]layers.BreakerState
 }
 
 func (b *breakerMetrics) register(r prometheus.Registerer) {
@@ -39,14 +39,14 @@ func (b *breakerMetrics) begin(exists bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.state.Reset()
-	b.parts = map[string]store.BreakerState{}
+	b.parts = map[string]layers.BreakerState{}
 	if exists {
-		b.set("", store.BreakerClosed)
+		b.set("", layers.BreakerClosed)
 	}
 }
 
 // set says which state a part is in. The caller holds the lock.
-func (b *breakerMetrics) set(part string, state store.BreakerState) {
+func (b *breakerMetrics) set(part string, state layers.BreakerState) {
 	b.parts[part] = state
 	for _, each := range breakerStates {
 		value := 0.0
@@ -59,7 +59,7 @@ func (b *breakerMetrics) set(part string, state store.BreakerState) {
 }
 
 // changed counts a change.
-func (b *breakerMetrics) changed(change store.BreakerChange) {
+func (b *breakerMetrics) changed(change layers.BreakerChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	part := change.Part
@@ -74,7 +74,7 @@ func (b *breakerMetrics) changed(change store.BreakerChange) {
 // makeRoom forgets a part that is closed, if there is one. The caller holds the lock.
 func (b *breakerMetrics) makeRoom() bool {
 	for part, state := range b.parts {
-		if part != "" && state == store.BreakerClosed {
+		if part != "" && state == layers.BreakerClosed {
 			delete(b.parts, part)
 			b.state.DeletePartialMatch(prometheus.Labels{"part": part})
 			b.changes.DeletePartialMatch(prometheus.Labels{"part": part})

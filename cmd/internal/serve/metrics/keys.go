@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -38,7 +39,7 @@ func (m *Metrics) sampleKeys(ctx context.Context, s *Sampling) error {
 		return err
 	}
 	isHuge, enough := false, false
-	query := store.Query{Subjects: all, KeysPerSecond: keysPerSecond, Progress: func(looked, total int64) {
+	query := admin.Query{Subjects: all, KeysPerSecond: keysPerSecond, Progress: func(looked, total int64) {
 		sample.looked, sample.total = looked, total
 		isHuge = total > hugeStore && !s.Huge
 		if enough = isHuge || looked >= int64(s.Keys); enough {
@@ -76,7 +77,7 @@ func (m *Metrics) names() map[policyLimit]bool {
 }
 
 // add counts a key.
-func (k *keysSample) add(names map[policyLimit]bool, entry *store.Entry) {
+func (k *keysSample) add(names map[policyLimit]bool, entry *admin.Entry) {
 	of := policyLimit{noPolicy, noPolicy}
 	if parts, ok := policy.ParseKey(entry.Key); ok && names[policyLimit{parts.Policy, parts.Limit}] {
 		of = policyLimit{parts.Policy, parts.Limit}

@@ -16,14 +16,16 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // observed is an engine on a store, with metrics of it.
-func observed(t testing.TB, backend store.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
+func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
 	m := metrics.New(metrics.Options{Version: "test"})
 	e := engine.New(backend, settings, engine.Options{
 		Timeout: time.Minute, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
@@ -232,7 +234,7 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 // The exposition is what Prometheus expects, by its own tool.
 func TestTheExpositionIsValid(t *testing.T) {
 	tier.Full(t, "Prometheus")
-	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &store.Breaker{}})
+	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &layers.Breaker{}})
 	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
 	m.Door("http", http.NotFoundHandler())
 	m.Connections("http", 1)
@@ -342,19 +344,19 @@ func TestBreakers(t *testing.T) {
 	if n := s.sum("limitctl_breaker_state"); n != 0 {
 		t.Error("without a breaker there is a state of one")
 	}
-	m.Configure(&engine.Settings{Breaker: &store.Breaker{}}, true)
+	m.Configure(&engine.Settings{Breaker: &layers.Breaker{}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 1)
 	changed := m.Breaker
-	changed(store.BreakerChange{To: store.BreakerOpen})
+	changed(layers.BreakerChange{To: layers.BreakerOpen})
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 0)
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
 	s.want(t, `limitctl_breaker_changes_total{part="",to="open"}`, 1)
 	before := 0
 	for i := range 2000 {
-		to := store.BreakerState(i % 3)
-		changed(store.BreakerChange{Part: fmt.Sprintf("10.0.%d.%d:6379", i/250, i%250), To: to})
+		to := layers.BreakerState(i % 3)
+		changed(layers.BreakerChange{Part: fmt.Sprintf("10.0.%d.%d:6379", i/250, i%250), To: to})
 		if i == 200 {
 			s, _ = scrape(t, m)
 			before = len(s)
@@ -365,7 +367,7 @@ func TestBreakers(t *testing.T) {
 		t.Errorf("%d series with 200 parts, %d with 2000", before, len(s))
 	}
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
-	m.Configure(&engine.Settings{Breaker: &store.Breaker{}}, true)
+	m.Configure(&engine.Settings{Breaker: &layers.Breaker{}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 0)
 }
@@ -415,7 +417,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	question := ask(store.Take, "192.0.2.1", "a@example.com")
 	answer := &decision.Answer{Policy: p, Decisions: []store.Decision{{Allowed: true, Granted: 1}, {Shadow: true}}}
 	observer := m.StoreObserver()
-	call := store.Call{Op: store.Take, Decisions: answer.Decisions}
+	call := layers.Call{Op: store.Take, Decisions: answer.Decisions}
 	ctx := context.Background()
 	if n := testing.AllocsPerRun(1000, func() {
 		m.Decided(question, answer, nil, time.Millisecond)

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -103,7 +104,7 @@ const (
 
 var resultWords = [results]string{"allowed", "denied", "error"}
 
-// errorWords are the kinds of errors as labels: those of [store.Call.Outcome], and that the
+// errorWords are the kinds of errors as labels: those of [layers.Call.Outcome], and that the
 // policy is unknown.
 var errorWords = []string{
 	"invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown", "refused", "foreign", "error", unknownPolicyError,
@@ -116,6 +117,6 @@ func errorWord(err error) string {
 	if errors.Is(err, engine.ErrUnknownPolicy) {
 		return unknownPolicyError
 	}
-	call := store.Call{Err: err}
+	call := layers.Call{Err: err}
 	return call.Outcome()
 }

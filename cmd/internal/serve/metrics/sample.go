@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -17,7 +18,7 @@ import (
 // Sampling says what of the store is looked at in the background. What decides never waits
 // for that.
 type Sampling struct {
-	Store store.Keyspace
+	Store admin.Keyspace
 	// Timeout is the store's time for one answer.
 	Timeout time.Duration
 	// Keys is how many keys are looked at in a round at most; 0 for none.
@@ -197,12 +198,12 @@ func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
 // deniedSample are the keys that were denied most.
 type deniedSample struct {
 	at   time.Time
-	rows []store.Denied
+	rows []admin.Denied
 }
 
 // sampleDenied reads who was denied most.
 func (m *Metrics) sampleDenied(ctx context.Context, s *Sampling) error {
-	table, has := store.DenialTableOf(s.Store)
+	table, has := admin.DenialTableOf(s.Store)
 	if !has {
 		return nil
 	}

@@ -16,8 +16,10 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -39,7 +41,7 @@ func redisStore(t *testing.T, server *redistest.Server, options ...redisstore.Op
 // Keys are counted by limit: exactly if the sample has all of them, else estimated.
 func TestKeysAreSampled(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
-	for name, backend := range map[string]store.Keyspace{"memory": memorystore.New(), "redis": redisStore(t, redistest.Start(t))} {
+	for name, backend := range map[string]admin.Keyspace{"memory": memorystore.New(), "redis": redisStore(t, redistest.Start(t))} {
 		t.Run(name, func(t *testing.T) {
 			e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{login()}})
 			const clients = 3000
@@ -84,13 +86,13 @@ type hugeStore struct {
 	total, told int64
 }
 
-// Scan implements [store.Keyspace].
-func (s *hugeStore) Scan(_ context.Context, q store.Query) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
+// Scan implements [admin.Keyspace].
+func (s *hugeStore) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
 		for page := int64(0); page < s.total; page += 100 {
 			for range 100 {
 				s.told++
-				if !yield(store.Entry{Key: store.Key{Subject: "a", Name: "b"}}, nil) {
+				if !yield(admin.Entry{Key: store.Key{Subject: "a", Name: "b"}}, nil) {
 					return
 				}
 			}
@@ -170,11 +172,11 @@ func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
 func TestTheDeniedMostAreNamedOnlyIfAskedFor(t *testing.T) {
 	backend := memorystore.New()
 	_, m := observed(t, backend, &engine.Settings{})
-	rows := []store.Denied{}
+	rows := []admin.Denied{}
 	for i := range 50 {
-		rows = append(rows, store.Denied{Key: store.Key{Subject: fmt.Sprint("user:", i), Name: "login/ip"}, Count: int64(i + 1)})
+		rows = append(rows, admin.Denied{Key: store.Key{Subject: fmt.Sprint("user:", i), Name: "login/ip"}, Count: int64(i + 1)})
 	}
-	if err := backend.AddDenials(t.Context(), store.Denials{Rows: rows}); err != nil {
+	if err := backend.AddDenials(t.Context(), admin.Denials{Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
 	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute}, 0)
@@ -193,11 +195,11 @@ func TestTheDeniedMostAreNamedOnlyIfAskedFor(t *testing.T) {
 // counted, the breaker is told of, and what was sampled before goes.
 func TestAnOutage(t *testing.T) {
 	for _, test := range []struct {
-		policy  store.FailurePolicy
+		policy  layers.FailurePolicy
 		outcome string
 	}{
-		{store.FailOnError, "error"}, {store.AllowOnError, "unguarded"},
-		{store.DenyOnError, "unguarded-denied"}, {store.LocalOnError, "local"},
+		{layers.FailOnError, "error"}, {layers.AllowOnError, "unguarded"},
+		{layers.DenyOnError, "unguarded-denied"}, {layers.LocalOnError, "local"},
 	} {
 		t.Run(test.policy.String(), func(t *testing.T) {
 			server := redistest.Start(t)
@@ -214,7 +216,7 @@ func TestAnOutage(t *testing.T) {
 				m.Batch(n)
 			}))
 			defer backend.Close()
-			settings := &engine.Settings{Policies: []*policy.Policy{p}, Breaker: &store.Breaker{Failures: 3, Pause: time.Hour}}
+			settings := &engine.Settings{Policies: []*policy.Policy{p}, Breaker: &layers.Breaker{Failures: 3, Pause: time.Hour}}
 			e := engine.New(backend, settings, engine.Options{
 				Timeout: 5 * time.Second, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
 			})
@@ -239,7 +241,7 @@ func TestAnOutage(t *testing.T) {
 
 			server.Kill()
 			for range 7 {
-				if err := take(); (err != nil) != (test.policy == store.FailOnError) {
+				if err := take(); (err != nil) != (test.policy == layers.FailOnError) {
 					t.Errorf("error: %v", err)
 				}
 			}
@@ -272,7 +274,7 @@ func TestAnOutage(t *testing.T) {
 // A scrape while calls are counted and settings replaced.
 func TestScrapesUnderLoadConcurrently(t *testing.T) {
 	backend := memorystore.New()
-	e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &store.Breaker{}})
+	e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &layers.Breaker{}})
 	ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer end()
 	ended := make(chan struct{})
@@ -294,7 +296,7 @@ func TestScrapesUnderLoadConcurrently(t *testing.T) {
 		for n := 0; ctx.Err() == nil; n++ {
 			other := login()
 			other.Name = fmt.Sprint("other", n%3)
-			e.Replace(&engine.Settings{Policies: []*policy.Policy{login(), other}, Breaker: &store.Breaker{Failures: 1 + n%2}})
+			e.Replace(&engine.Settings{Policies: []*policy.Policy{login(), other}, Breaker: &layers.Breaker{Failures: 1 + n%2}})
 			m.Reloaded(fmt.Sprint(n), nil)
 			m.Round(context.Background(), metrics.Sampling{Store: backend, Timeout: time.Minute, Keys: 100, TopDenied: 3}, 0)
 		}

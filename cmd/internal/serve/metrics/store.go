@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/internal/layers"
 )
 
 // storeMetrics are about the store itself, inside of all that wraps it.
@@ -41,8 +41,8 @@ func (s *storeMetrics) register(r prometheus.Registerer) {
 }
 
 // StoreObserver times the store and counts its errors. It goes next to the store.
-func (m *Metrics) StoreObserver() store.Observer {
-	return store.Observer{OnCall: func(_ context.Context, call store.Call) {
+func (m *Metrics) StoreObserver() layers.Observer {
+	return layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
 		m.store.tookBy[operationOf(call.Op)].Observe(call.Took.Seconds())
 		if call.Err != nil {
 			m.store.errorsBy[errorWord(call.Err)].Inc()
@@ -51,7 +51,7 @@ func (m *Metrics) StoreObserver() store.Observer {
 }
 
 // Breaker counts a change of the store's breaker.
-func (m *Metrics) Breaker(change store.BreakerChange) { m.breaker.changed(change) }
+func (m *Metrics) Breaker(change layers.BreakerChange) { m.breaker.changed(change) }
 
 // Batch counts calls that went to a server together.
 func (m *Metrics) Batch(calls int) { m.store.batches.Observe(float64(calls)) }

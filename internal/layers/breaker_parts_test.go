@@ -1,0 +1,419 @@
+package layers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// partedStore has a part for each first letter of a subject, until that moves. Its clock is
+// virtual.
+type partedStore struct {
+	mu      sync.Mutex
+	now     time.Time
+	moved   map[string]string        // by letter
+	sick    map[string]error         // by part
+	took    map[string]time.Duration // by part
+	asked   map[string]int           // by part
+	probes  chan []string            // the parts of each
+	unnamed bool                     // errors do not say of which part they are
+	hold    map[string]chan struct{} // by part: an answer waits for it
+	skips   bool                     // a part that is away does not matter
+}
+
+func (s *partedStore) Part(key store.Key) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.part(key)
+}
+
+func (s *partedStore) part(key store.Key) string {
+	part := key.Subject[:1]
+	if to, moved := s.moved[part]; moved {
+		return to
+	}
+	return part
+}
+
+func (s *partedStore) Decide(_ context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var parts []string
+	for _, req := range reqs {
+		if part := s.part(req.Key); !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	if op == store.Peek {
+		defer func() { s.probes <- parts }()
+	}
+	for i := range decisions {
+		decisions[i] = store.Decision{Allowed: true}
+	}
+	for _, part := range parts {
+		s.asked[part]++
+		s.now = s.now.Add(s.took[part])
+		hold, err := s.hold[part], s.sick[part]
+		if hold != nil {
+			s.mu.Unlock()
+			<-hold
+			s.mu.Lock()
+		}
+		switch {
+		case err == nil:
+		case s.skips:
+			for i := range reqs {
+				decisions[i].Unguarded = s.part(reqs[i].Key) == part
+			}
+		case s.unnamed:
+			return err
+		default:
+			return fmt.Errorf("it failed: %w", &layers.PartError{Part: part, Err: err})
+		}
+	}
+	return nil
+}
+
+func (s *partedStore) Close() error { return nil }
+
+func (s *partedStore) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+// change changes the store.
+func (s *partedStore) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *partedStore) askedOf(part string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[part]
+}
+
+// fusedParts is a store in parts behind breakers, and what they told.
+type fusedParts struct {
+	*partedStore
+	store.Store
+	changes chan layers.BreakerChange
+}
+
+func newFusedParts(settings layers.Breaker) *fusedParts {
+	f := &fusedParts{changes: make(chan layers.BreakerChange, 5000), partedStore: &partedStore{
+		now: time.Unix(1_700_000_000, 0), moved: map[string]string{}, sick: map[string]error{}, took: map[string]time.Duration{},
+		asked: map[string]int{}, probes: make(chan []string, 100), hold: map[string]chan struct{}{},
+	}}
+	settings.Clock = f.clock
+	settings.OnChange = func(c layers.BreakerChange) { f.changes <- c }
+	// The parts are found through other wrappers.
+	f.Store = layers.WithBreaker(store.WithBudget(f.partedStore, time.Hour), settings)
+	return f
+}
+
+// take takes of subjects in one call.
+func (f *fusedParts) take(subjects ...string) error {
+	reqs := make([]store.Request, len(subjects))
+	for i, subject := range subjects {
+		reqs[i] = store.Request{Key: store.Key{Subject: subject}, Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 1}
+	}
+	return f.Store.Decide(context.Background(), store.Take, reqs, make([]store.Decision, len(reqs)))
+}
+
+// want wants a change, which comes before all goroutines of the bubble wait.
+func (f *fusedParts) want(t *testing.T, part string, from, to layers.BreakerState) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case c := <-f.changes:
+		if c.Part != part || c.From != from || c.To != to {
+			t.Errorf("%q went from %s to %s; want %q from %s to %s", c.Part, c.From, c.To, part, from, to)
+		}
+	default:
+		t.Errorf("no part changes; want %q to go from %s to %s", part, from, to)
+	}
+}
+
+// probed returns the parts that a probe has asked by now.
+func (f *fusedParts) probed(t *testing.T) []string {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case parts := <-f.probes:
+		return parts
+	default:
+		t.Error("no part is probed")
+		return nil
+	}
+}
+
+// quiet wants nothing more to be told.
+func (f *fusedParts) quiet(t *testing.T) {
+	t.Helper()
+	select {
+	case c := <-f.changes:
+		t.Errorf("%q went from %s to %s", c.Part, c.From, c.To)
+	default:
+	}
+}
+
+// A part that is away opens its own breaker, also while calls of other parts go well
+// between, and fails nobody else's calls. A probe asks that part.
+func TestABreakerForEachPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFusedParts(layers.Breaker{Failures: 3, Pause: time.Second})
+		f.change(func() { f.sick["a"] = errAway })
+		for n := range 10 {
+			err := f.take(fmt.Sprintf("a%d", n))
+			if open := n >= 3; isOpen(err) != open || !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("call %d of the sick part: %v", n, err)
+			}
+			if err := f.take(fmt.Sprintf("b%d", n)); err != nil {
+				t.Errorf("call %d of the sound part: %v", n, err)
+			}
+		}
+		if a, b := f.askedOf("a"), f.askedOf("b"); a != 3 || b != 10 {
+			t.Errorf("the sick part was asked %d times, the sound one %d; want 3 and 10", a, b)
+		}
+		f.want(t, "a", layers.BreakerClosed, layers.BreakerOpen)
+		f.change(func() { delete(f.sick, "a"); f.now = f.now.Add(time.Second) })
+		if err := f.take("b1"); err != nil {
+			t.Error(err)
+		}
+		f.quiet(t)
+		if err := f.take("a7"); !isOpen(err) {
+			t.Error(err)
+		}
+		f.want(t, "a", layers.BreakerOpen, layers.BreakerHalfOpen)
+		if asked := f.probed(t); !slices.Equal(asked, []string{"a"}) {
+			t.Errorf("the probe asked %v", asked)
+		}
+		f.want(t, "a", layers.BreakerHalfOpen, layers.BreakerClosed)
+		if err := f.take("a1"); err != nil {
+			t.Error(err)
+		}
+		f.quiet(t)
+	})
+}
+
+// A call over several parts needs all of them, and each that is away is probed with its own
+// keys.
+func TestACallOverSeveralPartsNeedsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFusedParts(layers.Breaker{Failures: 1, Pause: time.Second})
+		f.change(func() { f.sick["a"], f.sick["c"] = errAway, errUnknown })
+		for range 2 { // the error says which it was
+			f.take("b1", "a1")
+			f.take("b1", "c1")
+		}
+		f.want(t, "a", layers.BreakerClosed, layers.BreakerOpen)
+		f.want(t, "c", layers.BreakerClosed, layers.BreakerOpen)
+		asked := f.askedOf("b")
+		for range 10 {
+			if err := f.take("b1", "a1"); !isOpen(err) {
+				t.Error(err)
+			}
+		}
+		if now := f.askedOf("b"); now != asked {
+			t.Errorf("part b was asked %d times for calls that cannot be decided", now-asked)
+		}
+		if err := f.take("b1", "d1"); err != nil {
+			t.Error(err)
+		}
+		f.quiet(t)
+		f.change(func() { clear(f.sick); f.now = f.now.Add(time.Second) })
+		if err := f.take("b1", "c1", "a1", "a2"); !isOpen(err) || !strings.Contains(err.Error(), "cut off") {
+			t.Errorf("%v; want the reason of the first part that is away", err)
+		}
+		got := [][]string{f.probed(t), f.probed(t)}
+		slices.SortFunc(got, slices.Compare)
+		if len(got[0]) != 1 || len(got[1]) != 1 || got[0][0] != "a" || got[1][0] != "c" {
+			t.Errorf("the probes asked %v", got)
+		}
+		closed := 0
+		for len(f.changes) > 0 {
+			if c := <-f.changes; c.To == layers.BreakerClosed {
+				closed++
+			}
+		}
+		if closed != 2 {
+			t.Errorf("%d parts are closed again, want 2", closed)
+		}
+		if err := f.take("b1", "c1", "a1"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What counts for which part.
+func TestWhatCountsForAPart(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(s *partedStore)
+		calls   [][]string
+		opens   string // the parts, in order
+	}{
+		"an error without a part, over one":     {func(s *partedStore) { s.unnamed = true }, [][]string{{"a1"}, {"a2"}}, "a"},
+		"an error without a part, over several": {func(s *partedStore) { s.unnamed = true }, [][]string{{"a1", "b1"}, {"a1", "b1"}}, ""},
+		"slow, over one": {
+			func(s *partedStore) { delete(s.sick, "a"); s.took["a"] = time.Minute }, [][]string{{"a1"}, {"a1"}}, "a",
+		},
+		"slow, over several": {
+			func(s *partedStore) { delete(s.sick, "a"); s.took["a"] = time.Minute }, [][]string{{"a1", "b1"}, {"a1", "b1"}}, "",
+		},
+		"of one and of several":          {func(*partedStore) {}, [][]string{{"a1"}, {"b1"}, {"b1", "a1"}}, "a"},
+		"well between":                   {func(s *partedStore) {}, [][]string{{"a1"}, {"b1", "c1"}, {"b1"}, {"a1"}}, "a"},
+		"of the part that took its keys": {func(s *partedStore) { s.moved["d"] = "a" }, [][]string{{"d1"}, {"a1"}}, "a"},
+		"not needed":                     {func(s *partedStore) { s.skips = true }, [][]string{{"b1", "a1"}, {"b1", "a1"}}, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFusedParts(layers.Breaker{Failures: 2})
+			f.sick["a"] = errAway
+			test.prepare(f.partedStore)
+			for _, subjects := range test.calls {
+				f.take(subjects...)
+			}
+			opened := ""
+			for len(f.changes) > 0 {
+				opened += (<-f.changes).Part
+			}
+			if opened != test.opens {
+				t.Errorf("it opened %q, want %q", opened, test.opens)
+			}
+		})
+	}
+}
+
+// An answer of several parts is one of each.
+func TestAnAnswerOfSeveralPartsCountsForEach(t *testing.T) {
+	f := newFusedParts(layers.Breaker{Failures: 2})
+	for range 5 {
+		f.change(func() { f.sick["a"] = errAway })
+		f.take("a1")
+		f.change(func() { delete(f.sick, "a") })
+		if err := f.take("b1", "a1"); err != nil {
+			t.Error(err)
+		}
+	}
+	f.quiet(t)
+}
+
+// An error can name another part than the keys were thought to be on: the one they have
+// moved to. It counts for that one.
+func TestAnErrorOfAnotherPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFusedParts(layers.Breaker{Failures: 2})
+		f.take("a1") // so that it is known
+		f.change(func() { f.sick["b"] = &layers.PartError{Part: "a", Err: errAway} })
+		f.change(func() { f.unnamed = true })
+		f.take("b1")
+		f.take("b1")
+		f.want(t, "a", layers.BreakerClosed, layers.BreakerOpen)
+		f.change(func() { f.sick["b"] = &layers.PartError{Err: errAway} }) // of no part
+		for range 5 {
+			f.take("b1")
+		}
+		f.quiet(t)
+	})
+}
+
+// A part whose keys another has taken over is forgotten, and told of as closed. What is
+// still under way there says nothing any more.
+func TestAPartThatVanishesIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFusedParts(layers.Breaker{Failures: 1, Pause: time.Second})
+		f.change(func() { f.sick["a"] = errAway })
+		f.take("a1")
+		f.want(t, "a", layers.BreakerClosed, layers.BreakerOpen)
+		hold := make(chan struct{})
+		f.change(func() { f.hold["a"] = hold; f.now = f.now.Add(time.Second) })
+		f.take("a1")
+		f.want(t, "a", layers.BreakerOpen, layers.BreakerHalfOpen)
+		if n := f.askedOf("a"); n != 2 {
+			t.Errorf("the part was asked %d times, want 2: the probe is under way", n)
+		}
+		f.change(func() { f.moved["a"] = "z" })
+		if err := f.take("a1"); err != nil {
+			t.Errorf("after the failover: %v", err)
+		}
+		f.want(t, "a", layers.BreakerHalfOpen, layers.BreakerClosed)
+		close(hold)
+		f.probed(t)
+		for n := range 3000 { // each failover gives the part a new name
+			f.change(func() { f.sick[f.moved["a"]] = errAway })
+			f.take("a1")
+			f.want(t, f.moved["a"], layers.BreakerClosed, layers.BreakerOpen)
+			old := f.moved["a"]
+			f.change(func() { f.moved["a"] = fmt.Sprint("a", n) })
+			f.take("a1")
+			f.want(t, old, layers.BreakerOpen, layers.BreakerClosed)
+		}
+		f.quiet(t)
+	})
+}
+
+// endlessStore has a part for each subject.
+type endlessStore struct{ sickStore }
+
+func (s *endlessStore) Part(key store.Key) string { return key.Subject }
+
+// A store with ever more parts does not need ever more memory.
+func TestPartsThatAreKeptAreBounded(t *testing.T) {
+	backend := &endlessStore{sickStore{err: errAway}}
+	open := map[string]bool{}
+	broken := layers.WithBreaker(backend, layers.Breaker{Failures: 1, OnChange: func(c layers.BreakerChange) {
+		if open[c.Part] = true; c.To == layers.BreakerClosed {
+			delete(open, c.Part)
+		}
+	}})
+	for n := range 1500 {
+		layers.New(broken).Take(t.Context(), store.Key{Subject: fmt.Sprint("u", n)}, store.Limit{Count: 1, Period: time.Hour}, 1)
+	}
+	if len(open) != 1024 {
+		t.Errorf("%d parts are kept, want 1024", len(open))
+	}
+}
+
+// While all is well, a breaker costs no memory: not in one piece, not in parts, and not for
+// a call over several.
+func TestABreakerAllocatesNothingWhileAllIsWell(t *testing.T) {
+	two := []store.Request{
+		{Key: store.Key{Subject: "a"}, Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 1},
+		{Key: store.Key{Subject: "b"}, Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 1},
+	}
+	for name, backend := range map[string]store.Store{"in one piece": allowingStore{}, "in parts": allowingParts{}} {
+		for n := range 2 {
+			reqs, decisions := two[:n+1], make([]store.Decision, n+1)
+			broken := layers.WithBreaker(backend, layers.Breaker{})
+			if allocations := testing.AllocsPerRun(100, func() {
+				if err := broken.Decide(context.Background(), store.Take, reqs, decisions); err != nil {
+					t.Error(err)
+				}
+			}); allocations > 0 {
+				t.Errorf("%s, %d requests: %v allocations", name, n+1, allocations)
+			}
+		}
+	}
+}
+
+type allowingStore struct{}
+
+func (allowingStore) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+	return nil
+}
+func (allowingStore) Close() error { return nil }
+
+type allowingParts struct{ allowingStore }
+
+func (allowingParts) Part(key store.Key) string { return key.Subject }

@@ -1,0 +1,428 @@
+package layers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// denyingStore denies what decision says, and has a table of denials that answers as err
+// says. It notes what was written when.
+type denyingStore struct {
+	decision store.Decision
+
+	mu     sync.Mutex
+	err    error
+	hangs  bool // until the time for it is over
+	writes []admin.Denials
+	at     []time.Time
+	closed int
+}
+
+func (s *denyingStore) Decide(_ context.Context, _ store.Op, reqs []store.Request, decisions []store.Decision) error {
+	for i := range decisions {
+		decisions[i] = s.decision
+		decisions[i].Shadow = reqs[i].Shadow
+	}
+	return nil
+}
+
+func (s *denyingStore) Close() error { s.closed++; return nil }
+
+func (s *denyingStore) AddDenials(ctx context.Context, d admin.Denials) error {
+	if err := d.Check(); err != nil {
+		panic(err)
+	}
+	s.mu.Lock()
+	s.at = append(s.at, time.Now())
+	hangs := s.hangs
+	s.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes = append(s.writes, d)
+	if s.err == errPanic {
+		panic("a bug of the table")
+	}
+	return s.err
+}
+
+func (s *denyingStore) Denials(context.Context, time.Duration) (admin.Denials, error) {
+	return admin.Denials{}, nil
+}
+
+var errPanic = errors.New("panic")
+
+func (s *denyingStore) set(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.hangs, s.writes, s.at = err, false, nil, nil
+}
+
+// sum returns what was written of each subject, and of others.
+func (s *denyingStore) sum() (bySubject map[string]int64, others int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bySubject = map[string]int64{}
+	for _, d := range s.writes {
+		others += d.Others
+		for _, row := range d.Rows {
+			bySubject[row.Key.Subject] += row.Count
+		}
+	}
+	return bySubject, others
+}
+
+func deny(t *testing.T, backend store.Store, subject string, times int) {
+	t.Helper()
+	limits := layers.New(backend)
+	for range times {
+		if _, err := limits.Take(context.Background(), store.Key{Subject: subject}, store.Limit{Count: 1, Period: time.Hour}, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// pass lets virtual time pass, and what then goes on end.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestDenialsAreWrittenOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &denyingStore{}
+		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		pass(time.Minute)
+		if len(table.at) != 0 {
+			t.Fatalf("%d writes, and nothing was denied", len(table.at))
+		}
+		begun := time.Now()
+		for range 70 { // five seconds
+			deny(t, backend, "often", 3)
+			deny(t, backend, "once in a while", 1)
+			pass(70 * time.Millisecond) // and so never when a write is due
+		}
+		pass(time.Hour)
+		for i, at := range table.at {
+			if since := at.Sub(begun); since < time.Duration(i+1)*time.Second {
+				t.Errorf("write %d after %s", i, since)
+			}
+		}
+		if n := len(table.at); n < 4 || n > 6 {
+			t.Errorf("%d writes of what was denied in five seconds", n)
+		}
+		if sum, others := table.sum(); sum["often"] != 210 || sum["once in a while"] != 70 || others != 0 {
+			t.Errorf("written: %v and %d others", sum, others)
+		}
+		first := table.writes[0]
+		if row := first.Rows[0]; row.Key.Name != "token-bucket/1h" || first.Now-row.LastAt != 20_000 {
+			t.Errorf("the first row of %+v was denied 20 ms before", first)
+		}
+	})
+}
+
+func TestWhatIsNoDenialIsNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		req := store.Request{Key: store.Key{Subject: "u", Name: "n"}, Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 1}
+		shadow := req
+		shadow.Shadow = true
+		for _, c := range []struct {
+			decision store.Decision
+			op       store.Op
+			req      store.Request
+			counts   bool
+		}{
+			{store.Decision{}, store.Take, req, true},
+			{store.Decision{}, store.TakeUpTo, req, true},
+			{store.Decision{}, store.Charge, req, false},
+			{store.Decision{DecidedBy: store.DecidedByDenialMemory}, store.Take, req, true},
+			{store.Decision{DecidedBy: store.DecidedByLease}, store.Take, req, true},
+			{store.Decision{DecidedBy: store.DecidedByLocal}, store.Take, req, true},
+			{store.Decision{DecidedBy: store.DecidedByFailurePolicy, Unguarded: true}, store.Take, req, false},
+			{store.Decision{Allowed: true}, store.Take, req, false},
+			{store.Decision{}, store.Take, shadow, false},
+			{store.Decision{}, store.Peek, req, false},
+			{store.Decision{}, store.Refund, req, false},
+		} {
+			table := &denyingStore{decision: c.decision}
+			backend := layers.WithDenialLog(table, layers.DenialLog{})
+			if err := backend.Decide(ctx, c.op, []store.Request{c.req}, make([]store.Decision, 1)); err != nil {
+				t.Fatal(err)
+			}
+			backend.Close()
+			if sum, _ := table.sum(); (sum["u"] == 1) != c.counts || table.closed != 1 {
+				t.Errorf("%s, decision %+v: counted %v", c.op, c.decision, sum)
+			}
+		}
+	})
+}
+
+func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &denyingStore{}
+		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		for i := range 450 {
+			deny(t, backend, fmt.Sprintf("user:%d", i), 1+i%3)
+		}
+		pass(time.Minute)
+		if len(table.writes) != 3 || len(table.writes[0].Rows) != admin.MaxDenialRows {
+			t.Fatalf("%d writes, the first of %d rows", len(table.writes), len(table.writes[0].Rows))
+		}
+		for _, row := range table.writes[0].Rows {
+			if row.Count < 2 {
+				t.Fatalf("the first write has %+v, and others were denied more", row)
+			}
+		}
+		sum, others := table.sum()
+		for i := range 450 {
+			if n := sum[fmt.Sprintf("user:%d", i)]; n != int64(1+i%3) {
+				t.Fatalf("user:%d was denied %d times, and %d are written", i, 1+i%3, n)
+			}
+		}
+		if others != 0 {
+			t.Errorf("%d others", others)
+		}
+	})
+}
+
+// Far more keys than can be told apart, and all of their denials are counted: also those of the others, and
+// those of the time for which the store was away.
+func TestDenialsAreBounded(t *testing.T) {
+	for _, isAway := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			table := &denyingStore{}
+			if isAway {
+				table.set(store.ErrUnavailable)
+			}
+			backend := layers.WithDenialLog(table, layers.DenialLog{})
+			const second = 10_000
+			for i := range 10 * second {
+				deny(t, backend, fmt.Sprintf("rare:%d", i), 1)
+				if i%100 == 0 {
+					deny(t, backend, "often", 1)
+				}
+				if i%second == 0 {
+					pass(time.Second)
+				}
+				if i == 5*second && isAway {
+					table.set(nil)
+				}
+			}
+			backend.Close()
+			sum, others := table.sum()
+			total := others
+			for _, n := range sum {
+				total += n
+			}
+			if total != 10*second+1000 || sum["often"] < 900 || sum["often"] > 1000 {
+				t.Errorf("away %t: %d of %d are written, %d others; often %d of 1000", isAway, total, 10*second+1000, others, sum["often"])
+			}
+			for _, d := range table.writes {
+				if len(d.Rows) > admin.MaxDenialRows {
+					t.Errorf("a write of %d rows", len(d.Rows))
+				}
+			}
+		})
+	}
+}
+
+func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &denyingStore{hangs: true}
+		var told []string
+		recovered := 0
+		backend := layers.WithDenialLog(table, layers.DenialLog{OnError: func(err error) { told = append(told, err.Error()) },
+			OnRecovered: func() { recovered++ }})
+		goroutines := runtime.NumGoroutine()
+		begun := time.Now()
+		for range 600 {
+			before := time.Now()
+			deny(t, backend, "user:42", 1)
+			if waited := time.Since(before); waited > 0 {
+				t.Fatalf("a decision waited %s", waited)
+			}
+			pass(time.Second)
+			if n := runtime.NumGoroutine(); n > goroutines+3 {
+				t.Fatalf("%d goroutines, %d before", n, goroutines)
+			}
+		}
+		if n := len(table.at); n < 10 || n > 40 {
+			t.Errorf("%d tries in %s", n, time.Since(begun))
+		}
+		if len(told) != 1 || !strings.Contains(told[0], "denials cannot be written: store unavailable") {
+			t.Errorf("told %q", told)
+		}
+		table.set(nil)
+		pass(time.Minute)
+		deny(t, backend, "user:42", 1)
+		pass(2 * time.Second)
+		if recovered != 1 {
+			t.Errorf("told %d times that it works again", recovered)
+		}
+		if sum, others := table.sum(); sum["user:42"] != 601 || others != 0 {
+			t.Errorf("after the outage %v, %d others", sum, others)
+		}
+		table.set(store.ErrUnavailable) // another outage is told of again
+		deny(t, backend, "user:42", 1)
+		pass(2 * time.Second)
+		if len(told) != 2 {
+			t.Errorf("told %q", told)
+		}
+		table.set(nil)
+		backend.Close()
+	})
+}
+
+func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
+	for _, err := range []error{store.ErrRefused, store.ErrForeign, errPanic} {
+		synctest.Test(t, func(t *testing.T) {
+			table := &denyingStore{err: err}
+			told := 0
+			backend := layers.WithDenialLog(table, layers.DenialLog{OnError: func(error) { told++; panic("a bug of the callback") }})
+			for range 600 {
+				deny(t, backend, "user:42", 1)
+				pass(time.Second)
+			}
+			if n := len(table.at); n < 8 || n > 11 || told != 1 {
+				t.Errorf("%v: %d tries in ten minutes, told %d times", err, n, told)
+			}
+			table.set(nil)
+			backend.Close()
+			if sum, _ := table.sum(); sum["user:42"] != 600 {
+				t.Errorf("%v: Close wrote %v", err, sum)
+			}
+		})
+	}
+}
+
+// What may have been written is not written again, and the next write says so.
+func TestDenialsAreNotCountedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &denyingStore{err: store.ErrOutcomeUnknown}
+		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		deny(t, backend, "user:42", 5)
+		pass(time.Second + time.Millisecond)
+		if sum, _ := table.sum(); sum["user:42"] != 5 {
+			t.Fatalf("written %v", sum)
+		}
+		table.set(store.ErrUnavailable)
+		deny(t, backend, "user:42", 1)
+		pass(time.Minute)
+		table.set(nil)
+		pass(time.Minute)
+		if sum, _ := table.sum(); sum["user:42"] != 1 || !table.writes[0].Lost {
+			t.Errorf("afterwards %+v", table.writes)
+		}
+		deny(t, backend, "user:42", 1)
+		backend.Close()
+		if last := table.writes[len(table.writes)-1]; last.Lost {
+			t.Errorf("it is said twice: %+v", table.writes)
+		}
+	})
+}
+
+func TestCloseWritesWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &denyingStore{}
+		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		for i := range 450 {
+			deny(t, backend, fmt.Sprintf("user:%d", i), 1)
+		}
+		backend.Close()
+		if sum, _ := table.sum(); len(sum) != 450 || table.closed != 1 {
+			t.Errorf("%d keys are written; closed %d times", len(sum), table.closed)
+		}
+		table.set(nil)
+		deny(t, backend, "late", 1)
+		pass(time.Minute)
+		if len(table.at) != 0 {
+			t.Error("something is written after Close")
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		table := &denyingStore{hangs: true}
+		backend := layers.WithDenialLog(table, layers.DenialLog{})
+		deny(t, backend, "user:42", 1)
+		begun := time.Now()
+		backend.Close()
+		if took := time.Since(begun); took > time.Second || table.closed != 1 {
+			t.Errorf("Close of a store that hangs took %s; closed %d times", took, table.closed)
+		}
+	})
+}
+
+func TestLongNamesAreShortened(t *testing.T) {
+	long := strings.Repeat("ü", 300)
+	a := admin.Denied{Key: store.Key{Subject: long + "a", Name: long}}
+	b := admin.Denied{Key: store.Key{Subject: long + "b", Name: long}}
+	a.Shorten()
+	b.Shorten()
+	if a.Key.Subject == b.Key.Subject || a.Key.Name != b.Key.Name || a.Key.Validate() != nil || len(a.Key.Subject) > admin.MaxDenialText {
+		t.Errorf("%q and %q", a.Key, b.Key)
+	}
+	again := a
+	again.Shorten()
+	if again != a {
+		t.Errorf("%q becomes %q", a.Key, again.Key)
+	}
+}
+
+// Many callers at once, of a store in real time.
+func TestConcurrentDenialsAreAllCounted(t *testing.T) {
+	table := &denyingStore{}
+	backend := layers.WithDenialLog(table, layers.DenialLog{Every: time.Millisecond})
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for n := range 2000 {
+				deny(t, backend, fmt.Sprintf("user:%d", (i+n)%50), 1)
+			}
+		})
+	}
+	callers.Wait()
+	backend.Close()
+	sum, others := table.sum()
+	total := others
+	for _, n := range sum {
+		total += n
+	}
+	if total != 16_000 || others != 0 || len(sum) != 50 {
+		t.Errorf("%d of 16000 are written, of %d keys, %d others", total, len(sum), others)
+	}
+	if !slices.ContainsFunc(table.writes, func(d admin.Denials) bool { return len(d.Rows) > 0 }) {
+		t.Error("no write has rows")
+	}
+}
+
+// plainStore has no table.
+type plainStore struct{ store.Store }
+
+func TestATableIsFoundThroughWrappers(t *testing.T) {
+	table := &denyingStore{}
+	wrapped := store.WithBudget(layers.WithBreaker(layers.WithDenialLog(table, layers.DenialLog{}), layers.Breaker{}), time.Second)
+	if found, has := admin.DenialTableOf(wrapped); !has || found != admin.DenialTable(table) {
+		t.Errorf("found %v, %v", found, has)
+	}
+	if _, has := admin.DenialTableOf(store.WithBudget(plainStore{}, time.Second)); has {
+		t.Error("a store without a table has one")
+	}
+	if backend := layers.WithDenialLog(plainStore{}, layers.DenialLog{}); backend != store.Store(plainStore{}) {
+		t.Error("a store without a table is wrapped")
+	}
+}

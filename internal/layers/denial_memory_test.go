@@ -1,0 +1,360 @@
+package layers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// virtualTime is a clock that tests move. The store's clock shows another time.
+type virtualTime struct{ passed time.Duration }
+
+var (
+	localBegin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	storeBegin = time.Date(2030, 7, 1, 0, 0, 0, 0, time.UTC)
+)
+
+func (v *virtualTime) local() time.Time { return localBegin.Add(v.passed) }
+func (v *virtualTime) store() time.Time { return storeBegin.Add(v.passed) }
+
+// farStore is a store that is asked over a way: it decides some time after it was asked,
+// and its answer takes some time, too.
+type farStore struct {
+	store.Store
+	time      *virtualTime
+	way, back time.Duration
+	asked     int
+	err       error
+}
+
+func (s *farStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	s.asked++
+	s.time.passed += s.way
+	err := s.Store.Decide(ctx, op, reqs, decisions)
+	s.time.passed += s.back
+	return errors.Join(err, s.err)
+}
+
+func newFarStore(way, back time.Duration) *farStore {
+	v := new(virtualTime)
+	return &farStore{Store: memorystore.New(memorystore.WithClock(v.store)), time: v, way: way, back: back}
+}
+
+// failer is a test, or one of rapid's.
+type failer interface {
+	Helper()
+	Fatal(...any)
+}
+
+func ask(t failer, backend store.Store, key store.Key, limit store.Limit, cost int64) store.Decision {
+	t.Helper()
+	d, err := layers.New(backend).Take(context.Background(), key, limit, cost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
+	far := newFarStore(2*time.Millisecond, 3*time.Millisecond)
+	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 10, Period: time.Second}
+	ask(t, memory, key, limit, 10)
+	denied := ask(t, memory, key, limit, 1)
+	if denied.Allowed || denied.DecidedBy != store.DecidedByStore || far.asked != 2 {
+		t.Fatalf("the store was asked %d times and says %+v", far.asked, denied)
+	}
+	far.time.passed += 10 * time.Millisecond
+	again := ask(t, memory, key, limit, 1)
+	if far.asked != 2 || again.Allowed || again.DecidedBy != store.DecidedByDenialMemory {
+		t.Fatalf("the store was asked %d times; the memory says %+v", far.asked, again)
+	}
+	if want := denied.RetryAfter - 10*time.Millisecond; again.RetryAfter != want {
+		t.Errorf("retry after %s; it is %s", again.RetryAfter, want)
+	}
+	if want := denied.ResetAfter - 10*time.Millisecond; again.ResetAfter != want {
+		t.Errorf("reset after %s; it is %s", again.ResetAfter, want)
+	}
+	if again.At != denied.At+10_000 || again.Used != 10 || again.Remaining != 0 {
+		t.Errorf("%+v after %+v", again, denied)
+	}
+	// Whoever waits as long as it said is allowed.
+	far.time.passed += again.RetryAfter
+	if d := ask(t, memory, key, limit, 1); !d.Allowed || far.asked != 3 {
+		t.Errorf("the store was asked %d times and says %+v", far.asked, d)
+	}
+}
+
+func TestADenialIsRememberedForMaxStaleAtMost(t *testing.T) {
+	far := newFarStore(time.Millisecond, 0)
+	memory := layers.DenialMemory{MaxStale: 200 * time.Millisecond, Clock: far.time.local}.Wrap(far)
+	key, limit := store.Key{Subject: "user:1"}, store.Limit{Algorithm: store.FixedWindow, Count: 1, Period: time.Hour}
+	ask(t, memory, key, limit, 1)
+	ask(t, memory, key, limit, 1)
+	record := admin.Records(store.Key{Subject: key.Subject, Name: limit.DefaultName()})
+	keys, _ := admin.KeyspaceOf(far.Store)
+	if _, _, err := keys.Delete(context.Background(), record...); err != nil {
+		t.Fatal(err)
+	}
+	far.time.passed += 198 * time.Millisecond
+	if d := ask(t, memory, key, limit, 1); d.DecidedBy != store.DecidedByDenialMemory {
+		t.Errorf("a moment before: %+v", d)
+	}
+	far.time.passed += time.Millisecond // 200 ms after the store was asked
+	if d := ask(t, memory, key, limit, 1); !d.Allowed {
+		t.Errorf("200 ms later: %+v", d)
+	}
+}
+
+func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
+	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 10, Period: time.Hour}
+	denied := func(t *testing.T) (*farStore, store.Store) {
+		far := newFarStore(0, 0)
+		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+		ask(t, memory, key, limit, 8)
+		ask(t, memory, key, limit, 3)
+		if d := ask(t, memory, key, limit, 3); d.DecidedBy != store.DecidedByDenialMemory {
+			t.Fatalf("not remembered: %+v", d)
+		}
+		return far, memory
+	}
+	other := store.Limit{Count: 11, Period: time.Hour}
+	ctx := context.Background()
+	reqs := []store.Request{{Key: key, Limit: limit, Cost: 3}}
+	for name, test := range map[string]struct {
+		ask       func(store.Store) (store.Decision, error)
+		forgotten bool // what was remembered
+	}{
+		"a smaller cost": {ask: func(s store.Store) (store.Decision, error) { return layers.New(s).Take(ctx, key, limit, 2) }},
+		"another limit":  {ask: func(s store.Store) (store.Decision, error) { return layers.New(s).Take(ctx, key, other, 3) }},
+		"another key": {ask: func(s store.Store) (store.Decision, error) {
+			return layers.New(s).Take(ctx, store.Key{Subject: "user:2"}, limit, 3)
+		}},
+		"a peek": {ask: func(s store.Store) (store.Decision, error) { return layers.New(s).Peek(ctx, key, limit, 3) }},
+		"a refund": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
+			return layers.New(s).Refund(ctx, key, limit, 1)
+		}},
+		"an adjustment": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
+			d := make([]store.Decision, 1)
+			err := s.Decide(ctx, store.Adjust, reqs, d)
+			return d[0], err
+		}},
+		"a charge": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
+			d := make([]store.Decision, 1)
+			err := s.Decide(ctx, store.Charge, reqs, d)
+			return d[0], err
+		}},
+		"a settlement, though it fails": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
+			d, settled := make([]store.Decision, 1), reqs[0]
+			settled.Token = "t"
+			if err := s.Decide(ctx, store.Settle, []store.Request{settled}, d); !errors.Is(err, store.ErrUnknownToken) {
+				return d[0], err
+			}
+			return d[0], nil
+		}},
+		"a take of what fits": {forgotten: true, ask: func(s store.Store) (store.Decision, error) {
+			d := make([]store.Decision, 1)
+			err := s.Decide(ctx, store.TakeUpTo, reqs, d)
+			return d[0], err
+		}},
+		"several together": {ask: func(s store.Store) (store.Decision, error) {
+			d, err := layers.New(s).TakeAll(ctx, reqs[0], store.Request{Key: store.Key{Subject: "b"}, Limit: limit, Cost: 1})
+			return d[0], err
+		}},
+		"a token": {ask: func(s store.Store) (store.Decision, error) {
+			d, err := layers.New(s).TakeAll(ctx, store.Request{Key: key, Limit: limit, Cost: 3, Token: "t"})
+			return d[0], err
+		}},
+		"a shadow": {ask: func(s store.Store) (store.Decision, error) {
+			d, err := layers.New(s).TakeAll(ctx, store.Request{Key: key, Limit: limit, Cost: 3, Shadow: true})
+			return d[0], err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			far, memory := denied(t)
+			before := far.asked
+			d, err := test.ask(memory)
+			if err != nil || d.DecidedBy != store.DecidedByStore || far.asked != before+1 {
+				t.Errorf("the store was asked %d times more; %+v, %v", far.asked-before, d, err)
+			}
+			before = far.asked
+			ask(t, memory, key, limit, 3)
+			if asked := far.asked > before; asked != test.forgotten {
+				t.Errorf("the store was asked again: %t; want %t", asked, test.forgotten)
+			}
+		})
+	}
+	t.Run("a cost that never fits", func(t *testing.T) {
+		_, memory := denied(t)
+		if _, err := layers.New(memory).Take(ctx, key, limit, 11); !errors.Is(err, store.ErrNeverFits) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("a failure policy's denial", func(t *testing.T) {
+		far := newFarStore(0, 0)
+		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(layers.WithFailurePolicy(far, layers.DenyOnError, nil))
+		far.err = store.ErrUnavailable
+		ask(t, memory, key, limit, 1)
+		far.err = nil
+		if d := ask(t, memory, key, limit, 1); !d.Allowed {
+			t.Errorf("once the store is back: %+v", d)
+		}
+	})
+}
+
+// A take that is denied while a refund is made must not be remembered beyond it.
+func TestADenialFromBeforeARefundIsNotRemembered(t *testing.T) {
+	far := newFarStore(0, 0)
+	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Hour}
+	between := &betweenStore{Store: far}
+	memory := layers.DenialMemory{Clock: far.time.local}.Wrap(between)
+	ask(t, memory, key, limit, 1)
+	between.afterTake = func() {
+		between.afterTake = nil
+		if _, err := layers.New(memory).Refund(context.Background(), key, limit, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	ask(t, memory, key, limit, 1)
+	if d := ask(t, memory, key, limit, 1); !d.Allowed {
+		t.Errorf("after the refund: %+v", d)
+	}
+}
+
+// betweenStore lets something happen between the store's answer to a take and its arrival.
+type betweenStore struct {
+	store.Store
+	afterTake func()
+}
+
+func (s *betweenStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	err := s.Store.Decide(ctx, op, reqs, decisions)
+	if op == store.Take && s.afterTake != nil {
+		s.afterTake()
+	}
+	return err
+}
+
+func anyLimit(t *rapid.T) store.Limit {
+	limit := store.Limit{
+		Algorithm: rapid.SampledFrom(store.Algorithms()).Draw(t, "algorithm"),
+		Count:     rapid.Int64Range(1, 200).Draw(t, "count"),
+		Period:    rapid.SampledFrom([]time.Duration{20 * time.Millisecond, time.Second, time.Minute}).Draw(t, "period"),
+	}
+	if limit.Algorithm.HasBurst() && rapid.Bool().Draw(t, "has burst") {
+		limit.Burst = rapid.Int64Range(1, 300).Draw(t, "burst")
+	}
+	if limit.Algorithm.HasSlices() {
+		limit.Slices = rapid.SampledFrom([]int64{1, 2, 10}).Draw(t, "slices")
+	}
+	limit, err := limit.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limit
+}
+
+// Whatever is taken, the memory denies only what the store would deny, and what it says of
+// when to come back is at most the answer's way late and never early.
+func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		duration := func(name string, most time.Duration) time.Duration {
+			return time.Duration(rapid.Int64Range(0, most.Microseconds()).Draw(t, name)) * time.Microsecond
+		}
+		far := newFarStore(duration("way", 20*time.Millisecond), duration("back", 20*time.Millisecond))
+		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(far)
+		limit, asked := anyLimit(t), map[store.Key][]int64{}
+		for range rapid.IntRange(1, 60).Draw(t, "takes") {
+			far.time.passed += duration("pause", limit.Period/4)
+			key := store.Key{Subject: fmt.Sprint("user:", rapid.IntRange(1, 2).Draw(t, "user"))}
+			cost := rapid.Int64Range(1, limit.Capacity()).Draw(t, "cost")
+			before := far.asked
+			d := ask(t, memory, key, limit, cost)
+			if by := d.DecidedBy == store.DecidedByDenialMemory; by != (far.asked == before) {
+				t.Fatalf("the store was asked: %t, decided by %s", far.asked > before, d.DecidedBy)
+			}
+			if d.DecidedBy != store.DecidedByDenialMemory {
+				asked[key] = append(asked[key], cost)
+				continue
+			}
+			truth, err := layers.New(far.Store).Peek(context.Background(), key, limit, cost)
+			switch late := d.RetryAfter - truth.RetryAfter; {
+			case err != nil:
+				t.Fatal(err)
+			case d.Allowed || truth.Allowed:
+				t.Fatalf("the memory says %+v, the store %+v", d, truth)
+			case late > far.back:
+				t.Fatalf("it says to retry after %s, the store after %s", d.RetryAfter, truth.RetryAfter)
+			case d.At > truth.At || truth.At-d.At > store.Instant(far.back.Microseconds()):
+				t.Fatalf("it says it is %d, the store %d", d.At, truth.At)
+			case late < 0 && slices.Min(asked[key]) == cost: // none that was denied is smaller
+				t.Fatalf("it says to retry after %s already, the store after %s", d.RetryAfter, truth.RetryAfter)
+			}
+		}
+	})
+}
+
+func TestTheDenialMemoryIsBounded(t *testing.T) {
+	far := newFarStore(0, 0)
+	memory := layers.DenialMemory{Keys: 64, Clock: far.time.local}.Wrap(far)
+	limit := store.Limit{Count: 1, Period: time.Hour}
+	const subjects = 10_000
+	for i := range subjects {
+		key := store.Key{Subject: fmt.Sprint("user:", i)}
+		ask(t, memory, key, limit, 1)
+		ask(t, memory, key, limit, 1)
+	}
+	before, remembered := far.asked, 0
+	for i := range subjects {
+		asked := far.asked
+		ask(t, far.Store, store.Key{Subject: "x"}, limit, 1)
+		if d := ask(t, memory, store.Key{Subject: fmt.Sprint("user:", i)}, limit, 1); d.Allowed {
+			t.Fatalf("allowed by a full memory: %+v", d)
+		}
+		if far.asked == asked {
+			remembered++
+		}
+	}
+	if remembered > 64 {
+		t.Errorf("%d keys were remembered of at most 64, and the store was asked %d times", remembered, far.asked-before)
+	}
+}
+
+func TestARememberedDenialAllocatesNothing(t *testing.T) {
+	l := layers.New(layers.WithDenialMemory(memorystore.New(), time.Hour))
+	// It has a name, since only some of the names of unnamed limits are remembered.
+	key, limit := store.Key{Subject: "user:1", Name: "all"}, store.Limit{Count: 1, Period: time.Hour}
+	take := func() {
+		if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take()
+	take()
+	if n := testing.AllocsPerRun(1000, take); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkRememberedDenial(b *testing.B) {
+	l := layers.New(layers.WithDenialMemory(memorystore.New(), time.Hour))
+	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: 24 * time.Hour}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package layers
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// keyTable remembers values of type T about keys, each under one limit. It holds a
+// fixed number of them, in sets of four; a key can only be in the set of its hash.
+// Looking one up takes no lock and allocates nothing.
+type keyTable[T any] struct {
+	seed maphash.Seed
+	sets []keySet[T] // their number is a power of two
+}
+
+const keysInSet = 4
+
+type keySet[T any] struct {
+	mu    sync.Mutex // is held to change which values are in the slots
+	slots [keysInSet]atomic.Pointer[keyed[T]]
+	// forgotten counts what was removed, for a caller whose answer may be older than that.
+	forgotten atomic.Uint64
+}
+
+// keyed is a value about a key under a limit.
+type keyed[T any] struct {
+	key   store.Key
+	limit store.Limit
+	value T
+}
+
+func (k *keyed[T]) is(req *store.Request) bool { return k.key == req.Key && k.limit == req.Limit }
+
+// newKeyTable returns a table for at least that many keys.
+func newKeyTable[T any](keys int) *keyTable[T] {
+	sets := 1
+	for sets*keysInSet < keys {
+		sets *= 2
+	}
+	return &keyTable[T]{seed: maphash.MakeSeed(), sets: make([]keySet[T], sets)}
+}
+
+// hash returns the hash of a key, of which name is set.
+func (t *keyTable[T]) hash(key *store.Key) uint64 {
+	return maphash.String(t.seed, key.Subject)*0x9e3779b97f4a7c15 ^ maphash.String(t.seed, key.Name)
+}
+
+func (t *keyTable[T]) set(hash uint64) *keySet[T] { return &t.sets[hash&uint64(len(t.sets)-1)] }
+
+// find returns what is remembered for the normalized req, or nil.
+func (s *keySet[T]) find(req *store.Request) *keyed[T] {
+	for i := range s.slots {
+		if k := s.slots[i].Load(); k != nil && k.is(req) {
+			return k
+		}
+	}
+	return nil
+}
+
+// put remembers k, in place of what there was about the same key and limit. If the set is
+// full, it takes the place of the value with the least worth; one whose worth is negative
+// is never given up. It reports whether there was room, and what was given up. The caller
+// holds s.mu.
+func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) (givenUp *keyed[T], done bool) {
+	place := -1
+	var least time.Duration
+	for i := range s.slots {
+		old := s.slots[i].Load()
+		if old == nil {
+			if place < 0 || least >= 0 {
+				place, least = i, -1 // an empty slot is better than any other
+			}
+			continue
+		}
+		if old.key == k.key && old.limit == k.limit {
+			place = i
+			break
+		}
+		if w := worth(&old.value); w >= 0 && (place < 0 || w < least) {
+			place, least = i, w
+		}
+	}
+	if place < 0 {
+		return nil, false
+	}
+	return s.slots[place].Swap(k), true
+}
+
+// forget removes all that is remembered about a key, under any limit.
+func (s *keySet[T]) forget(key *store.Key) {
+	s.forgotten.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.slots {
+		if k := s.slots[i].Load(); k != nil && k.key == *key {
+			s.slots[i].Store(nil)
+		}
+	}
+}
+
+// stopwatch tells the time since it was made.
+type stopwatch struct {
+	begun time.Time
+	clock func() time.Time // nil for the process's own time, which is quicker to read so
+}
+
+func newStopwatch(clock func() time.Time) stopwatch {
+	if clock == nil {
+		return stopwatch{begun: time.Now()}
+	}
+	return stopwatch{clock(), clock}
+}
+
+func (w *stopwatch) now() time.Duration {
+	if w.clock == nil {
+		return time.Since(w.begun)
+	}
+	return w.clock().Sub(w.begun)
+}

@@ -1,0 +1,147 @@
+package layers
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// lease is units of one key that the store has charged. Callers take of it without a
+// lock.
+type lease struct {
+	left atomic.Int64
+	// decision is what the store said of the key with all of the units in use.
+	decision store.Decision
+	capacity int64
+	// ends is when the units may not be handed out any more, by the local clock.
+	sent, got, ends time.Duration
+
+	// Of the last sweep, under the key's lock: how much was left, and since when.
+	seenLeft  int64
+	seenSince time.Duration
+}
+
+// handOut answers a take if enough is left.
+func (l *lease) handOut(cost int64, now time.Duration, d *store.Decision) bool {
+	if now >= l.ends {
+		return false
+	}
+	for {
+		left := l.left.Load()
+		if left < cost {
+			return false
+		}
+		if l.left.CompareAndSwap(left, left-cost) {
+			l.answer(cost, left-cost, d)
+			return true
+		}
+	}
+}
+
+// answer grants cost units, and describes the key as it was at the instant of the charge,
+// with the units that are left not yet used.
+func (l *lease) answer(cost, left int64, d *store.Decision) {
+	*d = l.decision
+	d.Granted = cost
+	d.Used -= left
+	d.Remaining = l.capacity - d.Used
+	d.DecidedBy = store.DecidedByLease
+}
+
+// leasedKey is what is known of a key that is asked for often.
+type leasedKey struct {
+	current atomic.Pointer[lease] // nil, or units that may be left
+	cold    atomic.Bool           // takes go to the store as they are
+
+	bound int64 // the most units held ahead
+
+	mu        sync.Mutex
+	evicted   bool
+	refilling bool
+	queue     waiters
+	chunk     int64 // how many units to take ahead, 2 or more unless cold
+	remaining int64 // what the store last said was left for all
+	// away is the units that are on their way back, lost those that cannot go back. The
+	// latter count no longer after lostUntil, if that is not 0.
+	away, lost int64
+	lostUntil  time.Duration
+}
+
+// worth is for a table that is full: a key with units is never given up.
+func (k *leasedKey) worth() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.current.Load() != nil || k.refilling || k.away > 0 {
+		return -1
+	}
+	return k.lostUntil
+}
+
+// held returns how many units count as held at now, besides those of the lease.
+func (k *leasedKey) held(now time.Duration) int64 {
+	if k.lostUntil > 0 && now >= k.lostUntil {
+		k.lost, k.lostUntil = 0, 0
+	}
+	return k.away + k.lost
+}
+
+// room returns how many units may be taken ahead now.
+func (k *leasedKey) room(now time.Duration) int64 {
+	room := k.bound - k.held(now)
+	if l := k.current.Load(); l != nil {
+		room -= l.left.Load()
+	}
+	return max(0, room)
+}
+
+// adapt changes the chunk when callers need units: it doubles if the last one was gone in
+// less than a quarter of a term, so that a chunk lasts for a quarter to a half of a term.
+func (k *leasedKey) adapt(now, term time.Duration) {
+	switch l := k.current.Load(); {
+	case l == nil:
+	case now >= l.ends && l.left.Load() > 0:
+		k.chunk = max(2, k.chunk/2)
+	case now-l.got < term/4:
+		k.chunk = min(2*k.chunk, k.bound)
+	}
+}
+
+// slower adapts the chunk when units were left over.
+func (k *leasedKey) slower() {
+	if k.chunk /= 2; k.chunk < 2 {
+		k.cold.Store(true)
+	}
+}
+
+// heat finds the keys that are asked for often, in a fixed amount of memory: it counts the
+// takes of each in the present interval. Where two keys share a counter, they replace one
+// another. A lost update means that a key is found a little later.
+type heat struct {
+	interval time.Duration
+	counters []atomic.Uint64 // 24 bits of hash, 24 bits of interval, 16 bits of count
+}
+
+// hotTakes is after how many takes in an interval a key is hot.
+const hotTakes = 4
+
+func newHeat(interval time.Duration) heat {
+	return heat{max(interval, 1), make([]atomic.Uint64, 4096)}
+}
+
+// add counts a take, and reports whether the key is hot now.
+func (h *heat) add(hash uint64, now time.Duration) bool {
+	counter := &h.counters[hash%uint64(len(h.counters))]
+	tag := hash>>40<<40 | uint64(now/h.interval)&(1<<24-1)<<16
+	count := uint64(1)
+	if old := counter.Load(); old&^0xffff == tag {
+		count = old&0xffff + 1
+	}
+	if count >= hotTakes {
+		counter.Store(0)
+		return true
+	}
+	counter.Store(tag | count)
+	return false
+}

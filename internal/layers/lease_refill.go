@@ -1,0 +1,201 @@
+package layers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// refill asks the store for units until nobody waits for any.
+func (s *leaseStore) refill(values context.Context, k *keyed[leasedKey]) {
+	key := &k.value
+	for {
+		key.mu.Lock()
+		if key.queue.first == nil {
+			key.refilling = false
+			key.mu.Unlock()
+			return
+		}
+		call := new(asking)
+		cost, chunk, last := key.demand(call, s.time.now(), s.Term)
+		var ctx context.Context
+		if last.IsZero() {
+			ctx, call.cancel = context.WithCancel(values)
+		} else {
+			ctx, call.cancel = context.WithDeadline(values, last)
+		}
+		key.mu.Unlock()
+		answer, err := s.ask(ctx, k, cost, chunk)
+		call.cancel()
+		s.giveBack(s.share(k, call, answer, err))
+	}
+}
+
+// demand makes call one for all that wait, and returns the units they need and those to
+// take ahead. Of what the store has left not more than half is taken ahead. It also returns
+// the last of their deadlines, zero if one has none.
+func (k *leasedKey) demand(call *asking, now, term time.Duration) (cost, chunk int64, last time.Time) {
+	k.adapt(now, term)
+	limited := true
+	for w := k.queue.first; w != nil; w = w.next {
+		w.askedBy = call
+		call.callers++
+		cost += w.cost
+		limited = limited && !w.deadline.IsZero()
+		if w.deadline.After(last) {
+			last = w.deadline
+		}
+	}
+	if !limited {
+		last = time.Time{}
+	}
+	return cost, min(k.chunk, k.room(now), k.remaining/2), last
+}
+
+// leaseAnswer is what the store said when it was asked for units.
+type leaseAnswer struct {
+	decision  store.Decision
+	cost      int64 // that it was asked for, and has charged if it allowed it
+	sent, got time.Duration
+}
+
+// ask asks the store for units: for all of them, and if they do not fit for what it says
+// is left, and at last for what the first caller needs.
+func (s *leaseStore) ask(ctx context.Context, k *keyed[leasedKey], cost, chunk int64) (a leaseAnswer, err error) {
+	a.cost = min(cost+chunk, k.limit.Capacity())
+	for tries := 0; ; tries++ {
+		reqs, decisions := [1]store.Request{{Key: k.key, Limit: k.limit, Cost: a.cost}}, [1]store.Decision{}
+		a.sent = s.time.now()
+		err = panics.Call(func() error { return s.Store.Decide(ctx, store.Take, reqs[:], decisions[:]) })
+		a.decision, a.got = decisions[0], s.time.now()
+		if err != nil || a.decision.Allowed || !isOfStore(&a.decision) {
+			return a, err
+		}
+		first := k.value.firstCost()
+		switch {
+		case first == 0 || a.cost == first: // nobody waits, or it was denied
+			return a, nil
+		case tries == 0 && a.decision.Remaining >= first:
+			a.cost = min(a.decision.Remaining, a.cost)
+		default:
+			a.cost = first
+		}
+	}
+}
+
+// firstCost returns what the first caller in the queue needs, 0 if there is none.
+func (k *leasedKey) firstCost() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.queue.first == nil {
+		return 0
+	}
+	return k.queue.first.cost
+}
+
+// share gives the store's answer to those that wait for it, and makes what is left a
+// lease. It returns what has to go back.
+func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err error) (refunds []leaseRefund) {
+	key := &k.value
+	key.mu.Lock()
+	defer key.mu.Unlock()
+	switch {
+	case err != nil:
+		if errors.Is(err, store.ErrOutcomeUnknown) || !knownUncharged(err) {
+			key.lose(a.cost, unknownUntil(&k.limit, a.got))
+		}
+		key.cold.Store(true)
+		key.answerAsked(call, func(w *waiter) { w.err = err })
+		return nil
+	case !isOfStore(&a.decision):
+		key.cold.Store(true)
+		key.answerAsked(call, func(w *waiter) { w.alone = true })
+		return nil
+	case !a.decision.Allowed:
+		// The others ask by themselves, since they need another number of units.
+		key.cold.Store(true)
+		key.answerAsked(call, func(w *waiter) { w.decision, w.alone = a.decision, w.cost != a.cost })
+		return nil
+	}
+	rule := k.limit.Ahead()
+	at := a.decision.At
+	l := &lease{decision: a.decision, capacity: k.limit.Capacity(), sent: a.sent, got: a.got}
+	// The store decided between sent and got. The earlier one is the safe one here.
+	l.ends = a.sent + s.Term
+	if inWindow := rule.End(&k.limit, at) - at; inWindow < store.Instant(s.Term/time.Microsecond) {
+		l.ends = a.sent + time.Duration(inWindow)*time.Microsecond
+	}
+	l.seenLeft, l.seenSince = a.cost, a.got
+	key.remaining = a.decision.Remaining
+	if rule.Gone(&k.limit, at) == 0 {
+		key.lost = min(key.lost, a.decision.Used-a.cost) // all that is in use is theirs at most
+	}
+	left := a.cost
+	for w := key.queue.first; w != nil && w.cost <= left; w = key.queue.first {
+		if w.askedBy != call && a.got >= l.ends {
+			break // for one that came later these units are too old
+		}
+		left -= w.cost
+		l.answer(w.cost, left, &w.decision)
+		if w.askedBy == call {
+			w.decision.DecidedBy = store.DecidedByStore
+		}
+		key.queue.remove(w)
+		w.answer()
+	}
+	refunds = s.retire(refunds, k)
+	l.left.Store(left)
+	key.current.Store(l)
+	if extra := left - max(0, key.bound-key.held(a.got)); extra > 0 {
+		// Callers have left that they were for.
+		l.left.Store(left - extra)
+		refunds = s.refund(refunds, k, l, extra)
+	}
+	if key.evicted || s.closed.Load() {
+		return s.retire(refunds, k)
+	}
+	s.sweepLater()
+	return refunds
+}
+
+// knownUncharged reports whether an error says that nothing was charged.
+func knownUncharged(err error) bool {
+	for _, known := range []error{store.ErrUnavailable, store.ErrInvalid, store.ErrRefused, store.ErrForeign, store.ErrGaveUp, store.ErrClosed} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// answerAsked answers those that a call was made for.
+func (k *leasedKey) answerAsked(call *asking, set func(*waiter)) {
+	for w := k.queue.first; w != nil; {
+		next := w.next
+		if w.askedBy == call {
+			k.queue.remove(w)
+			set(w)
+			w.answer()
+		}
+		w = next
+	}
+}
+
+// unknownUntil returns until when units count that may have been charged about now; 0 if
+// that depends on what else is charged.
+func unknownUntil(limit *store.Limit, now time.Duration) time.Duration {
+	if limit.Ahead().Gone(limit, 0) == 0 {
+		return 0
+	}
+	return now + 2*limit.Period + refundWay
+}
+
+// lose remembers units that may have been charged and cannot go back. They count no longer
+// after until, if that is not 0.
+func (k *leasedKey) lose(units int64, until time.Duration) {
+	k.lost += units
+	k.lostUntil = max(k.lostUntil, until)
+}

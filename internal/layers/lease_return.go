@@ -1,0 +1,141 @@
+package layers
+
+import (
+	"context"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// refundWay is how long a refund may be under way to the store. What could leak until then is
+// not given back, and the store does not make a refund that comes later.
+const refundWay = 250 * time.Millisecond
+
+// leaseRefund is units that go back to the store.
+type leaseRefund struct {
+	key   *keyed[leasedKey]
+	units int64
+	// notAfter is the last instant at which the store may make the refund, by its clock.
+	notAfter store.Instant
+	gone     time.Duration // see leasedKey.lostUntil
+}
+
+// retire ends the lease of a key, and appends what is to be given back to refunds. The
+// caller holds the key's lock.
+func (s *leaseStore) retire(refunds []leaseRefund, k *keyed[leasedKey]) []leaseRefund {
+	l := k.value.current.Swap(nil)
+	if l == nil {
+		return refunds
+	}
+	left := l.left.Swap(0)
+	if left == 0 {
+		return refunds
+	}
+	return s.refund(refunds, k, l, left)
+}
+
+// refund appends what of left units can go back to refunds, and counts the rest as lost.
+func (s *leaseStore) refund(refunds []leaseRefund, k *keyed[leasedKey], l *lease, left int64) []leaseRefund {
+	rule, at, now := k.limit.Ahead(), l.decision.At, s.time.now()
+	// The time at the store can only be guessed here. The store keeps to notAfter, so a wrong
+	// guess costs units, and never gives back too many.
+	notAfter := at + store.Instant((now-l.sent+refundWay)/time.Microsecond) + 1
+	end := rule.End(&k.limit, at)
+	notAfter = min(notAfter, end-1, store.MaxInstant)
+	back := int64(0)
+	if soonest := at + store.Instant((now-l.got)/time.Microsecond); soonest < end {
+		back = max(0, left-rule.Leaked(&k.limit, int64(notAfter-at)))
+	}
+	gone := time.Duration(0)
+	if instant := rule.Gone(&k.limit, at); instant > 0 {
+		gone = l.got + at.Until(instant)
+	}
+	k.value.lose(left-back, gone)
+	if back == 0 {
+		return refunds
+	}
+	k.value.away += back
+	return append(refunds, leaseRefund{k, back, notAfter, gone})
+}
+
+// giveBack gives units back, each key's in a goroutine of its own.
+func (s *leaseStore) giveBack(refunds []leaseRefund) {
+	for _, r := range refunds {
+		s.start(func() {
+			reqs := [1]store.Request{{Key: r.key.key, Limit: r.key.limit, Cost: r.units, NotAfter: r.notAfter}}
+			decisions := [1]store.Decision{}
+			ctx, cancel := store.BudgetContext(context.Background(), refundWay)
+			defer cancel()
+			err := panics.Call(func() error { return s.Store.Decide(ctx, store.Refund, reqs[:], decisions[:]) })
+			key := &r.key.value
+			key.mu.Lock()
+			defer key.mu.Unlock()
+			if key.away -= r.units; err != nil || !decisions[0].Allowed || !isOfStore(&decisions[0]) {
+				// It is too late, or may have been made all the same. So it is not tried again.
+				key.lose(r.units, r.gone)
+			}
+		})
+	}
+}
+
+// sweepLater has a sweep come, if none is to come yet.
+func (s *leaseStore) sweepLater() {
+	s.mu.Lock()
+	coming := s.sweeping
+	s.sweeping = true
+	s.mu.Unlock()
+	if !coming {
+		s.Background(max(s.Idle/2, 1), func() {
+			s.enter()
+			defer s.leave()
+			s.mu.Lock()
+			s.sweeping = false
+			s.mu.Unlock()
+			s.sweep()
+		})
+	}
+}
+
+// sweep gives back the units that nobody asked for lately, or not in time. It comes again
+// as long as there are leases.
+func (s *leaseStore) sweep() {
+	var refunds []leaseRefund
+	again := false
+	for i := range s.keys.sets {
+		for j := range s.keys.sets[i].slots {
+			k := s.keys.sets[i].slots[j].Load()
+			if k == nil || k.value.current.Load() == nil {
+				continue
+			}
+			if refunds = s.look(refunds, k); k.value.current.Load() != nil {
+				again = true
+			}
+		}
+	}
+	s.giveBack(refunds)
+	if again {
+		s.sweepLater()
+	}
+}
+
+// look ends the lease of a key if it is time.
+func (s *leaseStore) look(refunds []leaseRefund, k *keyed[leasedKey]) []leaseRefund {
+	k.value.mu.Lock()
+	defer k.value.mu.Unlock()
+	l := k.value.current.Load()
+	if l == nil {
+		return refunds
+	}
+	now, left := s.time.now(), l.left.Load()
+	if left != l.seenLeft {
+		l.seenLeft, l.seenSince = left, now
+	}
+	if now < l.ends && now-l.seenSince < s.Idle && !s.closed.Load() {
+		return refunds
+	}
+	if left > 0 {
+		k.value.slower()
+	}
+	return s.retire(refunds, k)
+}

@@ -1,0 +1,289 @@
+package layers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Leases says how [WithLeases] takes units ahead. A zero field stands for its default.
+type Leases struct {
+	// Max is the most units of a key that are held ahead, and never more than a tenth of
+	// what the limit allows at once; 1000 unless said. How many it is follows how fast the
+	// key goes: about what is asked for in a quarter to a half of a Term.
+	Max int64
+	// Term is the longest that units are held before they are handed out; 100 ms unless
+	// said.
+	Term time.Duration
+	// Idle is after how long without a request units are given back; half a Term unless
+	// said.
+	Idle time.Duration
+	// Keys is about how many keys are leased at a time; 1,024 unless said. Others are
+	// taken one by one.
+	Keys int
+	// Clock is the local time; the process's own unless said. It is only used for how much
+	// time passed, so the store's clock may show another time.
+	Clock func() time.Time
+	// Background runs a function after a delay, without keeping its caller waiting; timers
+	// and goroutines of the process unless said. It is for virtual time: a function without
+	// a delay may be run before Background returns.
+	Background func(delay time.Duration, f func())
+}
+
+// WithLeases wraps store so that units of keys that are asked for often are taken ahead,
+// some at a time, and handed out here without asking the store. Such a decision is by
+// [store.DecidedByLease], and its At is the instant at which the store charged the units.
+//
+// By that instant the limit is never exceeded: what is handed out was charged before, in
+// the same window. By the clock, units are used up to a Term later than they were charged, so
+// a bucket can let through what leaks out of it in a Term more than its limit. A window or a
+// counter lets nothing more through, because units are never used after the window, or
+// slice, that they were charged in.
+//
+// Units that nobody asks for go back to the store, after Idle, at the end of the Term, and on
+// Close: of a bucket less what leaked meanwhile, and none into a new window. So the store may
+// deny requests that would fit, because others hold units: those of at most Max for each
+// store with leases, counting the units that could not go back until they would have been
+// free again anyway. A process that ends without Close loses at most Max units of a key,
+// besides those that its callers were waiting for. The store does not make a refund that comes
+// to it a quarter of a second late (see [store.Request].NotAfter), so a slow way or a paused server costs
+// units, too, and never lets anything more through. This assumes that nobody deletes the key
+// meanwhile.
+//
+// A key that is asked for now and then costs no more than without leases: its takes go to the
+// store as they are. Callers that find no units wait for one call of the store together, in
+// their order; each keeps its own deadline, and the call ends when all that it was made
+// for have left. If it fails, they get its error, also that the outcome is unknown. When the
+// units ahead do not fit, less is asked for, and only the store denies.
+//
+// A sliding log is not leased, because a refund removes its newest units, which may be somebody
+// else's. A leaky bucket is not either, since each of its units has a turn. Calls of several
+// requests, shadows, takes with a token and everything that is not a take pass through.
+func WithLeases(backend store.Store, settings Leases) store.Store {
+	orElse := func(value *time.Duration, unlessSaid time.Duration) {
+		if *value <= 0 {
+			*value = unlessSaid
+		}
+	}
+	orElse(&settings.Term, 100*time.Millisecond)
+	orElse(&settings.Idle, settings.Term/2)
+	if settings.Max <= 0 {
+		settings.Max = defaultLeaseMax
+	}
+	if settings.Keys <= 0 {
+		settings.Keys = 1024
+	}
+	if settings.Background == nil {
+		settings.Background = background
+	}
+	s := &leaseStore{
+		Store: backend, Leases: settings, time: newStopwatch(settings.Clock), keys: newKeyTable[leasedKey](settings.Keys),
+		heat: newHeat(settings.Term / 2),
+	}
+	s.done.L = &s.mu
+	return store.Wrap(s, backend)
+}
+
+// background runs f in a goroutine, after a delay. What f does for callers has its own way of
+// telling them of a panic.
+func background(delay time.Duration, f func()) {
+	time.AfterFunc(delay, func() {
+		var told error
+		defer panics.Catch(&told)
+		f()
+	})
+}
+
+type leaseStore struct {
+	store.Store
+	Leases
+	time   stopwatch
+	keys   *keyTable[leasedKey]
+	heat   heat
+	closed atomic.Bool
+	// waiters are those not in use.
+	waiters sync.Pool
+
+	mu       sync.Mutex
+	sweeping bool      // a sweep is to come
+	running  int       // refills and refunds under way
+	done     sync.Cond // is signalled when one has ended
+}
+
+const (
+	defaultLeaseMax = 1000
+	// leaseShare is what part of a limit's capacity one store may hold ahead: a tenth.
+	leaseShare = 10
+)
+
+// Held returns the most units of a key under the normalized limit that a store with these
+// leases holds, and 0 if such a key is not leased.
+func (l Leases) Held(limit store.Limit) int64 {
+	const least = 2 // with less there is nothing ahead
+	most := l.Max
+	if most <= 0 {
+		most = defaultLeaseMax
+	}
+	if most = min(most, limit.Capacity()/leaseShare); limit.Ahead() == nil || most < least {
+		return 0
+	}
+	return most
+}
+
+// Decide implements [store.Store].
+func (s *leaseStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if op != store.Take || !isSingle(reqs, decisions) || reqs[0].Cost < 1 || s.closed.Load() {
+		return s.Store.Decide(ctx, op, reqs, decisions)
+	}
+	req := reqs[0]
+	req.SetDefaults()
+	hash := s.keys.hash(&req.Key)
+	set := s.keys.set(hash)
+	if k := set.find(&req); k != nil && !k.value.cold.Load() {
+		now := s.time.now()
+		if l := k.value.current.Load(); l != nil && l.handOut(req.Cost, now, &decisions[0]) {
+			return nil
+		}
+		if answered, err := s.wait(ctx, k, &req, &decisions[0]); answered {
+			return err
+		}
+	}
+	if err := s.Store.Decide(ctx, op, reqs, decisions); err != nil {
+		return err
+	}
+	// Units are only taken ahead where plenty are left.
+	d := &decisions[0]
+	if d.Allowed && isOfStore(d) && d.Remaining >= req.Limit.Capacity()/leaseShare && s.heat.add(hash, s.time.now()) {
+		s.lease(set, &req, d)
+	}
+	return nil
+}
+
+// isOfStore reports whether the store itself made a decision. Only on those wrappers build.
+func isOfStore(d *store.Decision) bool { return d.DecidedBy == store.DecidedByStore && !d.Unguarded }
+
+// lease begins to take units of a key ahead. d is what the store last said of it.
+func (s *leaseStore) lease(set *keySet[leasedKey], req *store.Request, d *store.Decision) {
+	bound := s.Held(req.Limit)
+	if bound == 0 {
+		return
+	}
+	set.mu.Lock()
+	k := set.find(req)
+	var givenUp *keyed[leasedKey]
+	if k == nil {
+		k = &keyed[leasedKey]{key: req.Key, limit: req.Limit}
+		k.value.bound = bound
+		k.value.cold.Store(true)
+		var done bool
+		if givenUp, done = set.put(k, (*leasedKey).worth); !done {
+			set.mu.Unlock()
+			return // all of them are busy
+		}
+	}
+	set.mu.Unlock()
+	if givenUp != nil {
+		s.evict(givenUp)
+	}
+	k.value.mu.Lock()
+	defer k.value.mu.Unlock()
+	if k.value.cold.Load() {
+		k.value.chunk, k.value.remaining = min(2, bound), d.Remaining
+		k.value.cold.Store(false)
+	}
+}
+
+// evict ends the lease that a key may have got since it was found to be worth nothing.
+func (s *leaseStore) evict(k *keyed[leasedKey]) {
+	k.value.mu.Lock()
+	k.value.evicted = true
+	refunds := s.retire(nil, k)
+	k.value.mu.Unlock()
+	s.giveBack(refunds)
+}
+
+// wait lets a caller wait for units that the store is asked for. answered is false if
+// it should ask the store itself.
+func (s *leaseStore) wait(ctx context.Context, k *keyed[leasedKey], req *store.Request, d *store.Decision) (answered bool, err error) {
+	key := &k.value
+	key.mu.Lock()
+	if l := key.current.Load(); l != nil && l.handOut(req.Cost, s.time.now(), d) {
+		key.mu.Unlock()
+		return true, nil
+	}
+	if key.cold.Load() || key.evicted || req.Cost > key.chunk {
+		key.mu.Unlock()
+		return false, nil
+	}
+	w := newWaiter(ctx, &s.waiters, req.Cost)
+	key.queue.push(w)
+	refill := !key.refilling
+	key.refilling = true
+	key.mu.Unlock()
+	if refill {
+		values := context.WithoutCancel(ctx)
+		s.start(func() { s.refill(values, k) })
+	}
+	select {
+	case <-w.answered:
+	case <-ctx.Done():
+		key.mu.Lock()
+		left := key.queue.remove(w)
+		if asked := w.askedBy; left && asked != nil {
+			if asked.callers--; asked.callers == 0 {
+				asked.cancel() // nobody waits for it any more
+			}
+		}
+		key.mu.Unlock()
+		if left {
+			if err := store.GaveUp(ctx); err != nil {
+				return true, err
+			}
+			return true, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+		}
+		<-w.answered
+	}
+	*d, err = w.decision, w.err
+	answered = !w.alone
+	w.release(&s.waiters)
+	return answered, err
+}
+
+// start runs f in the background, and has Close wait for it.
+func (s *leaseStore) start(f func()) {
+	s.enter()
+	s.Background(0, func() {
+		defer s.leave()
+		f()
+	})
+}
+
+func (s *leaseStore) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running++
+}
+
+func (s *leaseStore) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	s.done.Broadcast()
+}
+
+// Close implements [store.Store]. It gives back what nobody asked for.
+func (s *leaseStore) Close() error {
+	s.closed.Store(true)
+	s.sweep()
+	s.mu.Lock()
+	for s.running > 0 {
+		s.done.Wait()
+	}
+	s.mu.Unlock()
+	return s.Store.Close()
+}

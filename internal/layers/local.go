@@ -1,0 +1,201 @@
+package layers
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// shareRetry is the RetryAfter of a cost that its limit allows and the share of it never
+// does. When the store will be back is not known, but asking more often is of no use.
+const shareRetry = time.Second
+
+// decideLocally has shadow decide reqs with a share of each limit.
+func decideLocally(ctx context.Context, shadow store.Store, share store.Share, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	shared := make([]store.Request, len(reqs))
+	copy(shared, reqs)
+	for i := range shared {
+		r := &shared[i]
+		// A share would make valid limits of some that are not.
+		if err := r.Normalize(op); err != nil {
+			return err
+		}
+		r.Limit = share.Of(r.Limit)
+	}
+	for i := range shared {
+		if r := &shared[i]; (op == store.Take || op == store.Peek) && !r.Shadow && r.Cost > r.Limit.Capacity() {
+			// The answer is no. The others are looked at, and this one as if it
+			// denied nothing, since a store refuses what can never fit.
+			r.Shadow, op = true, store.Peek
+		}
+	}
+	if held, is := shadow.(interface{ Len() int }); is {
+		full := held.Len() >= shadowKeys
+		if full && !crowded.Load() {
+			crowded.Store(true)
+		}
+		if crowded.Load() {
+			if err := putInCrowd(ctx, shadow, shared, full); err != nil {
+				return err
+			}
+		}
+	}
+	if err := shadow.Decide(ctx, op, shared, decisions); err != nil {
+		return err
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		d.DecidedBy, d.LocalShare = store.DecidedByLocal, share
+		if d.Shadow != reqs[i].Shadow {
+			d.Shadow, d.RetryAfter = false, shareRetry
+		}
+	}
+	return nil
+}
+
+const (
+	// shadowKeys is how many keys a shadow in memory holds, those of the crowd aside. One
+	// takes less than a kilobyte.
+	shadowKeys = 100_000
+	// crowdKeys is how many keys stand for all others of a limit.
+	crowdKeys = 1 << 14
+)
+
+// crowdSeed makes it unknown beforehand which keys share one. It is the same for all shadows,
+// so that wrapping a shadow anew changes nothing.
+var crowdSeed = maphash.MakeSeed()
+
+// crowded says that a shadow of this process was full, so that there may be a crowd.
+var crowded atomic.Bool
+
+// putInCrowd gives requests of keys that a full shadow does not hold a key that they share with
+// others of the same limit, so that whoever invents keys while the store is away fills no memory.
+// When the shadow is not full any more, they keep that key for as long as anything of it is in use:
+// what was charged there is not charged again under a key of their own.
+// What is shared denies sooner, and never lets more through. Under another limit it could:
+// what is charged under a short period fades soon, with all that was there before.
+func putInCrowd(ctx context.Context, shadow store.Store, reqs []store.Request, full bool) error {
+	inUse := func(r *store.Request) (bool, error) {
+		var held [1]store.Decision
+		err := shadow.Decide(ctx, store.Peek, []store.Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:])
+		return held[0].Used > 0, err
+	}
+	for i := range reqs {
+		r := &reqs[i]
+		if held, err := inUse(r); err != nil || held {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		own := r.Key
+		name := "crowd " + r.Limit.String()
+		place := maphash.String(crowdSeed, r.Key.Subject+"\x00"+r.Key.Name) % crowdKeys
+		for { // two of one call cannot be the same
+			r.Key = store.Key{Subject: strconv.FormatUint(place, 10), Name: name}
+			if !slices.ContainsFunc(reqs[:i], func(other store.Request) bool { return other.Key == r.Key }) {
+				break
+			}
+			place = (place + 1) % crowdKeys
+		}
+		if full {
+			continue
+		}
+		if shared, err := inUse(r); err != nil {
+			return err
+		} else if !shared {
+			r.Key = own
+		}
+	}
+	return nil
+}
+
+// shadowMap is a Store in memory for a shadow, which is used in an outage only. It is
+// small where package memorystore is fast.
+type shadowMap struct {
+	clock func() time.Time
+
+	mu     sync.Mutex
+	states map[store.Key]*store.State
+}
+
+func newShadowMap(clock func() time.Time) *shadowMap {
+	if clock == nil {
+		clock = time.Now
+	}
+	return &shadowMap{clock: clock, states: map[store.Key]*store.State{}}
+}
+
+// sweepForEach is how many keys are looked at for each new one, so that unused ones
+// cannot pile up.
+const sweepForEach = 4
+
+// Decide implements [store.Store].
+func (s *shadowMap) Decide(_ context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	normalized, err := store.NormalizeAll(nil, op, reqs)
+	if err != nil {
+		return err
+	}
+	now := store.InstantOf(s.clock())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	states := make([]*store.State, len(normalized))
+	for i := range normalized {
+		if states[i] = s.states[normalized[i].Key]; states[i] == nil {
+			states[i] = &store.State{}
+		}
+	}
+	if len(s.states) >= shadowKeys {
+		s.sweep(now)
+	}
+	changed := false
+	if op == store.Charge {
+		changes, err := store.DecideSpecial(op, normalized, states, decisions, &store.TokenRecord{}, now)
+		if err != nil {
+			return err
+		}
+		changed = changes.States
+	} else {
+		changed = store.Decide(op, normalized, states, decisions, now)
+	}
+	if !changed {
+		return nil
+	}
+	for i := range normalized {
+		key := normalized[i].Key
+		if _, held := s.states[key]; !held && !states[i].IsZero() {
+			s.sweep(now)
+			s.states[key] = states[i]
+		}
+	}
+	return nil
+}
+
+// Len returns how many keys there are.
+func (s *shadowMap) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.states)
+}
+
+// sweep removes unused keys among a few that the map yields, which begins anywhere.
+func (s *shadowMap) sweep(now store.Instant) {
+	looked := 0
+	for key, state := range s.states {
+		if state.Used(now) == 0 {
+			delete(s.states, key)
+		}
+		if looked++; looked == sweepForEach {
+			return
+		}
+	}
+}
+
+// Close implements [store.Store].
+func (s *shadowMap) Close() error { return nil }

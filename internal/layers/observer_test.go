@@ -1,0 +1,158 @@
+package layers_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+func TestAnObserverIsToldOfCalls(t *testing.T) {
+	var calls []layers.Call
+	backend := &sickStore{}
+	observed := layers.New(layers.WithObserver(backend, layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
+		call.Requests = append([]store.Request(nil), call.Requests...)
+		calls = append(calls, call)
+	}}))
+	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Second}
+	observed.Take(context.Background(), key, limit, 3)
+	backend.set(store.ErrUnavailable, 0)
+	observed.Peek(context.Background(), key, limit, 1)
+	if len(calls) != 2 {
+		t.Fatalf("told of %d calls", len(calls))
+	}
+	denied, failed := calls[0], calls[1]
+	if denied.Op != store.Take || denied.Requests[0].Cost != 3 || denied.Outcome() != "denied" || denied.Err != nil || denied.Took <= 0 {
+		t.Errorf("a denial: %+v", denied)
+	}
+	if failed.Op != store.Peek || failed.Outcome() != "unavailable" || failed.Decisions != nil {
+		t.Errorf("an error: %+v", failed)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	for want, err := range map[string]error{
+		"invalid": store.Invalidf("no"), "unavailable": store.ErrUnavailable, "outcome-unknown": store.ErrOutcomeUnknown,
+		"gave-up": fmt.Errorf("%w: %w", store.ErrGaveUp, context.Canceled), "refused": store.ErrRefused,
+		"foreign": &store.ForeignError{}, "error": errors.New("something"), "denied": nil, // nobody was asked
+	} {
+		if got := (&layers.Call{Err: err}).Outcome(); got != want {
+			t.Errorf("%v is %q, want %q", err, got, want)
+		}
+	}
+	if got := (&layers.Call{Decisions: []store.Decision{{Allowed: true}}}).Outcome(); got != "allowed" {
+		t.Errorf("what is allowed is %q", got)
+	}
+	both := layers.Call{Err: fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown)}
+	if both.Outcome() != "gave-up-unknown" {
+		t.Errorf("what may be charged, and nobody waited for, is %q", both.Outcome())
+	}
+}
+
+// A breaker and a failure policy below tell the same observer.
+func TestAnObserverIsToldOfTheBreakerAndOfFailures(t *testing.T) {
+	backend := &sickStore{err: store.ErrUnavailable}
+	var told []string
+	own := 0
+	observer := layers.Observer{
+		OnCall: func(_ context.Context, call layers.Call) {
+			told = append(told, call.Outcome()+" by "+call.Decisions[0].DecidedBy.String())
+		},
+		OnFailure: func(err error) { told = append(told, "failure: "+err.Error()) },
+		OnBreaker: func(change layers.BreakerChange) { told = append(told, change.To.String()) },
+	}
+	breaker := observer.Breaker(layers.Breaker{Failures: 1, Clock: backend.clock, OnChange: func(layers.BreakerChange) { own++ }})
+	var wrapped store.Store = layers.WithBreaker(backend, breaker)
+	wrapped = layers.WithFailurePolicy(wrapped, layers.AllowOnError, observer.Failure())
+	wrapped = layers.WithObserver(wrapped, observer)
+	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Second}
+	if _, err := layers.New(wrapped).Take(context.Background(), key, limit, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(told, "; "); got != "open; failure: store unavailable; allowed by failure-policy" || own != 1 {
+		t.Errorf("told %s; the breaker's own function %d times", got, own)
+	}
+}
+
+func TestAnObserverThatIsNotSetCostsNothing(t *testing.T) {
+	backend := memorystore.New()
+	if layers.WithObserver(backend, layers.Observer{}) != store.Store(backend) {
+		t.Error("it wraps the store")
+	}
+	if layers.Observer.Failure(layers.Observer{}) != nil || layers.Observer.Breaker(layers.Observer{}, layers.Breaker{}).OnChange != nil {
+		t.Error("it wants to be told")
+	}
+	observed := layers.New(layers.WithObserver(backend, layers.Observer{OnCall: func(context.Context, layers.Call) {}}))
+	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
+	if n := testing.AllocsPerRun(100, func() { observed.Take(context.Background(), key, limit, 1) }); n != 0 {
+		t.Errorf("%v allocations a call", n)
+	}
+}
+
+// A panic of each function changes no decision, and is told of once.
+func TestAnObserversPanicReachesNobody(t *testing.T) {
+	panicsAt := 0
+	observer := layers.Observer{
+		OnCall:    func(context.Context, layers.Call) { panicsAt++; panic("a bug in OnCall\nof two lines") },
+		OnFailure: func(error) { panic("a bug in OnFailure") },
+		OnBreaker: func(layers.BreakerChange) { panic("a bug in OnBreaker") },
+	}
+	var told []string
+	observer.OnPanic = func(err error) { told = append(told, err.Error()) }
+	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
+	limits := layers.New(layers.WithObserver(memorystore.New(), observer))
+	for n := range 2 {
+		if d, err := limits.Take(context.Background(), key, limit, 1); err != nil || d.Allowed != (n == 0) {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+	observer.Failure()(store.ErrUnavailable)
+	observer.Breaker(layers.Breaker{}).OnChange(layers.BreakerChange{})
+	want := "internal error: a bug in OnCall; internal error: a bug in OnFailure; internal error: a bug in OnBreaker"
+	if got := strings.Join(told, "; "); got != want || panicsAt != 2 {
+		t.Errorf("told %q, want %q; OnCall was called %d times", got, want, panicsAt)
+	}
+
+	observer.OnPanic = func(error) { panic("a bug in OnPanic") }
+	if _, err := layers.New(layers.WithObserver(memorystore.New(), observer)).Take(context.Background(), key, limit, 1); err != nil {
+		t.Error(err)
+	}
+
+	observer.OnPanic = nil
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	limits = layers.New(layers.WithObserver(memorystore.New(), observer))
+	for range 3 {
+		limits.Take(context.Background(), key, limit, 1)
+	}
+	if lines := strings.Count(log.String(), "an observer panicked"); lines != 1 || !strings.Contains(log.String(), "a bug in OnCall") {
+		t.Errorf("logged %d times: %s", lines, log.String())
+	}
+}
+
+func BenchmarkObserver(b *testing.B) {
+	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
+	for name, backend := range map[string]store.Store{
+		"without": memorystore.New(),
+		"with":    layers.WithObserver(memorystore.New(), layers.Observer{OnCall: func(context.Context, layers.Call) {}}),
+		"denials": layers.WithDenialLog(memorystore.New(), layers.DenialLog{}),
+	} {
+		b.Run(name, func(b *testing.B) {
+			limits := layers.New(backend)
+			b.ReportAllocs()
+			for b.Loop() {
+				limits.Take(context.Background(), key, limit, 1)
+			}
+		})
+	}
+}

@@ -1,0 +1,63 @@
+package layers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// What is known of a charge stays known whatever wraps the store: an error from before the
+// request left says that nothing was charged, and any other does not.
+func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
+	still := func() time.Time { return time.Unix(1_700_000_000, 0) }
+	failing := &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}
+	wrappers := map[string]func(store.Store) store.Store{
+		"none":    func(s store.Store) store.Store { return s },
+		"budget":  func(s store.Store) store.Store { return store.WithBudget(s, time.Hour) },
+		"breaker": func(s store.Store) store.Store { return layers.WithBreaker(s, layers.Breaker{Clock: still}) },
+		"policy fail": func(s store.Store) store.Store {
+			return layers.WithFailurePolicy(s, layers.FailOnError, nil)
+		},
+		"local with a shadow that fails": func(s store.Store) store.Store {
+			return layers.WithFailure(s, layers.Failure{Policy: layers.LocalOnError, Shadow: failing})
+		},
+		"all": func(s store.Store) store.Store {
+			s = layers.WithBreaker(store.WithBudget(s, time.Hour), layers.Breaker{Clock: still})
+			return layers.WithFailure(s, layers.Failure{Policy: layers.LocalOnError, Shadow: failing})
+		},
+	}
+	kinds := []error{store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrGaveUp, store.ErrRefused, store.ErrForeign,
+		store.ErrInvalid}
+	for name, wrap := range wrappers {
+		for _, err := range []error{errAway, errUnknown, store.ErrGaveUp, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp),
+			store.ErrRefused, &store.ForeignError{}, store.ErrNeverFits} {
+			backend := wrap(&fakeStore{err: err})
+			for _, op := range []store.Op{store.Take, store.Refund} {
+				got := backend.Decide(context.Background(), op, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
+				for _, kind := range kinds {
+					if errors.Is(got, kind) != errors.Is(err, kind) {
+						t.Errorf("%s, %s: %v became %v, which is %v: %t", name, op, err, got, kind, errors.Is(got, kind))
+					}
+				}
+			}
+		}
+	}
+}
+
+// A call that the store answered is the store's, also if a part of it was away: what was
+// not asked stays so, and the shadow is not charged.
+func TestAnAnswerWithPartsAwayIsTheStores(t *testing.T) {
+	answer := store.Decision{Allowed: true, Unguarded: true}
+	shadow := &fakeStore{}
+	backend := layers.WithFailure(&fakeStore{decision: answer}, layers.Failure{Policy: layers.LocalOnError, Shadow: shadow})
+	got := decide(t, backend, store.Take, asking("a", "10/1h", 1), asking("b", "10/1h", 1))
+	if !slices.Equal(got, []store.Decision{answer, answer}) || len(shadow.ops) != 0 {
+		t.Errorf("decided %+v, and the shadow was asked %v", got, shadow.ops)
+	}
+}

@@ -1,0 +1,288 @@
+package layers
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type overrideStore struct {
+	store.Store
+	watch *OverrideWatch
+	calls sync.Pool // of *overriddenCall
+}
+
+func newOverrideStore(backend store.Store, watch *OverrideWatch) *overrideStore {
+	return &overrideStore{Store: backend, watch: watch, calls: sync.Pool{New: func() any { return new(overriddenCall) }}}
+}
+
+// Close ends the watch and closes the store.
+func (s *overrideStore) Close() error {
+	s.watch.Close()
+	return s.Store.Close()
+}
+
+// Decide implements [store.Store].
+func (s *overrideStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	known := s.watch.known(ctx)
+	if known == nil {
+		return s.Store.Decide(ctx, op, reqs, decisions)
+	}
+	for i := range reqs {
+		if o, now := s.find(known, &reqs[i]); o != nil {
+			c := s.calls.Get().(*overriddenCall)
+			c.op, c.now = op, now
+			for j := range reqs {
+				if j > i {
+					o, _ = s.find(known, &reqs[j])
+				}
+				if j < i {
+					c.add(reqs[j], nil, known, false)
+				} else {
+					c.add(reqs[j], o, known, len(reqs) == 1)
+				}
+			}
+			return s.decideUnder(ctx, c, reqs, decisions)
+		}
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// find returns the override that applies to req, or nil, and then the instant by the store's clock.
+func (s *overrideStore) find(known *knownOverrides, req *store.Request) (o *store.Override, now store.Instant) {
+	key := req.Key
+	if key.Name == "" {
+		named := store.Request{Key: key, Limit: req.Limit}
+		named.SetDefaults()
+		key = named.Key
+	}
+	if o = known.InForce(&key, 0); o == nil {
+		return nil, 0
+	}
+	if now = known.clock(&s.watch.time); now >= store.InstantOf(o.ExpiresAt) {
+		o = known.InForce(&key, now)
+	}
+	return o, now
+}
+
+// overriddenCall is a call under overrides.
+type overriddenCall struct {
+	op    store.Op
+	now   store.Instant
+	reqs  []store.Request // as the store is asked
+	parts []overriddenPart
+}
+
+// overriddenPart is what an override makes of one request.
+type overriddenPart struct {
+	override *store.Override // nil for none
+	exempt   bool            // it is allowed, whatever the store says
+	shadowed bool            // it is asked as a shadow for that
+	// denied is until when the override denies it; 0 if it does not.
+	denied store.Instant
+}
+
+func isTake(op store.Op) bool { return op == store.Take || op == store.Peek || op == store.TakeUpTo }
+
+// decideUnder decides reqs, which c has as overrides have changed them.
+func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs []store.Request, decisions []store.Decision) error {
+	defer c.release(&s.calls)
+	for i := range c.parts {
+		if c.parts[i].denied > 0 && !reqs[i].Shadow {
+			return s.deny(ctx, c, reqs, decisions)
+		}
+	}
+	err := s.Store.Decide(ctx, c.op, c.reqs, decisions)
+	switch {
+	case errors.Is(err, store.ErrInvalid) && (c.op == store.Charge || c.op == store.Settle):
+		// So much cannot be in use under the override's limit. Nothing was charged.
+		return s.Store.Decide(ctx, c.op, reqs, decisions)
+	case errors.Is(err, store.ErrUnknownToken) && c.op == store.Settle && c.isExempt():
+		return s.answerUncharged(ctx, c, decisions)
+	case err != nil:
+		return err
+	}
+	c.finish(reqs, decisions)
+	if c.op == store.TakeUpTo {
+		c.grant(decisions)
+	}
+	return nil
+}
+
+func (c *overriddenCall) release(calls *sync.Pool) {
+	clear(c.reqs)
+	clear(c.parts)
+	c.reqs, c.parts = c.reqs[:0], c.parts[:0]
+	calls.Put(c)
+}
+
+// add adds a request, to which o applies.
+func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownOverrides, single bool) {
+	part := overriddenPart{override: o}
+	if o == nil {
+		c.reqs, c.parts = append(c.reqs, req), append(c.parts, part)
+		return
+	}
+	var asked *store.Request
+	if req.Token != "" { // which is remembered for what was asked
+		copied := req
+		copied.SetDefaults()
+		asked = &copied
+	}
+	req.SetDefaults() // for the name, which stays
+	switch o.Effect {
+	case store.OverrideBlock:
+		if isTake(c.op) {
+			part.denied = known.BlockedUntil(&req.Key, o)
+		}
+	case store.OverrideExempt:
+		part.exempt = isTake(c.op) && !req.Shadow
+		// By itself it is asked as it is, which leases and merged calls are for. A denial of it
+		// charges nothing, as one of a shadow.
+		part.shadowed = part.exempt && (!single || req.Cost > req.Limit.Capacity())
+		req.Shadow = req.Shadow || part.shadowed
+	case store.OverrideLimit, store.OverrideTimes, store.OverrideAdd:
+		if _, err := req.Limit.Normalize(); err != nil {
+			break // the store refuses what was asked, as it does without the override
+		}
+		limit := o.Apply(req.Limit)
+		switch fits := req.Cost <= limit.Capacity() || req.Shadow || c.op != store.Take && c.op != store.Peek && c.op != store.Adjust; {
+		case fits:
+			req.Limit = limit
+		case req.Cost <= req.Limit.Capacity() && c.op != store.Adjust:
+			part.denied = store.InstantOf(o.ExpiresAt)
+		}
+	}
+	req.TokenFor = asked
+	c.reqs, c.parts = append(c.reqs, req), append(c.parts, part)
+}
+
+// finish says in the store's decisions what the overrides have changed.
+func (c *overriddenCall) finish(reqs []store.Request, decisions []store.Decision) {
+	for i := range decisions {
+		part, d := &c.parts[i], &decisions[i]
+		if part.override == nil {
+			continue
+		}
+		d.Override = part.override
+		switch {
+		case part.exempt:
+			d.Shadow, d.Delay = reqs[i].Shadow, 0
+			if !d.Allowed {
+				d.Allowed, d.RetryAfter, d.DecidedBy = true, 0, store.DecidedByOverride
+			}
+		case part.denied > 0: // a shadow's
+			c.denyOne(i, d)
+		}
+	}
+}
+
+// grant lets the exempt requests of a TakeUpTo have what the others got, or all if there are no others. One
+// that was not charged all of that says so by DecidedBy.
+func (c *overriddenCall) grant(decisions []store.Decision) {
+	granted := c.reqs[0].Cost
+	for i := range decisions {
+		if !c.parts[i].exempt && !decisions[i].Shadow {
+			granted = min(granted, decisions[i].Granted)
+		}
+	}
+	for i := range decisions {
+		if d := &decisions[i]; c.parts[i].exempt && d.Granted < granted {
+			d.Granted, d.DecidedBy = granted, store.DecidedByOverride
+		}
+	}
+}
+
+// denyOne writes the denial of the i-th request into d, which may hold what the store says of it.
+func (c *overriddenCall) denyOne(i int, d *store.Decision) {
+	part := &c.parts[i]
+	d.Allowed, d.Unguarded, d.Delay, d.Remaining = false, false, 0, 0
+	d.RetryAfter = time.Duration(max(1, part.denied-c.now)) * time.Microsecond
+	d.ResetAfter = max(d.ResetAfter, d.RetryAfter)
+	d.DecidedBy, d.Override = store.DecidedByOverride, part.override
+	if d.At == 0 {
+		d.At = c.now
+	}
+}
+
+// deny answers a call of which an override denies a request. The store is asked only for what
+// others of its requests would be answered, and what is remembered of its token.
+func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []store.Request, decisions []store.Decision) error {
+	if _, err := store.NormalizeAll(nil, c.op, reqs); err != nil {
+		return err
+	}
+	for i := range decisions {
+		decisions[i] = store.Decision{Allowed: true, Shadow: reqs[i].Shadow, Unguarded: true} // nobody was asked
+	}
+	hasToken := reqs[0].Token != "" && c.op != store.TakeUpTo // what a TakeUpTo was granted, a peek does not tell
+	if len(reqs) > 1 || hasToken || c.op == store.Peek {
+		answered, err := s.peek(ctx, c, hasToken, decisions)
+		if err != nil {
+			return err
+		}
+		if answered && hasToken && store.Summarize(decisions).Repeated {
+			for i := range decisions {
+				decisions[i].Override = c.parts[i].override
+			}
+			return nil
+		}
+	}
+	c.finish(reqs, decisions)
+	for i := range decisions {
+		decisions[i].Granted = 0
+	}
+	return nil
+}
+
+// peek asks what the requests of c would be answered. answered is false if the store cannot say.
+func (s *overrideStore) peek(ctx context.Context, c *overriddenCall, hasToken bool, decisions []store.Decision) (answered bool, err error) {
+	asked := slices.Clone(c.reqs)
+	for i := range asked {
+		// What is denied anyway must not be refused because it never fits.
+		asked[i].Shadow = asked[i].Shadow || c.parts[i].denied > 0
+		if !hasToken {
+			asked[i].Token, asked[i].TokenTTL = "", 0
+		}
+		if c.op == store.TakeUpTo {
+			asked[i].Cost = 1
+		}
+	}
+	found := make([]store.Decision, len(asked))
+	if err := s.Store.Decide(ctx, store.Peek, asked, found); err != nil {
+		if errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrForeign) {
+			return false, err
+		}
+		return false, nil
+	}
+	for i := range found {
+		found[i].Shadow = decisions[i].Shadow
+	}
+	copy(decisions, found)
+	return true, nil
+}
+
+// isExempt reports whether all requests of c are.
+func (c *overriddenCall) isExempt() bool {
+	return !slices.ContainsFunc(c.parts, func(p overriddenPart) bool { return p.override == nil || p.override.Effect != store.OverrideExempt })
+}
+
+// answerUncharged answers a Settle of an exempt take that did not fit: nothing was charged then, and
+// nothing is now.
+func (s *overrideStore) answerUncharged(ctx context.Context, c *overriddenCall, decisions []store.Decision) error {
+	for i := range c.reqs {
+		c.reqs[i].Token, c.reqs[i].TokenTTL, c.reqs[i].Cost = "", 0, 1
+	}
+	if err := s.Store.Decide(ctx, store.Peek, c.reqs, decisions); err != nil {
+		return err
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		d.Allowed, d.RetryAfter, d.Delay, d.Shadow = true, 0, 0, false
+		d.DecidedBy, d.Override = store.DecidedByOverride, c.parts[i].override
+	}
+	return nil
+}

@@ -1,0 +1,462 @@
+package layers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// timeline is virtual time in which functions run in the background when their time has come.
+type timeline struct {
+	now  time.Time
+	jobs []timedJob
+}
+
+type timedJob struct {
+	at time.Time
+	do func()
+}
+
+func newTimeline() *timeline { return &timeline{now: time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)} }
+
+func (l *timeline) clock() time.Time { return l.now }
+
+func (l *timeline) background(delay time.Duration, do func()) {
+	if delay == 0 {
+		do()
+		return
+	}
+	l.jobs = append(l.jobs, timedJob{l.now.Add(delay), do})
+}
+
+// pass lets so much time pass, with all that is due in it.
+func (l *timeline) pass(d time.Duration) {
+	end := l.now.Add(d)
+	for {
+		next := -1
+		for i, job := range l.jobs {
+			if !job.at.After(end) && (next < 0 || job.at.Before(l.jobs[next].at)) {
+				next = i
+			}
+		}
+		if next < 0 {
+			l.now = end
+			return
+		}
+		job := l.jobs[next]
+		l.jobs = append(l.jobs[:next:next], l.jobs[next+1:]...)
+		l.now = job.at
+		job.do()
+	}
+}
+
+// watchedTable counts the reads of a table, and fails them while err is set.
+type watchedTable struct {
+	*memorystore.Store
+	err          error
+	looks, lists int
+	takes        int
+}
+
+func (s *watchedTable) OverrideVersion(ctx context.Context) (string, error) {
+	s.looks++
+	if s.err != nil {
+		return "", s.err
+	}
+	return s.Store.OverrideVersion(ctx)
+}
+
+func (s *watchedTable) Overrides(ctx context.Context) ([]store.Override, string, error) {
+	s.lists++
+	return s.Store.Overrides(ctx)
+}
+
+func (s *watchedTable) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	s.takes++
+	if s.err != nil {
+		return s.err
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// overrideFixture is a store under overrides in virtual time.
+type overrideFixture struct {
+	*testing.T
+	*timeline
+	table  *watchedTable
+	store  store.Store
+	errs   []error
+	limits *layers.Limiter
+}
+
+func newOverrideFixture(t *testing.T) *overrideFixture {
+	f := &overrideFixture{T: t, timeline: newTimeline()}
+	f.table = &watchedTable{Store: memorystore.New(memorystore.WithClock(f.clock))}
+	f.store = layers.WithOverrides(f.table, layers.Overrides{Clock: f.clock, Background: f.background,
+		OnError: func(err error) { f.errs = append(f.errs, err) }})
+	f.limits = layers.New(f.store)
+	return f
+}
+
+func (f *overrideFixture) set(lasts time.Duration, subjects string, o store.Override) store.Override {
+	f.Helper()
+	o.Subjects = mustPattern(f, subjects)
+	set, err := f.table.SetOverride(context.Background(), o, lasts)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return set
+}
+
+// apply sets an override and lets it be noticed.
+func (f *overrideFixture) apply(lasts time.Duration, subjects string, o store.Override) store.Override {
+	f.Helper()
+	set := f.set(lasts, subjects, o)
+	f.pass(time.Second)
+	return set
+}
+
+func (f *overrideFixture) decide(op store.Op, reqs ...store.Request) []store.Decision {
+	f.Helper()
+	decisions := make([]store.Decision, len(reqs))
+	if err := f.store.Decide(context.Background(), op, reqs, decisions); err != nil {
+		f.Fatalf("%s %+v: %v", op, reqs, err)
+	}
+	return decisions
+}
+
+// fails returns the error of a take.
+func (f *overrideFixture) fails(req store.Request) error {
+	return f.store.Decide(context.Background(), store.Take, []store.Request{req}, make([]store.Decision, 1))
+}
+
+func asks(subject string, count, cost int64) store.Request {
+	return store.Request{Key: store.Key{Subject: subject, Name: "n"}, Cost: cost,
+		Limit: store.Limit{Algorithm: store.SlidingLog, Count: count, Period: time.Hour}}
+}
+
+func (f *overrideFixture) take(subject string) store.Decision {
+	f.Helper()
+	return f.decide(store.Take, asks(subject, 2, 1))[0]
+}
+
+// wantOf wants a decision by so many units of a limit, under that override.
+func (f *overrideFixture) wantOf(d store.Decision, allowed bool, used, remaining int64, o *store.Override) {
+	f.Helper()
+	id, of := "", ""
+	if o != nil {
+		id = o.ID
+	}
+	if d.Override != nil {
+		of = d.Override.ID
+	}
+	if d.Allowed != allowed || d.Used != used || d.Remaining != remaining || id != of {
+		f.Errorf("%+v, under %q; want allowed %v, used %d, remaining %d, under %q", d, of, allowed, used, remaining, id)
+	}
+}
+
+// An override applies a second after it was set, and ends by itself; a decision asks the store
+// nothing for it, and looks are one a second and few when nobody decides.
+func TestAnOverrideAppliesWithinASecondAndEndsByItself(t *testing.T) {
+	f := newOverrideFixture(t)
+	f.wantOf(f.take("user:42"), true, 1, 1, nil)
+	f.wantOf(f.take("user:42"), true, 2, 0, nil)
+	f.wantOf(f.take("user:42"), false, 2, 0, nil)
+	set := f.set(10*time.Second, "user:42", store.Override{Effect: store.OverrideTimes, Thousandths: 2500})
+	f.pass(time.Second)
+	f.wantOf(f.take("user:42"), true, 3, 2, &set) // usage is kept
+	f.wantOf(f.take("user:7"), true, 1, 1, nil)
+	f.pass(9*time.Second - time.Microsecond)
+	f.wantOf(f.take("user:42"), true, 4, 1, &set)
+	f.pass(time.Microsecond)
+	f.wantOf(f.take("user:42"), false, 4, 0, nil)
+	f.pass(9 * time.Second)
+	if f.table.lists != 1 || f.table.looks < 19 || f.table.looks > 21 {
+		t.Errorf("%d lists and %d looks in 19 s", f.table.lists, f.table.looks)
+	}
+	f.pass(2 * time.Minute)
+	before := f.table.looks
+	f.pass(time.Hour)
+	if f.table.looks != before {
+		t.Errorf("%d looks in an hour in which nobody decided", f.table.looks-before)
+	}
+	set = f.set(time.Hour, "user:42", store.Override{Effect: store.OverrideBlock})
+	f.take("user:42") // which wakes the watch
+	if d := f.take("user:42"); d.Allowed || d.Override == nil {
+		t.Errorf("after a long rest: %+v", d)
+	}
+	if err := f.store.Close(); err != nil {
+		t.Error(err)
+	}
+	before = f.table.looks
+	f.pass(time.Minute)
+	if f.table.looks != before {
+		t.Error("it looks after Close")
+	}
+}
+
+func TestARevokedOverrideEnds(t *testing.T) {
+	f := newOverrideFixture(t)
+	first := f.set(time.Hour, "user:42", store.Override{Effect: store.OverrideBlock})
+	second := f.apply(time.Hour, "user:7", store.Override{Effect: store.OverrideBlock})
+	for _, o := range []*store.Override{&first, &second} {
+		subject, _ := o.Subjects.Exact()
+		f.wantOf(f.take(subject), false, 0, 0, o)
+		if _, found, err := f.table.RevokeOverride(context.Background(), o.ID); !found || err != nil {
+			t.Fatal(found, err)
+		}
+		f.pass(time.Second)
+		f.wantOf(f.take(subject), true, 1, 1, nil)
+	}
+}
+
+// While the store is away the known overrides apply until their ends, and what is set meanwhile
+// applies when it is back. One error is told.
+func TestOverridesOutliveAnOutage(t *testing.T) {
+	f := newOverrideFixture(t)
+	set := f.apply(time.Minute, "user:42", store.Override{Effect: store.OverrideBlock})
+	f.table.err = fmt.Errorf("%w: away", store.ErrUnavailable)
+	for range 50 {
+		f.wantOf(f.take("user:42"), false, 0, 0, &set)
+		f.pass(time.Second)
+	}
+	if err := f.fails(asks("user:7", 2, 1)); !store.IsAway(err) {
+		t.Errorf("somebody else: %v", err)
+	}
+	if len(f.errs) != 1 || !errors.Is(f.errs[0], store.ErrUnavailable) {
+		t.Errorf("told %v", f.errs)
+	}
+	f.pass(10 * time.Second)
+	if err := f.fails(asks("user:42", 2, 1)); !store.IsAway(err) {
+		t.Errorf("after its end: %v", err)
+	}
+	other := f.set(time.Hour, "user:7", store.Override{Effect: store.OverrideBlock})
+	f.table.err = nil
+	f.pass(5 * time.Second)
+	f.wantOf(f.take("user:7"), false, 0, 0, &other)
+	f.wantOf(f.take("user:42"), true, 1, 1, nil)
+}
+
+// A user without the right decides, is told once, and the store is not asked again soon.
+func TestOverridesWithoutTheRight(t *testing.T) {
+	f := newOverrideFixture(t)
+	f.pass(time.Second)
+	f.table.err = fmt.Errorf("%w: no right", store.ErrRefused)
+	f.pass(time.Second)
+	before := f.table.looks
+	f.pass(30 * time.Second)
+	if f.table.looks != before || len(f.errs) != 1 {
+		t.Errorf("%d looks, told %v", f.table.looks-before, f.errs)
+	}
+	f.table.err = nil
+	set := f.set(time.Hour, "*", store.Override{Effect: store.OverrideBlock})
+	f.take("user:42")
+	f.pass(30 * time.Second)
+	f.wantOf(f.take("user:42"), false, 0, 0, &set)
+}
+
+func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
+	line := newTimeline()
+	table := &watchedTable{Store: memorystore.New(memorystore.WithClock(line.clock))}
+	if _, err := table.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	watch := layers.WatchOverrides(table, layers.Overrides{})
+	defer watch.Close()
+	if err := watch.Load(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	limits := layers.New(watch.Wrap(table))
+	d, err := limits.Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
+	if err != nil || d.Allowed || d.DecidedBy != store.DecidedByOverride || table.looks != 1 || table.takes != 0 {
+		t.Errorf("%+v, %v, %d looks, %d takes", d, err, table.looks, table.takes)
+	}
+	table.err = store.ErrUnavailable
+	if err := watch.Load(context.Background()); !store.IsAway(err) {
+		t.Errorf("loaded: %v", err)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	slow := layers.WatchOverrides(table, layers.Overrides{Background: func(time.Duration, func()) {}})
+	if err := slow.Load(ended); !errors.Is(err, store.ErrGaveUp) {
+		t.Errorf("loaded by a caller who has left: %v", err)
+	}
+}
+
+// An override ends by itself between two looks, at its end and not after it.
+func TestAnOverrideEndsAtItsEnd(t *testing.T) {
+	f := newOverrideFixture(t)
+	f.take("user:42")
+	f.set(1500*time.Millisecond, "user:42", store.Override{Effect: store.OverrideBlock})
+	f.pass(1500*time.Millisecond - time.Microsecond)
+	if d := f.take("user:42"); d.Allowed || d.RetryAfter != time.Microsecond {
+		t.Errorf("before the end: %+v", d)
+	}
+	looks := f.table.looks
+	f.pass(time.Microsecond)
+	if d := f.take("user:42"); !d.Allowed || d.Override != nil || f.table.looks != looks {
+		t.Errorf("at the end, %d looks later: %+v", f.table.looks-looks, d)
+	}
+}
+
+// A block denies all takes until the last block ends, charges nothing, and lets through what is no take.
+func TestABlockDeniesUntilItsEnd(t *testing.T) {
+	f := newOverrideFixture(t)
+	f.take("user:42")
+	first := f.set(time.Minute, "user:*", store.Override{Effect: store.OverrideBlock})
+	f.set(30*time.Second, "user:42", store.Override{Effect: store.OverrideBlock})
+	f.set(time.Hour, "user:42", store.Override{Effect: store.OverrideExempt})
+	f.pass(time.Second)
+	before := f.table.takes
+	d := f.take("user:42")
+	if d.Allowed || d.RetryAfter != 59*time.Second || d.ResetAfter != d.RetryAfter || d.DecidedBy != store.DecidedByOverride ||
+		d.At != store.InstantOf(f.now) || f.table.takes != before {
+		t.Errorf("%+v, %d calls", d, f.table.takes-before)
+	}
+	if d := f.decide(store.TakeUpTo, asks("user:42", 2, 5))[0]; d.Allowed || d.Granted != 0 || d.RetryAfter != 59*time.Second {
+		t.Errorf("what fits: %+v", d)
+	}
+	if d := f.decide(store.Peek, asks("user:42", 2, 1))[0]; d.Allowed || d.Used != 1 || d.RetryAfter != 59*time.Second || d.Remaining != 0 {
+		t.Errorf("a peek: %+v", d)
+	}
+	shadow := asks("user:42", 2, 1)
+	shadow.Shadow = true
+	both := f.decide(store.Take, shadow, asks("tenant:a", 2, 1))
+	if !store.AllAllowed(both) || both[0].Allowed || both[1].Used != 1 {
+		t.Errorf("with a blocked shadow: %+v", both)
+	}
+	both = f.decide(store.Take, asks("tenant:a", 2, 1), asks("user:42", 2, 1))
+	if sum := store.Summarize(both); sum.Allowed || sum.RetryAfter != 59*time.Second || len(sum.DeniedBy) != 1 || sum.DeniedBy[0] != 1 ||
+		both[0].Used != 1 || !both[0].Allowed || both[0].Remaining != 1 || both[0].Granted != 0 {
+		t.Errorf("with another: %+v", both)
+	}
+	if d := f.decide(store.Charge, asks("user:42", 2, 3))[0]; d.Used != 5 { // with the shadow's
+		t.Errorf("a charge: %+v", d)
+	}
+	if d := f.decide(store.Refund, asks("user:42", 2, 4))[0]; d.Used != 1 {
+		t.Errorf("a refund: %+v", d)
+	}
+	if d := f.decide(store.Adjust, asks("user:42", 2, 0))[0]; d.Used != 0 {
+		t.Errorf("an adjustment: %+v", d)
+	}
+	for _, wrong := range []store.Request{asks("user:42", 0, 1), asks("user:42", 2, 0), asks("user:42", 2, 3)} {
+		if err := f.fails(wrong); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+	f.pass(59*time.Second - time.Microsecond)
+	if d := f.take("user:42"); d.Allowed || d.RetryAfter != time.Microsecond || d.Override.ID != first.ID {
+		t.Errorf("%+v", d)
+	}
+	f.pass(time.Microsecond)
+	if d := f.take("user:42"); !d.Allowed || d.Override == nil || d.Override.Effect != store.OverrideExempt {
+		t.Errorf("after the block: %+v", d)
+	}
+}
+
+// The requests beside a blocked one are not asked for while the store is away.
+func TestABlockNeedsNoStore(t *testing.T) {
+	f := newOverrideFixture(t)
+	f.apply(time.Minute, "user:42", store.Override{Effect: store.OverrideBlock})
+	f.table.err = store.ErrUnavailable
+	both := f.decide(store.Take, asks("user:42", 2, 1), asks("tenant:a", 2, 1))
+	if sum := store.Summarize(both); sum.Allowed || len(sum.DeniedBy) != 1 || !both[1].Unguarded {
+		t.Errorf("%+v", both)
+	}
+	f.decide(store.Peek, asks("user:42", 2, 1))
+}
+
+// An exempt subject is counted up to its limit and never denied.
+func TestAnExemptionCountsAndNeverDenies(t *testing.T) {
+	f := newOverrideFixture(t)
+	set := f.apply(time.Minute, "user:4*", store.Override{Effect: store.OverrideExempt})
+	f.wantOf(f.take("user:42"), true, 1, 1, &set)
+	f.wantOf(f.take("user:42"), true, 2, 0, &set)
+	d := f.take("user:42")
+	f.wantOf(d, true, 2, 0, &set)
+	if d.RetryAfter != 0 || d.Shadow || d.DecidedBy != store.DecidedByOverride || d.Granted != 0 {
+		t.Errorf("beyond the limit: %+v", d)
+	}
+	if d := f.decide(store.Take, asks("user:42", 2, 1000))[0]; !d.Allowed || d.Shadow {
+		t.Errorf("a cost that never fits: %+v", d)
+	}
+	if d := f.decide(store.Peek, asks("user:42", 2, 1))[0]; !d.Allowed {
+		t.Errorf("a peek: %+v", d)
+	}
+	// Who gives back what he did not use of that must know that less was charged.
+	for _, subject := range []string{"user:42", "user:43"} {
+		d := f.decide(store.TakeUpTo, asks(subject, 2, 7))[0]
+		if !d.Allowed || d.Granted != 7 || d.Used != 2 || d.DecidedBy != store.DecidedByOverride {
+			t.Errorf("what fits: %+v", d)
+		}
+	}
+	if d := f.decide(store.TakeUpTo, asks("user:44", 9, 7))[0]; d.Granted != 7 || d.Used != 7 || d.DecidedBy == store.DecidedByOverride {
+		t.Errorf("all of it fits: %+v", d)
+	}
+	both := f.decide(store.TakeUpTo, asks("user:42", 2, 7), asks("tenant:a", 3, 7))
+	if both[0].Granted != 3 || both[1].Granted != 3 || !store.AllAllowed(both) {
+		t.Errorf("what fits others: %+v", both)
+	}
+	both = f.decide(store.Take, asks("user:42", 2, 1), asks("tenant:a", 3, 1))
+	if store.AllAllowed(both) || !both[0].Allowed || both[0].Shadow || both[1].Allowed {
+		t.Errorf("beside one that is denied: %+v", both)
+	}
+	both = f.decide(store.Take, asks("user:42", 2, 1), asks("tenant:b", 3, 1))
+	if !store.AllAllowed(both) || both[1].Used != 1 || both[0].Shadow {
+		t.Errorf("beside one that is allowed: %+v", both)
+	}
+	leaky := asks("user:42", 2, 1)
+	leaky.Key.Name, leaky.Limit = "queue", store.Limit{Algorithm: store.LeakyBucket, Count: 2, Period: time.Hour}
+	f.decide(store.Take, leaky)
+	if d := f.decide(store.Take, leaky)[0]; !d.Allowed || d.Delay != 0 {
+		t.Errorf("a turn: %+v", d)
+	}
+	f.pass(time.Minute)
+	f.wantOf(f.take("user:42"), false, 2, 0, nil)
+}
+
+// A token stays that of the same call, whatever overrides begin and end.
+func TestTokensOutliveOverrides(t *testing.T) {
+	f := newOverrideFixture(t)
+	with := func(token string, cost int64, more ...store.Request) []store.Request {
+		req := asks("user:42", 5, cost)
+		req.Token = token
+		for i := range more {
+			more[i].Token = token
+		}
+		return append([]store.Request{req}, more...)
+	}
+	times := f.apply(10*time.Second, "user:42", store.Override{Effect: store.OverrideTimes, Thousandths: 2000})
+	f.wantOf(f.decide(store.Take, with("a", 4)...)[0], true, 4, 6, &times)
+	f.decide(store.Take, with("b", 4, asks("tenant:a", 9, 4))...)
+	f.pass(10 * time.Second)
+	if d := f.decide(store.Take, with("a", 4)...)[0]; !d.Allowed || !d.Repeated || d.Used != 8 {
+		t.Errorf("repeated after the end: %+v", d)
+	}
+	f.wantOf(f.decide(store.Settle, with("a", 1)...)[0], true, 5, 0, nil)
+	exempt := f.apply(10*time.Second, "user:42", store.Override{Effect: store.OverrideExempt})
+	if d := f.decide(store.Settle, with("b", 2, asks("tenant:a", 9, 2))...); d[0].Used != 3 || d[1].Used != 2 {
+		t.Errorf("settled under an exemption: %+v", d)
+	}
+	f.wantOf(f.decide(store.Take, with("c", 5)...)[0], true, 3, 2, &exempt) // it does not fit
+	if d := f.decide(store.Settle, with("c", 9)...)[0]; !d.Allowed || d.Used != 3 || d.Granted != 0 {
+		t.Errorf("settled what did not fit: %+v", d)
+	}
+	f.decide(store.Take, with("d", 2)...)
+	f.apply(time.Hour, "user:42", store.Override{Effect: store.OverrideBlock})
+	if d := f.decide(store.Take, with("d", 2)...)[0]; !d.Allowed || !d.Repeated || d.Granted != 2 || d.Override == nil {
+		t.Errorf("repeated under a block: %+v", d)
+	}
+	if d := f.decide(store.Take, with("e", 1)...)[0]; d.Allowed || d.RetryAfter == 0 {
+		t.Errorf("a new token under a block: %+v", d)
+	}
+	if d := f.decide(store.Settle, with("d", 0)...)[0]; d.Used != 3 {
+		t.Errorf("settled under a block: %+v", d)
+	}
+}

@@ -1,0 +1,323 @@
+package layers_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// others lets a caller that does not wait take of the same store, or give back.
+func (q *queue) others(op store.Op, reqs ...store.Request) {
+	q.t.Helper()
+	decisions := make([]store.Decision, len(reqs))
+	if err := q.store.Store.Decide(context.Background(), op, reqs, decisions); err != nil || !store.AllAllowed(decisions) {
+		q.t.Fatalf("%s: %+v, %v", op, decisions, err)
+	}
+}
+
+// sleepUntil sleeps until an instant, counted from the beginning.
+func (q *queue) sleepUntil(after time.Duration) { time.Sleep(after - time.Since(q.begin)) }
+
+// want wants all who came to be let through, each at its instant.
+func (q *queue) want(after map[string]time.Duration) {
+	q.t.Helper()
+	told := q.answers()
+	for name, at := range after {
+		if a := told[name]; a.err != nil || !a.Allowed || a.after != at {
+			q.t.Errorf("%s: want it let through after %s, and it is %+v", name, at, a)
+		}
+	}
+}
+
+// Who leaves the name of a limit out, and who says it, wait for one key.
+func TestANameThatIsLeftOutIsTheSame(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		q.others(store.Take, takes("u", 10, time.Second, 10))
+		q.come(t.Context(), "large", takes("u", 10, time.Second, 10))
+		named := takes("u", 10, time.Second, 1)
+		named.Key.Name = "token-bucket/1s"
+		q.come(t.Context(), "small", named)
+		q.want(map[string]time.Duration{"large": time.Second, "small": 1100 * time.Millisecond})
+	})
+}
+
+// A place that was held for one key is given up once another key keeps its owner waiting for
+// longer than it has waited, also where only those before it know that.
+func TestAPlaceIsGivenUpForALongerWait(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		hour, a, b := takes("hour", 1, time.Hour, 1), takes("a", 1, 4*time.Second, 1), takes("b", 1, 2*time.Second, 1)
+		q.others(store.Take, a, b)
+		q.come(t.Context(), "first", hour, b)
+		q.come(t.Context(), "second", hour, a)
+		q.come(t.Context(), "third", a)
+		q.sleepUntil(time.Second)
+		q.others(store.Take, hour) // which "first" hears of after two seconds, and "second" from "first"
+		q.want(map[string]time.Duration{"first": time.Hour + time.Second, "second": 2*time.Hour + time.Second, "third": 4 * time.Second})
+	})
+}
+
+// A place is kept while another key is waited for just as long as its owner has waited, and
+// given up for a wait that is longer by the least there is.
+func TestAPlaceIsKeptForAWaitAsLong(t *testing.T) {
+	for _, test := range []struct{ longer, both, behind time.Duration }{
+		{0, 4 * time.Second, 6 * time.Second},
+		{time.Microsecond, 4*time.Second + time.Microsecond, 2 * time.Second},
+	} {
+		inQueue(t, func(t *testing.T, q *queue) {
+			a, b := takes("a", 1, 2*time.Second, 1), takes("b", 1, 3*time.Second+test.longer, 1)
+			q.others(store.Take, a)
+			q.come(t.Context(), "both", a, b)
+			q.come(t.Context(), "behind", a)
+			q.sleepUntil(time.Second)
+			q.others(store.Take, b) // so that after two seconds both wait for two more
+			q.want(map[string]time.Duration{"both": test.both, "behind": test.behind})
+		})
+	}
+}
+
+// Who comes to a key late, after a wait at another one, stands before those who arrived later.
+func TestAPlaceIsOfTheArrival(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		a, b := takes("a", 10, 10*time.Second, 10), takes("b", 1, time.Second, 1)
+		q.others(store.Take, a, b)
+		half := a
+		half.Cost = 5
+		q.others(store.Refund, a)
+		q.come(t.Context(), "first", a, b)
+		q.others(store.Take, a)
+		q.come(t.Context(), "second", half)
+		q.want(map[string]time.Duration{"first": 10 * time.Second, "second": 15 * time.Second})
+	})
+}
+
+// A shadow keeps nobody waiting: not who has it, and not who waits behind others for the key
+// that it is of.
+func TestAShadowKeepsNobodyWaiting(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		u, hour := takes("u", 1, time.Second, 1), takes("hour", 1, time.Hour, 1)
+		q.others(store.Take, u, hour)
+		shadow := hour
+		shadow.Shadow = true
+		leaves, leave := context.WithCancel(t.Context())
+		q.come(leaves, "holds the hour", hour)
+		q.come(t.Context(), "first", u, shadow)
+		patient, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		q.come(patient, "second", u, shadow)
+		q.sleepUntil(3 * time.Second)
+		leave()
+		q.want(map[string]time.Duration{"first": time.Second, "second": 2 * time.Second})
+	})
+}
+
+// Who waits behind another is told at once when that one hears that it takes too long.
+func TestATurnThatBecomesTooLateIsDeniedAtOnce(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		u := takes("u", 1, time.Second, 1)
+		q.others(store.Take, u)
+		leaves, leave := context.WithCancel(t.Context())
+		q.come(leaves, "first", u)
+		const turn = time.Hour + time.Second
+		for name, patience := range map[string]time.Duration{"just": turn + time.Microsecond, "short": turn - time.Microsecond} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			q.come(ctx, name, u)
+		}
+		q.store.answerBy(func(decisions []store.Decision) (bool, error) {
+			decisions[0] = store.Decision{Used: 1, RetryAfter: time.Hour, ResetAfter: time.Hour}
+			return true, nil
+		})
+		q.sleepUntil(2 * time.Second)
+		q.store.answerBy(func([]store.Decision) (bool, error) { return false, nil })
+		leave()
+		told := q.answers()
+		if d := told["short"]; d.err != nil || d.Allowed || d.after != time.Second || d.RetryAfter != time.Hour {
+			t.Errorf("too late by a microsecond: %+v", d)
+		}
+		if d := told["just"]; d.err != nil || !d.Allowed || d.after != turn {
+			t.Errorf("just in time: %+v", d)
+		}
+	})
+}
+
+// The turn at the end of patience is in time, and one that comes later by the least there is
+// is denied at once, for who asks the store and for who waits behind another.
+func TestATurnAtTheEndOfPatience(t *testing.T) {
+	for _, behind := range []bool{false, true} {
+		for _, short := range []time.Duration{0, time.Microsecond} {
+			synctest.Test(t, func(t *testing.T) {
+				q := &queue{t: t, store: &counting{Store: memorystore.New()}, begin: time.Now()}
+				u := takes("u", 1, time.Hour, 1)
+				q.others(store.Take, u)
+				w := &layers.Waiter{Store: q.store}
+				if behind {
+					ctx, leave := context.WithTimeout(t.Context(), 30*time.Minute)
+					defer leave()
+					// A deadline would be told at once that its turn is too late.
+					endless, stop := context.WithCancel(t.Context())
+					context.AfterFunc(ctx, stop)
+					go w.Take(endless, u)
+					synctest.Wait()
+				}
+				calls := q.store.calls.Load()
+				patient := w
+				patient.Patience = time.Hour - short
+				decisions, err := patient.Take(t.Context(), u)
+				after, want := time.Since(q.begin), time.Hour
+				if short > 0 {
+					want = 0
+				}
+				if err != nil || store.AllAllowed(decisions) != (short == 0) || after != want {
+					t.Errorf("behind another: %t, short by %s: %+v, %v after %s", behind, short, decisions, err, after)
+				}
+				if n := q.store.calls.Load() - calls; behind && short > 0 && n != 0 {
+					t.Errorf("%d calls for a turn that is known to come too late", n)
+				}
+				time.Sleep(time.Hour) // the other has left
+			})
+		}
+	}
+}
+
+// What a denial behind others tells is the last answer of its own key, as it is by now.
+func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		a, b := takes("a", 10, 10*time.Second, 6), takes("b", 1, time.Second, 1)
+		q.others(store.Take, a)
+		q.come(t.Context(), "first", a, b) // in two seconds
+		q.sleepUntil(time.Second)
+		one := a
+		one.Cost = 1
+		q.others(store.Take, one, b) // so that a fits after three seconds, when b was long free
+		q.sleepUntil(2500 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := q.WaitAll(ctx, a, b, func() store.Request { s := takes("s", 1, time.Hour, 1); s.Shadow = true; return s }())
+		var denied *layers.DeniedError
+		if !errors.As(err, &denied) {
+			t.Fatalf("%v", err)
+		}
+		d := denied.Decisions
+		// The answer is that after two seconds: 5 in use and 5 remaining, all free after five seconds more.
+		if d[0].Allowed || d[0].Used != 5 || d[0].Remaining != 5 || d[0].RetryAfter != 500*time.Millisecond ||
+			d[0].ResetAfter != 4500*time.Millisecond || d[0].At != store.InstantOf(time.Now()) || d[0].Unguarded {
+			t.Errorf("of the key that others wait for: %+v", d[0])
+		}
+		if !d[1].Unguarded || d[1].Shadow || !d[2].Unguarded || !d[2].Shadow {
+			t.Errorf("of keys that nobody was asked about: %+v", d[1:])
+		}
+	})
+}
+
+// A key at which a place is only kept has the answer that denied it, not a later one that
+// would have let it through.
+func TestADenialAtAKeptPlaceIsADenial(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		a, b := takes("a", 1, 2*time.Second, 1), takes("b", 1, 2*time.Second, 1)
+		q.others(store.Take, a)
+		q.come(t.Context(), "first", a, b)
+		q.sleepUntil(time.Second)
+		q.others(store.Take, b) // so that after two seconds a fits, and b after one more
+		q.sleepUntil(2500 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		q.come(ctx, "late", a)
+		if d := q.answers()["late"]; d.err != nil || d.Allowed || d.Used != 1 || d.after != 2700*time.Millisecond {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// While who is before asks a slow store, its time has come; a denial then says to try again in
+// a moment, and not in the past.
+func TestADenialWhileAnotherAsksIsNotOfThePast(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		u := takes("u", 1, time.Second, 1)
+		q.others(store.Take, u)
+		q.come(t.Context(), "first", u)
+		q.store.answerBy(func([]store.Decision) (bool, error) { time.Sleep(time.Second); return false, nil })
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		q.come(ctx, "second", u)
+		d := q.answers()["second"]
+		if d.err != nil || d.Allowed || d.after != 1500*time.Millisecond || d.RetryAfter != time.Microsecond ||
+			d.ResetAfter != time.Microsecond {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// What the first was told is true of who is next and asks for as much, and not of who asks for less.
+func TestWhatWasToldToWhoLeaves(t *testing.T) {
+	for cost, want := range map[int64]struct {
+		after time.Duration
+		calls int64
+	}{5: {5 * time.Second, 2}, 4: {4 * time.Second, 3}} {
+		inQueue(t, func(t *testing.T, q *queue) {
+			q.others(store.Take, takes("u", 10, 10*time.Second, 10))
+			ctx, leave := context.WithCancel(t.Context())
+			q.come(ctx, "first", takes("u", 10, 10*time.Second, 5))
+			q.come(t.Context(), "next", takes("u", 10, 10*time.Second, cost))
+			q.sleepUntil(time.Second)
+			leave()
+			q.want(map[string]time.Duration{"next": want.after})
+			if n := q.store.calls.Load(); n != want.calls {
+				t.Errorf("a cost of %d: %d calls, want %d", cost, n, want.calls)
+			}
+		})
+	}
+}
+
+// As many go on together as there is room for, and not one more.
+func TestNobodyGoesOnForWhomThereIsNoRoom(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		u := takes("u", 3, time.Second, 1)
+		u.Limit.Algorithm = store.FixedWindow
+		all := u
+		all.Cost = 3
+		q.others(store.Take, all)
+		for _, name := range []string{"a", "b", "c", "d"} {
+			q.come(t.Context(), name, u)
+		}
+		window := q.begin.Truncate(time.Second).Add(time.Second).Sub(q.begin)
+		q.want(map[string]time.Duration{"a": window, "b": window, "c": window, "d": window + time.Second})
+		if n := q.store.calls.Load(); n != 5 { // "a" was denied before
+			t.Errorf("%d calls, want 5", n)
+		}
+	})
+}
+
+// What a grant tells of one limit says nothing of another limit of the key.
+func TestAGrantUnderAnotherLimitTellsNothing(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		q.others(store.Take, takes("u", 10, 10*time.Second, 10))
+		q.come(t.Context(), "old", takes("u", 10, 10*time.Second, 1))
+		q.come(t.Context(), "new", takes("u", 100, 10*time.Second, 5))
+		q.want(map[string]time.Duration{"old": time.Second, "new": time.Second})
+	})
+}
+
+// A turn waits for all of its keys, and the store is asked when the last of them fits.
+func TestTheStoreIsAskedWhenTheLastKeyFits(t *testing.T) {
+	for _, reversed := range []bool{false, true} {
+		inQueue(t, func(t *testing.T, q *queue) {
+			reqs := []store.Request{takes("a", 1, time.Second, 1), takes("b", 1, 3*time.Second, 1)}
+			q.others(store.Take, reqs...)
+			if reversed {
+				slices.Reverse(reqs)
+			}
+			q.come(t.Context(), "u", reqs...)
+			q.want(map[string]time.Duration{"u": 3 * time.Second})
+			if n := q.store.calls.Load(); n != 2 {
+				t.Errorf("%d calls, want 2", n)
+			}
+		})
+	}
+}

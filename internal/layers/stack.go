@@ -1,0 +1,52 @@
+package layers
+
+import "github.com/limitctl/limitctl/pkg/limiter/store"
+
+// Layers are wrappers to put around a store. Each is nil if there is none.
+type Layers struct {
+	// Observer sees every decision as the caller gets it.
+	Observer func(store.Store) store.Store
+	// Around is a wrapper of the application's own.
+	Around func(store.Store) store.Store
+	// DenialLog is [WithDenialLog] or [DenialCollector.Wrap].
+	DenialLog func(store.Store) store.Store
+	// Overrides is [WithOverrides] or [OverrideWatch.Wrap].
+	Overrides func(store.Store) store.Store
+	// DenialMemory is [WithDenialMemory].
+	DenialMemory func(store.Store) store.Store
+	// Failure is [WithFailure].
+	Failure func(store.Store) store.Store
+	// Leases is [WithLeases].
+	Leases func(store.Store) store.Store
+	// Breaker is [WithBreaker].
+	Breaker func(store.Store) store.Store
+	// StoreObserver sees every call of the store.
+	StoreObserver func(store.Store) store.Store
+	// Budget is [store.WithBudget].
+	Budget func(store.Store) store.Store
+}
+
+// Stack puts layers around store in the one right order, whatever order they are given in. From
+// the outside:
+//
+//   - the observer and the application's own wrapper see what the caller sees;
+//   - the denial log counts whom anything below denies, a block included;
+//   - overrides apply to what a failure policy decides while the store is away, and to what a denial
+//     memory remembers;
+//   - the failure policy decides when the leases, the breaker or the store fail;
+//   - the breaker judges the store by what it does within its budget.
+//
+// The keys of store can be reached through the result, as with [store.Wrap].
+func Stack(backend store.Store, with Layers) store.Store {
+	for _, layer := range [...]func(store.Store) store.Store{
+		with.Budget, with.StoreObserver, with.Breaker, with.Leases, with.Failure,
+		with.DenialMemory, with.Overrides, with.DenialLog, with.Around, with.Observer,
+	} {
+		if layer != nil {
+			if wrapped := layer(backend); wrapped != backend {
+				backend = store.Wrap(wrapped, backend)
+			}
+		}
+	}
+	return backend
+}

@@ -1,0 +1,204 @@
+package layers
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// turns is who waits for which key, in the order of arrival. A key that nobody waits for
+// takes no memory. The zero turns is ready for use.
+//
+// A place is held at keys. Whoever arrives later and wants such a key waits behind it and
+// asks nothing. A place is held only at the key that keeps its owner waiting longest, so
+// that a wait for one key does not hold up everybody who wants another key of the same
+// call. Places held before are kept for as long as the new wait is no longer than the
+// whole wait so far: then neither key's units are taken away while the other one is
+// waited for, and calls with several limits get their turn, too.
+//
+// Nobody waits for somebody who arrived later, so there is no circle of waiting.
+type turns struct {
+	arrived atomic.Uint64 // how many callers have come
+	mu      sync.Mutex
+	queues  map[store.Key]*turnQueue
+}
+
+// turnQueue is those who hold a place at a key.
+type turnQueue struct {
+	places list.List // of *place, in the order of arrival
+	// answer is the last denial that the store gave one of them, at local time answered.
+	answer   store.Decision
+	answered time.Time
+}
+
+// arrive gives a caller its number. It holds no place yet.
+func (t *turns) arrive(reqs []store.Request, until time.Time) *place {
+	p := &place{number: t.arrived.Add(1), reqs: make([]store.Request, len(reqs)), until: until}
+	copy(p.reqs, reqs)
+	for i := range p.reqs {
+		p.reqs[i].SetDefaults() // which name the key
+	}
+	p.held, p.fits = make([]*list.Element, len(reqs)), make([]time.Time, len(reqs))
+	return p
+}
+
+// look says what p is to do. If behind is not nil, somebody is before it, and it sleeps
+// until behind ends. Otherwise it asks the store after wait. If denial is not nil, its
+// turn will not come before its patience ends, or has not, if over.
+func (t *turns) look(ctx context.Context, p *place, now time.Time, over bool) (
+	behind context.Context, wait time.Duration, denial []store.Decision,
+) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.stir()
+	at, ahead := t.blocked(p)
+	switch {
+	case p.passing:
+		return nil, 0, nil
+	case ahead == nil:
+		return nil, p.notBefore().Sub(now), nil
+	}
+	if over || t.tooLate(p) {
+		return nil, 0, t.denial(p, now)
+	}
+	t.hold(p, at, ahead.notBefore().Sub(now), now)
+	behind, p.wake = context.WithCancel(ctx)
+	return behind, 0, nil
+}
+
+// denied takes the denial of p. If holds, p holds a place from now on.
+func (t *turns) denied(p *place, decisions []store.Decision, now time.Time, holds bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.passing = false
+	longest := -1
+	for i := range decisions {
+		d := &decisions[i]
+		p.fits[i] = time.Time{}
+		if d.Allowed || d.Shadow || d.Unguarded {
+			continue
+		}
+		p.fits[i] = now.Add(d.RetryAfter)
+		if longest < 0 || d.RetryAfter > decisions[longest].RetryAfter {
+			longest = i
+		}
+	}
+	if !holds || longest < 0 {
+		return
+	}
+	t.hold(p, longest, decisions[longest].RetryAfter, now)
+	for i, e := range p.held {
+		if e == nil || p.fits[i].IsZero() {
+			continue
+		}
+		q := t.queues[p.reqs[i].Key]
+		q.answer, q.answered = decisions[i], now
+		for e := e.Next(); e != nil; e = e.Next() { // those whose time is over before are told at once
+			if behind := e.Value.(*place); behind.wake != nil && t.tooLate(behind) {
+				behind.stir()
+			}
+		}
+	}
+}
+
+// granted takes an answer that let p through, and lets those have their turn for whom
+// it left enough.
+func (t *turns) granted(p *place, decisions []store.Decision, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	held := t.drop(p)
+	for i := range p.reqs {
+		if q := t.queues[p.reqs[i].Key]; q != nil && held[i] {
+			t.pass(q, &p.reqs[i], &decisions[i], now)
+		}
+	}
+}
+
+// failed lets everybody who waits behind p ask by himself, since nobody can tell whose
+// turn it is while the store is away.
+func (t *turns) failed(p *place) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drop(p)
+	for i := range p.reqs {
+		q := t.queues[p.reqs[i].Key]
+		if q == nil || p.passing { // then it was done already
+			continue
+		}
+		for e := q.places.Front(); e != nil; e = e.Next() {
+			e.Value.(*place).passing = true
+			e.Value.(*place).stir()
+		}
+	}
+}
+
+// leave ends p's wait, whatever came of it. The next in each of its queues has its turn.
+func (t *turns) leave(p *place) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.stir()
+	for i, held := range t.drop(p) {
+		if held {
+			t.next(p, i)
+		}
+	}
+}
+
+// tooLate reports whether it is known that p's turn comes after its patience ends: there
+// is not even room for somebody before it who asks for the same or less. Those between
+// the two are left out of account, since each of them may leave.
+func (t *turns) tooLate(p *place) bool {
+	if p.until.IsZero() {
+		return false
+	}
+	for i := range p.reqs {
+		req := &p.reqs[i]
+		_, ahead := t.ahead(p, req)
+		if ahead == nil {
+			continue
+		}
+		for j := range ahead.reqs {
+			if fitsNoSooner(req, &ahead.reqs[j]) && ahead.fits[j].After(p.until) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ahead returns the queue of a request of p, and who is next before p in it; nil if nobody is.
+func (t *turns) ahead(p *place, req *store.Request) (q *turnQueue, ahead *place) {
+	if q = t.queues[req.Key]; q == nil || req.Shadow {
+		return nil, nil
+	}
+	return q, q.ahead(p)
+}
+
+// denial is the answer to p, whose turn does not come in time. It says what the store
+// last answered to those who wait for the same keys.
+func (t *turns) denial(p *place, now time.Time) []store.Decision {
+	decisions := make([]store.Decision, len(p.reqs))
+	for i := range decisions {
+		req, d := &p.reqs[i], &decisions[i]
+		*d = store.Decision{Allowed: true, Shadow: req.Shadow, Unguarded: true} // nobody was asked
+		q, ahead := t.ahead(p, req)
+		if ahead == nil {
+			continue
+		}
+		passed := now.Sub(q.answered).Truncate(time.Microsecond)
+		*d = q.answer
+		d.At += store.Instant(passed.Microseconds())
+		limit := req.Limit
+		if d.Override != nil {
+			limit = d.Override.Apply(limit)
+		}
+		d.Remaining = max(0, limit.Capacity()-d.Used)
+		d.RetryAfter = max(time.Microsecond, ahead.notBefore().Sub(now).Truncate(time.Microsecond))
+		d.ResetAfter = max(d.RetryAfter, d.ResetAfter-passed)
+	}
+	return decisions
+}

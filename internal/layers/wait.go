@@ -1,0 +1,378 @@
+package layers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// ErrNotGivenBack: a caller left while it waited for its turn, and giving back what had
+// been charged for that turn failed, so it stays charged.
+var ErrNotGivenBack = errors.New("what was taken was not given back")
+
+// Waiter takes units that do not fit yet as soon as they do. While it waits for a turn
+// nothing is charged, except by a leaky bucket, whose turns are in the order of the charges.
+//
+// Callers of one Waiter who wait for the same key take turns in the order in which they
+// came, whatever each of them costs. Only the first asks the store, when its turn has
+// come, so there are about as many calls as units are granted. Of the limits of one call,
+// the one that keeps it waiting longest is queued for. Callers of other Waiters, of other
+// processes, and those who take without waiting are not in this order. While the store is
+// away there is no order either: everybody asks, so that nobody waits for the time-outs of
+// others.
+//
+// A Waiter is safe for concurrent use. It must not be copied after its first use.
+type Waiter struct {
+	// Store decides.
+	Store store.Store
+	// Patience is the longest wait for a turn; 0 is as long as the context lasts.
+	Patience time.Duration
+	// OnWait, if not nil, is told how long each wait for units is. A wait behind others
+	// comes before that and is not told, because nobody knows how long it takes.
+	OnWait func(wait time.Duration)
+	// Now and Sleep are time.Now and a sleep that ends with the context, unless set.
+	Now   func() time.Time
+	Sleep func(ctx context.Context, d time.Duration) error
+
+	turns turns
+}
+
+// Wait charges cost units to key under limit once they fit, and returns when the
+// caller may go on: at once, after a wait for its turn, or after the delay of a leaky
+// bucket. Callers of one Limiter get their turns in the order in which they came; see
+// [Waiter].
+//
+// The error is nil if the units were charged, and only then. A turn that would come after ctx's deadline
+// is a denial: a [DeniedError], which has the decisions. It comes at once if the store
+// said so, to this caller or to one before it who asked for no more. Otherwise it comes
+// at the deadline: if others are still before this caller (their number does not matter,
+// since each of them may leave), or if the turn came when the time was just over. Such a
+// denial shows what the store last answered. If it never answered this caller, the decisions are
+// Unguarded.
+//
+// When ctx is cancelled while Wait waits, the error is an [store.ErrGaveUp] and nothing stays charged;
+// if that cannot be had, the error is an [ErrNotGivenBack] besides. If it is not known at the end whether
+// the units were charged, the error is an [store.ErrOutcomeUnknown].
+func (l *Limiter) Wait(ctx context.Context, key store.Key, limit store.Limit, cost int64) (store.Decision, error) {
+	decisions, err := l.WaitAll(ctx, store.Request{Key: key, Limit: limit, Cost: cost})
+	if len(decisions) == 0 || err != nil && !errors.As(err, new(*DeniedError)) {
+		return store.Decision{}, err
+	}
+	return decisions[0], err
+}
+
+// WaitAll is [Limiter.Wait] for several limits that are decided together. A limit about which nobody was asked, because
+// the turn for another one did not come, has a decision that is Unguarded.
+func (l *Limiter) WaitAll(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
+	decisions, err := l.waiter.Take(ctx, reqs...)
+	if err == nil && !store.AllAllowed(decisions) {
+		err = &DeniedError{decisions}
+	}
+	return decisions, err
+}
+
+// Take charges all reqs once they fit together, as [Limiter.Wait] describes. The decisions say whether it
+// did: a denial is no error.
+func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
+	var last lastAnswer
+	decisions, err := w.take(ctx, reqs, &last)
+	if err != nil {
+		if denial := last.asDenial(reqs, w.now()); cameTooLate(ctx, err) && !store.AllAllowed(denial) {
+			return denial, nil
+		}
+		return nil, err
+	}
+	return decisions, nil
+}
+
+// take is Take. A caller whose time is over gets an error, and last holds what the store has answered it.
+func (w *Waiter) take(ctx context.Context, reqs []store.Request, last *lastAnswer) ([]store.Decision, error) {
+	until := w.end(ctx)
+	if decisions, repeated, err := w.repeat(ctx, reqs, until, last); repeated || err != nil {
+		return decisions, err
+	}
+	p := w.turns.arrive(reqs, until)
+	defer w.turns.leave(p)
+	for {
+		if denial, err := w.awaitTurn(ctx, p); denial != nil || err != nil {
+			return denial, err
+		}
+		decisions, allowed, err := w.ask(ctx, reqs, until)
+		if err != nil {
+			if store.IsAway(err) {
+				w.turns.failed(p)
+			}
+			return nil, err
+		}
+		sum, left, away := store.Summarize(decisions), w.left(until), decidedInAnOutage(decisions)
+		if away {
+			w.turns.failed(p)
+		}
+		switch {
+		case allowed:
+			w.turns.granted(p, decisions, w.now())
+			return decisions, w.awaitDelay(ctx, reqs, decisions, last)
+		case sum.Unguarded:
+			return decisions, nil
+		case sum.Allowed:
+			return tooLate(decisions, left), nil
+		}
+		stays := len(sum.DeniedBy) > 0 && sum.RetryAfter <= left
+		w.turns.denied(p, decisions, w.now(), stays && !away)
+		if !stays {
+			return decisions, nil
+		}
+		*last = lastAnswer{decisions, w.now()}
+	}
+}
+
+// cameTooLate reports whether err is only that ctx's deadline passed, and that nothing was charged.
+func cameTooLate(ctx context.Context, err error) bool {
+	return errors.Is(err, store.ErrGaveUp) && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
+		!errors.Is(err, store.ErrOutcomeUnknown) && !errors.Is(err, ErrNotGivenBack)
+}
+
+// lastAnswer is what the store last answered to a caller: a denial, or a take that was given back.
+type lastAnswer struct {
+	decisions []store.Decision // nil if it never did
+	at        time.Time
+}
+
+// asDenial is a denial as it is told at now.
+func (a *lastAnswer) asDenial(reqs []store.Request, now time.Time) []store.Decision {
+	if a.decisions == nil {
+		decisions := make([]store.Decision, len(reqs))
+		for i := range decisions {
+			decisions[i].Unguarded, decisions[i].Shadow = true, reqs[i].Shadow
+		}
+		return decisions
+	}
+	passed, taken := max(0, now.Sub(a.at).Truncate(time.Microsecond)), store.AllAllowed(a.decisions)
+	for i := range a.decisions {
+		d := &a.decisions[i]
+		if taken && !d.Shadow {
+			d.Allowed, d.RetryAfter, d.Delay, d.Granted = false, d.Delay, 0, 0
+		}
+		if !d.Allowed && d.RetryAfter > 0 {
+			d.RetryAfter = max(time.Microsecond, d.RetryAfter-passed)
+		}
+		d.At, d.ResetAfter = d.At+store.Instant(passed.Microseconds()), max(d.RetryAfter, d.ResetAfter-passed)
+	}
+	return a.decisions
+}
+
+// repeat answers reqs if their token is remembered. They were allowed then, and wait behind
+// nobody.
+func (w *Waiter) repeat(ctx context.Context, reqs []store.Request, until time.Time, last *lastAnswer) (
+	decisions []store.Decision, repeated bool, err error,
+) {
+	if len(reqs) == 0 || reqs[0].Token == "" {
+		return nil, false, nil
+	}
+	if decisions, err = w.decide(ctx, store.Peek, reqs); err != nil || !store.Summarize(decisions).Repeated {
+		return nil, false, err
+	}
+	decisions, allowed, err := w.ask(ctx, reqs, until)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case allowed:
+		return decisions, true, w.awaitDelay(ctx, reqs, decisions, last)
+	case store.Summarize(decisions).Allowed:
+		return tooLate(decisions, w.left(until)), true, nil
+	}
+	return nil, false, nil // it was given back meanwhile
+}
+
+// decidedInAnOutage reports whether the store was away, and something else decided. There
+// is no order then: a cost that fits a limit but not a local share of it would hold up
+// everybody for as long as the outage lasts.
+func decidedInAnOutage(decisions []store.Decision) bool {
+	return slices.ContainsFunc(decisions, func(d store.Decision) bool {
+		return d.DecidedBy == store.DecidedByLocal || d.DecidedBy == store.DecidedByFailurePolicy
+	})
+}
+
+// awaitTurn returns when p may ask the store, or with the denial of a turn that does not
+// come in time.
+func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []store.Decision, err error) {
+	for slept := false; ; {
+		left := w.left(p.until)
+		behind, wait, denial := w.turns.look(ctx, p, w.now(), left <= 0 || ctx.Err() != nil)
+		switch {
+		case denial != nil:
+			return denial, nil
+		case behind != nil:
+			slept = false
+			if err := w.sleep(behind, left); err != nil && behind.Err() == nil {
+				return nil, err
+			}
+			if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				return nil, gaveUp(err)
+			}
+		case slept || wait <= 0 || wait > left: // it is there, or the store says that it comes too late
+			return nil, nil
+		default:
+			if w.OnWait != nil {
+				w.OnWait(wait)
+			}
+			if err := w.sleep(ctx, wait); err != nil {
+				return nil, err
+			}
+			slept = true
+		}
+	}
+}
+
+// ask takes reqs, unless they are allowed with a delay that is longer than what is left of
+// patience. allowed says that they are allowed in time, and charged unless nobody guards them.
+func (w *Waiter) ask(ctx context.Context, reqs []store.Request, until time.Time) (decisions []store.Decision, allowed bool, err error) {
+	// A denied take charges nothing, so nothing is gained by a look before it. A leaky
+	// bucket can allow a turn that comes too late; the look leaves it as it is.
+	look := !until.IsZero() && slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Limit.Algorithm == store.LeakyBucket })
+	for {
+		if look {
+			if decisions, err = w.decide(ctx, store.Peek, reqs); err != nil {
+				return nil, false, err
+			}
+			if sum := store.Summarize(decisions); !sum.Allowed || sum.Unguarded || sum.Delay > w.left(until) {
+				return decisions, false, nil
+			}
+		}
+		if decisions, err = w.decide(ctx, store.Take, reqs); err != nil {
+			return nil, false, err
+		}
+		sum := store.Summarize(decisions)
+		if !sum.Allowed || sum.Unguarded || sum.Delay <= w.left(until) {
+			return decisions, sum.Allowed, nil
+		}
+		if sum.Repeated { // its turn comes too late, and stays the earlier call's
+			return decisions, false, nil
+		}
+		// Somebody was quicker, and now its turn comes too late.
+		if err := w.giveBack(ctx, reqs, decisions); err != nil {
+			return nil, false, err
+		}
+		look = true // the answer is of the key as it is left
+	}
+}
+
+func (w *Waiter) decide(ctx context.Context, op store.Op, reqs []store.Request) ([]store.Decision, error) {
+	decisions := make([]store.Decision, len(reqs))
+	return decisions, w.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// end returns when patience ends, zero for never.
+func (w *Waiter) end(ctx context.Context) time.Time {
+	until, _ := ctx.Deadline()
+	if w.Patience > 0 {
+		if end := w.now().Add(w.Patience); until.IsZero() || end.Before(until) {
+			return end
+		}
+	}
+	return until
+}
+
+// left is what remains of patience.
+func (w *Waiter) left(until time.Time) time.Duration {
+	if until.IsZero() {
+		return 1<<63 - 1
+	}
+	return until.Sub(w.now())
+}
+
+// awaitDelay waits out the delay of what was taken. Who leaves before the turn
+// comes does not use it, and gives it back.
+func (w *Waiter) awaitDelay(ctx context.Context, reqs []store.Request, taken []store.Decision, last *lastAnswer) error {
+	begin := w.now()
+	err := w.sleep(ctx, store.Summarize(taken).Delay)
+	if err == nil {
+		return nil
+	}
+	*last = lastAnswer{taken, begin}
+	return errors.Join(err, w.giveBack(ctx, reqs, taken))
+}
+
+// giveBackTimeout bounds how long a caller who leaves waits for the giving back.
+const giveBackTimeout = 5 * time.Second
+
+// giveBack refunds what was taken, though the caller gives up. A shadow that would
+// have denied took nothing, and neither did what a failure policy or an override let through. What a
+// local shadow charged fades there: the store would give back units of others.
+func (w *Waiter) giveBack(ctx context.Context, reqs []store.Request, taken []store.Decision) error {
+	var back []store.Request
+	for i, d := range taken {
+		if d.Allowed && !d.Unguarded && d.DecidedBy != store.DecidedByLocal && d.DecidedBy != store.DecidedByOverride {
+			back = append(back, reqs[i])
+		}
+	}
+	if len(back) == 0 {
+		return nil
+	}
+	if reqs[0].Token != "" {
+		back = reqs // a token is given back as a whole, and knows what was charged
+	}
+	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), giveBackTimeout)
+	defer cancel()
+	if _, err := w.decide(ctx, store.Refund, back); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotGivenBack, err)
+	}
+	return nil
+}
+
+// tooLate makes a denial of a turn that is further off than the time left.
+func tooLate(decisions []store.Decision, left time.Duration) []store.Decision {
+	for i := range decisions {
+		if d := &decisions[i]; d.Delay > left && !d.Shadow {
+			d.Allowed, d.RetryAfter, d.Delay = false, d.Delay-left, 0
+		}
+	}
+	return decisions
+}
+
+func (w *Waiter) now() time.Time {
+	if w.Now != nil {
+		return w.Now()
+	}
+	return time.Now()
+}
+
+// sleep returns an [store.ErrGaveUp] if ctx ends first.
+func (w *Waiter) sleep(ctx context.Context, d time.Duration) error {
+	wait := sleep.For
+	if w.Sleep != nil {
+		wait = w.Sleep
+	}
+	return gaveUp(wait(ctx, d))
+}
+
+// gaveUp makes the error with which a wait ended one of this package.
+func gaveUp(err error) error {
+	if err == nil || errors.Is(err, store.ErrGaveUp) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", store.ErrGaveUp, err)
+}
+
+// DeniedError says that [Limiter.Wait] did not get its turn: nothing is charged. It is a
+// context.DeadlineExceeded, too.
+type DeniedError struct {
+	// Decisions are those of the call; [store.Summarize] has the time after which it is worth another try.
+	Decisions []store.Decision
+}
+
+// Error says when to try again, if the store has said so.
+func (e *DeniedError) Error() string {
+	if after := store.Summarize(e.Decisions).RetryAfter; after > 0 {
+		return "denied: the turn does not come in time; try again in " + store.FormatPeriod(after)
+	}
+	return "denied: the turn did not come in time"
+}
+
+// Is makes every DeniedError a context.DeadlineExceeded.
+func (e *DeniedError) Is(target error) bool { return target == context.DeadlineExceeded }

@@ -1,0 +1,22 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// ImportCheck tells before records are deleted whether they could be brought back.
+//
+// The keys of other limiters in a Redis have it. [ImportCheckOf] finds it.
+type ImportCheck interface {
+	// CheckImport returns, as an [store.ErrRefused], a right that the user lacks to bring back these
+	// records by [Keyspace.Import]. It changes nothing, and is cheap for a few records. An error
+	// of another kind says that it could not be found out.
+	CheckImport(ctx context.Context, records ...Record) error
+}
+
+// ImportCheckOf returns the check of store, or of the store that it wraps; see [DenialTableOf].
+func ImportCheckOf(backend store.Store) (check ImportCheck, has bool) {
+	return store.As[ImportCheck](backend)
+}
