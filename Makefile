@@ -86,7 +86,8 @@ test-peers:
 	cd docs/peers && go test -vet=off -timeout 10m ./...
 
 fuzz: setup ## every fuzz target, 30 seconds each
-	@for target in ParseLimit Key Pattern Record Subject; do \
+	go test ./pkg/limiter/admin -run '^$$' -fuzz '^FuzzKey$$' -fuzztime 30s -fuzzminimizetime 20x
+	@for target in ParseLimit Pattern Record Subject; do \
 		go test ./pkg/limiter/store -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	@for target in Apache JSONLines CSV Instant Read; do \

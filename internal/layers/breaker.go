@@ -58,7 +58,7 @@ func (s BreakerState) String() string {
 
 // BreakerChange is one change of a breaker's state.
 type BreakerChange struct {
-	// Part is the part of a [Parted] store that it is about, empty if the store is in one
+	// Part is the part of a [store.Parted] store that it is about, empty if the store is in one
 	// piece. A part that the store has no more is told of as closed.
 	Part     string
 	From, To BreakerState
@@ -77,13 +77,13 @@ type BreakerChange struct {
 // gone well after that, one failure is enough to open it again, for twice the last pause:
 // a store can answer peeks and not takes.
 //
-// A store that is [Parted], such as a Redis Cluster, has a breaker for each part: one that
+// A store that is [store.Parted], such as a Redis Cluster, has a breaker for each part: one that
 // is away fails the calls of its own keys, and no others. A call over several parts needs
-// all of them. Its failure counts for the part that the error names, see [PartError], and
+// all of them. Its failure counts for the part that the error names, see [store.PartError], and
 // for none if that is not known, nor does it count when such a call is slow.
 func WithBreaker(backend store.Store, settings Breaker) store.Store {
 	s := &breakerStore{Store: backend, Breaker: settings.WithDefaults()}
-	s.parted, _ = store.As[Parted](backend)
+	s.parted, _ = store.As[store.Parted](backend)
 	s.whole.init(s, "")
 	s.parts.Store(&map[string]*circuit{})
 	return store.Wrap(s, backend)
@@ -116,7 +116,7 @@ type breakerStore struct {
 	store.Store
 	Breaker
 
-	parted Parted  // nil if the store is in one piece
+	parted store.Parted  // nil if the store is in one piece
 	whole  circuit // for keys whose part has no name
 	parts  atomic.Pointer[map[string]*circuit]
 

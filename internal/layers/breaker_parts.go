@@ -8,39 +8,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Parted is a [store.Store] in parts that can fail by themselves, such as the masters of a Redis
-// Cluster. [WithBreaker] then keeps a breaker for each part. It finds the parts also through
-// wrappers that were made with [store.Wrap].
-type Parted interface {
-	store.Store
-	// Part names the part that decides about key. It is empty if the store is in one piece
-	// or does not know its parts yet. It is asked before each call, by many at once, so it
-	// answers from memory. The key may be invalid.
-	Part(key store.Key) string
-}
-
-// PartError is an error of one part of a [Parted] store. It counts for the breaker of that
-// part alone.
-type PartError struct {
-	// Part is the name that [Parted] has for it. It is empty if the error says nothing
-	// about any part.
-	Part string
-	// Err is the error.
-	Err error
-}
-
-// Error returns the text of e.Err, which names the part if a reader should know it.
-func (e *PartError) Error() string { return e.Err.Error() }
-
-// Unwrap returns e.Err.
-func (e *PartError) Unwrap() error { return e.Err }
-
 // partNamed returns which part err is of, if it says so.
 func partNamed(err error) (part string, named bool) {
 	if err == nil {
 		return "", false
 	}
-	var of *PartError
+	var of *store.PartError
 	if !errors.As(err, &of) {
 		return "", false
 	}

@@ -77,7 +77,7 @@ func (s *partedStore) Decide(_ context.Context, op store.Op, reqs []store.Reques
 		case s.unnamed:
 			return err
 		default:
-			return fmt.Errorf("it failed: %w", &layers.PartError{Part: part, Err: err})
+			return fmt.Errorf("it failed: %w", &store.PartError{Part: part, Err: err})
 		}
 	}
 	return nil
@@ -315,12 +315,12 @@ func TestAnErrorOfAnotherPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFusedParts(layers.Breaker{Failures: 2})
 		f.take("a1") // so that it is known
-		f.change(func() { f.sick["b"] = &layers.PartError{Part: "a", Err: errAway} })
+		f.change(func() { f.sick["b"] = &store.PartError{Part: "a", Err: errAway} })
 		f.change(func() { f.unnamed = true })
 		f.take("b1")
 		f.take("b1")
 		f.want(t, "a", layers.BreakerClosed, layers.BreakerOpen)
-		f.change(func() { f.sick["b"] = &layers.PartError{Err: errAway} }) // of no part
+		f.change(func() { f.sick["b"] = &store.PartError{Err: errAway} }) // of no part
 		for range 5 {
 			f.take("b1")
 		}

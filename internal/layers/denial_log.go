@@ -87,7 +87,8 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 	}
 	for i := range decisions {
 		d := &decisions[i]
-		if local := d.DecidedBy == store.DecidedByLocal; !d.Allowed && !d.Shadow && !d.Unguarded && !(local && s.collector.settings.WithoutLocal) {
+		isLeftOut := d.DecidedBy == store.DecidedByLocal && s.collector.settings.WithoutLocal
+		if !d.Allowed && !d.Shadow && !d.Unguarded && !isLeftOut {
 			s.collector.count(reqs[i])
 		}
 	}

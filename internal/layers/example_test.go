@@ -2,12 +2,10 @@ package layers_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -136,51 +134,6 @@ func ExampleWithFailurePolicy() {
 	// Output:
 	// alarm: store unavailable: no answer in time
 	// allowed true unguarded true <nil>
-}
-
-// countingStore is a store around another, which counts denials. Whatever needs to see
-// each decision can be built like it.
-type countingStore struct {
-	store.Store
-	denied *int
-}
-
-// withCount returns backend with a count of its denials. Wrap makes that a store
-// whose keys can be listed and deleted, if backend is one.
-func withCount(backend store.Store, denied *int) store.Store {
-	return store.Wrap(&countingStore{Store: backend, denied: denied}, backend)
-}
-
-// Decide has the other store decide, and looks at the answer.
-func (s *countingStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	err := s.Store.Decide(ctx, op, reqs, decisions)
-	if err == nil && op == store.Take && !store.AllAllowed(decisions) {
-		*s.denied++
-	}
-	return err
-}
-
-// Your own store around another.
-func ExampleStore() {
-	denied := 0
-	backend := withCount(exampleStore(), &denied)
-	limits := layers.New(backend)
-	once := store.Limit{Count: 1, Period: time.Hour}
-	for range 5 {
-		if _, err := limits.Take(context.Background(), store.Key{Subject: "user:42"}, once, 1); err != nil {
-			fmt.Println(err)
-		}
-	}
-	_, err := limits.Take(context.Background(), store.Key{Subject: "user:42"}, once, 2)
-	fmt.Println(denied, "denied;", err, errors.Is(err, store.ErrNeverFits))
-	everybody, _ := store.ParsePattern("*")
-	keys, _ := admin.KeyspaceOf(backend)
-	for entry, err := range keys.Scan(context.Background(), admin.Query{Subjects: everybody}) {
-		fmt.Println(entry.Key, entry.Decision.Used, "used", err)
-	}
-	// Output:
-	// 4 denied; cost 2 can never fit limit token-bucket:1/1h, which allows at most 1 at once true
-	// user:42 token-bucket/1h 1 used <nil>
 }
 
 // While the store is away, this process decides with a fifth of each limit.

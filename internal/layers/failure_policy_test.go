@@ -51,7 +51,12 @@ func TestParseFailurePolicy(t *testing.T) {
 			t.Errorf("%q is read as %d, %v", text, got, err)
 			continue
 		}
-		checkOneLine(t, err, fmt.Sprintf("unknown failure policy %q; it is fail, allow, deny or local", text))
+		if want := fmt.Sprintf("unknown failure policy %q; it is fail, allow, deny or local", text); err.Error() != want {
+			t.Errorf("%q: the error is %q, want %q", text, err, want)
+		}
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%q: no ErrInvalid: %v", text, err)
+		}
 	}
 }
 

@@ -163,7 +163,9 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 
 // knownUncharged reports whether an error says that nothing was charged.
 func knownUncharged(err error) bool {
-	for _, known := range []error{store.ErrUnavailable, store.ErrInvalid, store.ErrRefused, store.ErrForeign, store.ErrGaveUp, store.ErrClosed} {
+	for _, known := range []error{
+		store.ErrUnavailable, store.ErrInvalid, store.ErrRefused, store.ErrForeign, store.ErrGaveUp, store.ErrClosed,
+	} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -17,7 +17,9 @@ import (
 const shareRetry = time.Second
 
 // decideLocally has shadow decide reqs with a share of each limit.
-func decideLocally(ctx context.Context, shadow store.Store, share store.Share, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func decideLocally(
+	ctx context.Context, shadow store.Store, share store.Share, op store.Op, reqs []store.Request, decisions []store.Decision,
+) error {
 	shared := make([]store.Request, len(reqs))
 	copy(shared, reqs)
 	for i := range shared {

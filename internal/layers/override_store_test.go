@@ -460,3 +460,12 @@ func TestTokensOutliveOverrides(t *testing.T) {
 		t.Errorf("settled under a block: %+v", d)
 	}
 }
+
+func mustPattern(tb testing.TB, text string) store.Pattern {
+	tb.Helper()
+	p, err := store.ParsePattern(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}

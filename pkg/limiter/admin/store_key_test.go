@@ -16,9 +16,9 @@ func TestStoreKey(t *testing.T) {
 		key    store.Key
 		want   string
 	}{
-		{"rl", store.Key{"user:42", "token-bucket/1m"}, "rl:{user:42}:token-bucket/1m"},
-		{"a:b", store.Key{"tenant:acme:*", "n"}, "a:b:{tenant:acme:*}:n"},
-		{"rl", store.Key{"a:", ":b"}, "rl:{a:}::b"},
+		{"rl", store.Key{Subject: "user:42", Name: "token-bucket/1m"}, "rl:{user:42}:token-bucket/1m"},
+		{"a:b", store.Key{Subject: "tenant:acme:*", Name: "n"}, "a:b:{tenant:acme:*}:n"},
+		{"rl", store.Key{Subject: "a:", Name: ":b"}, "rl:{a:}::b"},
 	} {
 		got := OwnLayout(test.prefix).StoreKey(test.key)
 		if got != test.want {
@@ -86,7 +86,7 @@ func FuzzKey(f *testing.F) {
 			t.Fatalf("%q is taken apart into %q, which makes %q", storeKey, key, OwnLayout(prefix).StoreKey(key))
 		}
 		var whole []store.Key // the valid keys, which have a name
-		for _, key := range []store.Key{{subject, name}, {subject2, name2}} {
+		for _, key := range []store.Key{{Subject: subject, Name: name}, {Subject: subject2, Name: name2}} {
 			err := key.Validate()
 			valid := fitsAKey(key.Subject, store.MaxSubjectLength) && (key.Name == "" || fitsAKey(key.Name, store.MaxNameLength))
 			if valid != (err == nil) {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -37,7 +36,7 @@ func (s *Store) explain(err error, verb string, changes bool, keys []string) err
 	if node == nil {
 		return s.servers.ExplainCall(err, call)
 	}
-	return &layers.PartError{Part: partOf(node), Err: s.servers.ExplainCall(err, call)}
+	return &store.PartError{Part: partOf(node), Err: s.servers.ExplainCall(err, call)}
 }
 
 // partOf returns the part of the store that an error is of. A slot that nobody has is asked

@@ -130,7 +130,7 @@ func (s *Store) decideAny(ctx context.Context, op store.Op, reqs []store.Request
 	return s.decide(ctx, op, w, decisions)
 }
 
-// Part implements [layers.Parted]: in a Cluster the parts are its masters, named by their
+// Part implements [store.Parted]: in a Cluster the parts are its masters, named by their
 // addresses. It asks nobody and goes by what the client knows of the Cluster.
 func (s *Store) Part(key store.Key) string { return s.sender.partOf(key.Subject) }
 

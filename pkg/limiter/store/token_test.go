@@ -129,3 +129,12 @@ func TestWhatATokenMayBe(t *testing.T) {
 		t.Error("a prefix may hold !")
 	}
 }
+
+func decide(t *testing.T, backend store.Store, op store.Op, reqs ...store.Request) []store.Decision {
+	t.Helper()
+	decisions := make([]store.Decision, len(reqs))
+	if err := backend.Decide(t.Context(), op, reqs, decisions); err != nil {
+		t.Fatal(err)
+	}
+	return decisions
+}
