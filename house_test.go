@@ -131,7 +131,8 @@ var layers = map[string][]string{
 	"pkg/loadgen/audit/interval": {"pkg/limiter/store", "pkg/loadgen/audit"},
 	"pkg/loadgen/trace":          {"internal/goroutines", "internal/panics", "pkg/limiter/store"},
 	"pkg/limiter/store": {
-		"internal/panics", "internal/sleep", "internal/spacesaving", "internal/spelling", "internal/subjecttext",
+		"internal/panics", "internal/recordformat", "internal/sleep", "internal/spacesaving", "internal/spelling",
+		"internal/subjecttext",
 	},
 	"internal/alarm":        {},
 	"internal/clusternodes": {},
@@ -156,20 +157,21 @@ var layers = map[string][]string{
 	},
 	"pkg/limiter/filestore": {
 		"internal/denialtable", "internal/filekind", "internal/overridetable", "internal/panics",
-		"pkg/limiter/admin", "pkg/limiter/store",
+		"internal/recordformat", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"pkg/limiter/memorystore": {
 		"internal/denialtable", "internal/overridetable", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"pkg/limiter/redisstore": {
 		"internal/denialtable", "internal/goroutines", "internal/overridetable", "internal/panics",
-		"internal/redisserver", "lua", "pkg/limiter/admin", "pkg/limiter/foreign", "pkg/limiter/store",
+		"internal/recordformat", "internal/redisserver", "lua", "pkg/limiter/admin", "pkg/limiter/foreign",
+		"pkg/limiter/store",
 	},
 	"pkg/limiter/storetest": {"internal/layers", "pkg/limiter/admin", "pkg/limiter/store"},
-	"pkg/limiter/foreign":   {"internal/spelling", "pkg/limiter/admin", "pkg/limiter/store"},
+	"pkg/limiter/foreign":   {"internal/recordformat", "internal/spelling", "pkg/limiter/admin", "pkg/limiter/store"},
 	"lua": {
-		"internal/denialtable", "internal/lazyregexp", "internal/overridetable", "pkg/limiter/admin",
-		"pkg/limiter/store",
+		"internal/denialtable", "internal/lazyregexp", "internal/overridetable", "internal/recordformat",
+		"pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"internal/redistest":         {"internal/hostile", "internal/tier"},
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/redisstore"},
@@ -221,7 +223,8 @@ var layers = map[string][]string{
 		"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter/store", "pkg/loadgen/audit",
 		"pkg/loadgen/audit/interval",
 	},
-	"pkg/limiter/admin": {"pkg/limiter/store"},
+	"pkg/limiter/admin":     {"pkg/limiter/store"},
+	"internal/recordformat": {},
 	"internal/layers": {
 		"internal/panics", "internal/sleep", "internal/spacesaving", "pkg/limiter/admin", "pkg/limiter/store",
 	},

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/overridetable"
+	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -223,11 +224,11 @@ func luaText(text string) string {
 var numbers = sync.OnceValue(func() map[string]string {
 	kinds := store.Kinds()
 	numbers := map[string]string{
-		"RECORD_MAGIC":       magic(store.RecordVersion),
-		"RECORD_VERSION":     strconv.Itoa(store.RecordVersion),
-		"RECORD_HEADER_SIZE": strconv.Itoa(store.RecordHeaderSize),
+		"RECORD_MAGIC":       magic(recordformat.Version),
+		"RECORD_VERSION":     strconv.Itoa(recordformat.Version),
+		"RECORD_HEADER_SIZE": strconv.Itoa(recordformat.HeaderSize),
 		"MAX_RECORD_SIZE":    strconv.Itoa(store.MaxRecordSize),
-		"RECORD_HEADER_END":  strconv.Itoa(store.RecordHeaderSize - 1),
+		"RECORD_HEADER_END":  strconv.Itoa(recordformat.HeaderSize - 1),
 		"HEAD_SIZE":          strconv.Itoa(HeadSize),
 		"HEAD_END":           strconv.Itoa(HeadSize - 1),
 		"EXPORT_BYTES":       strconv.Itoa(ExportBytes),
@@ -249,13 +250,13 @@ var numbers = sync.OnceValue(func() map[string]string {
 		"MAX_PERIOD":         strconv.FormatInt(store.MaxPeriod.Microseconds(), 10),
 		"MAX_INSTANT":        strconv.FormatInt(store.MaxInstant, 10),
 		"MAX_DRAIN":          strconv.FormatInt(store.MaxDrain.Microseconds(), 10),
-		"OVERFULL_VERSION":   strconv.Itoa(store.OverfullVersion),
-		"OVERFULL_MAGIC":     magic(store.OverfullVersion),
-		"TOKEN_MAGIC":        fmt.Sprintf("0x%x%02x", store.TokenMagic, store.TokenVersion),
-		"TOKEN_VERSION":      strconv.Itoa(store.TokenVersion),
-		"TOKEN_HEADER_SIZE":  strconv.Itoa(store.TokenHeaderSize),
-		"TOKEN_PART_SIZE":    strconv.Itoa(store.TokenPartSize),
-		"TOKEN_END":          strconv.Itoa(store.TokenHeaderSize + store.MaxRequests*store.TokenPartSize),
+		"OVERFULL_VERSION":   strconv.Itoa(recordformat.OverfullVersion),
+		"OVERFULL_MAGIC":     magic(recordformat.OverfullVersion),
+		"TOKEN_MAGIC":        fmt.Sprintf("0x%x%02x", recordformat.TokenMagic, recordformat.TokenVersion),
+		"TOKEN_VERSION":      strconv.Itoa(recordformat.TokenVersion),
+		"TOKEN_HEADER_SIZE":  strconv.Itoa(recordformat.TokenHeaderSize),
+		"TOKEN_PART_SIZE":    strconv.Itoa(recordformat.TokenPartSize),
+		"TOKEN_END":          strconv.Itoa(recordformat.TokenHeaderSize + store.MaxRequests*recordformat.TokenPartSize),
 	}
 	for _, kind := range kinds {
 		name := strings.ToUpper(strings.ReplaceAll(kind.String(), "-", "_"))
@@ -269,7 +270,7 @@ var numbers = sync.OnceValue(func() map[string]string {
 
 // lastVersion returns the greatest version of records.
 func lastVersion(kinds []store.Kind) (last uint8) {
-	last = store.OverfullVersion
+	last = recordformat.OverfullVersion
 	for _, kind := range kinds {
 		last = max(last, kind.RecordVersion())
 	}
@@ -277,4 +278,4 @@ func lastVersion(kinds []store.Kind) (last uint8) {
 }
 
 // magic returns the first three bytes of records of a version as one number.
-func magic(version uint8) string { return fmt.Sprintf("0x%x%02x", store.RecordMagic, version) }
+func magic(version uint8) string { return fmt.Sprintf("0x%x%02x", recordformat.Magic, version) }

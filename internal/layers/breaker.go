@@ -116,8 +116,8 @@ type breakerStore struct {
 	store.Store
 	Breaker
 
-	parted store.Parted  // nil if the store is in one piece
-	whole  circuit // for keys whose part has no name
+	parted store.Parted // nil if the store is in one piece
+	whole  circuit      // for keys whose part has no name
 	parts  atomic.Pointer[map[string]*circuit]
 
 	mu sync.Mutex // for all circuits, so that their changes are told one after the other

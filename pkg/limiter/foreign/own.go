@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // IsOwn reports whether limitctl wrote a value itself, under whatever prefix: the record of a
 // limit, or what it keeps with limits.
 func IsOwn(value *Value) bool {
-	if value.Type == StringValue && bytes.HasPrefix(value.Text, []byte(store.RecordMagic)) {
+	if value.Type == StringValue && bytes.HasPrefix(value.Text, []byte(recordformat.Magic)) {
 		if _, err := store.DecodeRecordLimit(value.Text); err == nil {
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -107,7 +108,7 @@ func TestABareRingHeals(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := server.Do("GET", storeKey).(string)
-		header := whole[:store.RecordHeaderSize+map[bool]int{false: 11, true: 8}[limit.Kind().HasSlices()]]
+		header := whole[:recordformat.HeaderSize+map[bool]int{false: 11, true: 8}[limit.Kind().HasSlices()]]
 		cut := func(expiry ...any) {
 			server.Do(append([]any{"SET", storeKey, header}, expiry...)...)
 		}

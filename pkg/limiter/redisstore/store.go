@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -244,7 +245,7 @@ const shadowBit = 0x80
 
 // requestSize is the length of a packed request, a limit and the cost; see
 // lua/decide.lua.
-const requestSize = store.PackedLimitSize + 4
+const requestSize = recordformat.PackedLimitSize + 4
 
 var opCodes = [...]byte{store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Adjust: 'a'}
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -194,7 +195,7 @@ func TestWhatATokenStandsFor(t *testing.T) {
 			t.Errorf("settled is %d: %+v, %v", settled, got, err)
 		}
 	}
-	if got, err := store.DecodeTokenRecord(bytes[:store.TokenHeaderSize]); err == nil {
+	if got, err := store.DecodeTokenRecord(bytes[:recordformat.TokenHeaderSize]); err == nil {
 		t.Errorf("of no request: %+v", got)
 	}
 }

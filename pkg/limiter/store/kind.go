@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/internal/recordformat"
+)
 
 // Kind is a way of counting, by its number in records and in requests to scripts.
 // Every algorithm is one, and a sliding counter in slices is one more. Kinds are for
@@ -142,7 +146,7 @@ func (k Kind) RecordSize() int {
 	if pages[k].stateSize == 0 {
 		return 0
 	}
-	return RecordHeaderSize + pages[k].stateSize
+	return recordformat.HeaderSize + pages[k].stateSize
 }
 
 // MostRecordBytes returns the most bytes that a record under l can have, which must be
@@ -150,7 +154,7 @@ func (k Kind) RecordSize() int {
 func (l *Limit) MostRecordBytes(used int64) int64 {
 	kind := l.Kind()
 	if entries := pages[kind].entries; entries != nil {
-		return int64(RecordHeaderSize) + LogEntrySize*entries(l, used)
+		return int64(recordformat.HeaderSize) + recordformat.LogEntrySize*entries(l, used)
 	}
 	return int64(kind.RecordSize())
 }
@@ -162,8 +166,8 @@ func (k Kind) CountsEachUnit() bool { return pages[k].countsEachUnit }
 // HasSlices reports whether limits of kind k have more than one slice.
 func (k Kind) HasSlices() bool { return pages[k].inSlices }
 
-// RecordVersion returns the version of the record format that records of kind k have.
-func (k Kind) RecordVersion() uint8 { return max(RecordVersion, pages[k].version) }
+// recordformat.Version returns the version of the record format that records of kind k have.
+func (k Kind) RecordVersion() uint8 { return max(recordformat.Version, pages[k].version) }
 
 // Kind returns the kind of l, which must be normalized.
 func (l *Limit) Kind() Kind {

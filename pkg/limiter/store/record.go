@@ -5,42 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
-)
 
-// A record is a State as bytes, the value that stores keep under a key. All numbers
-// are big-endian and unsigned; an instant or a period has 7 bytes, which hold
-// microseconds until the year 4253.
-//
-//	offset size
-//	     0    2  "RL"
-//	     2    1  format version: 1, of a sliding counter in slices 2, of a bucket whose
-//	             level is above its burst 3
-//	     3    1  kind: 1 to 5 as listed here, 6 a sliding counter in slices
-//	     4    4  count            \
-//	     8    4  burst, or slices  } with the kind, the limit last applied
-//	    12    7  period in µs     /
-//	    19    7  instant of the last charge
-//	    26       state:
-//	             token-bucket, leaky-bucket: 4 units, 7 fraction
-//	             fixed-window:               4 units
-//	             sliding-counter:            4 units, 4 previous units
-//	             sliding-log:                4 head, 4 length, 3 base sum, then the
-//	                                         ring of entries: 7 instant, 3 sum
-//	             in slices:                  2 head, 2 length, 4 base sum, then the
-//	                                         ring of entries: 2 slice, 4 sum
-//
-// A program that is older than a kind, or than version 3, refuses its records by their version. Slices are
-// numbered from the epoch on. The record has the last two bytes of a number.
-//
-// For what a ring is see ringLayout. lua/ reads and writes the same: the header in
-// record.lua and decide.lua, a state on the page of its rule.
-const (
-	RecordMagic   = "RL"
-	RecordVersion = 1
-	// OverfullVersion is that of a bucket whose level is above its burst.
-	OverfullVersion  = 3
-	RecordHeaderSize = len(RecordMagic) + 1 + PackedLimitSize + 7
-	PackedLimitSize  = 16 // see [Limit.AppendPacked]
+	"github.com/limitctl/limitctl/internal/recordformat"
 )
 
 // MaxInstant is the greatest instant a record may hold, far enough below what
@@ -62,10 +28,10 @@ func (l *Limit) AppendPacked(buf []byte) []byte {
 
 // AppendRecord appends s as a record to buf. s must not be unused.
 func (s *State) AppendRecord(buf []byte) []byte {
-	buf = append(buf, RecordMagic...)
+	buf = append(buf, recordformat.Magic...)
 	version := s.Limit.Kind().RecordVersion()
 	if s.isOverfull() {
-		version = OverfullVersion
+		version = recordformat.OverfullVersion
 	}
 	buf = append(buf, version)
 	buf = s.Limit.AppendPacked(buf)
@@ -124,13 +90,13 @@ func DecodeRecordLimit(beginning []byte) (Limit, error) {
 // header reads what all records begin with. size is for the message. A limit that
 // equals checked is known to be within its bounds.
 func (r *recordReader) header(size int, checked *Limit) (State, error) {
-	if string(r.bytes(2)) != RecordMagic || size < RecordHeaderSize || size > MaxRecordSize {
+	if string(r.bytes(2)) != recordformat.Magic || size < recordformat.HeaderSize || size > MaxRecordSize {
 		return State{}, fmt.Errorf("%d bytes that are not a limit record", size)
 	}
 	version, kind := uint8(r.uint(1)), Kind(r.uint(1))
-	r.overfull = version == OverfullVersion && kind.known() && pages[kind].hasBurst
+	r.overfull = version == recordformat.OverfullVersion && kind.known() && pages[kind].hasBurst
 	known := r.overfull || kind.known() && kind.RecordVersion() == version
-	if version != RecordVersion && !known {
+	if version != recordformat.Version && !known {
 		return State{}, fmt.Errorf("a limit record of version %d, which this limitctl does not know", version)
 	}
 	var s State

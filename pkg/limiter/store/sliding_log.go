@@ -1,5 +1,7 @@
 package store
 
+import "github.com/limitctl/limitctl/internal/recordformat"
+
 // slidingLog: the time of every unit is kept for one period, so that exactly the
 // units in (now − period, now] count. No boundary to exploit, no approximation;
 // the price is memory in proportion to the count.
@@ -12,12 +14,9 @@ var slidingLogPage = page{
 	entries: func(l *Limit, used int64) int64 { return max(l.Count, used) },
 }
 
-// LogEntrySize is how many bytes of a record a sliding log takes for each entry.
-const LogEntrySize = 7 + 3
-
 // MaxRecordSize is how long a record can be, in bytes: a log of the most entries there
 // can be, with the quarter to spare that a ring is laid with. A longer value is not a record.
-const MaxRecordSize = RecordHeaderSize + 11 + (MaxSlidingLogCount+MaxSlidingLogCount/4+2)*LogEntrySize
+const MaxRecordSize = recordformat.HeaderSize + 11 + (MaxSlidingLogCount+MaxSlidingLogCount/4+2)*recordformat.LogEntrySize
 
 // slidingLogRing: an instant of 7 bytes, a sum of 3.
 var slidingLogRing = ringLayout{indexSize: 4, atSize: 7, sumSize: 3, maxUnits: MaxSlidingLogCount}

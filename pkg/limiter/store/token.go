@@ -6,24 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+
+	"github.com/limitctl/limitctl/internal/recordformat"
 )
 
 // TokenRecord is what a store remembers of an allowed call that carried a token. The zero
 // TokenRecord is that of a token that is not remembered.
-//
-// As bytes, big-endian:
-//
-//	offset size
-//	     0    2  "RT"
-//	     2    1  format version, 1
-//	     3    1  the operation: 't' take, 'c' charge, 'u' take what fits
-//	     4    1  1 once it is settled, else 0
-//	     5    7  until when it is remembered, in µs since the epoch
-//	    12   16  digest of the keys and limits
-//	    28    8  attempt: who answers for it in a call over several slots
-//	    36       for each request: 4 cost, 4 granted, 4 real cost, 7 turn in µs
-//
-// lua/decide_special.lua reads and writes the same.
 type TokenRecord struct {
 	Op      Op
 	Settled bool
@@ -40,16 +28,8 @@ type TokenPart struct {
 	Turn          Instant // when a leaky bucket lets it go, 0 for other algorithms
 }
 
-// The parts of a [TokenRecord] as bytes.
-const (
-	TokenMagic      = "RT"
-	TokenVersion    = 1
-	TokenHeaderSize = len(TokenMagic) + 3 + 7 + len(TokenDigest{}) + 8
-	TokenPartSize   = 4 + 4 + 4 + 7
-)
-
 // TokenDigest stands for the keys and limits of a call.
-type TokenDigest [16]byte
+type TokenDigest [recordformat.TokenDigestSize]byte
 
 // TokenDigestOf returns the digest of reqs, which must be normalized. Shadows differ from
 // others. It is that of what was asked, also if an override has changed it.
@@ -109,8 +89,8 @@ func (t *TokenRecord) AppendRecord(buf []byte) []byte {
 	if t.Settled {
 		settled = 1
 	}
-	buf = append(buf, TokenMagic...)
-	buf = append(buf, TokenVersion, tokenOps[t.Op], settled)
+	buf = append(buf, recordformat.TokenMagic...)
+	buf = append(buf, recordformat.TokenVersion, tokenOps[t.Op], settled)
 	buf = appendUint(buf, int64(t.Expires), 7)
 	buf = append(buf, t.Digest[:]...)
 	buf = binary.BigEndian.AppendUint64(buf, t.Attempt)
@@ -126,10 +106,10 @@ func (t *TokenRecord) AppendRecord(buf []byte) []byte {
 // [ForeignError].Holds.
 func DecodeTokenRecord(record []byte) (t TokenRecord, err error) {
 	r := recordReader{rest: record}
-	if string(r.bytes(2)) != TokenMagic || len(record) < TokenHeaderSize {
+	if string(r.bytes(2)) != recordformat.TokenMagic || len(record) < recordformat.TokenHeaderSize {
 		return t, fmt.Errorf("%d bytes that are not the record of a token", len(record))
 	}
-	if version := r.uint(1); version != TokenVersion {
+	if version := r.uint(1); version != recordformat.TokenVersion {
 		return t, fmt.Errorf("the record of a token in version %d, which this limitctl does not know", version)
 	}
 	op, known := TokenOp(byte(r.uint(1)))

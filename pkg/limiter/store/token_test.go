@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -21,7 +22,7 @@ func TestTokenRecordsComeBack(t *testing.T) {
 		t.Errorf("it comes back as %+v, %v", got, err)
 	}
 	for cut := range bytes {
-		if _, err := store.DecodeTokenRecord(bytes[:cut]); err == nil && (cut-store.TokenHeaderSize)%store.TokenPartSize != 0 {
+		if _, err := store.DecodeTokenRecord(bytes[:cut]); err == nil && (cut-recordformat.TokenHeaderSize)%recordformat.TokenPartSize != 0 {
 			t.Errorf("its first %d bytes are taken for a record", cut)
 		}
 	}
@@ -38,22 +39,22 @@ func TestRecordOfAnOverfullBucket(t *testing.T) {
 	var full, over, back store.State
 	full.Charge(limit, 10, 1e15)
 	over.Charge(limit, 11, 1e15)
-	if v := full.AppendRecord(nil)[2]; v != store.RecordVersion {
+	if v := full.AppendRecord(nil)[2]; v != recordformat.Version {
 		t.Errorf("a full bucket's record has version %d", v)
 	}
 	record := over.AppendRecord(nil)
-	if record[2] != store.OverfullVersion {
+	if record[2] != recordformat.OverfullVersion {
 		t.Errorf("an overfull bucket's record has version %d", record[2])
 	}
 	if err := back.DecodeRecord(record); err != nil || back != over {
 		t.Errorf("it comes back as %+v, %v", back, err)
 	}
-	record[2] = store.RecordVersion
+	record[2] = recordformat.Version
 	if back.DecodeRecord(record) == nil {
 		t.Error("a level above the burst is taken in version 1")
 	}
 	record = full.AppendRecord(nil)
-	record[2] = store.OverfullVersion
+	record[2] = recordformat.OverfullVersion
 	if back.DecodeRecord(record) == nil {
 		t.Error("a level that is not above the burst is taken in version 3")
 	}
