@@ -31,7 +31,7 @@ type section struct {
 }
 
 var sections = []section{
-	{"redis", redisSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
+	{"redis", redisSection}, {"lone", loneSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
 	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
 	{"bytes", bytesSection}, {"reset", resetSection}, {"layouts", layoutsSection},
 	{"loadtest", loadtestSection}, {"openloop", openLoopSection},

@@ -67,10 +67,7 @@ func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
 	fixed := ulule.New(ululeStore, ulule.Rate{Period: q.period, Limit: int64(q.count)})
 
 	return []contestant{
-		{"limitctl", shared(func(ctx context.Context, key string) (bool, error) {
-			d, err := ours.Take(ctx, store.Key{Subject: key}, ourLimit, 1)
-			return d.Allowed, err
-		})},
+		{"limitctl", takesOf(ours, ourLimit)},
 		{"redis_rate", shared(func(ctx context.Context, key string) (bool, error) {
 			r, err := rate.Allow(ctx, key, rateLimit)
 			return err == nil && r.Allowed > 0, err
@@ -86,9 +83,31 @@ func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
 	}, nil
 }
 
+// takesOf returns takes of one unit under limit.
+func takesOf(l *layers.Limiter, limit store.Limit) func() take {
+	return shared(func(ctx context.Context, key string) (bool, error) {
+		d, err := l.Take(ctx, store.Key{Subject: key}, limit, 1)
+		return d.Allowed, err
+	})
+}
+
+// withFixedWindow returns the contestants, and before them limitctl counting in fixed windows, as ulule/limiter does.
+func withFixedWindow(client *redis.Client, q quota) ([]contestant, error) {
+	contestants, err := redisContestants(client, q)
+	if err != nil {
+		return nil, err
+	}
+	backend, err := redisstore.New(client)
+	if err != nil {
+		return nil, err
+	}
+	window := store.Limit{Algorithm: store.FixedWindow, Count: int64(q.count), Period: q.period}
+	return append([]contestant{{"limitctl, fixed-window", takesOf(layers.New(backend), window)}}, contestants...), nil
+}
+
 func redisSection(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
-		contestants, err := redisContestants(client, manyKeysQuota)
+		contestants, err := withFixedWindow(client, manyKeysQuota)
 		if err != nil {
 			return err
 		}

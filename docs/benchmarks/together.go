@@ -37,10 +37,7 @@ func hotKeySection(ctx context.Context, p plan, out io.Writer) error {
 		}
 		leased := layers.New(layers.WithLeases(backend, layers.Leases{}))
 		limit := store.Limit{Count: int64(hotKeyQuota.count), Period: hotKeyQuota.period}
-		contestants = append([]contestant{{"limitctl, leases", shared(func(ctx context.Context, key string) (bool, error) {
-			d, err := leased.Take(ctx, store.Key{Subject: key}, limit, 1)
-			return d.Allowed, err
-		})}}, contestants...)
+		contestants = append([]contestant{{"limitctl, leases", takesOf(leased, limit)}}, contestants...)
 		cells := []cell{
 			{"64 goroutines", 64, subjects(1), client},
 			{"256 goroutines", 256, subjects(1), client},
@@ -63,10 +60,7 @@ func denialsSection(ctx context.Context, p plan, out io.Writer) error {
 		}
 		remembering := layers.New(layers.WithDenialMemory(backend, time.Second))
 		limit := store.Limit{Count: int64(scarce.count), Period: scarce.period}
-		contestants = append([]contestant{{"limitctl, denial memory", shared(func(ctx context.Context, key string) (bool, error) {
-			d, err := remembering.Take(ctx, store.Key{Subject: key}, limit, 1)
-			return d.Allowed, err
-		})}}, contestants...)
+		contestants = append([]contestant{{"limitctl, denial memory", takesOf(remembering, limit)}}, contestants...)
 		for i, c := range contestants { // what is measured is that they deny
 			take := c.take()
 			if _, err := take(ctx, "user:0"); err != nil {

@@ -177,9 +177,9 @@ func (l *Limiter) check(ctx context.Context, requests []Request) error {
 	return nil
 }
 
-func (l *Limiter) decide(ctx context.Context, op store.Op, requests []Request) (Decisions, error) {
+func (l *Limiter) decide(ctx context.Context, op store.Op, requests []Request) (d Decisions, err error) {
 	if err := l.check(ctx, requests); err != nil {
-		return Decisions{}, err
+		return d, err
 	}
 	if len(requests) > 1 {
 		return l.decideSeveral(ctx, op, requests)
@@ -187,9 +187,7 @@ func (l *Limiter) decide(ctx context.Context, op store.Op, requests []Request) (
 	c := l.calls.Get().(*call)
 	c.requests[0] = requests[0].asked
 	c.decisions[0] = store.Decision{}
-	err := l.ask(ctx, op, c.requests[:], c.decisions[:])
-	var d Decisions
-	if err == nil {
+	if err = l.ask(ctx, op, c.requests[:], c.decisions[:]); err == nil {
 		d.count, d.first = 1, c.decisions[0]
 	}
 	c.requests[0].Key, c.requests[0].Token = store.Key{}, "" // keep nothing of the caller's

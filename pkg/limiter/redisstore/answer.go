@@ -25,14 +25,12 @@ func follows(state *store.State, req *store.Request, op store.Op, allowed, charg
 	return allowed == (used+req.Cost <= capacity)
 }
 
-// parseReply derives the decisions from the script's reply: the states as they
-// are now, which the pure Go algorithms explain.
-func (s *Store) parseReply(reply string, op store.Op, keys []string, reqs []store.Request, decisions []store.Decision) error {
+// cutInstant cuts off the instant that a reply begins with.
+func cutInstant(reply string) (now store.Instant, rest string, err error) {
 	if len(reply) < 7 {
-		return redisserver.ErrAnswer
+		return 0, "", redisserver.ErrAnswer
 	}
-	now := instantOf(reply)
-	return s.parseVerdicts(reply[7:], op, false, 0, now, keys, reqs, decisions)
+	return instantOf(reply), reply[7:], nil
 }
 
 // instantOf reads the instant that a reply begins with.
@@ -51,13 +49,12 @@ type parsing struct {
 
 var parsings = sync.Pool{New: func() any { return new(parsing) }}
 
-// parseVerdicts derives decisions from a script's verdicts on reqs: for each whether it is
-// allowed, and its record as it is now. If granted is set they are about the last of several
-// that asked the same: this one was charged, and later of the others after it.
-func (s *Store) parseVerdicts(
-	rest string, op store.Op, granted bool, later int64, now store.Instant, keys []string, reqs []store.Request,
-	decisions []store.Decision,
-) error {
+// parseVerdicts derives decisions from a script's verdicts on a: for each limit whether it is
+// allowed, and its record as it is now, which the pure Go algorithms explain. If a take was granted they
+// are about the last of several that asked the same: this one was charged, and later of the others after it.
+func (s *Store) parseVerdicts(a *ask, decisions []store.Decision) error {
+	op, reqs, now, rest := a.op, a.reqs, a.now, a.verdicts
+	granted := a.granted && op == store.Take
 	if s.clock == nil && now < longAgo {
 		return redisserver.ErrAnswer
 	}
@@ -77,9 +74,9 @@ func (s *Store) parseVerdicts(
 			if err != nil && decisions[i].Allowed && op != store.Peek { // it may have been written over
 				return redisserver.ErrAnswer
 			} else if err != nil {
-				return &store.ForeignError{StoreKey: keys[i], Holds: err.Error()}
+				return &store.ForeignError{StoreKey: a.keys[i], Holds: err.Error()}
 			}
-			states[i].Units -= later * reqs[i].Cost // at that instant nothing else differs
+			states[i].Units -= a.later * reqs[i].Cost // at that instant nothing else differs
 		}
 		rest = rest[2+int(rest[1]):]
 		if op == store.Refund {

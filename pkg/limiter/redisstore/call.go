@@ -12,13 +12,14 @@ import (
 // retries, and that knows whether it was sent at all: a failed take that never
 // left is known not to have charged anything.
 type call struct {
-	*redis.Cmd
-	once  bool   // never send again
-	key   string // decides which node of a Cluster it goes to; "" for any
-	reads bool   // a replica can answer it
-	state atomic.Int32
-	build func() []any // if set, gives the words when they are first written
-	words []any        // what it gave
+	redis.Cmd
+	once   bool    // never send again
+	key    string  // decides which node of a Cluster it goes to; "" for any
+	reads  bool    // a replica can answer it
+	script *script // that it calls; nil for another command
+	state  atomic.Int32
+	build  func() []any // if set, gives the words when they are first written
+	words  []any        // what it gave
 }
 
 // The states of a call.

@@ -185,7 +185,7 @@ func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now store.I
 
 // serverTime asks the server that has a key for its clock.
 func (s *Store) serverTime(ctx context.Context, key string) (store.Instant, error) {
-	c := &call{Cmd: redis.NewCmd(ctx, "time"), key: key, reads: true}
+	c := &call{Cmd: *redis.NewCmd(ctx, "time"), key: key, reads: true}
 	if err := s.sender.send(ctx, c); err != nil {
 		return 0, s.explain(err, "read of the clock", false, []string{key})
 	}
@@ -263,7 +263,7 @@ type denialMinute struct {
 // readMinute reads the denials of a minute. There may be none.
 func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, err error) {
 	key := s.denialKey(number)
-	c := &call{Cmd: redis.NewCmd(ctx, "hgetall", key), key: key, reads: true}
+	c := &call{Cmd: *redis.NewCmd(ctx, "hgetall", key), key: key, reads: true}
 	if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
 		return m, &store.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
 	} else if err != nil {

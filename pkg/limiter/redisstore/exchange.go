@@ -87,7 +87,7 @@ func (l *lane) exchange(ctx context.Context, e *exchange) error {
 		l.onBatch(len(e.calls))
 	}
 	for _, q := range e.calls {
-		if q.ask != nil {
+		if q.call == nil {
 			e.asks = append(e.asks, q.ask)
 		} else {
 			e.cmds = append(e.cmds, q.call)
@@ -141,7 +141,7 @@ func (l *lane) finish(e *exchange, panicked error) *exchange {
 	if panicked != nil {
 		e.fine = false
 		for _, q := range e.calls {
-			if q.ask != nil {
+			if q.call == nil {
 				q.ask.err = sentError{panicked}
 			} else {
 				q.call.SetErr(panicked)

@@ -104,10 +104,14 @@ func flat(units []foreignUnit) (parts []foreignPart, unitOf []int, storeKeys []s
 func (f *foreignKeys) run(ctx context.Context, verb string, script *script, units []foreignUnit, storeKeys []string, arguments []any) (
 	*redis.Cmd, error,
 ) {
-	call := func() (*redis.Cmd, error) { return f.store.run(ctx, true, script, storeKeys, arguments) }
-	cmd, err := call()
+	var cmd *redis.Cmd
+	call := func() (err error) {
+		cmd, err = f.store.run(ctx, true, script, storeKeys, arguments)
+		return err
+	}
+	err := call()
 	if len(units) == 1 {
-		cmd, err = onceMoved(ctx, cmd, err, call)
+		err = onceMoved(ctx, err, call)
 	}
 	if err != nil {
 		return nil, f.store.explain(err, verb, true, storeKeys)

@@ -22,7 +22,7 @@ func (s *Store) StoreID(ctx context.Context) (string, error) {
 		return "", err
 	}
 	key := s.identityKey()
-	c := &call{Cmd: redis.NewCmd(ctx, "get", key), key: key, reads: true}
+	c := &call{Cmd: *redis.NewCmd(ctx, "get", key), key: key, reads: true}
 	err := s.sender.send(ctx, c)
 	id := text(c.Cmd.Val())
 	switch {
@@ -44,7 +44,7 @@ func (s *Store) EnsureStoreID(ctx context.Context) (string, error) {
 		return id, err
 	}
 	key := s.identityKey()
-	c := &call{Cmd: redis.NewCmd(ctx, "set", key, admin.NewStoreID(), "nx"), key: key}
+	c := &call{Cmd: *redis.NewCmd(ctx, "set", key, admin.NewStoreID(), "nx"), key: key}
 	if err := s.sender.send(ctx, c); err != nil && !errors.Is(err, redis.Nil) {
 		return "", s.explain(err, "write of the store's id", true, []string{key})
 	}

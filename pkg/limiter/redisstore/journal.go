@@ -37,7 +37,7 @@ func (s *Store) AppendJournal(ctx context.Context, text string) error {
 		return err
 	}
 	key := s.journalKey()
-	c := &call{Cmd: redis.NewCmd(ctx, "xadd", key, "maxlen", admin.JournalKept, "*", journalField, text), key: key, once: true}
+	c := &call{Cmd: *redis.NewCmd(ctx, "xadd", key, "maxlen", admin.JournalKept, "*", journalField, text), key: key, once: true}
 	err := s.sender.send(ctx, c)
 	if redisserver.IsErrorReply(err, "WRONGTYPE") {
 		return notAJournal(key)
@@ -65,7 +65,7 @@ func (s *Store) ReadJournal(ctx context.Context, most int) (entries []admin.Jour
 	key, before := s.journalKey(), "+"
 	for most = min(most, admin.JournalKept); most > 0 && before != ""; {
 		page := min(most, journalPage)
-		c := &call{Cmd: redis.NewCmd(ctx, "xrevrange", key, before, "-", "count", page), key: key, reads: true}
+		c := &call{Cmd: *redis.NewCmd(ctx, "xrevrange", key, before, "-", "count", page), key: key, reads: true}
 		if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
 			return nil, 0, notAJournal(key)
 		} else if err != nil {

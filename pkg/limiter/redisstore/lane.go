@@ -76,7 +76,7 @@ type lane struct {
 // queued is a call, or a decision to be merged with others into one, whose caller waits
 // while others send it.
 type queued struct {
-	call  *call         // nil for an ask
+	call  *call         // what goes by itself; nil for an ask that others may share a call with
 	ask   *ask          // nil for a call
 	since time.Time     // when it came
 	late  time.Time     // when the store's time for it is over
@@ -103,46 +103,32 @@ func (s *sender) newLane(client redis.UniversalClient) *lane {
 	return l
 }
 
-// send sends c and waits for its answer until deadline, or until ctx ends. An error of
-// a call that may have reached the server is a sentError.
-func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
+// send sends q and waits for its answer until it is late, or until ctx ends: by itself while it
+// is quiet, and else with the others. An error of what may have reached the server is a sentError.
+func (l *lane) send(ctx context.Context, q *queued) error {
 	own, limited := ctx.Deadline() // before the lock: a context of the caller's own can panic
+	caller, end, budgeted := store.BudgetOf(ctx)
+	var callers time.Time
+	if budgeted {
+		callers, _ = caller.Deadline()
+	}
 	l.mu.Lock()
-	if l.isQuiet() && (l.keepsDeadlines || !limited || own.After(deadline)) {
+	if l.isQuiet() && (l.keepsDeadlines || !limited || own.After(q.late)) {
 		l.busy++
 		endsInTime := l.endsInTime && l.busy+l.abandoned <= l.connections
 		l.mu.Unlock()
-		return l.sendAlone(ctx, c, deadline, endsInTime)
+		return l.sendAlone(ctx, q, endsInTime)
 	}
-	return l.wait(ctx, own, &queued{call: c, since: time.Now(), late: deadline, done: make(chan struct{}, 1)})
+	if budgeted && l.keepBudget(end, q) {
+		ctx, own = caller, callers
+	}
+	return l.wait(ctx, own, q)
 }
 
 // isQuiet reports whether a call is sent at once and by itself. While callers share an
 // exchange, others are better off sharing the next. The caller holds the lock.
 func (l *lane) isQuiet() bool {
 	return l.busy < inFlight && l.batches == 0 && l.first == nil && !l.panicked && l.endsAlone
-}
-
-// ask is send for a decision that can be merged with others. Where a call would be sent at
-// once and by itself it returns errAsk.
-func (l *lane) ask(ctx context.Context, q *queued, budget time.Duration) error {
-	own, _ := ctx.Deadline() // before the lock, as in send
-	caller, end, limited := store.BudgetOf(ctx)
-	var callers time.Time
-	if limited {
-		callers, _ = caller.Deadline()
-	}
-	l.mu.Lock()
-	if l.isQuiet() {
-		l.mu.Unlock()
-		return errAsk
-	}
-	q.since = time.Now()
-	q.late = q.since.Add(budget)
-	if limited && l.keepBudget(end, q) {
-		ctx, own = caller, callers
-	}
-	return l.wait(ctx, own, q)
 }
 
 // keepBudget lets the watch end the waiting for q also at end, when the time of [store.WithBudget] is over, and reports
@@ -163,6 +149,9 @@ func (l *lane) keepBudget(end time.Time, q *queued) bool {
 // wait puts q into the queue and waits until it has its answer, until the store's time is
 // over, or until ctx ends, whose deadline is own, zero for none. The caller holds the lock, and wait returns it.
 func (l *lane) wait(ctx context.Context, own time.Time, q *queued) error {
+	if q.done == nil {
+		q.done = make(chan struct{}, 1)
+	}
 	q.end = q.late
 	if !own.IsZero() && own.Before(q.end) {
 		q.end = own
@@ -188,41 +177,58 @@ func (l *lane) wait(ctx context.Context, own time.Time, q *queued) error {
 	}
 }
 
+// alone returns the call that q is by itself from now on.
+func (q *queued) alone(ctx context.Context) *call {
+	if q.call == nil {
+		q.call = q.ask.alone(ctx, q.ask.script)
+	}
+	return q.call
+}
+
+// place returns the key that decides which node of a Cluster q goes to, empty for any, and
+// whether a replica can answer.
+func (q *queued) place() (key string, reads bool) {
+	if q.call == nil {
+		return q.ask.keys[0], q.ask.op == store.Peek
+	}
+	return q.call.key, q.call.reads
+}
+
 // outcome returns what came of q, once it is done.
 func (q *queued) outcome() error {
-	if q.left != nil {
+	switch {
+	case q.left != nil:
 		return q.left
-	}
-	if q.ask != nil {
+	case q.call == nil:
 		return q.ask.err
 	}
-	return q.call.outcome(q.call.Cmd.Err())
+	return q.call.outcome(q.call.Err())
 }
 
 // withdraw keeps q from being sent, and reports whether it came in time for that.
 func (q *queued) withdraw() bool {
-	if q.ask != nil {
+	if q.call == nil {
 		return withdraw(&q.ask.state)
 	}
 	return withdraw(&q.call.state)
 }
 
-// sendAlone sends c in the caller's own goroutine, as one of the busy exchanges. endsInTime
+// sendAlone sends q in the caller's own goroutine, as one of the busy exchanges. endsInTime
 // says that the client's own time-outs are enough.
-func (l *lane) sendAlone(ctx context.Context, c *call, deadline time.Time, endsInTime bool) error {
+func (l *lane) sendAlone(ctx context.Context, q *queued, endsInTime bool) error {
 	panicked := true
 	defer func() { l.ended(panicked) }()
-	if own, limited := ctx.Deadline(); !endsInTime && (!limited || own.After(deadline)) {
+	c := q.alone(ctx)
+	if own, limited := ctx.Deadline(); !endsInTime && (!limited || own.After(q.late)) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
+		ctx, cancel = context.WithDeadline(ctx, q.late)
 		defer cancel()
 	}
 	if l.onBatch != nil {
 		l.onBatch(1)
 	}
 	err := l.processOne(ctx, c)
-	var caught *panics.Error
-	panicked = errors.As(err, &caught)
+	_, panicked = errors.AsType[*panics.Error](err)
 	return c.outcome(err)
 }
 

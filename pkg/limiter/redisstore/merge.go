@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"hash/maphash"
 	"math/bits"
 	"slices"
@@ -25,14 +24,15 @@ const (
 	maxLimits = 8
 )
 
-// ask is a decision that can be merged with others into one script call: a take or peek
-// whose states are all two numbers.
+// ask is a decision, which a lane may merge with others into one script call if [Store.canMerge].
 type ask struct {
-	op    store.Op
-	reqs  []store.Request
-	keys  []string
-	words []any // the keys as a command has them; nil to make them when they are written
-	slot  int   // of a Cluster
+	store  *Store
+	op     store.Op
+	reqs   []store.Request
+	keys   []string
+	words  []any   // the keys as a command has them
+	slot   int     // of a Cluster
+	script *script // that decides it by itself
 
 	state atomic.Int32 // as a call's
 
@@ -41,16 +41,32 @@ type ask struct {
 	later    int64 // how many were granted the same after it
 	now      store.Instant
 	verdicts string // for each limit: whether one more fits, and the record
+	apart    bool   // it could not be decided together with others; nothing has happened yet
 	err      error
 }
 
-// errAsk says that a decision is to be asked for by itself. Nothing has happened yet.
-var errAsk = errors.New("to be asked by itself")
-
-// canMerge reports whether a decision can be merged with others.
-func canMerge(op store.Op, reqs []store.Request) bool {
-	return (op == store.Take || op == store.Peek) && len(reqs) <= maxLimits &&
+// canMerge reports whether a decision can be merged with others: a take or peek whose states are
+// all two numbers.
+func (s *Store) canMerge(op store.Op, reqs []store.Request) bool {
+	return !s.shards.mayDiffer && (op == store.Take || op == store.Peek) && len(reqs) <= maxLimits &&
 		!slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Shadow || r.Limit.Kind().RecordSize() == 0 })
+}
+
+// alone returns the call of script for a by itself.
+func (a *ask) alone(ctx context.Context, script *script) *call {
+	packed := append(make([]byte, 0, 1+len(a.reqs)*requestSize), opCodes[a.op])
+	words := append(append(make([]any, 2, 5+len(a.keys)), len(a.keys)), a.words...)
+	words = withClock(append(words, appendRequests(packed, a.reqs)), a.store.clock)
+	return a.store.scripts.newCall(ctx, a.op != store.Peek, script, a.keys[0], words)
+}
+
+// took takes the answer to a by itself.
+func (a *ask) took(c *call) error {
+	reply, err := c.Text()
+	if err == nil {
+		a.now, a.verdicts, err = cutInstant(reply)
+	}
+	return err
 }
 
 // equals reports whether a and b ask for the same.
@@ -178,7 +194,7 @@ func (r *merger) reuse() {
 // call returns the script call for m. Its words are put together when they are written:
 // without the asks whose callers have left by then.
 func (m *merged) call(ctx context.Context, script *script, byName, readOnly bool, clock func() time.Time) *call {
-	c := &call{Cmd: redis.NewCmd(ctx, "evalsha"), once: m.op != store.Peek}
+	c := &call{Cmd: *redis.NewCmd(ctx, "evalsha"), once: m.op != store.Peek}
 	c.build = func() []any { return m.build(script, byName, readOnly, clock) }
 	return c
 }
@@ -186,15 +202,16 @@ func (m *merged) call(ctx context.Context, script *script, byName, readOnly bool
 // build puts the words of m's call together.
 func (m *merged) build(script *script, byName, readOnly bool, clock func() time.Time) []any {
 	packed := make([]byte, 0, 128)
-	run := 0 // where the last one begins
-	words := script.command(m.words[:0], byName, readOnly, 0)
-	first := len(words)
+	run := 0        // where the last one begins
+	const first = 3 // of the words that are keys
+	words := append(m.words[:0], nil, nil, nil)
+	script.command(words, byName, readOnly)
 	for i, group := range m.groups {
 		group = slices.DeleteFunc(group, func(a *ask) bool { return !a.state.CompareAndSwap(unsent, sent) && a.state.Load() == withdrawn })
 		if m.groups[i] = group; len(group) == 0 {
 			continue
 		}
-		words = group[0].appendKeys(words)
+		words = append(words, group[0].words...)
 		next := len(packed)
 		packed = append(packed, 1, opCodes[m.op], byte(len(group[0].reqs)))
 		packed = binary.BigEndian.AppendUint16(packed, uint16(len(group)))
@@ -215,17 +232,6 @@ func (m *merged) build(script *script, byName, readOnly bool, clock func() time.
 	return m.words
 }
 
-// appendKeys appends the keys as a command has them.
-func (a *ask) appendKeys(words []any) []any {
-	if a.words != nil {
-		return append(words, a.words...)
-	}
-	for _, key := range a.keys {
-		words = append(words, key)
-	}
-	return words
-}
-
 // took takes what became of c, which was m's, and reports whether it was an answer.
 func (m *merged) took(c *call) bool {
 	reply, err := c.Text()
@@ -235,14 +241,12 @@ func (m *merged) took(c *call) bool {
 	if err == nil {
 		return true
 	}
-	if redisserver.IsErrorReply(err, "") {
-		err = errAsk // it came before anything was decided, and is to be explained for each
-	} else {
-		err = c.outcome(err)
-	}
+	apart := redisserver.IsErrorReply(err, "") // it came before anything was decided, and is to be explained for each
 	for _, group := range m.groups {
 		for _, a := range group {
-			a.err = err
+			if a.apart = apart; !apart {
+				a.err = c.outcome(err)
+			}
 		}
 	}
 	return false
@@ -250,10 +254,10 @@ func (m *merged) took(c *call) bool {
 
 // distribute gives each ask its part of the script's reply.
 func (m *merged) distribute(reply string) error {
-	if len(reply) < 7 {
-		return redisserver.ErrAnswer
+	now, rest, err := cutInstant(reply)
+	if err != nil {
+		return err
 	}
-	now, rest := instantOf(reply), reply[7:]
 	for _, group := range m.groups {
 		if len(group) == 0 {
 			continue
@@ -265,7 +269,7 @@ func (m *merged) distribute(reply string) error {
 		rest = rest[1:]
 		if status == 1 {
 			for _, a := range group {
-				a.err = errAsk
+				a.apart = true
 			}
 			continue
 		}

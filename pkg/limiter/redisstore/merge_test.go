@@ -32,7 +32,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 		for range 1 + random.IntN(40) {
 			if len(asks) > 0 && random.IntN(2) == 0 { // many ask the same
 				same := asks[len(asks)-1]
-				asks = append(asks, &ask{op: same.op, reqs: same.reqs, keys: same.keys})
+				asks = append(asks, &ask{op: same.op, reqs: same.reqs, keys: same.keys, words: same.words})
 				continue
 			}
 			a := &ask{op: store.Take}
@@ -50,6 +50,9 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.keys = backend.keys(a.reqs)
+			for _, key := range a.keys {
+				a.words = append(a.words, key)
+			}
 			asks = append(asks, a)
 		}
 		all := merge(asks)
@@ -76,7 +79,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 			for _, group := range m.groups {
 				allowed := 0
 				for _, a := range group {
-					if a.err == errAsk { // a key had another kind's record
+					if a.apart { // a key had another kind's record
 						unusual = append(unusual, a)
 						continue
 					}
@@ -84,7 +87,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 						t.Fatal(a.err)
 					}
 					got := make([]store.Decision, len(a.reqs))
-					if err := backend.parseVerdicts(a.verdicts, a.op, a.granted && a.op == store.Take, a.later, a.now, a.keys, a.reqs, got); err != nil {
+					if err := backend.parseVerdicts(a, got); err != nil {
 						t.Fatal(err)
 					}
 					decided++

@@ -63,7 +63,7 @@ func (i *overrideIndex) isOver(clock func() time.Time) bool {
 // readOverrideIndex reads the first so many bytes of the index. It is zero if there is none.
 func (s *Store) readOverrideIndex(ctx context.Context, bytes int) (overrideIndex, error) {
 	key := s.overrideIndexKey()
-	c := &call{Cmd: redis.NewCmd(ctx, "getrange", key, 0, bytes-1), key: key, reads: true}
+	c := &call{Cmd: *redis.NewCmd(ctx, "getrange", key, 0, bytes-1), key: key, reads: true}
 	if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
 		return overrideIndex{}, s.foreignIndex()
 	} else if err != nil {

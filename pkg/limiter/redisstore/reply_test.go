@@ -54,7 +54,13 @@ func TestAnAnswerFollowsFromItsState(t *testing.T) {
 		"zeros":                             {store.Take, strings.Repeat("\x00", 40), false},
 	} {
 		reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "n"}, Limit: limit, Cost: 1}}
-		err := new(Store).parseReply(c.reply, c.op, []string{"rl:{u}:n"}, reqs, make([]store.Decision, 1))
+		a := &ask{op: c.op, keys: []string{"rl:{u}:n"}, reqs: reqs}
+		answer := &call{}
+		answer.SetVal(c.reply)
+		err := a.took(answer)
+		if err == nil {
+			err = new(Store).parseVerdicts(a, make([]store.Decision, 1))
+		}
 		if c.follows && err != nil || !c.follows && !errors.Is(err, redisserver.ErrAnswer) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -126,34 +126,46 @@ func (s *scripts) bySHA(message string) *script {
 	return nil
 }
 
-// run calls the script by its name, and with its source if the server does not
-// know it: after a restart, a failover or SCRIPT FLUSH. That answer comes before
-// anything runs, so calling again cannot charge twice.
-//
-// A call that changes something is sent at most once.
+// run calls the script. A call that changes something is sent at most once.
 func (s *Store) run(ctx context.Context, changes bool, script *script, keys []string, arguments []any) (*redis.Cmd, error) {
-	cmd, err := s.call(ctx, changes, script, true, keys, arguments)
-	if redisserver.IsErrorReply(err, "NOSCRIPT") {
-		cmd, err = s.call(ctx, changes, script, false, keys, arguments)
+	words := append(make([]any, 2, 3+len(keys)+len(arguments)), len(keys))
+	key := ""
+	for i := range keys {
+		key, words = keys[0], append(words, keys[i])
 	}
-	return cmd, err
+	q := &queued{call: s.scripts.newCall(ctx, changes, script, key, append(words, arguments...))}
+	err := s.sender.ask(ctx, q)
+	return &q.call.Cmd, err
 }
 
-func (s *Store) call(ctx context.Context, changes bool, script *script, byName bool, keys []string, arguments []any) (*redis.Cmd, error) {
-	readOnly := !changes && !s.scripts.noReadOnly.Load()
-	c := &call{
-		Cmd:  redis.NewCmd(ctx, scriptCommand(script, byName, readOnly, keys, arguments)...),
-		once: changes, reads: !changes,
+// newCall returns a call of script by its name. It fills in the first two of its words.
+func (s *scripts) newCall(ctx context.Context, changes bool, script *script, key string, words []any) *call {
+	script.command(words, true, !changes && !s.noReadOnly.Load())
+	return &call{Cmd: *redis.NewCmd(ctx, words...), once: changes, key: key, reads: !changes, script: script}
+}
+
+// reworded returns c as the server can be asked that answered err: with the script's source if it
+// does not know that, after a restart, a failover or SCRIPT FLUSH, and without EVALSHA_RO if it
+// is too old. These answers come before anything runs, so calling again cannot charge twice. It
+// is nil if err is about anything else.
+func (s *scripts) reworded(ctx context.Context, c *call, err error) *call {
+	if err == nil || c == nil || c.script == nil {
+		return nil
 	}
-	if len(keys) > 0 {
-		c.key = keys[0]
+	words := slices.Clone(c.Cmd.Args())
+	name := words[0].(string)
+	byName, readOnly := strings.HasPrefix(name, "evalsha"), strings.HasSuffix(name, "_ro")
+	switch {
+	case byName && redisserver.IsErrorReply(err, "NOSCRIPT"):
+		byName = false
+	case readOnly && redisserver.IsErrorReply(err, "ERR unknown command"):
+		s.noReadOnly.Store(true)
+		readOnly = false
+	default:
+		return nil
 	}
-	err := s.sender.send(ctx, c)
-	if readOnly && redisserver.IsErrorReply(err, "ERR unknown command") {
-		s.scripts.noReadOnly.Store(true)
-		return s.call(ctx, changes, script, byName, keys, arguments)
-	}
-	return c.Cmd, err
+	c.script.command(words, byName, readOnly)
+	return &call{Cmd: *redis.NewCmd(ctx, words...), once: c.once, key: c.key, reads: c.reads, script: c.script}
 }
 
 // Send sends a command of the caller's own that changes something, on the store's client.
@@ -164,33 +176,25 @@ func (s *Store) Send(ctx context.Context, verb string, words ...any) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	c := &call{Cmd: redis.NewCmd(ctx, words...), once: true}
+	c := &call{Cmd: *redis.NewCmd(ctx, words...), once: true}
 	if err := c.outcome(s.client.Process(ctx, c)); err != nil {
 		return s.explain(err, verb, true, nil)
 	}
 	return nil
 }
 
-// command appends the words of a script call up to its keys, of which there are so many.
-func (s *script) command(words []any, byName, readOnly bool, keys int) []any {
+// command fills in the first two words of a script call.
+func (s *script) command(words []any, byName, readOnly bool) {
 	switch {
 	case byName && readOnly:
-		return append(words, "evalsha_ro", s.shaWord, keys)
+		words[0], words[1] = "evalsha_ro", s.shaWord
 	case byName:
-		return append(words, "evalsha", s.shaWord, keys)
+		words[0], words[1] = "evalsha", s.shaWord
 	case readOnly:
-		return append(words, "eval_ro", s.source, keys)
+		words[0], words[1] = "eval_ro", s.source
+	default:
+		words[0], words[1] = "eval", s.source
 	}
-	return append(words, "eval", s.source, keys)
-}
-
-// scriptCommand returns the words of a script call.
-func scriptCommand(script *script, byName, readOnly bool, keys []string, arguments []any) []any {
-	words := script.command(make([]any, 0, 3+len(keys)+len(arguments)), byName, readOnly, len(keys))
-	for i := range keys {
-		words = append(words, keys[i])
-	}
-	return append(words, arguments...)
 }
 
 // lineCommand returns the Redis command that the script calls on a line.

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"strings"
 	"sync"
@@ -44,38 +43,34 @@ func newSender(client redis.UniversalClient, settings *settings, scripts *script
 	return s
 }
 
-// send sends c and waits for its answer, no longer than ctx and the budget allow. An
-// error of a call that may have reached the server is a sentError, one that came when
-// the caller's own time was over is a callerError, and one from a node a nodeError.
-func (s *sender) send(ctx context.Context, c *call) error {
-	return fromCaller(ctx, s.route(ctx, c, time.Now().Add(s.budget)))
+// send is ask for a call.
+func (s *sender) send(ctx context.Context, c *call) error { return s.ask(ctx, &queued{call: c}) }
+
+// ask sends q and waits for its answer, no longer than ctx and the budget allow. What went by
+// itself is a call afterwards, and its answer there. An error of what may have reached the server is a
+// sentError, one that came when the caller's own time was over is a callerError, and one from a node a nodeError.
+func (s *sender) ask(ctx context.Context, q *queued) error {
+	for {
+		q.since = time.Now()
+		q.late = q.since.Add(s.budget)
+		err := fromCaller(ctx, s.route(ctx, q))
+		again := s.scripts.reworded(ctx, q.call, err)
+		if again == nil {
+			return err
+		}
+		*q = queued{call: again, done: q.done}
+	}
 }
 
 // fromCaller marks err if it came because ctx, the caller's, has ended.
 func fromCaller(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, errAsk) || redisserver.IsErrorReply(err, "") {
+	if err == nil || redisserver.IsErrorReply(err, "") {
 		return err
 	}
 	if reason := store.GaveUp(ctx); reason != nil {
 		return &callerError{err, reason}
 	}
 	return err
-}
-
-// ask lets q, an ask, be decided together with others, as send does. It returns errAsk if it
-// is to be sent by itself: because nobody else asks at the moment, or the answer was unusual.
-func (s *sender) ask(ctx context.Context, q *queued) error {
-	if s.single != nil {
-		return fromCaller(ctx, s.single.ask(ctx, q, s.budget))
-	}
-	if q.ask.op == store.Peek && s.cluster.Options().ReadOnly { // a replica's, perhaps
-		return errAsk
-	}
-	l, err := s.laneOf(ctx, q.ask.keys[0], time.Now().Add(s.budget))
-	if err == nil {
-		err = l.named(l.ask(ctx, q, s.budget))
-	}
-	return fromCaller(ctx, err)
 }
 
 // callerError marks an error that came because the caller's context ended.
@@ -96,31 +91,32 @@ func (e *nodeError) Unwrap() error { return e.error }
 
 // named marks an error of l, the lane to a node of a Cluster.
 func (l *lane) named(err error) error {
-	if node, ok := l.client.(*redis.Client); ok && err != nil && !errors.Is(err, errAsk) {
+	if node, ok := l.client.(*redis.Client); ok && err != nil {
 		return &nodeError{err, node.Options().Addr}
 	}
 	return err
 }
 
-// route sends c to the node that has its key.
-func (s *sender) route(ctx context.Context, c *call, deadline time.Time) error {
-	switch {
-	case s.single != nil:
-		return s.single.send(ctx, c, deadline)
-	case c.key == "" || c.reads && s.cluster.Options().ReadOnly: // a replica's, perhaps
-		return s.sendAnywhere(ctx, c, deadline)
+// route sends q to the node that has its key.
+func (s *sender) route(ctx context.Context, q *queued) error {
+	if s.single != nil {
+		return s.single.send(ctx, q)
 	}
-	lane, err := s.laneOf(ctx, c.key, deadline)
+	key, reads := q.place()
+	if key == "" || reads && s.cluster.Options().ReadOnly { // a replica's, perhaps
+		return s.sendAnywhere(ctx, q.alone(ctx), q.late)
+	}
+	lane, err := s.laneOf(ctx, key, q.late)
 	if err != nil {
 		return err
 	}
-	err = lane.send(ctx, c, deadline)
-	if redisserver.IsErrorReply(err, "MOVED") || redisserver.IsErrorReply(err, "ASK") {
+	err = lane.send(ctx, q)
+	if redisserver.IsElsewhere(err) {
 		// The slot is elsewhere by now, or on its way. Nothing has happened yet.
 		s.cluster.ReloadState(context.Background())
-		c.state.CompareAndSwap(sent, unsent)
+		q.call.state.CompareAndSwap(sent, unsent)
 		elsewhere := placeIn(err)
-		if err = s.sendAnywhere(ctx, c, deadline); err != nil {
+		if err = s.sendAnywhere(ctx, q.call, q.late); err != nil {
 			return &nodeError{err, elsewhere}
 		}
 		return nil

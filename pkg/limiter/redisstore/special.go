@@ -105,9 +105,11 @@ func (s *Store) runSpecial(ctx context.Context, op store.Op, reqs []store.Reques
 	if short && redisserver.IsErrorReply(err, "COMPLETE") {
 		cmd, err = s.run(ctx, changes, s.scripts.decidingSpecialAny(), keys, arguments)
 	}
-	return onceMoved(ctx, cmd, err, func() (*redis.Cmd, error) {
-		return s.run(ctx, changes, s.scripts.decidingSpecialAny(), keys, arguments)
+	err = onceMoved(ctx, err, func() (err error) {
+		cmd, err = s.run(ctx, changes, s.scripts.decidingSpecialAny(), keys, arguments)
+		return err
 	})
+	return cmd, err
 }
 
 // explainSpecial returns the limiter's error for a reply that says what is wrong with reqs,

@@ -103,11 +103,7 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if err := s.check(); err != nil {
 		return err
 	}
-	err := s.decideAny(ctx, op, reqs, decisions)
-	if err != nil {
-		err = s.recognised(ctx, err)
-	}
-	return err
+	return s.recognised(ctx, s.decideAny(ctx, op, reqs, decisions))
 }
 
 // decideAny is Decide for requests as they come.
@@ -147,81 +143,56 @@ func (s *Store) decideTogether(ctx context.Context, op store.Op, reqs []store.Re
 	return s.decide(ctx, op, w, decisions)
 }
 
-// decide decides the requests of w, which are of one slot and normalized.
+// decide decides the requests of w, which are of one slot and normalized: together with what
+// others ask, or by itself.
 func (s *Store) decide(ctx context.Context, op store.Op, w *work, decisions []store.Decision) error {
 	w.setKeys(s.own)
-	err := s.decideMerged(ctx, op, w, decisions)
-	if errors.Is(err, errAsk) {
-		err = s.decideAlone(ctx, op, w, decisions)
+	usual, short := s.scripts.deciding(op, w.reqs)
+	q, a := w.toAsk(s, op, usual), &w.ask
+	if !s.canMerge(op, w.reqs) {
+		q.alone(ctx)
 	}
-	if err == nil { // see work
-		s.works.Put(w)
+	err := s.sender.ask(ctx, q)
+	again := func(by *script) error {
+		q = &queued{call: a.alone(ctx, by)}
+		return s.sender.ask(ctx, q)
 	}
-	return err
-}
-
-// decideMerged decides together with what others ask. It returns errAsk if w is to be decided
-// by itself.
-func (s *Store) decideMerged(ctx context.Context, op store.Op, w *work, decisions []store.Decision) error {
-	if s.shards.mayDiffer || !canMerge(op, w.reqs) {
-		return errAsk
+	if err == nil && a.apart { // else the exchange may still write to a
+		err = again(usual)
 	}
-	slot := 0
-	if slotOf := s.shards.slotOf; slotOf != nil {
-		slot = slotOf(w.reqs[0].Key.Subject)
-	}
-	if err := s.sender.ask(ctx, w.toAsk(op, slot)); errors.Is(err, errAsk) {
-		return err
-	} else if err != nil {
-		return s.explain(err, op.String(), op != store.Peek, w.keys)
-	}
-	a := &w.ask
-	if err := s.parseVerdicts(a.verdicts, op, a.granted && op == store.Take, a.later, a.now, w.keys, w.reqs, decisions); err != nil {
-		return s.wrong(err, op)
-	}
-	return nil
-}
-
-// decideAlone decides by a call of its own.
-func (s *Store) decideAlone(ctx context.Context, op store.Op, w *work, decisions []store.Decision) error {
-	keys, reqs := w.keys, w.reqs
-	arguments := s.arguments(op, reqs)
-	changes := op != store.Peek
-	script, short := s.scripts.deciding(op, reqs)
-	cmd, err := s.run(ctx, changes, script, keys, arguments)
 	if short && (redisserver.IsErrorReply(err, "COMPLETE") || redisserver.IsErrorReply(err, "WRONGTYPE")) {
 		// The key holds something unusual, and nothing has happened yet.
-		cmd, err = s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
+		err = again(s.scripts.decidingAll())
 	}
-	cmd, err = onceMoved(ctx, cmd, err, func() (*redis.Cmd, error) {
-		return s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
-	})
-	if err != nil {
-		return s.explain(err, op.String(), changes, keys)
+	if err = onceMoved(ctx, err, func() error { return again(s.scripts.decidingAll()) }); err != nil {
+		return s.explain(err, op.String(), op != store.Peek, w.keys)
 	}
-	reply, err := cmd.Text()
+	if q.call != nil {
+		err = a.took(q.call)
+	}
 	if err == nil {
-		err = s.parseReply(reply, op, keys, reqs, decisions)
+		err = s.parseVerdicts(a, decisions)
 	}
 	if err != nil {
 		return s.wrong(err, op)
 	}
+	s.works.Put(w) // only now, see work
 	return nil
 }
 
-// onceMoved returns cmd and err, a call's, unless the keys of that are on their way to another
+// onceMoved returns err, a call's, unless the keys of that are on their way to another
 // master: all of them are needed in one place, and nothing has happened yet. Then it calls
 // again until they have arrived, for as long as movePatience.
-func onceMoved(ctx context.Context, cmd *redis.Cmd, err error, again func() (*redis.Cmd, error)) (*redis.Cmd, error) {
+func onceMoved(ctx context.Context, err error, again func() error) error {
 	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-time.After(movePause):
 		}
-		cmd, err = again()
+		err = again()
 	}
-	return cmd, err
+	return err
 }
 
 // wrong is the error about a reply that does not follow.
@@ -248,13 +219,6 @@ const shadowBit = 0x80
 const requestSize = recordformat.PackedLimitSize + 4
 
 var opCodes = [...]byte{store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Adjust: 'a'}
-
-// arguments packs the script's ARGV.
-func (s *Store) arguments(op store.Op, reqs []store.Request) []any {
-	packed := make([]byte, 1, 1+len(reqs)*requestSize)
-	packed[0] = opCodes[op]
-	return withClock([]any{appendRequests(packed, reqs)}, s.clock)
-}
 
 // appendRequests appends reqs as the scripts read them.
 func appendRequests(packed []byte, reqs []store.Request) []byte {

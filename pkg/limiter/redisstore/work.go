@@ -46,12 +46,12 @@ func (w *work) setKeys(own admin.OwnLayout) {
 	w.named, w.keys, w.words = w.named[:n], w.keys[:n], w.words[:n]
 }
 
-// toAsk returns a place in the queue for a decision that can be merged with others.
-func (w *work) toAsk(op store.Op, slot int) *queued {
-	a, q := &w.ask, &w.queued
-	a.op, a.reqs, a.keys, a.words, a.slot = op, w.reqs, w.keys, w.words, slot
-	a.state.Store(unsent)
-	a.granted, a.later, a.now, a.verdicts, a.err = false, 0, 0, "", nil
-	q.ask, q.in, q.over, q.left = a, nil, false, nil
-	return q
+// toAsk returns a place in the queue for a decision, which by itself is that of script.
+func (w *work) toAsk(s *Store, op store.Op, script *script) *queued {
+	w.ask = ask{store: s, op: op, reqs: w.reqs, keys: w.keys, words: w.words, script: script}
+	if slotOf := s.shards.slotOf; slotOf != nil {
+		w.ask.slot = slotOf(w.reqs[0].Key.Subject)
+	}
+	w.queued = queued{ask: &w.ask, done: w.queued.done}
+	return &w.queued
 }
