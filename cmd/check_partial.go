@@ -48,6 +48,10 @@ func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []stri
 	if err != nil || p.CheckAttributes(attributes) != nil {
 		return nil
 	}
+	units, err := p.UnitsOf(o.cost.units, o.cost.fields...)
+	if err != nil {
+		return nil
+	}
 	check := &partialCheck{policy: p, attributes: attributes, request: &limitRequest{key: strings.Join(args, " "), policy: p}}
 	for i := range p.Limits {
 		l := &p.Limits[i]
@@ -61,7 +65,7 @@ func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []stri
 			limit, _ := l.For(attributes)
 			check.asked = append(check.asked, i)
 			check.request.reqs = append(check.request.reqs,
-				store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: o.cost, Shadow: l.Shadow})
+				store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: units[i], Shadow: l.Shadow})
 		}
 	}
 	if len(check.request.reqs) > 0 {

@@ -50,7 +50,7 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	if o.policy == "" {
 		return usagef("no policy given; name one with --policy NAME")
 	}
-	d, err := policyRequest(o.globalOptions, o.policy, store.Peek, o.args, 1, nil)
+	d, err := policyRequest(o.globalOptions, o.policy, store.Peek, o.args, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
 			StoreKey:  admin.OwnLayout(s.prefix.value).StoreKey(req.Key),
 			Algorithm: limit.Algorithm.String(), Count: limit.Count, PeriodMS: output.Milliseconds(limit.Period),
-			Burst: limit.Burst, Slices: limit.Slices,
+			Burst: limit.Burst, Slices: limit.Slices, Cost: d.policy.Limits[i].Cost.String(),
 			Shadow: req.Shadow, Override: d.overrides[i] + 1, Applied: decision.NewAppliedOverride(applied, req.Limit),
 			applied: applied, text: limit.String(),
 		}
@@ -125,6 +125,7 @@ type explainedLimit struct {
 	PeriodMS  int64             `json:"period_ms"`
 	Burst     int64             `json:"burst"`
 	Slices    int64             `json:"slices,omitempty"`
+	Cost      string            `json:"cost,omitempty"`
 	Shadow    bool              `json:"shadow,omitempty"`
 	Override  int               `json:"override,omitempty"`
 	When      policy.Attributes `json:"when,omitempty"`
@@ -169,6 +170,9 @@ func (a *explainAnswer) Print(p *output.Printer) {
 	var rows [][]output.Cell
 	for _, l := range a.Limits {
 		var notes []string
+		if l.Cost != "" {
+			notes = append(notes, "cost "+l.Cost)
+		}
 		if l.Shadow {
 			notes = append(notes, "shadow")
 		}

@@ -156,6 +156,7 @@ type policyLimitDocument struct {
 	Name      string             `json:"name"`
 	By        []string           `json:"by"`
 	Limit     string             `json:"limit"`
+	Cost      string             `json:"cost,omitempty"`
 	Shadow    bool               `json:"shadow"`
 	Overrides []overrideDocument `json:"overrides,omitempty"`
 }
@@ -169,7 +170,7 @@ func newPolicyDocument(p *policy.Policy) policyDocument {
 	document := policyDocument{p.OnError.String(), localShare(p), p.HashBy, nil}
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		limit := policyLimitDocument{l.Name, l.By, l.Limit.String(), l.Shadow, nil}
+		limit := policyLimitDocument{l.Name, l.By, l.Limit.String(), l.Cost.String(), l.Shadow, nil}
 		for _, override := range l.Overrides {
 			limit.Overrides = append(limit.Overrides, overrideDocument{override.When, override.Limit.String()})
 		}
@@ -232,6 +233,9 @@ func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
 		a.addFrom(c, path+".name", l.Name)
 		a.addFrom(c, path+".by", listed(l.By))
 		a.addFrom(c, path+".limit", l.Limit.String())
+		if cost := l.Cost.String(); cost != "" {
+			a.addFrom(c, path+".cost", cost)
+		}
 		a.addFrom(c, path+".shadow", fmt.Sprint(l.Shadow))
 		for j, override := range l.Overrides {
 			path := fmt.Sprintf("%s.overrides[%d]", path, j)

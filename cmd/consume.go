@@ -42,7 +42,8 @@ otherwise. The exit code is the answer: 0 taken, 1 denied.
 
 With --policy, the limits are those of a policy of the configuration, and
 attributes say who is limited. The limits are decided together, in the order
-written.
+written. A limit with a cost of its own takes that: a fixed number, or the
+number of a field, such as --cost tokens=3000.
 
 With --wait, a denied request waits for its turn: as long as it takes, or at
 most DURATION with --wait=DURATION. A request that a leaky bucket allows waits
@@ -68,6 +69,7 @@ bring it to the real cost with "limitctl settle".`,
   limitctl consume user:42 --limit 10/1m --limit sliding-log:100/1h
   limitctl consume --policy login ip=203.0.113.9 email=a@example.com
   limitctl consume llm:team-a --limit 100000/1m --cost 2300 --wait=30s
+  limitctl consume --policy llm team=search --cost tokens=3000
   limitctl consume mails --limit leaky-bucket:5/1s --wait && echo "send one"
   limitctl consume orders --limit 100/1h --token order-4711
   limitctl consume llm:team-a --limit 100000/1m --cost 2300 --token request-81
@@ -115,7 +117,7 @@ func (o *consumeOptions) chooseOp(cmd *cobra.Command) (store.Op, error) {
 		if o.upTo < 1 || o.upTo > store.MaxCount {
 			return 0, usagef("--up-to %d is out of range; it must be from 1 to %d", o.upTo, store.MaxCount)
 		}
-		op, flag, o.cost = store.TakeUpTo, "--up-to", o.upTo
+		op, flag, o.cost.units = store.TakeUpTo, "--up-to", o.upTo
 	}
 	switch {
 	case op != store.Take && flags.Changed("wait"):
@@ -182,6 +184,9 @@ func (o *consumeOptions) verb(decisions []store.Decision) string {
 	sum := store.Summarize(decisions)
 	switch o.op {
 	case store.Charge:
+		if o.request.policy != nil && o.request.policy.HasOwnCosts() {
+			return "charged " + o.request.amounts()
+		}
 		return fmt.Sprintf("charged %d", sum.Granted)
 	case store.TakeUpTo:
 		return fmt.Sprintf("granted %d of %d", sum.Granted, o.upTo)

@@ -89,7 +89,13 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 		a.printOverrides(p)
 		return
 	}
-	p.Line("%s  %s: %d remaining%s", mark, subject, sum.Remaining, times(sum))
+	if left := fmt.Sprintf("%d remaining%s", sum.Remaining, times(sum)); !a.told().OwnCosts() {
+		p.Line("%s  %s: %s", mark, subject, left)
+	} else if when := strings.TrimPrefix(times(sum), ", "); when != "" {
+		p.Line("%s  %s: %s", mark, subject, when)
+	} else {
+		p.Line("%s  %s", mark, subject)
+	}
 	if a.policy != nil {
 		a.printPolicy(p)
 	} else {
@@ -137,6 +143,9 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 			notes = append(notes, "shadow")
 		case !d.Allowed:
 			sign, style = "✗", output.AtEnd
+		}
+		if a.policy.HasOwnCosts() {
+			notes = append(notes, fmt.Sprintf("cost %d", a.reqs[i].Cost))
 		}
 		if a.overrides[i] >= 0 {
 			notes = append(notes, fmt.Sprintf("override %d", a.overrides[i]+1))

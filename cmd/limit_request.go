@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,7 @@ type requestFlags struct {
 	limits    []string
 	algorithm string
 	burst     int64
-	cost      int64
+	cost      costFlag
 	token     string
 	tokenTTL  string
 }
@@ -48,7 +47,9 @@ func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
 	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
 		"`ALGORITHM` of limits that name none: "+strings.Join(store.AlgorithmNames(), ", ")+" (default token-bucket)")
 	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
-	flags.Int64VarP(&o.cost, "cost", "c", 1, "`N` units that the request takes")
+	o.cost.units = 1
+	flags.VarP(&o.cost, "cost", "c", "`N` units that the request takes, or tokens=N of the limits of a policy whose cost is tokens; "+
+		"repeat it for several")
 	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(store.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
@@ -60,6 +61,10 @@ func (o *requestFlags) request(cmd *cobra.Command, global *globalOptions, op sto
 	if !cmd.Flags().Changed("policy") {
 		if err := oneSubject(cmd, args); err != nil {
 			return nil, err
+		}
+		if len(o.cost.fields) > 0 {
+			c := o.cost.fields[0]
+			return nil, usagef("--cost %s=%d is for a --policy with that cost; write --cost %d", c.Field, c.Units, c.Units)
 		}
 		reqs, err := o.requests(cmd, op, args[0])
 		return &limitRequest{key: args[0], reqs: reqs}, err
@@ -73,7 +78,7 @@ func (o *requestFlags) request(cmd *cobra.Command, global *globalOptions, op sto
 	if err != nil {
 		return nil, err
 	}
-	return policyRequest(global, o.policy, op, args, o.cost, carry)
+	return policyRequest(global, o.policy, op, args, &o.cost, carry)
 }
 
 // addTokenFlag adds --token.
@@ -111,9 +116,9 @@ func (o *requestFlags) carriedToken(cmd *cobra.Command) (carry func(*store.Reque
 	return func(r *store.Request) { r.Token, r.TokenTTL = o.token, ttl }, nil
 }
 
-// policyRequest returns the requests that a policy makes of attributes. carry, if not nil,
-// gives each of them more.
-func policyRequest(g *globalOptions, name string, op store.Op, args []string, cost int64,
+// policyRequest returns the requests that a policy makes of attributes. cost is nil for those who want to know the limits
+// only. carry, if not nil, gives each of them more.
+func policyRequest(g *globalOptions, name string, op store.Op, args []string, cost *costFlag,
 	carry func(*store.Request)) (*limitRequest, error) {
 	c, err := g.config()
 	if err != nil {
@@ -128,7 +133,12 @@ func policyRequest(g *globalOptions, name string, op store.Op, args []string, co
 		return nil, err
 	}
 	d := &limitRequest{key: strings.Join(args, " "), policy: p}
-	if d.reqs, d.overrides, err = p.RequestsWithOverrides(attributes, cost); err != nil {
+	if cost == nil {
+		cost = &costFlag{units: 1, fields: p.AllCosts(1)}
+	} else if err := cost.check(p, op); err != nil {
+		return nil, err
+	}
+	if d.reqs, d.overrides, err = p.RequestsWithOverrides(attributes, cost.units, cost.fields...); err != nil {
 		return nil, err
 	}
 	for i := range d.reqs {
@@ -151,7 +161,7 @@ func (o *requestFlags) words(request *limitRequest) string {
 			words = append(words, "--limit", request.reqs[i].Limit.String())
 		}
 	}
-	return shell.Command(append(words, "--cost", strconv.FormatInt(o.cost, 10))...)
+	return shell.Command(append(words, o.cost.words(request.policy)...)...)
 }
 
 // limitName is what to call the i-th limit.
@@ -160,6 +170,15 @@ func (d *limitRequest) limitName(i int) string {
 		return d.policy.Limits[i].Name
 	}
 	return d.reqs[i].Key.Name
+}
+
+// amounts are the units of each limit, in words.
+func (d *limitRequest) amounts() string {
+	parts := make([]string, len(d.reqs))
+	for i := range d.reqs {
+		parts[i] = fmt.Sprintf("%d (%s)", d.reqs[i].Cost, d.limitName(i))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // requests returns a checked request of the subject for each limit.
@@ -193,7 +212,7 @@ func (o *requestFlags) requests(cmd *cobra.Command, op store.Op, subject string)
 		if _, err := limit.Normalize(); err != nil {
 			return nil, usagef("limit %q: %s", text, err)
 		}
-		req := store.Request{Key: store.Key{Subject: subject}, Limit: limit, Cost: o.cost}
+		req := store.Request{Key: store.Key{Subject: subject}, Limit: limit, Cost: o.cost.units}
 		carry(&req)
 		reqs = append(reqs, req)
 	}

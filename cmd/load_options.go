@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -26,6 +28,7 @@ type loadOptions struct {
 	keys         int
 	distribution string
 	cost         string
+	costField    string // that cost is of, as cost says
 	scenario     string
 	seed         uint64
 }
@@ -57,7 +60,8 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	flags.IntVarP(&o.keys, "keys", "k", 1, "`N` subjects ask")
 	flags.StringVar(&o.distribution, "distribution", "uniform",
 		"`HOW` often each subject asks: uniform, zipf:S, hot:SHARE/N (such as hot:90%/3) or sequential")
-	flags.StringVar(&o.cost, "cost", "1", "`UNITS` a request takes: a number, or uniform:1-100")
+	flags.StringVar(&o.cost, "cost", "1", "`UNITS` a request takes: a number, or uniform:1-100; or tokens=UNITS of the limits of a "+
+		"policy whose cost is tokens")
 	flags.StringVar(&o.scenario, "scenario", "", "send a `PATTERN` that breaks naive limiters: "+scenarioNames())
 	flags.Uint64Var(&o.seed, "seed", 1, "`NUMBER` that random choices follow from; the same number gives the same requests")
 	open := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace // a value may go on
@@ -91,7 +95,7 @@ func (o *loadOptions) parse(cmd *cobra.Command) (load trial.Load, err error) {
 	if err != nil {
 		return load, err
 	}
-	costs, err := parseCosts(o.cost)
+	costs, err := o.parseCosts()
 	if err != nil {
 		return load, err
 	}
@@ -103,6 +107,44 @@ func (o *loadOptions) parse(cmd *cobra.Command) (load trial.Load, err error) {
 		return load, err
 	}
 	return load, o.addSchedule(&load, schedule, given)
+}
+
+// parseCosts reads "5", "uniform:1-100", or one of them behind "tokens=".
+func (o *loadOptions) parseCosts() (loadgen.Costs, error) {
+	text := o.cost
+	if field, units, has := strings.Cut(text, "="); has {
+		if err := policy.ValidateName("cost", field); err != nil {
+			return loadgen.Costs{}, usagef("--cost %q: %s", text, err)
+		}
+		o.costField, text = field, units
+	}
+	return parseCosts(text)
+}
+
+// checkCost reports a cost that is not what the policy needs, which may be nil. given says that --cost was.
+func (o *loadOptions) checkCost(p *policy.Policy, load *trial.Load, given bool) error {
+	if p == nil {
+		if o.costField != "" {
+			return usagef("--cost %s is for a --policy with that cost; write the number alone", o.cost)
+		}
+		return nil
+	}
+	if load.Scenario != nil && p.HasOwnCosts() {
+		return usagef("--scenario %s sends what one limit allows, and limits of policy %q have their own costs; send a --rate",
+			o.scenario, p.Name)
+	}
+	fields := p.CostFields()
+	if o.costField == "" && len(fields) > 0 {
+		return missingCosts(p, fields)
+	}
+	if o.costField == "" {
+		return p.CheckCost(store.Take, load.Mix.Costs.Least, given)
+	}
+	if !slices.Contains(fields, o.costField) || len(fields) == 1 {
+		_, err := p.UnitsOf(1, policy.FieldCost{Field: o.costField, Units: 1})
+		return err
+	}
+	return nil // what several fields mean is said when the load is planned
 }
 
 func (o *loadOptions) checkBounds(given func(flag string) bool) error {

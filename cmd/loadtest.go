@@ -170,6 +170,11 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	if err != nil {
 		return nil, err
 	}
+	if !cmd.Flags().Changed("replay") {
+		if err := o.loadOptions.checkCost(plan.Candidates[0].Policy, &plan.Load, cmd.Flags().Changed("cost")); err != nil {
+			return nil, err
+		}
+	}
 	if plan.Shared, err = o.sharedRunFlags.parse(cmd, plan); err != nil {
 		return nil, err
 	}

@@ -29,7 +29,8 @@ func (o *logOptions) addFlags(cmd *cobra.Command) {
 	flags.StringArrayVar(&o.keyFields, "key-field", nil,
 		"`FIELD` that says who is limited; repeat it to limit by several fields together (default ip of an access log, else key)")
 	flags.StringVar(&o.costField, "cost-field", "",
-		"`FIELD` with the units a request takes; a request without it takes 1 (default cost, if there is one)")
+		"`FIELD` with the units a request takes; a request without it takes 1 (default cost, if there is one, or the field that "+
+			"is the cost of a policy's limits)")
 	flags.StringArrayVar(&o.attributes, "attribute", nil,
 		"`NAME=FIELD`: the policies' attribute of that name is in that field (default the field of its name)")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(trace.FormatNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -76,7 +77,29 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []trial.Candidate) (r 
 	if r.fieldOf, err = policy.ParseAttributes(o.attributes); err != nil {
 		return nil, usagef("--attribute: %s", err)
 	}
+	if err := r.addCost(candidates); err != nil {
+		return r, err
+	}
 	return r, r.addAttributes(candidates)
+}
+
+// addCost has the field read that is the cost of a policy's limits, unless another field was named.
+func (r *logReading) addCost(candidates []trial.Candidate) error {
+	var fields []string
+	for _, c := range candidates {
+		if c.Policy != nil {
+			fields = append(fields, c.Policy.CostFields()...)
+		}
+	}
+	slices.Sort(fields)
+	switch fields = slices.Compact(fields); {
+	case len(fields) > 1:
+		return usagef("the policies have the costs %s, and the requests of a trial have one; try limits with one of them",
+			strings.Join(fields, " and "))
+	case len(fields) == 1 && r.from.Cost == "":
+		r.from.Cost = fields[0]
+	}
+	return nil
 }
 
 // addAttributes has the fields read that hold the attributes of the policies.

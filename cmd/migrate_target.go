@@ -86,7 +86,7 @@ func (t *migrateTarget) policyRequests(g *globalOptions, arguments []string) (fu
 		}
 	}
 	// What is missing is missing for all old limits, and is said before anything is read.
-	if _, err := p.Requests(given, 1); err != nil {
+	if _, err := p.Requests(given, 1, p.AllCosts(1)...); err != nil {
 		return nil, err
 	}
 	return func(e *admin.Entry) ([]store.Request, error) {
@@ -94,7 +94,7 @@ func (t *migrateTarget) policyRequests(g *globalOptions, arguments []string) (fu
 		for name, text := range templates {
 			attributes[name] = text.of(e)
 		}
-		return p.Requests(attributes, 1)
+		return p.Requests(attributes, 1, p.AllCosts(1)...)
 	}, nil
 }
 

@@ -23,7 +23,8 @@ func newRefundCmd(global *globalOptions) *cobra.Command {
 		Use:   "refund KEY --limit [ALGORITHM:]COUNT/PERIOD | refund --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Give units back",
 		Long: `Refund gives --cost units that KEY took back to it, the newest first, and never
-more than are in use. With --policy it does so in each limit of a policy. If
+more than are in use. With --policy it does so in each limit of a policy; a
+limit with a cost of its own gets that back. If
 nothing is in use, for instance because the limit has another period or the
 units have come back by themselves, it says so and exits with 1.
 
@@ -43,7 +44,8 @@ In a protected context it asks for the context's name, or takes it from
 	o.addFlags(cmd, global)
 	o.addTokenFlag(cmd, "give back what was taken with the token `TEXT`, once")
 	o.addChargeConsentFlags(cmd)
-	cmd.Flags().Lookup("cost").Usage = "`N` units to give back"
+	cmd.Flags().Lookup("cost").Usage =
+		"`N` units to give back, or tokens=N of the limits of a policy whose cost is tokens; repeat it for several"
 	cmd.Flags().Lookup("policy").Usage =
 		"give back to the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9"
 	return cmd

@@ -40,9 +40,9 @@ func newServeCmd(global *globalOptions) *cobra.Command {
 proxies.
 
 Programs send JSON. POST /v1/check and /v1/consume take {"key", "limits",
-"cost"}, or {"policy", "attributes", "cost"}. The answer is that of the
-command, with the status 200 if it is allowed and 429 if it is denied. There
-are /v1/refund, /v1/settle and GET /v1/policies, too.
+"cost"}, or {"policy", "attributes", "cost", "costs"}. The answer is that of
+the command, with the status 200 if it is allowed and 429 if it is denied.
+There are /v1/refund, /v1/settle and GET /v1/policies, too.
 
 nginx, Caddy, HAProxy and Traefik ask /v1/auth/POLICY before they pass a
 request on: 204 if they may, else 429 or the policy's denied_status. The

@@ -3,6 +3,7 @@ package cmd
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,11 +64,9 @@ func (o *proxyOptions) checkPolicy(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range p.Needed() {
-		if _, has := c.HTTP.Rules[o.policy].Attributes[name]; !has {
-			return store.Invalidf("policy %q needs the attribute %s, and its http.attributes does not say where in a request it is",
-				o.policy, name)
-		}
+	if missing := config.Unsourced(c, p); len(missing) > 0 {
+		return store.Invalidf("policy %q needs %s, and its http.attributes does not say where in a request that is", o.policy,
+			strings.Join(missing, " and "))
 	}
 	return nil
 }

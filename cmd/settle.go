@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +25,8 @@ func newSettleCmd(global *globalOptions) *cobra.Command {
 known only afterwards: --cost is what it should have taken in all. It takes
 what is missing, even if that does not fit, or gives back what is too much. A
 cost of 0 gives everything back. Key and limits must be those of the consume.
+Of a policy, a limit with a fixed cost keeps what it took, as each call costs
+that; give the real number of each field, such as --cost tokens=1874.
 
 That happens once. The same cost again changes nothing and is answered alike,
 so asking again is safe. Another cost is refused. The exit code is 1 if nothing
@@ -47,7 +48,8 @@ is remembered of the token: nothing was allowed with it, or its time is over.`,
 	}
 	o.addFlags(cmd, global)
 	o.addTokenFlag(cmd, "`TEXT` of the token that the units were taken with")
-	cmd.Flags().Lookup("cost").Usage = "`N` units that it really took, 0 or more"
+	cmd.Flags().Lookup("cost").Usage = "`N` units that it really took, 0 or more, or tokens=N of the limits of a policy whose cost is " +
+		"tokens; repeat it for several"
 	cmd.Flags().Lookup("cost").DefValue = "0" // so that help shows none; it has to be given
 	cmd.Flags().Lookup("policy").Usage =
 		"settle in the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9"
@@ -65,6 +67,6 @@ func runSettle(ctx context.Context, o *settleOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{verb: fmt.Sprintf("settled at %d", o.cost), limitRequest: o.request,
+	return printDecision(o.globalOptions, &decisionAnswer{verb: "settled at " + o.cost.text(), limitRequest: o.request,
 		decisions: decisions, charges: true, again: "already settled: nothing was changed"})
 }

@@ -50,7 +50,7 @@ export LIMITCTL_CONFIG="$work/limitctl.yaml"
 		"$limitctl" consume -q --policy api tenant=initech user=3 route=/upload --cost $((n % 5 + 1))
 		"$limitctl" consume -q --policy login ip=203.0.113.9 email="user$((n % 9))@example.com"
 		"$limitctl" consume -q --policy login ip=198.51.100.7 email="user$((n % 9))@example.com"
-		"$limitctl" consume -q --policy llm team=search --cost $((n % 7 * 900 + 100))
+		"$limitctl" consume -q --policy llm team=search --cost tokens=$((n % 7 * 900 + 100))
 		sleep 0.3
 	done
 ) >/dev/null 2>&1 &

@@ -174,8 +174,9 @@ func readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy) (
 	if decides == nil || r.HasMistakeWithin(v.Path) {
 		return entries
 	}
-	if missing := missingAttributes(r, decides, policyPath(decides), given); len(missing) > 0 {
-		r.MistakeAtKey(v, "policy %q needs the %s, too; say which entry %s", decides.Name, attributesText(missing), beWhere(missing))
+	needed := append(decides.Needed(), decides.CostFields()...)
+	if missing := missingAttributes(r, needed, policyPath(decides), given); len(missing) > 0 {
+		r.MistakeAtKey(v, "policy %q needs the %s, too; say which entry %s", decides.Name, attributesText(decides, missing), beWhere(missing))
 	}
 	return entries
 }

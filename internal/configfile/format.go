@@ -63,6 +63,8 @@ func limitObject() *yamlfile.Object {
 		{Name: "algorithm", About: algorithmAbout, Schema: anAlgorithm},
 		{Name: "burst", About: burstAbout, Schema: countTo(store.MaxCount)},
 		{Name: "slices", About: slicesAbout, Schema: countTo(store.MaxSlices)},
+		{Name: "cost", About: "What a call takes of the limit, if that is not what the call says for all limits: a number of units, or " +
+			"the name of a field that holds it, such as tokens. In HTTP requests, bytes is Content-Length.", Schema: aCost},
 		{Name: "shadow", About: "Count and report the limit, but never deny because of it.", Schema: yesOrNo},
 		{Name: "overrides", About: "Other limits for some requests; the first that matches applies.", Schema: listOf("override")},
 	}}

@@ -192,8 +192,8 @@ func readSources(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path st
 		}
 		sources[e.Name] = source
 	}
-	if missing := missingAttributes(r, p, path, given); len(missing) > 0 {
-		r.MistakeAtKey(v, "policy %q needs the %s, too; say where in a request %s", p.Name, attributesText(missing), beWhere(missing))
+	if missing := missingAttributes(r, httplimit.Sourced(p), path, given); len(missing) > 0 {
+		r.MistakeAtKey(v, "policy %q needs the %s, too; say where in a request %s", p.Name, attributesText(p, missing), beWhere(missing))
 	}
 	return sources
 }
@@ -202,16 +202,17 @@ func readSources(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path st
 // is. Of a policy with mistakes nothing is known.
 func unknownAttribute(r *yamlfile.Reader, p *policy.Policy, path, name string) string {
 	known, _ := p.Attributes()
+	known = append(known, p.CostFields()...) // which an entry or a source can hold, too
 	if slices.Contains(known, name) || r.HasMistakeWithin(path+".limits") {
 		return ""
 	}
 	return fmt.Sprintf("policy %q has no attribute %q%s; it uses %s", p.Name, name, Suggestion(name, known), strings.Join(known, ", "))
 }
 
-// missingAttributes returns those that a policy cannot do without and that are not given.
+// missingAttributes returns those that a policy needs and that are not given.
 // Of a policy with mistakes nothing is known.
-func missingAttributes(r *yamlfile.Reader, p *policy.Policy, path string, given map[string]bool) (missing []string) {
-	for _, name := range p.Needed() {
+func missingAttributes(r *yamlfile.Reader, needed []string, path string, given map[string]bool) (missing []string) {
+	for _, name := range needed {
 		if !given[name] && !r.HasMistakeWithin(path+".limits") {
 			missing = append(missing, name)
 		}
@@ -219,12 +220,25 @@ func missingAttributes(r *yamlfile.Reader, p *policy.Policy, path string, given 
 	return missing
 }
 
-// attributesText is "attribute ip" or "attributes ip and user".
-func attributesText(names []string) string {
-	if len(names) == 1 {
-		return "attribute " + names[0]
+// attributesText is "attribute ip", "attributes ip and user" or "attribute ip and the cost tokens".
+func attributesText(p *policy.Policy, names []string) string {
+	fields := p.CostFields()
+	isCost := func(name string) bool { return slices.Contains(fields, name) }
+	noun := func(one string, names []string) string {
+		if len(names) > 1 {
+			one += "s"
+		}
+		return one + " " + strings.Join(names, " and ")
 	}
-	return "attributes " + strings.Join(names, " and ")
+	attributes := slices.DeleteFunc(slices.Clone(names), isCost)
+	costs := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isCost(name) })
+	switch {
+	case len(costs) == 0:
+		return noun("attribute", attributes)
+	case len(attributes) == 0:
+		return noun("cost", costs)
+	}
+	return noun("attribute", attributes) + " and the " + noun("cost", costs)
 }
 
 func beWhere(names []string) string {

@@ -202,6 +202,9 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 	if ok {
 		result.Limit, _ = base.Normalize()
 	}
+	if e, said := fields["cost"]; said {
+		result.Cost = readCost(r, e)
+	}
 	if e, said := fields["shadow"]; said {
 		result.Shadow = r.Bool(e)
 	}
@@ -212,6 +215,20 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 		}
 	}
 	return result
+}
+
+// readCost reads what a call takes of a limit.
+func readCost(r *yamlfile.Reader, v yamlfile.Value) policy.Cost {
+	text, ok := r.Text(v, "cost", "a number of units, such as 1, or the name of a field, such as tokens")
+	if !ok {
+		return policy.Cost{}
+	}
+	cost, err := policy.ParseCost(text)
+	if err != nil {
+		r.Mistake(v, "%s", err)
+		return policy.Cost{}
+	}
+	return cost
 }
 
 // placeholder stands for a limit that has a mistake, so that nothing else is said of it.

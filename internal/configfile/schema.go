@@ -69,6 +69,12 @@ func aName() map[string]any {
 	return map[string]any{"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]*$", "maxLength": policy.MaxNameLength}
 }
 
+// aCost is a number of units, or the name of a field.
+func aCost() map[string]any {
+	return map[string]any{"type": []string{"string", "integer"}, "pattern": "^([A-Za-z][A-Za-z0-9_-]*|[0-9]+)$",
+		"maxLength": policy.MaxNameLength, "minimum": 1, "maximum": store.MaxCount}
+}
+
 func countTo(most int) func() map[string]any { return numberFrom(1, most) }
 
 func numberFrom(least, most int) func() map[string]any {

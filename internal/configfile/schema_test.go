@@ -42,7 +42,7 @@ func accepts(root, s map[string]any, value any) bool {
 		return false
 	}
 	if types, is := s["type"]; is && !strings.Contains(fmt.Sprint(types), typeOf(value)) &&
-		!(types == "integer" && value == math.Trunc(number(value))) {
+		!(strings.Contains(fmt.Sprint(types), "integer") && value == math.Trunc(number(value))) {
 		return false
 	}
 	if not, is := s["not"].(map[string]any); is && accepts(root, not, value) {
@@ -56,6 +56,9 @@ func accepts(root, s map[string]any, value any) bool {
 	case string:
 		pattern, _ := s["pattern"].(string)
 		least, _ := s["minLength"].(float64)
+		if most, bounded := s["maxLength"].(float64); bounded && len(value) > int(most) {
+			return false
+		}
 		return regexp.MustCompile(pattern).MatchString(value) && len(value) >= int(least)
 	case float64:
 		least, bounded := s["minimum"].(float64)
@@ -148,13 +151,48 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 			t.Errorf("%s is accepted: %t", file, got)
 		}
 	}
-	for _, name := range []string{"readme", "everything", "http", "no-newline-at-the-end"} {
+	for _, name := range []string{"readme", "everything", "http", "costs", "no-newline-at-the-end"} {
 		check("testdata/good/"+name+".yaml", true)
 	}
 	for _, name := range []string{"a-list", "a-text", "comma-in-flow", "contexts", "missing-fields", "on-error", "shadow-yes",
 		"unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes", "http", "http-attributes", "http-headers",
-		"envoy",
+		"envoy", "costs",
 		"envoy-is-a-list"} {
 		check("testdata/broken/"+name+".yaml", false)
+	}
+}
+
+// A cost is a number of units or a name, for the schema as for the reader.
+func TestCostsInTheSchemaAndTheReader(t *testing.T) {
+	for written, want := range map[string]bool{
+		"1": true, "1000000000": true, `"1"`: true, "tokens": true, "output_tokens-2": true,
+		"0": false, "-1": false, "1.5": false, "1000000001": false, `""`: false, "3x": false, "to kens": false, "[1]": false, "{a: 1}": false,
+		strings.Repeat("x", 64): true, strings.Repeat("x", 65): false,
+	} {
+		text := "policies: {p: {limits: [{name: a, by: [team], limit: 1000000000/1m, cost: " + written + "}]}}"
+		_, r := Read("limitctl.yaml", []byte(text), Operators{})
+		if got := len(r.Mistakes()) == 0; got != want {
+			t.Errorf("the reader accepts cost: %s: %t", written, got)
+		}
+		data, err := json.Marshal(aCost())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var schema map[string]any
+		if err := json.Unmarshal(data, &schema); err != nil {
+			t.Fatal(err)
+		}
+		var value any
+		if err := yaml.Unmarshal([]byte(written), &value); err != nil {
+			t.Fatal(err)
+		}
+		if n, is := value.(uint64); is {
+			value = float64(n)
+		} else if n, is := value.(int64); is {
+			value = float64(n)
+		}
+		if got := accepts(schema, schema, value); got != want {
+			t.Errorf("the schema accepts cost: %s: %t", written, got)
+		}
 	}
 }

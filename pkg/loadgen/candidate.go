@@ -15,7 +15,8 @@ type Candidate struct {
 	Fields []int
 	// Requests returns what to decide, together and always in the same order, for a
 	// subject with those values. Subjects whose requests have a key in common share
-	// its state; otherwise the keys mean nothing. The costs are filled in later.
+	// its state; otherwise the keys mean nothing. A cost is that of all requests; where it is 0 it is
+	// filled in later.
 	Requests func(subject []string) ([]store.Request, error)
 	// limits, if set, are what every subject is under, on keys that it shares with nobody.
 	limits []store.Limit
@@ -44,8 +45,27 @@ func UnderPolicy(fields []int, attributes []string, p *policy.Policy) Candidate 
 				given[attributes[i]] = value
 			}
 		}
-		return p.Requests(given, 1)
+		return PolicyRequests(p, given)
 	}}
+}
+
+// PolicyRequests returns what a policy makes of attributes in a load, of which each request has one cost: that is of the
+// limits whose cost is a field, or if there are none, of those without a cost of their own. All others have the same cost
+// in each request, 1 if they do not say. More than one field is a [store.ErrInvalid].
+func PolicyRequests(p *policy.Policy, attributes policy.Attributes) ([]store.Request, error) {
+	fields := p.CostFields()
+	if len(fields) > 1 {
+		return nil, store.Invalidf("policy %q has the costs %s, and the requests of a load have one; try it with limits that have one of them",
+			p.Name, strings.Join(fields, " and "))
+	}
+	requests, err := p.Requests(attributes, 1, p.AllCosts(1)...)
+	for i := range requests {
+		cost := p.Limits[i].Cost
+		if cost.Field != "" || len(fields) == 0 && cost.Units == 0 {
+			requests[i].Cost = 0 // that of the load
+		}
+	}
+	return requests, err
 }
 
 // TracePopulation is what the subjects of a trace ask under a candidate.

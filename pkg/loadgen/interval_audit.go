@@ -34,7 +34,7 @@ func (s *sending) begin(r *runner, sent time.Duration) time.Duration {
 }
 
 // recordInterval records the answers of all limits to a request.
-func (w *worker) recordInterval(keys []uint32, cost int64, sent, answered time.Duration, s *sample) {
+func (w *worker) recordInterval(keys []uint32, own []int64, cost int64, sent, answered time.Duration, s *sample) {
 	answer := interval.Unknown
 	switch {
 	case s.outcome == failed:
@@ -48,7 +48,8 @@ func (w *worker) recordInterval(keys []uint32, cost int64, sent, answered time.D
 		answer = interval.Uncertain // which of the limits denied is not known
 	}
 	for limit, key := range keys {
-		w.filled.intervals = append(w.filled.intervals, intervalAnswer{sent, answered, key, uint32(cost), uint8(limit), answer})
+		w.filled.intervals = append(w.filled.intervals,
+			intervalAnswer{sent, answered, key, uint32(costOf(own, limit, cost)), uint8(limit), answer})
 	}
 }
 

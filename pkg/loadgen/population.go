@@ -12,7 +12,8 @@ import (
 // that are decided together.
 type Population struct {
 	limits   int
-	requests []store.Request   // of each subject one for each limit, at a cost of 1
+	requests []store.Request   // of each subject one for each limit, at a cost of 1 or its own
+	own      []int64           // the cost that each limit has for all requests, 0 for that of the load
 	keys     []uint32          // the index of each request's key among those of its limit
 	owners   [][]uint32        // of each limit's keys one request that asks for it
 	mixed    []map[uint32]bool // those of each limit's keys that are under several limits
@@ -20,7 +21,8 @@ type Population struct {
 
 // NewPopulation calls ask for what each subject asks: one request for each limit, for
 // every subject in the same order. The slice that ask returns may be used again by the
-// next call. Subjects may share keys. Where no store would accept the text of a key, its
+// next call. Subjects may share keys. A request with a cost has that in all of the load, for
+// every subject the same; one without has the load's. Where no store would accept the text of a key, its
 // subject or its name is replaced by a number. It returns the first error of ask, and
 // what is wrong with the first request that no store would accept otherwise.
 func NewPopulation(subjects int, ask func(subject int) ([]store.Request, error)) (*Population, error) {
@@ -49,7 +51,7 @@ func newPopulationBuilder() *populationBuilder { return &populationBuilder{numbe
 
 // begin makes room for that many limits.
 func (b *populationBuilder) begin(limits int) {
-	b.limits, b.owners = limits, make([][]uint32, limits)
+	b.limits, b.owners, b.own = limits, make([][]uint32, limits), make([]int64, limits)
 	for range limits {
 		b.known = append(b.known, map[store.Key]uint32{})
 		b.mixed = append(b.mixed, map[uint32]bool{})
@@ -63,7 +65,8 @@ func (b *populationBuilder) add(requests []store.Request) error {
 	}
 	first := len(b.requests)
 	for limit, r := range requests {
-		r.Cost = 1
+		b.own[limit] = r.Cost
+		r.Cost = max(1, r.Cost)
 		r.SetDefaults()
 		index, is := b.known[limit][r.Key]
 		switch {
@@ -130,7 +133,7 @@ func (p *Population) Size() int { return len(p.requests) / max(1, p.limits) }
 // Limits returns how many limits are decided together.
 func (p *Population) Limits() int { return p.limits }
 
-// Requests returns what subject asks under each limit, at a cost of 1. It must not be
+// Requests returns what subject asks under each limit, at a cost of 1 or its own. It must not be
 // changed.
 func (p *Population) Requests(subject uint32) []store.Request {
 	return p.requests[int(subject)*p.limits : int(subject+1)*p.limits]
@@ -182,11 +185,19 @@ func (p *Population) AllKeys() []store.Key {
 	return all
 }
 
-// MostAtOnce returns the greatest cost that fits every limit that can deny.
+// costOf is what a request of that cost takes of a limit that may have its own.
+func costOf(own []int64, limit int, cost int64) int64 {
+	if limit < len(own) && own[limit] != 0 {
+		return own[limit]
+	}
+	return cost
+}
+
+// MostAtOnce returns the greatest cost of a load that fits every limit that can deny.
 func (p *Population) MostAtOnce() int64 {
 	most := int64(store.MaxCount)
 	for i := range p.requests {
-		if r := &p.requests[i]; !r.Shadow {
+		if r := &p.requests[i]; !r.Shadow && p.own[i%p.limits] == 0 {
 			most = min(most, r.Limit.Capacity())
 		}
 	}

@@ -141,23 +141,24 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		s.decider = deciderOf(w.decisions)
 		s.timed = s.decider == store.DecidedByStore
 	}
+	own := r.Population.own
 	keys, came := r.Population.KeyIndexes(a.Subject), store.InstantOf(r.begin.Add(answered))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case r.Intervals != nil:
-		w.recordInterval(keys, a.Cost, sent, answered, &s)
+		w.recordInterval(keys, own, a.Cost, sent, answered, &s)
 	case s.outcome == unknown, !IsLimit(s.decider):
 		// What answered in place of the store may have done so after the store had
 		// charged without saying so.
 		for limit := range keys {
-			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), came, uint8(limit)})
+			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(costOf(own, limit, a.Cost)), came, uint8(limit)})
 		}
 	case s.outcome == allowed, s.outcome == denied:
 		for limit := range w.decisions {
 			d := &w.decisions[limit]
 			kind := kindOf(d.Allowed, s.outcome == allowed)
-			one := answer{at: d.At, key: keys[limit], cost: uint32(a.Cost), limit: uint8(limit), kind: kind}
+			one := answer{at: d.At, key: keys[limit], cost: uint32(costOf(own, limit, a.Cost)), limit: uint8(limit), kind: kind}
 			if d.At != 0 && int64(d.At) < w.watermark.Load()-r.Skew.Microseconds() {
 				w.filled.early++
 				one.doubted = true

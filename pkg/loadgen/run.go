@@ -255,7 +255,7 @@ func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	r := w.run
 	copy(w.requests, r.Population.Requests(a.Subject))
 	for i := range w.requests {
-		w.requests[i].Cost = a.Cost
+		w.requests[i].Cost = costOf(r.Population.own, i, a.Cost)
 	}
 	// The decision's instant will not be before any that was answered already.
 	w.watermark.Store(max(w.last, r.newest.Load()))

@@ -144,6 +144,7 @@ type simulator struct {
 	options    SimulateOptions
 	result     *Simulation
 	population *TracePopulation
+	own        []int64          // see [Population]
 	states     [][]store.State  // of each limit's keys
 	auditors   []*audit.Auditor // of each limit
 	// Of a wrapped store: its answers in the order of their instants, and audits by the clock.
@@ -164,6 +165,7 @@ func newSimulator(population *TracePopulation) *simulator {
 		keys = append(keys, len(population.owners[limit]))
 	}
 	s := emptySimulator(keys...)
+	s.own = population.own
 	s.population, s.result.population, s.result.Subjects = population, population, population.Values
 	for limit := range s.result.Limits {
 		s.result.Limits[limit].MixedKeys = int64(population.MixedKeys(limit))
@@ -246,7 +248,7 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subject uint32, reqs []store.Request, keys []uint32) error {
 	fits := true
 	for j := range reqs {
-		reqs[j].Cost = int64(r.Cost)
+		reqs[j].Cost = costOf(s.own, j, int64(r.Cost))
 		s.current[j] = &s.states[j][keys[j]]
 		fits = fits && (reqs[j].Shadow || reqs[j].Cost <= reqs[j].Limit.Capacity())
 	}
@@ -338,7 +340,7 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []store.D
 		if !d.Allowed {
 			s.result.Limits[j].Denied++
 		}
-		o := audit.Observation{Key: keys[j], At: r.At, Cost: int64(r.Cost), Allowed: d.Allowed, Charged: allowed && d.Allowed}
+		o := audit.Observation{Key: keys[j], At: r.At, Cost: costOf(s.own, j, int64(r.Cost)), Allowed: d.Allowed, Charged: allowed && d.Allowed}
 		if !s.options.Wrapped {
 			if told != nil {
 				*told = audit.Figures{
@@ -350,7 +352,7 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []store.D
 			continue
 		}
 		s.byClock[j].Observe(o)
-		one := answer{at: d.At, key: keys[j], cost: r.Cost, limit: uint8(j), kind: kindOf(d.Allowed, allowed)}
+		one := answer{at: d.At, key: keys[j], cost: uint32(o.Cost), limit: uint8(j), kind: kindOf(d.Allowed, allowed)}
 		one.tell(d, deciderOf(decisions) == store.DecidedByStore)
 		s.answers.add([]answer{one})
 	}

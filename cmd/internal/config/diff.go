@@ -113,6 +113,10 @@ func limitDifferences(policyName string, before, after *policy.Limit) (all []Dif
 	if old, now := strings.Join(before.By, ", "), strings.Join(after.By, ", "); old != now {
 		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed, Old: "by " + old, New: "by " + now})
 	}
+	if before.Cost != after.Cost {
+		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed,
+			Old: costText(before.Cost), New: costText(after.Cost)})
+	}
 	whos := []policy.Attributes{{}}
 	for _, override := range slices.Concat(before.Overrides, after.Overrides) {
 		if !slices.ContainsFunc(whos, func(who policy.Attributes) bool { return maps.Equal(who, override.When) }) {
@@ -137,6 +141,13 @@ func limitDifferences(policyName string, before, after *policy.Limit) (all []Dif
 			Old: limitText(old, before.Shadow), New: limitText(now, after.Shadow)})
 	}
 	return all
+}
+
+func costText(c policy.Cost) string {
+	if c == (policy.Cost{}) {
+		return "cost of the call"
+	}
+	return "cost " + c.String()
 }
 
 func limitText(l store.Limit, shadow bool) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // Setting is a value and its path, such as "policies.login.http.denied_status".
@@ -36,6 +37,12 @@ func HTTPSettings(c *Config) []Setting {
 		}
 	}
 	return settings
+}
+
+// Unsourced returns what p needs of HTTP requests, and the configuration does not say where it is.
+func Unsourced(c *Config, p *policy.Policy) []string {
+	rule := c.HTTP.Rules[p.Name]
+	return slices.DeleteFunc(httplimit.Sourced(p), func(name string) bool { _, has := rule.Attributes[name]; return has })
 }
 
 // ruleSettings are those that a rule says, by their names in it.

@@ -43,10 +43,12 @@ func (a *Answer) appendDocument(b []byte) []byte {
 	}
 	b = appendBool(b, `,"allowed":`, sum.Allowed)
 	b = appendText(b, `,"key":`, a.Key)
-	b = appendNumber(b, `,"cost":`, a.Requests[0].Cost)
-	b = appendNumber(b, `,"remaining":`, sum.Remaining)
+	if !a.OwnCosts() {
+		b = appendNumber(b, `,"cost":`, a.Requests[0].Cost)
+		b = appendNumber(b, `,"remaining":`, sum.Remaining)
+	}
 	b = appendTimes(b, sum.RetryAfter, sum.ResetAfter, sum.Delay)
-	if a.Charges {
+	if a.Charges && !a.OwnCosts() {
 		b = appendNumber(b, `,"granted":`, sum.Granted)
 	}
 	b = appendFlag(b, `,"repeated":true`, sum.Repeated)
@@ -94,6 +96,9 @@ func (a *Answer) appendDecided(b []byte, i int) []byte {
 	b = appendFlag(b, `,"shadow":true`, d.Shadow)
 	if a.Policy != nil && a.Overrides[i] >= 0 {
 		b = appendNumber(b, `,"override":`, int64(a.Overrides[i]+1))
+	}
+	if a.OwnCosts() {
+		b = appendNumber(b, `,"cost":`, a.Requests[i].Cost)
 	}
 	b = NewAppliedOverride(d.Override, a.Requests[i].Limit).append(b)
 	b = appendFlag(b, `,"unguarded":true`, d.Unguarded)

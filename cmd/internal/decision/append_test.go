@@ -55,7 +55,11 @@ func randomAnswer(r *rand.Rand, text, other string) *Answer {
 		a.Requests = append(a.Requests, store.Request{Key: store.Key{Subject: text, Name: other}, Limit: limit, Cost: r.Int64N(9) - 1})
 		a.Overrides = append(a.Overrides, r.IntN(3)-1)
 		if a.Policy != nil {
-			a.Policy.Limits = append(a.Policy.Limits, policy.Limit{Name: text + other})
+			l := policy.Limit{Name: text + other}
+			if seldom() {
+				l.Cost = policy.Cost{Field: "tokens"}
+			}
+			a.Policy.Limits = append(a.Policy.Limits, l)
 		}
 		d := store.Decision{Allowed: often(), Shadow: seldom(), Used: r.Int64N(1e9), Remaining: r.Int64N(1e9), Granted: r.Int64N(9),
 			Refunded: r.Int64N(9), Repeated: seldom(), RetryAfter: time.Duration(r.Int64N(1e12)), ResetAfter: time.Duration(r.Int64N(1e18)),

@@ -21,6 +21,10 @@ type Answer struct {
 	Charges bool
 }
 
+// OwnCosts reports whether the limits can have been asked for different numbers of units, so that what is left of them
+// cannot be compared.
+func (a *Answer) OwnCosts() bool { return a.Policy != nil && a.Policy.HasOwnCosts() }
+
 // LimitName is what to call the i-th limit.
 func (a *Answer) LimitName(i int) string {
 	if a.Policy != nil {

@@ -49,6 +49,8 @@ type Decided struct {
 	Key         string `json:"key,omitempty"`
 	Shadow      bool   `json:"shadow,omitempty"`
 	Override    int    `json:"override,omitempty"`
+	// Cost is what was asked of the limit, if limits of the policy have costs of their own.
+	Cost *int64 `json:"cost,omitempty"`
 	// Applied is an operator's override that applied. The limit above is as it makes it.
 	Applied *AppliedOverride `json:"applied_override,omitempty"`
 	// Unguarded: the store was unreachable, so nothing is known of this limit.
@@ -71,6 +73,9 @@ func (a *Answer) Decided(i int) Decided {
 	if a.Policy != nil {
 		document.PolicysName, document.Key, document.Override = a.LimitName(i), a.Requests[i].Key.Subject, a.Overrides[i]+1
 	}
+	if a.OwnCosts() {
+		document.Cost = &a.Requests[i].Cost
+	}
 	return document
 }
 
@@ -89,11 +94,13 @@ type Document struct {
 	Policy        string `json:"policy,omitempty"`
 	Allowed       bool   `json:"allowed"`
 	Key           string `json:"key"`
-	Cost          int64  `json:"cost"`
-	Remaining     int64  `json:"remaining"`
-	RetryAfterMS  int64  `json:"retry_after_ms"`
-	ResetAfterMS  int64  `json:"reset_after_ms"`
-	DelayMS       int64  `json:"delay_ms"`
+	// Cost is what was asked of each limit, and Remaining the least that is left of one. Where limits have costs of their
+	// own, they tell both.
+	Cost         *int64 `json:"cost,omitempty"`
+	Remaining    *int64 `json:"remaining,omitempty"`
+	RetryAfterMS int64  `json:"retry_after_ms"`
+	ResetAfterMS int64  `json:"reset_after_ms"`
+	DelayMS      int64  `json:"delay_ms"`
 	// Granted is what was charged, or by the first call with the token if Repeated.
 	Granted  *int64 `json:"granted,omitempty"`
 	Repeated bool   `json:"repeated,omitempty"`
@@ -117,8 +124,6 @@ func (a *Answer) Document() Document {
 		SchemaVersion: output.SchemaVersion,
 		Allowed:       sum.Allowed,
 		Key:           a.Key,
-		Cost:          a.Requests[0].Cost,
-		Remaining:     sum.Remaining,
 		RetryAfterMS:  output.Milliseconds(sum.RetryAfter),
 		ResetAfterMS:  output.Milliseconds(sum.ResetAfter),
 		DelayMS:       output.Milliseconds(sum.Delay),
@@ -129,7 +134,10 @@ func (a *Answer) Document() Document {
 		DeniedBy:      a.DeniedBy(),
 		Limits:        []Decided{},
 	}
-	if a.Charges {
+	if !a.OwnCosts() {
+		document.Cost, document.Remaining = &a.Requests[0].Cost, &sum.Remaining
+	}
+	if a.Charges && !a.OwnCosts() {
 		document.Granted = &sum.Granted
 	}
 	if a.Policy != nil {

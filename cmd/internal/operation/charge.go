@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -82,6 +83,13 @@ func (r *Runner) charge(ctx context.Context, observer Observer, c *charge) error
 
 // unitsOf says how many units of what requests are about.
 func unitsOf(reqs []store.Request) string {
+	if slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Cost != reqs[0].Cost }) {
+		var parts []string
+		for i := range reqs {
+			parts = append(parts, output.Plural(int(reqs[i].Cost), "unit")+" of "+reqs[i].Key.Subject+" "+reqs[i].Key.Name)
+		}
+		return strings.Join(parts, " and ")
+	}
 	text := output.Plural(int(reqs[0].Cost), "unit") + " of " + reqs[0].Key.Subject
 	if more := len(reqs) - 1; more > 0 {
 		text += " and of " + output.Plural(more, "other limit")

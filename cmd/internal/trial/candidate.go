@@ -87,7 +87,7 @@ func (c *Candidate) madeUp(subjects int) (*population, error) {
 func (c *Candidate) madeUpByPolicy(subjects int) (*population, error) {
 	attributesOf := newPairing(c, subjects).of
 	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]store.Request, error) {
-		return c.Policy.Requests(attributesOf(subject), 1)
+		return loadgen.PolicyRequests(c.Policy, attributesOf(subject))
 	})
 	return &population{all, func(subject uint32) string {
 		attributes := attributesOf(int(subject))

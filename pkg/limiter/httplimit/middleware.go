@@ -192,7 +192,7 @@ type policyAsker struct {
 	policy  *policy.Prepared
 	options *Options
 	names   []string // of the limits
-	known   []string // the attributes of the policy
+	known   []string // the attributes of the policy, and its costs
 	needed  []string // those without which nothing is decided
 	// attributes are of type policy.Attributes, and empty. They are needed only to make requests of.
 	attributes sync.Pool
@@ -201,6 +201,7 @@ type policyAsker struct {
 func newPolicyAsker(p *policy.Policy, options *Options) *policyAsker {
 	a := &policyAsker{policy: p.Prepare(), options: options, needed: p.Needed()}
 	a.known, _ = p.Attributes()
+	a.known = append(a.known, p.CostFields()...)
 	a.attributes.New = func() any { return policy.Attributes{} }
 	for i := range p.Limits {
 		a.names = append(a.names, p.Limits[i].Name)
@@ -218,9 +219,12 @@ func (a *policyAsker) ask(o *Outcome, r *http.Request, cost int64) error {
 		return err
 	}
 	var overrides [8]int
-	var err error
+	costs, err := a.options.Rule.Costs(a.policy.Policy, r, attributes, nil)
+	if err != nil {
+		return err
+	}
 	o.names = a.names
-	o.requests, _, err = a.policy.AppendRequests(o.requests, overrides[:0], attributes, cost)
+	o.requests, _, err = a.policy.AppendRequests(o.requests, overrides[:0], attributes, cost, costs...)
 	return err
 }
 

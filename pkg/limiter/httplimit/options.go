@@ -17,11 +17,12 @@ type Options struct {
 	// Headers are the fields of answers; zero stands for [AllHeaders].
 	Headers Headers
 	// Attributes, if not nil, returns attributes that are not in the request as such, for instance the user
-	// of a session. They are added to those of Rule, and come before them. The error is
+	// of a session. They are added to those of Rule, and come before them. One with the name of a field that is
+	// the cost of a limit is that number, such as "tokens": "3000". The error is
 	// answered with 400 if it is a [limiter.ErrInvalid], and else with 500.
 	Attributes func(r *http.Request) (policy.Attributes, error)
 	// Cost, if not nil, returns how many units r costs; 0 is that it is not limited. nil is
-	// that each request costs 1.
+	// that each request costs 1. A limit with a cost of its own takes that; see [Rule.Costs].
 	Cost func(r *http.Request) int64
 	// WithoutDelay lets the requests of a leaky bucket through at once. Else each is held until its
 	// turn comes, so that the handler sees them at an even rate; at most as many as the bucket's burst are held.
@@ -45,6 +46,7 @@ func (o *Options) check(p *policy.Policy) error {
 		return store.Invalidf("policy %q: %s", p.Name, problems[0].Text)
 	}
 	known, _ := p.Attributes()
+	known = append(known, p.CostFields()...)
 	for name, source := range o.Rule.Attributes {
 		if !slices.Contains(known, name) {
 			return store.Invalidf("policy %q has no attribute %q, for which there is a source", p.Name, name)
@@ -53,9 +55,13 @@ func (o *Options) check(p *policy.Policy) error {
 			return store.Invalidf("the source of attribute %q is empty; make it with ParseSource", name)
 		}
 	}
-	for _, name := range p.Needed() {
+	for _, name := range Sourced(p) {
 		if _, has := o.Rule.Attributes[name]; !has && o.Attributes == nil {
-			return store.Invalidf("policy %q needs the attribute %q; say where it is in a request", p.Name, name)
+			what := "attribute"
+			if slices.Contains(p.CostFields(), name) {
+				what = "cost"
+			}
+			return store.Invalidf("policy %q needs the %s %q; say where it is in a request", p.Name, what, name)
 		}
 	}
 	return o.checkAnswers()

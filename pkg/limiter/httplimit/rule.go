@@ -12,7 +12,7 @@ import (
 
 // Rule says how one policy limits HTTP requests.
 type Rule struct {
-	// Attributes says where in a request the policy's attributes are.
+	// Attributes says where in a request the policy's attributes are, and the fields that are costs of limits.
 	Attributes map[string]Source
 	// Skip are requests that are not limited.
 	Skip Skip
@@ -31,6 +31,8 @@ func (rule *Rule) Status() int {
 // Of returns the attributes of r. Those that r does not have are left out. A policy refuses
 // requests without an attribute that one of its limits needs, so that nobody escapes a limit
 // by leaving something out.
+//
+// Costs that Attributes names are among them, until [Rule.Costs] moves them out.
 //
 // A value of more than 128 bytes is cut, and ends with a hash of all of it.
 func (rule *Rule) Of(r *http.Request, clients *Clients) policy.Attributes {

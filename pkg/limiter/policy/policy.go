@@ -46,6 +46,8 @@ type Limit struct {
 	By []string
 	// Limit is how much is allowed where no override applies.
 	Limit store.Limit
+	// Cost is what a call takes of it, if that is not what the call says for all limits.
+	Cost Cost
 	// Overrides are other limits for some requests; the first that matches applies.
 	Overrides []Override
 	// Shadow: the limit is counted and reported, but never denies.
@@ -95,6 +97,9 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 	known, _ := p.Attributes()
 	for _, name := range attributes.Names() {
 		if !slices.Contains(known, name) {
+			if slices.Contains(p.CostFields(), name) {
+				return store.Invalidf("%q is a cost of policy %q and no attribute; give it among the costs", name, p.Name)
+			}
 			meant := ""
 			if near := spelling.Nearest(name, known, 2); near != "" {
 				meant = "; did you mean " + near + "?"
@@ -106,16 +111,19 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 }
 
 // Requests returns the request that each limit of the policy makes of the
-// attributes, for cost units. An attribute that is missing or unknown is a
+// attributes, for cost units. A limit with a [Cost] of its own takes that; costs has one for
+// each field. An attribute or a cost that is missing or unknown is a
 // [store.ErrInvalid] that names it. The policy must have no [Problem].
-func (p *Policy) Requests(attributes Attributes, cost int64) ([]store.Request, error) {
-	reqs, _, err := p.RequestsWithOverrides(attributes, cost)
+func (p *Policy) Requests(attributes Attributes, cost int64, costs ...FieldCost) ([]store.Request, error) {
+	reqs, _, err := p.RequestsWithOverrides(attributes, cost, costs...)
 	return reqs, err
 }
 
 // RequestsWithOverrides is [Policy.Requests] that also says, for each request, the index
 // of the override that its limit comes from, or -1.
-func (p *Policy) RequestsWithOverrides(attributes Attributes, cost int64) (reqs []store.Request, overrides []int, err error) {
+func (p *Policy) RequestsWithOverrides(
+	attributes Attributes, cost int64, costs ...FieldCost,
+) (reqs []store.Request, overrides []int, err error) {
 	if err := p.CheckAttributes(attributes); err != nil {
 		return nil, nil, err
 	}
@@ -135,12 +143,16 @@ func (p *Policy) RequestsWithOverrides(attributes Attributes, cost int64) (reqs 
 		return nil, nil, store.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "),
 			strings.Join(missing, "=VALUE "))
 	}
+	units, err := p.UnitsOf(cost, costs...)
+	if err != nil {
+		return nil, nil, err
+	}
 	reqs = make([]store.Request, 0, len(p.Limits))
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		limit, override := l.For(attributes)
 		overrides = append(overrides, override)
-		reqs = append(reqs, store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: cost, Shadow: l.Shadow})
+		reqs = append(reqs, store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: units[i], Shadow: l.Shadow})
 	}
 	return reqs, overrides, nil
 }

@@ -11,6 +11,7 @@ import (
 type Prepared struct {
 	*Policy
 	known, needed []string
+	costs         []string // the fields that are costs
 	limits        []preparedLimit
 }
 
@@ -25,7 +26,7 @@ type preparedLimit struct {
 
 // Prepare returns p ready to make many requests. The policy must have no [Problem].
 func (p *Policy) Prepare() *Prepared {
-	prepared := &Prepared{Policy: p, needed: p.Needed()}
+	prepared := &Prepared{Policy: p, needed: p.Needed(), costs: p.CostFields()}
 	prepared.known, _ = p.Attributes()
 	for i := range p.Limits {
 		limit := preparedLimit{name: p.Name + "/" + p.Limits[i].Name, fixedName: len(p.HashBy) == 0 || len(p.Limits[i].By) == len(p.HashBy)}
@@ -40,17 +41,17 @@ func (p *Policy) Prepare() *Prepared {
 // AppendRequests is [Policy.RequestsWithOverrides] that appends to slices, which may be nil. After
 // an error they are as they were.
 func (p *Prepared) AppendRequests(
-	reqs []store.Request, overrides []int, attributes Attributes, cost int64,
+	reqs []store.Request, overrides []int, attributes Attributes, cost int64, costs ...FieldCost,
 ) ([]store.Request, []int, error) {
-	if !p.accepts(attributes) {
-		_, _, err := p.RequestsWithOverrides(attributes, cost)
+	if !p.accepts(attributes) || !p.acceptsCosts(costs) {
+		_, _, err := p.RequestsWithOverrides(attributes, cost, costs...)
 		return reqs, overrides, err
 	}
 	first := len(reqs)
 	for i := range p.Limits {
 		l, prepared := &p.Limits[i], &p.limits[i]
 		limit, override := l.For(attributes)
-		req := store.Request{Limit: limit, Cost: cost, Shadow: l.Shadow}
+		req := store.Request{Limit: limit, Cost: l.Cost.of(cost, costs), Shadow: l.Shadow}
 		switch {
 		case !prepared.fixedName:
 			req.Key = p.Key(l, attributes)
@@ -81,4 +82,12 @@ func (p *Prepared) accepts(attributes Attributes) bool {
 		}
 	}
 	return found == len(attributes)
+}
+
+// acceptsCosts is accepts for costs: each that is needed is there once, and no other.
+func (p *Prepared) acceptsCosts(costs []FieldCost) bool {
+	if len(costs) == 0 && len(p.costs) == 0 {
+		return true
+	}
+	return len(costs) == len(p.costs) && p.checkCosts(costs, p.costs) == nil
 }

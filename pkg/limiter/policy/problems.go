@@ -42,6 +42,7 @@ func (p *Policy) Problems() []Problem {
 				p.Name, limit.Name)
 		}
 		limit.problems(path, add)
+		p.costProblems(limit, path, add)
 		if n := len(p.HashBy); len(limit.By) > 0 && (len(limit.By) < n || !slices.Equal(limit.By[:n], p.HashBy)) {
 			add(path+".by", "limit %q has by: %s, which must begin with the policy's hash_by: %s, so that all keys are in one slot",
 				limit.Name, list(limit.By), list(p.HashBy))
@@ -98,6 +99,30 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 		}
 		first := override.When.Names()[0]
 		byFirst[Attribute{first, override.When[first]}] = append(byFirst[Attribute{first, override.When[first]}], i)
+	}
+}
+
+// costProblems adds what is wrong with a limit's own cost.
+func (p *Policy) costProblems(l *Limit, path string, add func(path, format string, args ...any)) {
+	if err := l.Cost.check(); err != nil {
+		add(path+".cost", "%s", err)
+		return
+	}
+	if l.Cost.Field != "" {
+		if known, _ := p.Attributes(); slices.Contains(known, l.Cost.Field) {
+			add(path+".cost", "cost %q is also an attribute of policy %q; give one of them another name", l.Cost.Field, p.Name)
+		}
+		return
+	}
+	limits := []store.Limit{l.Limit}
+	for i := range l.Overrides {
+		limits = append(limits, l.Overrides[i].Limit)
+	}
+	for _, limit := range limits {
+		if limit, err := limit.Normalize(); err == nil && !l.Shadow && l.Cost.Units > limit.Capacity() {
+			add(path+".cost", "cost %d can never fit limit %s, which allows at most %d at once", l.Cost.Units, limit, limit.Capacity())
+			return
+		}
 	}
 }
 

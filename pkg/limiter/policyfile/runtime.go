@@ -107,16 +107,18 @@ func recovered(f func(error)) func() {
 func (r *Runtime) File() *File { return r.inForce.Load().file }
 
 // Requests returns what a policy asks about a call that has these attributes, and the limiter that decides
-// it: for its methods Reserve or Wait, for instance. The error is a [limiter.ErrInvalid] if there is no
-// such policy, or if attributes are missing or too many.
-func (r *Runtime) Requests(name string, attributes policy.Attributes, cost int64) (*limiter.Limiter, []limiter.Request, error) {
+// it: for its methods Reserve or Wait, for instance. costs are those of the limits whose cost is a field. The error is a
+// [limiter.ErrInvalid] if there is no such policy, or if attributes or costs are missing or too many.
+func (r *Runtime) Requests(
+	name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost,
+) (*limiter.Limiter, []limiter.Request, error) {
 	version := r.inForce.Load()
 	p := version.policies[name]
 	if p == nil {
 		_, err := version.file.Policy(name)
 		return nil, nil, err
 	}
-	asked, _, err := p.policy.AppendRequests(nil, nil, attributes, cost)
+	asked, _, err := p.policy.AppendRequests(nil, nil, attributes, cost, costs...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,9 +129,12 @@ func (r *Runtime) Requests(name string, attributes policy.Attributes, cost int64
 	return p.limits, requests, nil
 }
 
-// Take charges cost units to all limits of a policy, or to none of them.
-func (r *Runtime) Take(ctx context.Context, name string, attributes policy.Attributes, cost int64) (limiter.Decisions, error) {
-	limits, requests, err := r.Requests(name, attributes, cost)
+// Take charges cost units to all limits of a policy, or to none of them. A limit with a cost of its own takes that: costs has
+// one for each field, such as policy.FieldCost{Field: "tokens", Units: 3000}.
+func (r *Runtime) Take(
+	ctx context.Context, name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost,
+) (limiter.Decisions, error) {
+	limits, requests, err := r.Requests(name, attributes, cost, costs...)
 	if err != nil {
 		return limiter.Decisions{}, err
 	}

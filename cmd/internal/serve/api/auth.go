@@ -69,7 +69,10 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	c := d.calls.Get().(*call)
 	defer c.release(&d.calls)
 	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name, rule.Of(original, clients), 1, settings
-	if err := d.decide(r.Context(), c); err != nil {
+	if c.ask.Costs, err = rule.Costs(decides, original, c.ask.Attributes, nil); err == nil {
+		err = d.decide(r.Context(), c)
+	}
+	if err != nil {
 		if errors.Is(err, store.ErrInvalid) {
 			err = cmp.Or(lacking(decides, &rule, c.ask.Attributes), err)
 		}
@@ -98,6 +101,12 @@ func lacking(p *policy.Policy, rule *httplimit.Rule, attributes policy.Attribute
 		default:
 			return store.Invalidf("policy %q needs the attribute %s, which is %s of the request; it is empty or not there",
 				p.Name, attribute, source)
+		}
+	}
+	for _, field := range p.CostFields() {
+		if _, has := rule.Attributes[field]; !has { // no proxy tells the length of a body here
+			return store.Invalidf("policy %q needs the cost %s; say in http.attributes of the policy where in a request it is, "+
+				"such as header:X-%s", p.Name, field, http.CanonicalHeaderKey(field))
 		}
 	}
 	return nil

@@ -21,6 +21,8 @@ func (q *question) check(v *verb) error {
 	case has(fieldPolicy) && q.policy == "":
 		return store.Invalidf("policy is empty; name one, or send key and limits")
 	case has(fieldPolicy):
+	case has(fieldCosts):
+		return store.Invalidf("costs are for a policy whose limits name them, and none is named; add policy")
 	case has(fieldAttributes):
 		return store.Invalidf("attributes are for a policy, and none is named; add policy")
 	case !has(fieldKey) && !has(fieldLimits):
@@ -43,8 +45,8 @@ func (q *question) checkUnits(v *verb) error {
 		return store.Invalidf("token_ttl says how long to remember a token; add token")
 	case v.op == store.Settle && !has(fieldToken):
 		return store.Invalidf("settle needs the token that the units were taken with; add token")
-	case v.op == store.Settle && !has(fieldCost):
-		return store.Invalidf("settle needs the real cost; add cost")
+	case v.op == store.Settle && !has(fieldCost) && !has(fieldCosts):
+		return store.Invalidf("settle needs the real cost; add cost, or costs of a policy's fields")
 	case q.force && has(fieldUpTo):
 		return store.Invalidf("force takes all units and up_to those that fit; send one of them")
 	case has(fieldCost) && has(fieldUpTo):
@@ -67,8 +69,9 @@ func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (
 	case q.has&fieldUpTo != 0:
 		ask.Op, ask.Cost = store.TakeUpTo, q.upTo
 	}
+	ask.Costs = q.costs
 	if q.has&fieldCost != 0 {
-		ask.Cost = q.cost
+		ask.Cost, ask.CostSaid = q.cost, true
 	}
 	if q.has&fieldTokenTTL != 0 {
 		if ask.TokenTTL, err = parseTokenTTL(q.tokenTTL); err != nil {

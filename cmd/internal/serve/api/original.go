@@ -46,7 +46,8 @@ func originalRequest(r *http.Request, path string) (*http.Request, error) {
 		return nil, store.Invalidf("the path %q behind the policy and a field of the request name different requests", shorten(path))
 	}
 	original := &http.Request{Method: r.Method, URL: target, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
-		Header: r.Header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Body: http.NoBody}
+		Header: r.Header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Body: http.NoBody,
+		ContentLength: -1} // r says its own
 	if method != "" {
 		original.Method = method
 	}

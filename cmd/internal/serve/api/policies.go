@@ -36,16 +36,19 @@ type policyList struct {
 type describedPolicy struct {
 	Name string `json:"name"`
 	// Attributes are those that a question needs. Optional ones only choose an override.
-	Attributes []string         `json:"attributes"`
-	Optional   []string         `json:"optional_attributes,omitempty"`
-	OnError    string           `json:"on_error"`
-	Limits     []describedLimit `json:"limits"`
+	Attributes []string `json:"attributes"`
+	Optional   []string `json:"optional_attributes,omitempty"`
+	// Costs are the names that a question's costs need.
+	Costs   []string         `json:"costs,omitempty"`
+	OnError string           `json:"on_error"`
+	Limits  []describedLimit `json:"limits"`
 }
 
 type describedLimit struct {
 	Name   string   `json:"name"`
 	By     []string `json:"by"`
 	Limit  string   `json:"limit"`
+	Cost   string   `json:"cost,omitempty"`
 	Shadow bool     `json:"shadow,omitempty"`
 }
 
@@ -58,7 +61,7 @@ func (d *door) policies(w http.ResponseWriter, r *http.Request) {
 	}
 	list := policyList{SchemaVersion: output.SchemaVersion, Policies: []describedPolicy{}}
 	for _, p := range d.engine.Settings().Policies {
-		described := describedPolicy{Name: p.Name, Attributes: []string{}, OnError: p.OnError.String()}
+		described := describedPolicy{Name: p.Name, Attributes: []string{}, Costs: p.CostFields(), OnError: p.OnError.String()}
 		names, needed := p.Attributes()
 		for _, name := range names {
 			if needed[name] {
@@ -69,7 +72,7 @@ func (d *door) policies(w http.ResponseWriter, r *http.Request) {
 		}
 		for i := range p.Limits {
 			l := &p.Limits[i]
-			described.Limits = append(described.Limits, describedLimit{l.Name, l.By, l.Limit.String(), l.Shadow})
+			described.Limits = append(described.Limits, describedLimit{l.Name, l.By, l.Limit.String(), l.Cost.String(), l.Shadow})
 		}
 		list.Policies = append(list.Policies, described)
 	}

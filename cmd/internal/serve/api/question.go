@@ -18,6 +18,7 @@ const (
 	fieldPolicy
 	fieldAttributes
 	fieldCost
+	fieldCosts
 	fieldToken
 	fieldTokenTTL
 	fieldUpTo
@@ -25,7 +26,7 @@ const (
 )
 
 // fieldNames are the names in the order of their bits.
-var fieldNames = []string{"key", "limits", "policy", "attributes", "cost", "token", "token_ttl", "up_to", "force"}
+var fieldNames = []string{"key", "limits", "policy", "attributes", "cost", "costs", "token", "token_ttl", "up_to", "force"}
 
 // names are the names of the fields in a set.
 func (f fields) names() (names []string) {
@@ -45,7 +46,7 @@ type verb struct {
 }
 
 // whoAndWhat is what every verb needs. It is no constant, as those of its type are single fields.
-var whoAndWhat = fieldKey | fieldLimits | fieldPolicy | fieldAttributes | fieldCost
+var whoAndWhat = fieldKey | fieldLimits | fieldPolicy | fieldAttributes | fieldCost | fieldCosts
 
 // verbs are all that can be asked.
 var verbs = []verb{
@@ -73,6 +74,7 @@ type question struct {
 	// attributes are as they were written, for the answer's key.
 	attributes      []policy.Attribute
 	cost, upTo      int64
+	costs           []policy.FieldCost
 	token, tokenTTL string
 	force           bool
 }
@@ -81,7 +83,7 @@ type question struct {
 func (q *question) reset() {
 	clear(q.limits)
 	clear(q.attributes)
-	*q = question{limits: q.limits[:0], attributes: q.attributes[:0]}
+	*q = question{limits: q.limits[:0], attributes: q.attributes[:0], costs: q.costs[:0]}
 }
 
 // read reads a body for a verb. The error is a [store.ErrInvalid].
@@ -138,6 +140,8 @@ func (q *question) readField(v *verb, s *scanner, name string) (err error) {
 		err = q.readAttributes(s)
 	case fieldCost:
 		q.cost, err = s.numberOf(name)
+	case fieldCosts:
+		err = q.readCosts(s)
 	case fieldToken:
 		q.token, err = s.textOf("", name)
 	case fieldTokenTTL:
@@ -166,12 +170,29 @@ func (q *question) readAttributes(s *scanner) error {
 	if s.next() != '{' {
 		return s.mistaken("attributes", `an object of texts, such as {"ip":"203.0.113.9"}`)
 	}
-	more, err := s.open()
-	for more && err == nil {
-		if err = q.readAttribute(s); err == nil {
-			more, err = s.more()
-		}
+	return s.each(func() error { return q.readAttribute(s) })
+}
+
+func (q *question) readCosts(s *scanner) error {
+	if s.next() != '{' {
+		return s.mistaken("costs", `an object of whole numbers, such as {"tokens":3000}`)
 	}
+	return s.each(func() error { return q.readCost(s) })
+}
+
+func (q *question) readCost(s *scanner) error {
+	name, err := s.name()
+	if err != nil {
+		return err
+	}
+	if err := policy.ValidateName("cost", name); err != nil {
+		return err
+	}
+	if len(q.costs) == store.MaxRequests {
+		return store.Invalidf("there are more than %d costs; send those that the policy uses", store.MaxRequests)
+	}
+	units, err := s.numberOf("cost " + name)
+	q.costs = append(q.costs, policy.FieldCost{Field: name, Units: units})
 	return err
 }
 

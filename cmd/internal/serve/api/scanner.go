@@ -128,6 +128,17 @@ func (s *scanner) more() (more bool, err error) {
 	return true, nil
 }
 
+// each reads an object, by calling read at each of its names.
+func (s *scanner) each(read func() error) error {
+	more, err := s.open()
+	for more && err == nil {
+		if err = read(); err == nil {
+			more, err = s.more()
+		}
+	}
+	return err
+}
+
 // textOf reads the value of a field that is a text. kind and name say which it is.
 func (s *scanner) textOf(kind, name string) (string, error) {
 	if s.next() != '"' {

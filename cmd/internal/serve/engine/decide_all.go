@@ -89,7 +89,7 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 // requests fills in what ask asks of the store under the policy of d.
 func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
 	*answer = decision.Answer{Policy: d.policy.Policy, Charges: charges(ask.Op)}
-	answer.Requests, answer.Overrides, err = d.policy.AppendRequests(nil, nil, ask.Attributes, ask.Cost)
+	answer.Requests, answer.Overrides, err = d.policy.AppendRequests(nil, nil, ask.Attributes, ask.Cost, ask.Costs...)
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,8 @@ type Ask struct {
 	Key        string
 	Limits     []store.Limit // of Key, or instead of those of Policy, one for each; see [Engine.DecideAll]
 	Cost       int64
+	CostSaid   bool               // Cost is no default, so that a limit must take it
+	Costs      []policy.FieldCost // of the limits whose cost is a field
 	Token      string
 	TokenTTL   time.Duration
 }
@@ -170,7 +172,11 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 			return ErrUnknownPolicy
 		}
 		backend, answer.Policy = d.store, d.policy.Policy
-		answer.Requests, answer.Overrides, err = d.policy.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost)
+		if err := d.policy.CheckCost(ask.Op, ask.Cost, ask.CostSaid); err != nil {
+			return err
+		}
+		answer.Requests, answer.Overrides, err = d.policy.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost,
+			ask.Costs...)
 		if err != nil {
 			return err
 		}

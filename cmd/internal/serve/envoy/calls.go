@@ -22,7 +22,7 @@ type call struct {
 	ask    engine.Ask
 	answer decision.Answer
 	denied bool
-	// undecided: nothing is known of the limit, as it is zero, or as one of the calls asks for more than
+	// undecided: nothing is known of the limit, as it is zero, an entry is no cost, or as one of the calls asks for more than
 	// its limit ever allows and no store could say what is left.
 	undecided bool
 }
@@ -57,6 +57,7 @@ func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
 			}
 			each := &call{index: i, ask: engine.Ask{Settings: settings, Policy: known[j].Policy, Attributes: attributes}}
 			each.ask.Op, each.ask.Cost = operation(d, r.Hits)
+			each.addCosts(settings)
 			if d.HasLimit {
 				if err := each.override(&d.Limit, settings); err != nil {
 					return nil, err
@@ -67,6 +68,22 @@ func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
 		}
 	}
 	return all, nil
+}
+
+// addCosts takes what the entries say of costs. Any error would let the request pass: so an entry that is no cost is a
+// denial, and none costs nothing.
+func (c *call) addCosts(settings *engine.Settings) {
+	p := settings.Policy(c.ask.Policy)
+	if p == nil {
+		return
+	}
+	var err error
+	if c.ask.Costs, err = p.CostsIn(c.ask.Attributes, nil); err != nil {
+		c.denied, c.undecided = true, true
+	}
+	for i := range c.ask.Costs {
+		c.ask.Costs[i].Units = max(1, c.ask.Costs[i].Units)
+	}
 }
 
 // override puts Envoy's limit in the place of the policy's, if that has a single one: of several it

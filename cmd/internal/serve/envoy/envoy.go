@@ -130,6 +130,9 @@ func (d *door) decide(ctx context.Context, calls calls) error {
 func (d *door) look(ctx context.Context, group group) {
 	for i := range group.asks {
 		group.asks[i].Op, group.asks[i].Cost = store.Peek, 1
+		for j := range group.asks[i].Costs {
+			group.asks[i].Costs[j].Units = 1
+		}
 	}
 	answers := make([]decision.Answer, len(group.asks))
 	if d.engine.DecideAll(ctx, group.asks, answers) != nil {

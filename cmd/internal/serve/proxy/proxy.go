@@ -99,7 +99,14 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !rule.Skips(r) {
 		ask := engine.Ask{Settings: settings, Op: store.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
 		var answer decision.Answer
-		if err := d.engine.Decide(r.Context(), &ask, &answer); err != nil {
+		var err error
+		if p := settings.Policy(d.Policy); p != nil {
+			ask.Costs, err = rule.Costs(p, r, ask.Attributes, nil)
+		}
+		if err == nil {
+			err = d.engine.Decide(r.Context(), &ask, &answer)
+		}
+		if err != nil {
 			if errors.Is(err, store.ErrInvalid) {
 				err = cmp.Or(missing(&ask, &rule), err)
 			}

@@ -1,0 +1,79 @@
+package cmd
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// costFlag is a --cost that can be repeated: 5, and tokens=3000 for the limits of a policy whose cost is that field.
+type costFlag struct {
+	units  int64
+	said   bool // units is no default
+	fields []policy.FieldCost
+}
+
+// Set implements pflag.Value.
+func (c *costFlag) Set(text string) error {
+	if name, number, isField := strings.Cut(text, "="); isField {
+		cost, err := policy.ParseFieldCost(name, number)
+		c.fields = append(c.fields, cost)
+		return err
+	}
+	units, err := strconv.ParseInt(text, 0, 64)
+	c.units, c.said = units, true
+	return err
+}
+
+// String implements pflag.Value.
+func (c *costFlag) String() string { return strconv.FormatInt(c.units, 10) }
+
+// Type implements pflag.Value.
+func (*costFlag) Type() string { return "cost" }
+
+// check reports a cost that op cannot be asked with under a policy, or that no field of the policy has one.
+func (c *costFlag) check(p *policy.Policy, op store.Op) error {
+	if err := p.CheckCost(op, c.units, c.said); err != nil {
+		return err
+	}
+	if fields := p.CostFields(); len(c.fields) == 0 && len(fields) > 0 {
+		return missingCosts(p, fields)
+	}
+	return nil
+}
+
+// missingCosts says which costs a policy needs.
+func missingCosts(p *policy.Policy, fields []string) error {
+	var words []string
+	for _, field := range fields {
+		words = append(words, "--cost", field+"=UNITS")
+	}
+	return usagef("policy %q needs the cost %s; add %s", p.Name, strings.Join(fields, " and "), shell.Command(words...))
+}
+
+// text is what was said, such as "1, tokens=3000".
+func (c *costFlag) text() string {
+	var parts []string
+	if c.said {
+		parts = append(parts, c.String())
+	}
+	for _, cost := range c.fields {
+		parts = append(parts, cost.Field+"="+strconv.FormatInt(cost.Units, 10))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// words are the costs in the words of a command line.
+func (c *costFlag) words(p *policy.Policy) []string {
+	var words []string
+	if c.said || p == nil || !p.HasOwnCosts() {
+		words = append(words, "--cost", c.String())
+	}
+	for _, cost := range c.fields {
+		words = append(words, "--cost", cost.Field+"="+strconv.FormatInt(cost.Units, 10))
+	}
+	return words
+}

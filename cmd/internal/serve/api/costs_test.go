@@ -1,0 +1,188 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// llmPolicy limits the calls and the tokens of teams.
+func llmPolicy(t testing.TB) *policy.Policy {
+	team := []string{"team"}
+	return &policy.Policy{Name: "llm", Limits: []policy.Limit{
+		{Name: "requests", By: team, Limit: limitOf(t, "60/366d"), Cost: policy.Cost{Units: 1}},
+		{Name: "tokens", By: team, Limit: limitOf(t, "100000/366d"), Cost: policy.Cost{Field: "tokens"}},
+	}}
+}
+
+// mixedPolicy has a limit that takes the cost of the question, too.
+func mixedPolicy(t testing.TB) *policy.Policy {
+	p := llmPolicy(t)
+	p.Name, p.Limits[0].Cost = "mixed", policy.Cost{}
+	return p
+}
+
+// costDoor is a door with these policies and a clock that stands still.
+func costDoor(t testing.TB) http.Handler {
+	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
+	t.Cleanup(func() { backend.Close() })
+	return doorOn(t, backend, time.Minute, llmPolicy(t), mixedPolicy(t))
+}
+
+// figures are what an answer says of each limit: its cost, and what is used.
+func figures(document map[string]any) string {
+	text := ""
+	limits, _ := document["limits"].([]any)
+	for _, limit := range limits {
+		limit := limit.(map[string]any)
+		text += fmt.Sprintf("%v of %v; ", limit["cost"], limit["used"])
+	}
+	return strings.TrimSuffix(text, "; ")
+}
+
+func TestEachLimitIsAskedForItsCost(t *testing.T) {
+	door := costDoor(t)
+	const red = `"policy":"llm","attributes":{"team":"red"}`
+	for _, test := range []struct {
+		verb, body string
+		status     int
+		want       string
+	}{
+		{"check", `{` + red + `,"costs":{"tokens":100000}}`, 200, "1 of 0; 100000 of 0"},
+		{"consume", `{` + red + `,"costs":{"tokens":99999}}`, 200, "1 of 1; 99999 of 99999"},
+		{"consume", `{` + red + `,"costs":{"tokens":2}}`, 429, "1 of 1; 2 of 99999"},
+		{"consume", `{"costs":{"tokens":1},` + red + `}`, 200, "1 of 2; 1 of 100000"},
+		{"refund", `{` + red + `,"costs":{"tokens":60000}}`, 200, "1 of 1; 60000 of 40000"},
+		{"consume", `{` + red + `,"costs":{"tokens":1000},"token":"a"}`, 200, "1 of 2; 1000 of 41000"},
+		{"settle", `{` + red + `,"costs":{"tokens":400},"token":"a"}`, 200, "1 of 2; 400 of 40400"},
+		{"settle", `{` + red + `,"costs":{"tokens":400},"token":"a"}`, 200, "1 of 2; 400 of 40400"},
+		{"consume", `{` + red + `,"costs":{"tokens":100000},"force":true}`, 200, "1 of 3; 100000 of 140400"},
+	} {
+		w, document := ask(t, door, "POST", "/v1/"+test.verb, test.body)
+		if got := figures(document); w.Code != test.status || got != test.want {
+			t.Errorf("%s %s: %d, %s, not %s", test.verb, test.body, w.Code, got, test.want)
+		}
+		if _, has := document["cost"]; has {
+			t.Errorf("%s %s has one cost for all limits: %s", test.verb, test.body, w.Body)
+		}
+	}
+}
+
+// A limit without its own cost takes that of the question, which is 1 unless said.
+func TestTheCostOfTheQuestion(t *testing.T) {
+	door := costDoor(t)
+	const red = `"policy":"mixed","attributes":{"team":"red"},"costs":{"tokens":400}`
+	for _, test := range []struct{ verb, body, want string }{
+		{"consume", `{` + red + `}`, "1 of 1; 400 of 400"},
+		{"consume", `{` + red + `,"cost":3,"token":"a"}`, "3 of 4; 400 of 800"},
+		{"settle", `{` + red + `,"cost":0,"token":"a"}`, "0 of 1; 400 of 800"},
+	} {
+		if w, document := ask(t, door, "POST", "/v1/"+test.verb, test.body); w.Code != 200 || figures(document) != test.want {
+			t.Errorf("%s %s: %d %s", test.verb, test.body, w.Code, w.Body)
+		}
+	}
+}
+
+func TestWrongCostsAreRefused(t *testing.T) {
+	door := costDoor(t)
+	for _, test := range []struct{ verb, body, says string }{
+		{"consume", ``, "needs the cost tokens; add tokens=UNITS to the costs"},
+		{"consume", `"cost":5`, `cost 5 is for no limit of policy "llm", as each has a cost of its own; say what it is of, such as tokens=5`},
+		{"consume", `"costs":{"tokens":-1}`, "cost tokens is -1; it must be a whole number from 0 to 1000000000"},
+		{"consume", `"costs":{"tokens":1.5}`, "cost tokens 1.5 is not a whole number; write it like 1"},
+		{"consume", `"costs":{"tokens":1000000001}`, "cost tokens is 1000000001; it must be a whole number from 0 to 1000000000"},
+		{"consume", `"costs":{"tokens":99999999999999999999}`, "cost tokens 99999999999999999999 is out of range"},
+		{"consume", `"costs":{"tokens":"3"}`, "cost tokens is a text; it must be a whole number without quotes"},
+		{"consume", `"costs":{"tokens":null}`, "cost tokens is null"},
+		{"consume", `"costs":{"tokens":0}`, "cost 0 is not positive; it must be 1 or more"},
+		{"consume", `"costs":{"tokens":100001}`, "cost 100001 can never fit limit token-bucket:100000/366d"},
+		{"consume", `"costs":{"toks":1}`, `unknown cost "toks"; policy "llm" has tokens; did you mean tokens?`},
+		{"consume", `"costs":{"team":1,"tokens":1}`, `unknown cost "team"; policy "llm" has tokens`},
+		{"consume", `"costs":{"tokens":1,"tokens":1}`, `cost "tokens" is given twice; keep one`},
+		{"consume", `"costs":{"":1}`, `cost name "" is not valid`},
+		{"consume", `"costs":[1]`, `costs is a list; it must be an object of whole numbers, such as {"tokens":3000}`},
+		{"consume", `"costs":{"tokens":1},"up_to":5`,
+			`what fits is one number for all limits, and limit "requests" of policy "llm" has cost: 1`},
+		{"settle", `"token":"a"`, "settle needs the real cost; add cost, or costs of a policy's fields"},
+		{"consume", `"costs":{` + strings.Repeat(`"a":1,`, 64) + `"b":1}`, "there are more than 64 costs"},
+	} {
+		body := `{"policy":"llm","attributes":{"team":"red"},` + test.body + `}`
+		refused(t, door, test.verb, strings.Replace(body, ",}", "}", 1), test.says)
+	}
+	refused(t, door, "consume", `{"policy":"llm","attributes":{"team":"red","tokens":"3"}}`,
+		`"tokens" is a cost of policy "llm" and no attribute`)
+	refused(t, door, "consume", `{"key":"a","limits":["1/1m"],"costs":{"tokens":1}}`, "costs are for a policy whose limits name them")
+	refused(t, door, "settle", `{"policy":"mixed","attributes":{"team":"red"},"costs":{"tokens":1},"token":"a"}`,
+		`limit "requests" of policy "mixed" has no cost of its own; say its real cost, too`)
+	_, document := ask(t, door, "POST", "/v1/check", `{"policy":"llm","attributes":{"team":"red"},"costs":{"tokens":1}}`)
+	if figures(document) != "1 of 0; 1 of 0" {
+		t.Errorf("what was refused was charged: %v", document)
+	}
+}
+
+// refused wants a body to be refused with that text.
+func refused(t *testing.T, door http.Handler, verb, body, says string) {
+	t.Helper()
+	w, document := ask(t, door, "POST", "/v1/"+verb, body)
+	problem, _ := document["error"].(map[string]any)
+	if text := fmt.Sprint(problem["message"]); w.Code != 400 || !strings.Contains(text, says) || strings.Contains(text, "\n") {
+		t.Errorf("%s %.100s: %d %s", verb, body, w.Code, text)
+	}
+}
+
+func TestPoliciesTellTheirCosts(t *testing.T) {
+	w, _ := ask(t, costDoor(t), "GET", "/v1/policies", "")
+	for _, want := range []string{
+		`"name":"llm","attributes":["team"],"costs":["tokens"],`, `"name":"requests","by":["team"],"limit":"token-bucket:60/366d","cost":"1"}`,
+		`"limit":"token-bucket:100000/366d","cost":"tokens"}`,
+		`"name":"login","attributes":["email","ip"],"optional_attributes":["plan"],"on_error"`,
+	} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s is not in %s", want, w.Body)
+		}
+	}
+}
+
+// A proxy tells the costs of the original request in fields, and not how long its body was.
+func TestForwardAuthTakesCostsOfFields(t *testing.T) {
+	settings := &engine.Settings{Policies: []*policy.Policy{llmPolicy(t)}, HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{
+		"llm": {Attributes: map[string]httplimit.Source{"team": sourceOf(t, "header:X-Team"), "tokens": sourceOf(t, "header:X-Tokens")}},
+	}}}
+	web := llmPolicy(t)
+	web.Name, web.Limits[1].Cost.Field = "web", "bytes"
+	settings.Policies = append(settings.Policies, web)
+	settings.HTTP.Rules["web"] = httplimit.Rule{Attributes: map[string]httplimit.Source{"team": sourceOf(t, "header:X-Team")}}
+	backend := memorystore.New()
+	t.Cleanup(func() { backend.Close() })
+	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
+	t.Cleanup(func() { e.Close() })
+	door := Handler(e, Options{})
+	for _, test := range []struct {
+		policy string
+		fields []string
+		status int
+		says   string
+	}{
+		{"llm", []string{"X-Team: red", "X-Tokens: 100000"}, 204, ""},
+		{"llm", []string{"X-Team: red", "X-Tokens: 1000"}, 429, `"violated-policies":["tokens"]`},
+		{"llm", []string{"X-Team: red", "X-Tokens: many"}, 400, `cost tokens is \"many\"; it must be a whole number`},
+		{"llm", []string{"X-Team: red"}, 400, "the request must have exactly one value for header:X-Tokens"},
+		{"web", []string{"X-Team: red", "Content-Length: 5"}, 400,
+			`policy \"web\" needs the cost bytes; say in http.attributes of the policy where in a request it is, such as header:X-Bytes`},
+	} {
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, authRequest("GET", "/v1/auth/"+test.policy, "127.0.0.1:999", test.fields...))
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.says) {
+			t.Errorf("%s %v: %d %s", test.policy, test.fields, w.Code, w.Body)
+		}
+	}
+}

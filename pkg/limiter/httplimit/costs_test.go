@@ -1,0 +1,151 @@
+package httplimit_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// uploads has three requests and a thousand bytes for each user.
+func uploads(t *testing.T) *policy.Policy {
+	p := policyOf(t, "3/1h", "1000/1h")
+	p.Limits[0].Cost, p.Limits[1].Cost = policy.Cost{Units: 1}, policy.Cost{Field: "bytes"}
+	return p
+}
+
+// askedOf answers requests by a policy, and says what each took of its limits.
+func askedOf(t *testing.T, p *policy.Policy, options httplimit.Options) func(r *http.Request) (status int, took, body string) {
+	t.Helper()
+	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
+	m, err := httplimit.New(door(t, backend), p, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(r *http.Request) (int, string, string) {
+		took := ""
+		w := httptest.NewRecorder()
+		m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			for _, request := range httplimit.OutcomeOf(r.Context()).Requests() {
+				took += fmt.Sprint(request.Cost(), " ")
+			}
+		})).ServeHTTP(w, r)
+		return w.Code, strings.TrimSpace(took), w.Body.String()
+	}
+}
+
+// upload is a request of a user with a body of so many bytes, and with other fields.
+func upload(bytes int64, fields ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/", io.LimitReader(zeros{}, max(0, bytes)))
+	r.ContentLength = bytes
+	r.Header.Set("X-User", "ada")
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	return r
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// A request takes its bytes of the one limit, and one unit of the other.
+func TestBytesOfRequests(t *testing.T) {
+	for _, test := range []struct {
+		bytes  []int64
+		status int
+		took   string
+	}{
+		{[]int64{1000}, 200, "1 1000"}, // at the bound
+		{[]int64{1001}, 400, ""},       // it can never fit
+		{[]int64{999, 1}, 200, "1 1"},
+		{[]int64{999, 2}, 429, ""},
+		{[]int64{0}, 200, "1 1"}, // the least that a request takes
+		{[]int64{1000, 0}, 429, ""},
+		{[]int64{1, 1, 1, 1}, 429, ""}, // the fourth request
+	} {
+		ask := askedOf(t, uploads(t), httplimit.Options{Rule: byUser()})
+		var status int
+		var took, body string
+		for _, bytes := range test.bytes {
+			status, took, body = ask(upload(bytes))
+		}
+		if status != test.status || took != test.took {
+			t.Errorf("%v: %d, took %q, %s", test.bytes, status, took, body)
+		}
+	}
+}
+
+// A length that nobody knows cannot be counted, and is no way around the limit.
+func TestBytesOfAnUnknownLength(t *testing.T) {
+	ask := askedOf(t, uploads(t), httplimit.Options{Rule: byUser()})
+	status, _, body := ask(upload(-1))
+	if status != 400 || !strings.Contains(body, `"the request must have a Content-Length, as its bytes are counted"`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// A source says where a cost is, also of the bytes, and a text that is no number is the client's mistake.
+func TestCostsFromSources(t *testing.T) {
+	p := policyOf(t, "1000/1h", "1000/1h")
+	p.Limits[0].Cost, p.Limits[1].Cost = policy.Cost{Field: "tokens"}, policy.Cost{Field: "bytes"}
+	rule := byUser()
+	rule.Attributes["tokens"], rule.Attributes["bytes"] = httplimit.MustSource("header:X-Tokens"), httplimit.MustSource("header:X-Length")
+	for _, test := range []struct {
+		fields []string
+		status int
+		says   string
+	}{
+		{[]string{"X-Tokens", "1000", "X-Length", "7"}, 200, "1000 7"},
+		{[]string{"X-Tokens", "1001", "X-Length", "7"}, 400, "cost 1001 can never fit limit token-bucket:1000/1h"},
+		{[]string{"X-Tokens", "0", "X-Length", "7"}, 400, "cost 0 is not positive"},
+		{[]string{"X-Tokens", "-1", "X-Length", "7"}, 400, `cost tokens is \"-1\"; it must be a whole number`},
+		{[]string{"X-Tokens", "1.5", "X-Length", "7"}, 400, `cost tokens is \"1.5\"; it must be a whole number`},
+		{[]string{"X-Tokens", "many", "X-Length", "7"}, 400, `cost tokens is \"many\"; it must be a whole number`},
+		{[]string{"X-Tokens", "5"}, 400, "the request must have exactly one value for header:X-Length"},
+		{nil, 400, "the request must have exactly one value for header:X-Tokens and for header:X-Length"},
+	} {
+		status, took, body := askedOf(t, p, httplimit.Options{Rule: rule})(upload(12, test.fields...))
+		if status != test.status || !strings.Contains(took+body, test.says) {
+			t.Errorf("%v: %d, took %q, %s", test.fields, status, took, body)
+		}
+	}
+}
+
+// A service says costs as it says attributes, and the cost of a request is for the limits without their own.
+func TestCostsOfAService(t *testing.T) {
+	p := policyOf(t, "1000/1h", "1000/1h", "1000/1h")
+	p.Limits[0].Cost, p.Limits[1].Cost = policy.Cost{Field: "tokens"}, policy.Cost{Field: "bytes"}
+	options := httplimit.Options{
+		Attributes: func(*http.Request) (policy.Attributes, error) {
+			return policy.Attributes{"user": "ada", "tokens": "300"}, nil
+		},
+		Cost: func(*http.Request) int64 { return 5 },
+	}
+	if status, took, body := askedOf(t, p, options)(upload(12)); status != 200 || took != "300 12 5" {
+		t.Errorf("%d, took %q, %s", status, took, body)
+	}
+}
+
+// A cost that nothing can tell is the mistake of whoever made the middleware.
+func TestACostWithoutASource(t *testing.T) {
+	p := uploads(t)
+	p.Limits[0].Cost = policy.Cost{Field: "tokens"}
+	_, err := httplimit.New(door(t, memorystore.New()), p, httplimit.Options{Rule: byUser()})
+	if !errors.Is(err, limiter.ErrInvalid) || err.Error() != `policy "p" needs the cost "tokens"; say where it is in a request` {
+		t.Error(err)
+	}
+	if got := fmt.Sprint(httplimit.Sourced(p)); got != "[user tokens]" {
+		t.Errorf("sources are needed for %s", got)
+	}
+}

@@ -1,0 +1,208 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// llm is the usual policy of a language model: calls and tokens.
+func llm() *Policy {
+	of := func(name string, count int64, cost Cost) Limit {
+		return Limit{Name: name, By: []string{"team"}, Limit: store.Limit{Count: count, Period: time.Minute}, Cost: cost}
+	}
+	return &Policy{Name: "llm", Limits: []Limit{
+		of("requests", 60, Cost{Units: 1}), of("tokens", 100_000, Cost{Field: "tokens"}), of("calls", 10, Cost{}),
+		of("again", 200_000, Cost{Field: "tokens"}), of("bytes", 1_000_000, Cost{Field: "bytes"}),
+	}}
+}
+
+func TestEachLimitHasItsCost(t *testing.T) {
+	p, red := llm(), Attributes{"team": "red"}
+	costs := []FieldCost{{"bytes", 512}, {"tokens", 4000}}
+	want := fmt.Sprint([]int64{1, 4000, 7, 4000, 512})
+	for name, ask := range map[string]func() ([]store.Request, error){
+		"policy": func() ([]store.Request, error) { return p.Requests(red, 7, costs...) },
+		"prepared": func() ([]store.Request, error) {
+			reqs, _, err := p.Prepare().AppendRequests(nil, nil, red, 7, costs...)
+			return reqs, err
+		},
+	} {
+		reqs, err := ask()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int64
+		for _, r := range reqs {
+			got = append(got, r.Cost)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: the costs are %v, not %s", name, got, want)
+		}
+	}
+}
+
+// What is wrong with costs is said with their name, by a policy that is prepared and one that is not.
+func TestWrongCosts(t *testing.T) {
+	tokens, bytes := FieldCost{"tokens", 1}, FieldCost{"bytes", 1}
+	for _, test := range []struct {
+		costs []FieldCost
+		want  string
+	}{
+		{[]FieldCost{tokens, bytes}, ""},
+		{[]FieldCost{{"tokens", 0}, bytes}, ""},
+		{[]FieldCost{{"tokens", store.MaxCount}, bytes}, ""},
+		{nil, `policy "llm" needs the cost tokens; add tokens=UNITS to the costs`},
+		{[]FieldCost{tokens}, `policy "llm" needs the cost bytes; add bytes=UNITS to the costs`},
+		{[]FieldCost{tokens, bytes, tokens}, `cost "tokens" is given twice; keep one`},
+		{[]FieldCost{tokens, tokens}, `cost "tokens" is given twice; keep one`},
+		{[]FieldCost{tokens, bytes, {"token", 1}}, `unknown cost "token"; policy "llm" has tokens, bytes; did you mean tokens?`},
+		{[]FieldCost{tokens, {"team", 1}}, `unknown cost "team"; policy "llm" has tokens, bytes`},
+		{[]FieldCost{{"tokens", -1}, bytes}, `cost tokens is -1; it must be a whole number from 0 to 1000000000`},
+		{[]FieldCost{{"tokens", store.MaxCount + 1}, bytes}, `cost tokens is 1000000001; it must be a whole number from 0 to 1000000000`},
+	} {
+		_, err := llm().Requests(Attributes{"team": "red"}, 1, test.costs...)
+		_, _, prepared := llm().Prepare().AppendRequests(nil, nil, Attributes{"team": "red"}, 1, test.costs...)
+		if fmt.Sprint(err) != fmt.Sprint(prepared) {
+			t.Errorf("%v: %v, and prepared %v", test.costs, err, prepared)
+		}
+		if got := textOf(err); got != test.want || err != nil && !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%v: %q, not %q", test.costs, got, test.want)
+		}
+	}
+	plain := &Policy{Name: "login", Limits: []Limit{{Name: "ip", By: []string{"ip"}, Limit: store.Limit{Count: 1, Period: time.Second}}}}
+	if _, err := plain.Requests(Attributes{"ip": "a"}, 1, tokens); textOf(err) !=
+		`unknown cost "tokens"; no limit of policy "login" has a field as its cost` {
+		t.Error(err)
+	}
+	if _, err := llm().Requests(Attributes{"team": "red", "tokens": "1"}, 1, tokens, bytes); textOf(err) !=
+		`"tokens" is a cost of policy "llm" and no attribute; give it among the costs` {
+		t.Error(err)
+	}
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestParseCost(t *testing.T) {
+	for text, want := range map[string]Cost{
+		"1": {Units: 1}, "1000000000": {Units: store.MaxCount}, "tokens": {Field: "tokens"}, "output-tokens_2": {Field: "output-tokens_2"},
+	} {
+		got, err := ParseCost(text)
+		if err != nil || got != want || got.String() != text {
+			t.Errorf("%q is %+v (%q), %v", text, got, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "+1", "1.5", ".5", "1e3", "1000000001", "99999999999999999999", "3 tokens", "to kens",
+		"tokens=3", "é"} {
+		if got, err := ParseCost(text); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
+			t.Errorf("%q is %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestParseFieldCost(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "3000": 3000, "1000000000": store.MaxCount} {
+		if got, err := ParseFieldCost("tokens", text); err != nil || got != (FieldCost{"tokens", want}) {
+			t.Errorf("%q is %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "+1", "1.5", "1e3", "0x10", "1_000", "1000000001", "99999999999999999999", " 1", "many"} {
+		if got, err := ParseFieldCost("tokens", text); !errors.Is(err, store.ErrInvalid) || textOf(err) !=
+			fmt.Sprintf(`cost tokens is %q; it must be a whole number from 0 to 1000000000`, text) {
+			t.Errorf("%q is %+v, %v", text, got, err)
+		}
+	}
+	if _, err := ParseFieldCost("", "1"); !errors.Is(err, store.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// Doors that know texts only find costs among the attributes.
+func TestCostsInAttributes(t *testing.T) {
+	attributes := Attributes{"team": "red", "tokens": "4000"}
+	costs, err := llm().CostsIn(attributes, []FieldCost{{"bytes", 1}})
+	if err != nil || fmt.Sprint(costs) != "[{bytes 1} {tokens 4000}]" || len(attributes) != 1 {
+		t.Errorf("%v of %v, %v", costs, attributes, err)
+	}
+	if _, err := llm().CostsIn(Attributes{"tokens": "many"}, nil); !errors.Is(err, store.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// A cost for all limits has to be of some limit, and what fits, or was really taken, has to be clear.
+func TestCheckCost(t *testing.T) {
+	limits := llm().Limits
+	own := &Policy{Name: "own", Limits: limits[:2]}
+	fixed := &Policy{Name: "fixed", Limits: limits[:1]}
+	plain := &Policy{Name: "plain", Limits: limits[2:3]}
+	mixed := &Policy{Name: "mixed", Limits: limits[1:3]}
+	const (
+		noLimit = `cost 5 is for no limit of policy "own", as each has a cost of its own; say what it is of, such as tokens=5`
+		noFixed = `cost 5 is for no limit of policy "fixed", as each has a fixed cost; leave it out`
+		upTo    = `what fits is one number for all limits, and limit "tokens" of policy "mixed" has cost: tokens; ask for exact costs instead`
+		settles = `limit "calls" of policy "mixed" has no cost of its own; say its real cost, too`
+		nothing = `there is nothing to settle, as each limit of policy "fixed" has a fixed cost`
+	)
+	for _, test := range []struct {
+		p    *Policy
+		op   store.Op
+		said bool
+		want string
+	}{
+		{own, store.Take, false, ""}, {own, store.Take, true, noLimit}, {own, store.Settle, false, ""}, {own, store.Settle, true, noLimit},
+		{fixed, store.Take, false, ""}, {fixed, store.Take, true, noFixed}, {fixed, store.Settle, false, nothing},
+		{plain, store.Take, true, ""}, {plain, store.TakeUpTo, false, ""}, {plain, store.Settle, true, ""},
+		{mixed, store.Take, true, ""}, {mixed, store.Take, false, ""}, {mixed, store.TakeUpTo, false, upTo},
+		{mixed, store.Settle, false, settles}, {mixed, store.Settle, true, ""},
+	} {
+		if err := test.p.CheckCost(test.op, 5, test.said); textOf(err) != test.want || err != nil && !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s of %s, said %t: %v", test.op, test.p.Name, test.said, err)
+		}
+	}
+}
+
+func TestProblemsOfCosts(t *testing.T) {
+	for _, test := range []struct {
+		change func(l *Limit)
+		want   string
+	}{
+		{func(l *Limit) { l.Cost.Units = 60 }, ""},
+		{func(l *Limit) { l.Cost.Units = 61 }, "cost 61 can never fit limit token-bucket:60/1m, which allows at most 60 at once"},
+		{func(l *Limit) { l.Cost.Units, l.Shadow = 61, true }, ""},
+		{func(l *Limit) { l.Cost.Units = -1 }, "cost -1 is out of range; it must be from 1 to 1000000000"},
+		{func(l *Limit) { l.Cost.Units = store.MaxCount + 1 }, "cost 1000000001 is out of range; it must be from 1 to 1000000000"},
+		{func(l *Limit) { l.Cost = Cost{1, "tokens"} }, `cost 1 is a number and also the field "tokens"; give one of them`},
+		{func(l *Limit) { l.Cost = Cost{Field: "to kens"} },
+			`cost name "to kens" is not valid; use at most 64 letters, digits, - and _, beginning with a letter`},
+		{func(l *Limit) { l.Cost = Cost{Field: "team"} }, `cost "team" is also an attribute of policy "llm"; give one of them another name`},
+		{func(l *Limit) { // also of an override
+			l.Overrides = []Override{{Attributes{"plan": "free"}, store.Limit{Count: 1, Period: time.Minute}}}
+			l.Cost.Units = 2
+		}, "cost 2 can never fit limit token-bucket:1/1m, which allows at most 1 at once"},
+		{func(l *Limit) {
+			l.Overrides = []Override{{Attributes{"tokens": "x"}, store.Limit{Count: 1, Period: time.Minute}}}
+		}, `cost "tokens" is also an attribute of policy "llm"; give one of them another name`},
+	} {
+		p := llm()
+		test.change(&p.Limits[0])
+		got := ""
+		if problems := p.Problems(); len(problems) > 0 {
+			got = problems[0].Text
+			if !strings.HasSuffix(problems[0].Path, "].cost") {
+				t.Errorf("%s is at %s", got, problems[0].Path)
+			}
+		}
+		if got != test.want {
+			t.Errorf("it says %q, not %q", got, test.want)
+		}
+	}
+}
