@@ -32,10 +32,10 @@ SYSTEMS     := linux/amd64 linux/arm64 linux/arm/7 darwin/amd64 darwin/arm64 win
 DEVELOPED   := darwin/arm64 windows/amd64
 
 # The parts of `make ci`. One after the other they take what two processors have to give.
-PARTS       := setup lint systems demo test-module test-races test-races-of-all test-envoy-client test-probed test-peers test-benchmarks test-interceptor
+PARTS       := setup lint systems demo test-module test-races test-races-of-all test-envoy-client test-probed test-peers test-benchmarks test-interceptor test-metrics
 # The packages that have one of RACES and are not in RACING: the others are not built under the race
 # detector for nothing. And what of RACING takes long, none of which is one of RACES.
-HAVING       = $(filter-out $(RACING),$(patsubst %/,%,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=docs \
+HAVING       = $(filter-out $(RACING),$(patsubst %/,%,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=docs --exclude-dir=prom \
 	'^func (Test|Fuzz|Example)[A-Za-z0-9_]*($(subst /Law11,,$(RACES)))' .)))))
 RACELESS    := Failover|ClientsCannotMakeSeries
 
@@ -78,6 +78,10 @@ test-envoy-client:
 
 test-interceptor:
 	cd docs/examples/grpc-interceptor && go test -vet=off -timeout 10m ./...
+
+test-metrics:
+	cd pkg/limiter/prom && go test -vet=off -timeout 10m ./...
+	cd docs/examples/opentelemetry && go test -vet=off -timeout 10m ./...
 
 test-probed:
 	cd docs/probed && go test -vet=off -count=1 -timeout 10m ./... # neither are the servers that it probes
@@ -140,7 +144,9 @@ lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings
 	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/envoy-client && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/examples/grpc-interceptor && go vet ./... && go run $(STATICCHECK) ./...
+	cd docs/examples/opentelemetry && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/probed && go vet ./... && go run $(STATICCHECK) ./...
+	cd pkg/limiter/prom && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/peers && go vet ./... && go run $(STATICCHECK) ./...
 
 systems: ## build for every system, and vet the tests for those that people develop on

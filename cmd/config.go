@@ -43,7 +43,8 @@ func newConfigValidateCmd(global *globalOptions) *cobra.Command {
 		Short: "Find all mistakes of the configuration",
 		Long: `Validate reads FILE, or the files that the other commands would read, and shows
 each mistake with its line. The exit code is 0 without mistakes, and 2
-otherwise. With -o json, the mistakes are also on standard output.`,
+otherwise. With -o json, the mistakes are also on standard output. A policy that
+takes a secret as it is, such as header:Authorization, is a warning.`,
 		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
 		Args:    atMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,6 +99,7 @@ func printValidation(g *globalOptions, c *config.Config, err error) error {
 	}
 	if err == nil {
 		answer.Files, answer.Policies, answer.Layouts, answer.Contexts = c.Read, len(c.Policies), len(c.Layouts), len(c.Contexts)
+		warnOfSecrets(g, c)
 	}
 	if printErr := g.print(answer); printErr != nil {
 		return printErr

@@ -100,7 +100,8 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 	if err != nil {
 		return nil, nil, "", err
 	}
-	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(storeurl.Secrets(url)...)}
+	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(storeurl.Secrets(url)...),
+		redisstore.WithDescriber(foreign.Describe)}
 	if options.Clock != nil {
 		settings = append(settings, redisstore.WithClock(options.Clock))
 	}

@@ -19,12 +19,22 @@ type Description struct {
 
 // Describe says which layout a store key with a value looks like at now, without an operator
 // having named any. A limit of several store keys is told by one of them only if that is certain.
-func Describe(value *Value, now store.Instant) Description {
+func Describe(value *Value, now store.Instant) Description { return describe(All(), value, now) }
+
+// describeNamed is [Describe] by the layouts that the program has asked for: all or, if its layouts are its own, none.
+func describeNamed(value *Value, now store.Instant) Description {
+	if every := named.Load(); every != nil {
+		return describe((*every)(), value, now)
+	}
+	return Description{}
+}
+
+func describe(layouts []Layout, value *Value, now store.Instant) Description {
 	if IsOwn(value) {
 		return Description{}
 	}
 	var described Description
-	for _, layout := range All() {
+	for _, layout := range layouts {
 		info := layout.Info()
 		is := Description{Layout: info.Name, Text: info.called()}
 		if !isCertainly(layout, value.StoreKey, value, now) {

@@ -180,7 +180,7 @@ func (v *verdict) err(value *Value, now store.Instant) error {
 			return nil
 		}
 	}
-	is := Describe(value, now)
+	is := describeNamed(value, now)
 	isLikely := slices.ContainsFunc(likely, func(c *candidate) bool { return c.Layout.Info().Name == is.Layout })
 	if is.Layout != "" && !is.ByValue && !isLikely {
 		return &UnsureError{StoreKey: value.StoreKey, Layouts: []string{is.Layout}, Is: is.Text}

@@ -163,6 +163,17 @@ func (r *Runtime) Middleware(name string) (func(http.Handler) http.Handler, erro
 	}, nil
 }
 
+// Stats returns the figures of the limiters in force. See [limiter.Limiter.Stats].
+func (r *Runtime) Stats() limiter.Stats {
+	version := r.inForce.Load()
+	stats := version.base.Stats()
+	stats.LocalKeys = int64(r.local.Len()) // which all policies share
+	for _, p := range version.policies {
+		stats.Denials += p.limits.Stats().Denials
+	}
+	return stats
+}
+
 // Reload puts in force what the file holds now. If it cannot be used, the error says why, and the file before stays in
 // force.
 func (r *Runtime) Reload() error {

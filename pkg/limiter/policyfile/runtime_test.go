@@ -87,12 +87,12 @@ func (w written) write(text string) {
 }
 
 // open decides by the file.
-func (w written) open(backend store.Store) (*policyfile.Runtime, error) {
+func (w written) open(backend store.Store, options ...limiter.Option) (*policyfile.Runtime, error) {
 	file, err := policyfile.Load(w.path)
 	if err != nil {
 		return nil, err
 	}
-	return policyfile.NewRuntime(file, backend)
+	return policyfile.NewRuntime(file, backend, options...)
 }
 
 const api = "policies: {api: {limits: [{name: user, by: [user], limit: %s}]%s}}\n"

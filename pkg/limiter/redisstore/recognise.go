@@ -107,10 +107,10 @@ func (s *Store) recognise(ctx context.Context, server redis.Cmdable, values []*s
 				value.Holds = s.holdsValue(&held.Value)
 			}
 		}
-		if err != nil || held.Type == foreign.NoValue || held.tooLarge != "" {
+		if s.describe == nil || err != nil || held.Type == foreign.NoValue || held.tooLarge != "" {
 			continue
 		}
-		switch is := foreign.Describe(&held.Value, r.instant(r.at(value.StoreKey))); {
+		switch is := s.describe(&held.Value, r.instant(r.at(value.StoreKey))); {
 		case is.Layout == "":
 		case is.ByValue:
 			value.Holds = "what looks like " + is.Text + ", which is not a limit record"

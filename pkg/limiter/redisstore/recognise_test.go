@@ -15,6 +15,8 @@ import (
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -24,12 +26,15 @@ func traefikBucket(server *redistest.Server, storeKey string) {
 	server.Do("EXPIRE", storeKey, 2000)
 }
 
+// describing is how the command opens its stores.
+var describing = redisstore.WithDescriber(foreign.Describe)
+
 const looksLikeTraefik = "what looks like a Traefik bucket, which is not a limit record"
 
 // Whatever meets a value of another limiter says whose it looks like, and leaves it.
 func TestErrorsTellWhoseAValueIs(t *testing.T) {
 	server := redistest.Start(t)
-	backend := newStore(t, server.Client())
+	backend := newStore(t, server.Client(), describing)
 	limit, err := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}.Normalize()
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +77,24 @@ func TestErrorsTellWhoseAValueIs(t *testing.T) {
 	}
 }
 
+// A program that knows no other limiters learns what kind of value it is.
+func TestErrorsOfAStoreThatDescribesNothing(t *testing.T) {
+	server := redistest.Start(t)
+	backend := newStore(t, server.Client())
+	traefikBucket(server, "rl:{u}:hash")
+	server.Do("SET", "rl:{u}:text", "hello")
+	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}
+	for name, want := range map[string]string{
+		"hash": "a hash, which is not a limit record", "text": "5 bytes that are not a limit record",
+	} {
+		var value *store.ForeignError
+		_, err := layers.New(backend).Take(ctx, store.Key{Subject: "u", Name: name}, limit, 1)
+		if !errors.As(err, &value) || value.Holds != want {
+			t.Errorf("%s: got error %v, want one about %s", name, err, want)
+		}
+	}
+}
+
 // Somebody who may only read what decisions need still learns that a value is foreign.
 func TestErrorsWithoutTheRightToLook(t *testing.T) {
 	server := redistest.Start(t)
@@ -81,7 +104,7 @@ func TestErrorsWithoutTheRightToLook(t *testing.T) {
 	options := *client.Options()
 	client.Close()
 	options.Username, options.Password = "service", "x"
-	backend := newStore(t, redis.NewClient(&options))
+	backend := newStore(t, redis.NewClient(&options), describing)
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}
 	_, err := layers.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1)
 	var foreign *store.ForeignError
@@ -115,7 +138,7 @@ func heldByStore(t *testing.T, backend admin.Keyspace, subjects string) map[stri
 
 func TestScanForForeignKeys(t *testing.T) {
 	server := redistest.Start(t)
-	backend := newStore(t, server.Client())
+	backend := newStore(t, server.Client(), describing)
 	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Hour}
 	if _, err := layers.New(backend).Take(ctx, store.Key{Subject: "u", Name: "n"}, limit, 1); err != nil {
 		t.Fatal(err)
@@ -152,7 +175,7 @@ func TestScanForForeignKeys(t *testing.T) {
 func TestScanLooksAtFewForeignValues(t *testing.T) {
 	const values = 700
 	server := redistest.Start(t)
-	backend := newStore(t, server.Client())
+	backend := newStore(t, server.Client(), describing)
 	for i := range values {
 		traefikBucket(server, "rl:{"+strconv.Itoa(i)+"}:n")
 	}

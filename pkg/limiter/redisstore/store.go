@@ -20,6 +20,7 @@ import (
 	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -52,6 +53,8 @@ type settings struct {
 	secrets []string
 	owned   bool            // the client is the Store's: it is bounded, and Close closes it
 	onBatch func(calls int) // nil for nobody
+	// describe is foreign.Describe, or nil.
+	describe func(value *foreign.Value, now store.Instant) foreign.Description
 }
 
 // An Option changes how a Store is made.
@@ -80,6 +83,12 @@ func WithSecrets(secrets ...string) Option {
 // none. Where the client's own read and write time-outs are within it, connecting may take
 // its dial time-out besides. A caller's own deadline is a [store.ErrGaveUp] instead.
 func WithBudget(budget time.Duration) Option { return func(s *settings) { s.budget = budget } }
+
+// WithDescriber has an error about a value that limitctl did not write say whose it looks like, such as "a Traefik bucket". Give it
+// [foreign.Describe]. A program that does not name that has no need of all that is known about other limiters, and is smaller.
+func WithDescriber(describe func(value *foreign.Value, now store.Instant) foreign.Description) Option {
+	return func(s *settings) { s.describe = describe }
+}
 
 // WithBatchObserver lets f be told how many calls go to a server together, each time that some
 // do; of one that goes alone it is told 1. Concurrent calls are merged, so a mean well above 1

@@ -1,0 +1,48 @@
+package policyfile_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// What all policies share counts once, and what each has of its own is added up.
+func TestStatsOfARuntime(t *testing.T) {
+	backend := &sickStore{Store: memorystore.New()}
+	policies, err := newWritten(t, `
+breaker: {failures: 1, pause: 1h, max_pause: 1h}
+policies:
+  one: {limits: [{name: day, limit: 1/24h, by: [user]}], on_error: local}
+  two: {limits: [{name: day, limit: 1/24h, by: [user]}], on_error: local}
+`).open(backend, limiter.DenialMemory{MaxStale: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer policies.Close()
+	ask := func(user string, times int) {
+		t.Helper()
+		for range times {
+			for _, name := range []string{"one", "two"} {
+				if _, err := policies.Take(t.Context(), name, policy.Attributes{"user": user}, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	want := func(when, want string) {
+		t.Helper()
+		if got := fmt.Sprintf("%+v", policies.Stats()); got != want {
+			t.Errorf("%s: %s, want %s", when, got, want)
+		}
+	}
+	ask("a", 2)
+	want("denied", "{Breakers:map[:closed] LeasedKeys:0 LeasedUnits:0 LocalKeys:0 Denials:2}")
+	backend.err = store.ErrUnavailable
+	ask("b", 1)
+	want("away", "{Breakers:map[:open] LeasedKeys:0 LeasedUnits:0 LocalKeys:2 Denials:2}")
+}

@@ -1,0 +1,165 @@
+// Package prom tells Prometheus what a limiter does. It is a Go module of its own, so only a service that imports it needs
+// Prometheus' client.
+//
+//	metrics := prom.New()
+//	prometheus.MustRegister(metrics)
+//	limits, err := limiter.New(store, metrics.Observer(), limiter.Breaker{}, limiter.FailLocal(0.25))
+//	if err != nil {
+//		return err
+//	}
+//	metrics.Watch(limits)
+//
+// The metrics are:
+//
+//	limiter_calls_total{operation,outcome,decided_by}  calls as their callers saw them
+//	limiter_store_call_duration_seconds{operation}     time that the store itself took, a histogram
+//	limiter_failures_total{kind}                       errors of the store in place of which FailOpen, FailClosed or FailLocal decided
+//	limiter_breaker_changes_total{to}                  changes of the breakers
+//	limiter_breaker_state{part,state}                  1 for the state of a breaker, else 0
+//	limiter_leased_keys, limiter_leased_units          keys that Leases hold units of, and these units
+//	limiter_local_keys                                 keys that FailLocal keeps in memory
+//	limiter_remembered_denials                         denials that the DenialMemory repeats
+//
+// No label holds a key or what else a client sends: operation and outcome are words of [limiter.Call], decided_by those of
+// [limiter.Decider] and empty where there was an error, kind is "unavailable" or "outcome-unknown". A part is a master of a
+// Cluster, and empty for other stores.
+//
+// For several limiters make a Metrics each, and register each with a label of its own:
+//
+//	prometheus.WrapRegistererWith(prometheus.Labels{"limiter": "login"}, prometheus.DefaultRegisterer).MustRegister(metrics)
+package prom
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// durations are the bounds of the histogram, in seconds: from what memory takes to what callers wait for.
+var durations = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
+
+var states = []limiter.BreakerState{limiter.BreakerClosed, limiter.BreakerOpen, limiter.BreakerHalfOpen}
+
+const unavailable, outcomeUnknown = "unavailable", "outcome-unknown"
+
+// Metrics are those of a limiter: a [prometheus.Collector]. It is safe for concurrent use.
+type Metrics struct {
+	calls    *prometheus.CounterVec   // by operation, outcome, decided_by
+	took     *prometheus.HistogramVec // by operation
+	failures *prometheus.CounterVec   // by kind
+	changes  *prometheus.CounterVec   // by to
+
+	breakers, leasedKeys, leasedUnits, localKeys, denials *prometheus.Desc
+
+	watched atomic.Pointer[func() limiter.Stats]
+}
+
+// New returns metrics that have counted nothing.
+func New() *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	m := &Metrics{
+		calls: counter("limiter_calls_total", "Calls of the limiter, as callers saw them.", "operation", "outcome", "decided_by"),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "limiter_store_call_duration_seconds", Help: "Time that the store itself took for a call.", Buckets: durations,
+		}, []string{"operation"}),
+		failures: counter("limiter_failures_total", "Errors of the store in place of which the limiter decided.", "kind"),
+		changes:  counter("limiter_breaker_changes_total", "Changes of the state of a breaker.", "to"),
+		breakers: gauge("limiter_breaker_state",
+			"1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, which is a master.", "part", "state"),
+		leasedKeys:  gauge("limiter_leased_keys", "Keys of which units are held ahead."),
+		leasedUnits: gauge("limiter_leased_units", "Units that are held ahead."),
+		localKeys:   gauge("limiter_local_keys", "Keys of which usage is kept in this process, because the store was away."),
+		denials:     gauge("limiter_remembered_denials", "Denials that are repeated without asking the store."),
+	}
+	// These exist from now on, so that their first increase is seen.
+	for _, kind := range []string{unavailable, outcomeUnknown} {
+		m.failures.WithLabelValues(kind)
+	}
+	for _, to := range states {
+		m.changes.WithLabelValues(to.String())
+	}
+	return m
+}
+
+// Observer returns what counts. Give it to limiter.New or policyfile.NewRuntime. An observer of your own can be put around its
+// functions before; OnOverrides, OnDenialLog and OnPanic are free.
+func (m *Metrics) Observer() limiter.Observer {
+	return limiter.Observer{
+		OnCall: func(_ context.Context, call limiter.Call) {
+			by := ""
+			if call.Err == nil {
+				by = call.Decisions.DecidedBy().String()
+			}
+			m.calls.WithLabelValues(call.Operation, call.Outcome, by).Inc()
+		},
+		OnStoreCall: func(_ context.Context, call limiter.Call) {
+			m.took.WithLabelValues(call.Operation).Observe(call.Took.Seconds())
+		},
+		OnFailure: func(err error) {
+			kind := unavailable
+			if errors.Is(err, limiter.ErrOutcomeUnknown) {
+				kind = outcomeUnknown
+			}
+			m.failures.WithLabelValues(kind).Inc()
+		},
+		OnBreaker: func(change limiter.BreakerChange) { m.changes.WithLabelValues(change.To.String()).Inc() },
+	}
+}
+
+// Watch says whose figures the gauges are: those of a *limiter.Limiter, or of a *policyfile.Runtime. Before it there are no
+// gauges. The last call counts.
+func (m *Metrics) Watch(limits interface{ Stats() limiter.Stats }) {
+	stats := limits.Stats
+	m.watched.Store(&stats)
+}
+
+// Describe implements [prometheus.Collector].
+func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, counted := range m.counted() {
+		counted.Describe(descriptions)
+	}
+	for _, gauge := range []*prometheus.Desc{m.breakers, m.leasedKeys, m.leasedUnits, m.localKeys, m.denials} {
+		descriptions <- gauge
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
+	for _, counted := range m.counted() {
+		counted.Collect(metrics)
+	}
+	watched := m.watched.Load()
+	if watched == nil {
+		return
+	}
+	tell := func(gauge *prometheus.Desc, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(gauge, prometheus.GaugeValue, value, labels...)
+	}
+	stats := (*watched)()
+	for part, now := range stats.Breakers {
+		for _, state := range states {
+			value := 0.0
+			if state == now {
+				value = 1
+			}
+			tell(m.breakers, value, part, state.String())
+		}
+	}
+	tell(m.leasedKeys, float64(stats.LeasedKeys))
+	tell(m.leasedUnits, float64(stats.LeasedUnits))
+	tell(m.localKeys, float64(stats.LocalKeys))
+	tell(m.denials, float64(stats.Denials))
+}
+
+func (m *Metrics) counted() []prometheus.Collector {
+	return []prometheus.Collector{m.calls, m.took, m.failures, m.changes}
+}

@@ -1,0 +1,216 @@
+package prom_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+	"github.com/limitctl/limitctl/pkg/limiter/prom"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// sick is a store that fails while err is set.
+type sick struct {
+	limiter.Store
+	err error
+}
+
+func (s *sick) Decide(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.Store.Decide(ctx, op, requests, decisions)
+}
+
+// watched returns a limiter of backend, and its metrics.
+func watched(t *testing.T, backend limiter.Store, options ...limiter.Option) (*limiter.Limiter, *prom.Metrics) {
+	t.Helper()
+	metrics := prom.New()
+	limits, err := limiter.New(backend, append(options, metrics.Observer())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := limits.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	metrics.Watch(limits)
+	return limits, metrics
+}
+
+func take(t *testing.T, limits *limiter.Limiter, r limiter.Request) {
+	t.Helper()
+	if _, err := limits.Take(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want compares all series of some metrics, each a line of the text format.
+func want(t *testing.T, metrics prometheus.Collector, series string, names ...string) {
+	t.Helper()
+	if err := testutil.CollectAndCompare(metrics, strings.NewReader(series), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+const calls = `
+# HELP limiter_calls_total Calls of the limiter, as callers saw them.
+# TYPE limiter_calls_total counter
+`
+
+func TestCalls(t *testing.T) {
+	backend := &sick{Store: memorystore.New()}
+	limits, metrics := watched(t, backend)
+	r := limiter.Per("day", 1, 24*time.Hour).For("user", "secret")
+	take(t, limits, r)
+	take(t, limits, r)
+	if _, err := limits.Peek(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	backend.err = limiter.ErrUnavailable
+	if _, err := limits.Refund(t.Context(), r); !limiter.IsAway(err) {
+		t.Fatal(err)
+	}
+	want(t, metrics, calls+`
+limiter_calls_total{decided_by="",operation="refund",outcome="unavailable"} 1
+limiter_calls_total{decided_by="store",operation="peek",outcome="denied"} 1
+limiter_calls_total{decided_by="store",operation="take",outcome="allowed"} 1
+limiter_calls_total{decided_by="store",operation="take",outcome="denied"} 1
+`, "limiter_calls_total")
+	if n := testutil.CollectAndCount(metrics, "limiter_store_call_duration_seconds"); n != 3 {
+		t.Errorf("%d operations of the store are timed", n)
+	}
+	problems, err := testutil.CollectAndLint(metrics)
+	if len(problems) > 0 || err != nil {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// A store that goes away and comes back, with a breaker and a shadow.
+func TestAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &sick{Store: memorystore.New()}
+		limits, metrics := watched(t, backend, limiter.Breaker{Failures: 2}, limiter.FailLocal(0.5))
+		day := limiter.Per("day", 2, 24*time.Hour)
+		seen := func(closed, open, failed, unknown, opened, shut, local int) {
+			t.Helper()
+			want(t, metrics, fmt.Sprintf(`
+# HELP limiter_breaker_changes_total Changes of the state of a breaker.
+# TYPE limiter_breaker_changes_total counter
+limiter_breaker_changes_total{to="closed"} %d
+limiter_breaker_changes_total{to="half-open"} %[1]d
+limiter_breaker_changes_total{to="open"} %d
+# HELP limiter_breaker_state 1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, which is a master.
+# TYPE limiter_breaker_state gauge
+limiter_breaker_state{part="",state="closed"} %d
+limiter_breaker_state{part="",state="half-open"} 0
+limiter_breaker_state{part="",state="open"} %d
+# HELP limiter_failures_total Errors of the store in place of which the limiter decided.
+# TYPE limiter_failures_total counter
+limiter_failures_total{kind="outcome-unknown"} %d
+limiter_failures_total{kind="unavailable"} %d
+# HELP limiter_local_keys Keys of which usage is kept in this process, because the store was away.
+# TYPE limiter_local_keys gauge
+limiter_local_keys %d
+`, shut, opened, closed, open, unknown, failed, local),
+				"limiter_breaker_changes_total", "limiter_breaker_state", "limiter_failures_total", "limiter_local_keys")
+		}
+		seen(1, 0, 0, 0, 0, 0, 0)
+		backend.err = limiter.ErrUnavailable
+		take(t, limits, day.For("a"))
+		backend.err = limiter.ErrOutcomeUnknown
+		take(t, limits, day.For("b"))
+		take(t, limits, day.For("b"))
+		seen(0, 1, 2, 1, 1, 0, 2) // the third is refused by the breaker
+		backend.err = nil
+		time.Sleep(time.Second)
+		take(t, limits, day.For("c"))
+		synctest.Wait() // for the probe
+		take(t, limits, day.For("d"))
+		seen(1, 0, 3, 1, 1, 1, 3)
+		want(t, metrics, calls+`
+limiter_calls_total{decided_by="local",operation="take",outcome="allowed"} 3
+limiter_calls_total{decided_by="local",operation="take",outcome="denied"} 1
+limiter_calls_total{decided_by="store",operation="take",outcome="allowed"} 1
+`, "limiter_calls_total")
+	})
+}
+
+func TestLeasesAndDenials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits, metrics := watched(t, memorystore.New(), limiter.Leases{}, limiter.DenialMemory{MaxStale: time.Minute})
+		busy := limiter.Per("busy", 1000, time.Minute).For("u")
+		for taken := 0; limits.Stats().LeasedUnits < 2; taken++ { // another number than that of the keys
+			if take(t, limits, busy); taken == 100 {
+				t.Fatalf("%+v", limits.Stats())
+			}
+			synctest.Wait()
+		}
+		held := limits.Stats()
+		day := limiter.Per("day", 1, 24*time.Hour).For("u")
+		take(t, limits, day)
+		take(t, limits, day)
+		want(t, metrics, fmt.Sprintf(`
+# HELP limiter_leased_keys Keys of which units are held ahead.
+# TYPE limiter_leased_keys gauge
+limiter_leased_keys 1
+# HELP limiter_leased_units Units that are held ahead.
+# TYPE limiter_leased_units gauge
+limiter_leased_units %d
+# HELP limiter_remembered_denials Denials that are repeated without asking the store.
+# TYPE limiter_remembered_denials gauge
+limiter_remembered_denials 1
+`, held.LeasedUnits), "limiter_leased_keys", "limiter_leased_units", "limiter_remembered_denials")
+	})
+}
+
+// A runtime of policies has metrics, too.
+func TestARuntime(t *testing.T) {
+	file, err := policyfile.Parse("limitctl.yaml", []byte(`
+breaker: {}
+policies: {api: {limits: [{name: user, by: [user], limit: 1/24h}], on_error: local}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := prom.New()
+	policies, err := policyfile.NewRuntime(file, &sick{Store: memorystore.New(), err: limiter.ErrUnavailable}, metrics.Observer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer policies.Close()
+	metrics.Watch(policies)
+	if d, err := policies.Take(t.Context(), "api", map[string]string{"user": "a"}, 1); err != nil || !d.Allowed() {
+		t.Fatalf("%+v, %v", d.All(), err)
+	}
+	want(t, metrics, calls+`
+limiter_calls_total{decided_by="local",operation="take",outcome="allowed"} 1
+`, "limiter_calls_total")
+	if n := testutil.CollectAndCount(metrics, "limiter_breaker_state"); n != 3 {
+		t.Errorf("%d states of the breaker", n)
+	}
+}
+
+// Clients cannot make series.
+func TestClientsCannotMakeSeries(t *testing.T) {
+	limits, metrics := watched(t, memorystore.New(), limiter.Breaker{}, limiter.Leases{}, limiter.DenialMemory{}, limiter.FailClosed())
+	count := func() int {
+		for n := range 50 {
+			take(t, limits, limiter.Per(fmt.Sprint("limit", n), 1, 24*time.Hour).For(fmt.Sprint("user", n)))
+		}
+		return testutil.CollectAndCount(metrics)
+	}
+	if once, twice := count(), count(); twice != once+1 { // those that are denied now
+		t.Errorf("%d series, then %d", once, twice)
+	}
+}

@@ -1,0 +1,126 @@
+package limiter_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+func wantBreakers(t *testing.T, l *limiter.Limiter, want map[string]limiter.BreakerState) {
+	t.Helper()
+	if got := l.Stats().Breakers; !maps.Equal(got, want) {
+		t.Errorf("the breakers are %v, want %v", got, want)
+	}
+}
+
+func TestStatsOfLeasesAndDenials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, memorystore.New(), limiter.Leases{}, limiter.DenialMemory{MaxStale: time.Minute})
+		if got := l.Stats(); got.Breakers != nil || got.LeasedKeys != 0 || got.LeasedUnits != 0 || got.LocalKeys != 0 || got.Denials != 0 {
+			t.Errorf("at first: %+v", got)
+		}
+		busy := limiter.Per("busy", 1000, time.Second)
+		taken := int64(0)
+		for keys, subject := range []string{"a", "b"} {
+			for l.Stats().LeasedKeys <= int64(keys) && taken < 100 {
+				if d, err := l.Take(t.Context(), busy.For(subject)); err != nil || !d.Allowed() {
+					t.Fatalf("%+v, %v", d.All(), err)
+				}
+				taken++
+				synctest.Wait()
+			}
+		}
+		stats, used := l.Stats(), int64(0)
+		for _, subject := range []string{"a", "b"} {
+			d, err := l.Peek(t.Context(), busy.For(subject))
+			if err != nil {
+				t.Fatal(err)
+			}
+			used += d.At(0).Used
+		}
+		if stats.LeasedKeys != 2 || stats.LeasedUnits != used-taken || stats.LeasedUnits == 0 {
+			t.Errorf("%+v; %d units are charged, and %d handed out", stats, used, taken)
+		}
+		for range 11 {
+			if _, err := l.Take(t.Context(), minute.For("u")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := l.Stats().Denials; n != 1 {
+			t.Errorf("%d denials are repeated", n)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := l.Stats(); got.Denials != 0 || got.LeasedKeys != 0 || got.LeasedUnits != 0 {
+			t.Errorf("a minute later: %+v", got)
+		}
+	})
+}
+
+func TestStatsOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{Store: memorystore.New()}
+		own := memorystore.New()
+		for name, option := range map[string]limiter.Option{"in memory": limiter.FailLocal(0.5), "in a store": limiter.FailLocalIn(own, 0.5)} {
+			f.instead = nil
+			l := newLimiter(t, f, option, limiter.Breaker{Failures: 1})
+			wantBreakers(t, l, map[string]limiter.BreakerState{"": limiter.BreakerClosed})
+			f.instead = away
+			for _, subject := range []string{"a", "b", "a"} {
+				if _, err := l.Take(t.Context(), minute.For(subject)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := l.Stats().LocalKeys; n != 2 {
+				t.Errorf("%s: %d keys", name, n)
+			}
+			wantBreakers(t, l, map[string]limiter.BreakerState{"": limiter.BreakerOpen})
+			time.Sleep(time.Second)
+			f.instead = nil
+			if _, err := l.Take(t.Context(), minute.For("a")); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // for the probe
+			wantBreakers(t, l, map[string]limiter.BreakerState{"": limiter.BreakerClosed})
+		}
+	})
+}
+
+// inParts is a store with a part for each first letter of a subject. The part a is away.
+type inParts struct{ limiter.Store }
+
+func (s inParts) Part(key store.Key) string { return key.Subject[:1] }
+
+func (s inParts) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if s.Part(reqs[0].Key) == "a" {
+		return &store.PartError{Part: "a", Err: store.ErrUnavailable}
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// Each part has its state, seen through a wrapper of the application's own.
+func TestStatsOfParts(t *testing.T) {
+	l := newLimiter(t, inParts{memorystore.New()}, limiter.Breaker{Failures: 1, Pause: time.Hour}, limiter.FailClosed(),
+		limiter.Around(func(s limiter.Store) limiter.Store { return plain{s} }))
+	for _, subject := range []string{"a", "b"} {
+		if _, err := l.Take(t.Context(), minute.For(subject)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantBreakers(t, l, map[string]limiter.BreakerState{"a": limiter.BreakerOpen, "b": limiter.BreakerClosed})
+}
+
+func TestStatsOfNoLimiter(t *testing.T) {
+	for _, l := range []*limiter.Limiter{nil, {}} {
+		if got := fmt.Sprintf("%+v", l.Stats()); got != fmt.Sprintf("%+v", limiter.Stats{}) {
+			t.Error(got)
+		}
+	}
+}
