@@ -49,7 +49,7 @@ func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []stri
 		return nil
 	}
 	units, err := p.UnitsOf(o.cost.units, o.cost.fields...)
-	if err != nil {
+	if err != nil || o.cost.check(p, store.Peek) != nil {
 		return nil
 	}
 	check := &partialCheck{policy: p, attributes: attributes, request: &limitRequest{key: strings.Join(args, " "), policy: p}}

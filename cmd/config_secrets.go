@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 )
 
-// plainSecrets are sources whose values are secrets, or hold some, as a source writes them.
-var plainSecrets = []string{"header:Authorization", "header:X-Api-Key", "header:Cookie"}
+// plainSecrets are fields whose values are secrets, or hold some, as a source writes them.
+var plainSecrets = []string{"header:Authorization", "header:Proxy-Authorization", "header:X-Api-Key", "header:Cookie"}
 
 // warnOfSecrets warns of policies that would put a secret into keys as it is.
 func warnOfSecrets(g *globalOptions, c *config.Config) {
@@ -17,7 +18,7 @@ func warnOfSecrets(g *globalOptions, c *config.Config) {
 		attributes := c.HTTP.Rules[p.Name].Attributes
 		for _, name := range slices.Sorted(maps.Keys(attributes)) {
 			source := attributes[name]
-			if text := source.String(); slices.Contains(plainSecrets, text) {
+			if text := source.String(); slices.Contains(plainSecrets, text) || strings.HasPrefix(text, "cookie:") {
 				g.warn(fmt.Sprintf("policy %q takes %s from %s, a secret, which then stands in keys, backups and the audit as it is; "+
 					"write hash:%[3]s", p.Name, name, text))
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
@@ -199,7 +200,7 @@ func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...stri
 // localShare is what a local shadow would get of a policy's limits, empty if its on_error
 // is another.
 func localShare(p *policy.Policy) string {
-	if p.OnError != layers.LocalOnError {
+	if p.OnError != store.LocalOnError {
 		return ""
 	}
 	return p.LocalShare.String()

@@ -166,7 +166,7 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	}
 	take := func(ctx context.Context) ([]store.Decision, error) { return o.take(ctx, backend) }
 	var decisions []store.Decision
-	if keyspace, has := backend.(connect.Store); asked && has {
+	if keyspace, has := store.As[connect.Store](backend); asked && has {
 		plan := &operation.ConsumePlan{Requests: o.request.reqs, Text: o.words(o.request), Consent: o.given(), Take: take}
 		decisions, err = o.runner(s, keyspace, o.request.where).Consume(ctx, plan, &observer{global: o.globalOptions})
 	} else {

@@ -33,14 +33,14 @@ func (g *globalOptions) failure(onError string, p *policy.Policy) (f failure, er
 	said := "--on-error " + onError
 	if onError == "" && p != nil {
 		f.Policy, said = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
-		if f.Policy == layers.LocalOnError {
+		if f.Policy == store.LocalOnError {
 			f.Share = p.LocalShare
 		}
 	} else if f.Failure, err = g.parseOnError(onError, p); err != nil {
 		return f, err
 	}
 	f.decides = said + " decides"
-	if f.Policy == layers.LocalOnError {
+	if f.Policy == store.LocalOnError {
 		f.decides = fmt.Sprintf("a local file decides with %s of each limit (%s)", f.Share, said)
 	}
 	return f, nil
@@ -50,7 +50,7 @@ func (g *globalOptions) failure(onError string, p *policy.Policy) (f failure, er
 // limits' policy, which may be nil, else that of the configuration.
 func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f layers.Failure, err error) {
 	word, share, hasShare := strings.Cut(onError, "=")
-	isLocal := word == layers.LocalOnError.String()
+	isLocal := word == store.LocalOnError.String()
 	switch {
 	case onError == "":
 		return f, nil
@@ -68,7 +68,7 @@ func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f layers
 		word = onError
 	}
 	if err == nil {
-		f.Policy, err = layers.ParseFailurePolicy(word)
+		f.Policy, err = store.ParseFailurePolicy(word)
 	}
 	if err != nil {
 		return f, usagef("--on-error: %s", err)
@@ -106,7 +106,7 @@ func openToDecide(ctx context.Context, g *globalOptions, op store.Op, onError st
 	f.OnFailure = func(err error) {
 		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; %s\n", message(err), f.decides)
 	}
-	if f.Policy == layers.LocalOnError {
+	if f.Policy == store.LocalOnError {
 		f.Shadow = store.WithBudget(g.openShadow(), g.timeout)
 		with.Around = func(backend store.Store) store.Store { return &withShadow{backend, f.Shadow} }
 	}

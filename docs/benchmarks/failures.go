@@ -150,7 +150,7 @@ type service struct {
 }
 
 // replica makes the stack of one replica.
-func (s *service) replica(client redis.UniversalClient, policy layers.FailurePolicy, breaker bool) (*layers.Limiter, error) {
+func (s *service) replica(client redis.UniversalClient, policy store.FailurePolicy, breaker bool) (*layers.Limiter, error) {
 	var backend store.Store
 	backend, err := redisstore.Own(client, redisstore.WithBudget(failureBudget))
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *service) ask(l *layers.Limiter, subject string) {
 }
 
 // suffer runs the service through a failure.
-func suffer(f failure, policy layers.FailurePolicy, breaker bool) (s *service, charged int, err error) {
+func suffer(f failure, policy store.FailurePolicy, breaker bool) (s *service, charged int, err error) {
 	at, err := f.launch()
 	if err != nil {
 		return nil, 0, err
@@ -275,14 +275,14 @@ func chargedAt(at *site) (charged int, err error) {
 
 // beyond is how many were let in above the limit, for the worst key, and the bound of it
 // that the policy states.
-func (s *service) beyond(policy layers.FailurePolicy) (worst int, bound string) {
+func (s *service) beyond(policy store.FailurePolicy) (worst int, bound string) {
 	for _, n := range s.admitted {
 		worst = max(worst, n-failureLimit)
 	}
 	switch policy {
-	case layers.AllowOnError:
+	case store.AllowOnError:
 		return worst, "none"
-	case layers.LocalOnError:
+	case store.LocalOnError:
 		return worst, fmt.Sprint(failureReplicas * store.DefaultShare.Of(failureLimitOf()).Count)
 	default:
 		return worst, "0"
@@ -322,7 +322,7 @@ func failuresSection(ctx context.Context, _ plan, out io.Writer) error {
 			"policy", "decided by the store", "locally", "by the policy", "errors", "outcome unknown", "p50", "p99", "worst",
 			"let in beyond the limit", "bound", "answered ≤ charged ≤ answered + unknown",
 		}}
-		for _, policy := range []layers.FailurePolicy{layers.FailOnError, layers.AllowOnError, layers.DenyOnError, layers.LocalOnError} {
+		for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
 			for _, breaker := range []bool{false, true} {
 				if ctx.Err() != nil {
 					return ctx.Err()
@@ -338,7 +338,7 @@ func failuresSection(ctx context.Context, _ plan, out io.Writer) error {
 				}
 				slices.Sort(s.latency)
 				worst, bound := s.beyond(policy)
-				if charged < 0 && policy != layers.AllowOnError {
+				if charged < 0 && policy != store.AllowOnError {
 					bound += " and what the store forgot"
 				}
 				rows = append(rows, []string{

@@ -154,7 +154,7 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result
 	if e, said := fields["on_error"]; said {
 		if text, ok := r.Text(e, "on_error", "allow, deny, fail or local"); ok {
 			var err error
-			if result.OnError, err = layers.ParseFailurePolicy(text); err != nil {
+			if result.OnError, err = store.ParseFailurePolicy(text); err != nil {
 				r.Mistake(e, "on_error is %q; it must be allow, deny, fail or local", text)
 			}
 		}

@@ -22,6 +22,9 @@ type circuit struct {
 	// call that goes well takes no lock.
 	well atomic.Bool
 
+	// shown is the state for who does not hold the lock, such as a function that is told of changes.
+	shown atomic.Uint32
+
 	// The lock of the store guards these.
 	state    BreakerState
 	failures int           // in a row, while closed
@@ -129,6 +132,7 @@ func (c *circuit) open(reason error) {
 func (c *circuit) change(to BreakerState, reason error) {
 	from := c.state
 	c.state = to
+	c.shown.Store(uint32(to))
 	if c.store.OnChange != nil {
 		c.store.OnChange(BreakerChange{Part: c.part, From: from, To: to, At: c.store.Clock(), Reason: reason})
 	}

@@ -17,7 +17,7 @@ func TestAClosedStoreIsNotAway(t *testing.T) {
 	backend := layers.WithBreaker(inner, layers.Breaker{Failures: 1, Slow: time.Hour, OnChange: func(change layers.BreakerChange) {
 		t.Errorf("the breaker was told of an outage: %+v", change)
 	}})
-	backend = layers.WithFailure(backend, layers.Failure{Policy: layers.AllowOnError})
+	backend = layers.WithFailure(backend, layers.Failure{Policy: store.AllowOnError})
 	if err := inner.Close(); err != nil {
 		t.Fatal(err)
 	}

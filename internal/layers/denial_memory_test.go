@@ -202,7 +202,7 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 	})
 	t.Run("a failure policy's denial", func(t *testing.T) {
 		far := newFarStore(0, 0)
-		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(layers.WithFailurePolicy(far, layers.DenyOnError, nil))
+		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(layers.WithFailurePolicy(far, store.DenyOnError, nil))
 		far.err = store.ErrUnavailable
 		ask(t, memory, key, limit, 1)
 		far.err = nil

@@ -127,7 +127,7 @@ func (awayStore) Decide(context.Context, store.Op, []store.Request, []store.Deci
 
 // While the store is away everybody is let through, and somebody is told.
 func ExampleWithFailurePolicy() {
-	backend := layers.WithFailurePolicy(awayStore{}, layers.AllowOnError, func(err error) { fmt.Println("alarm:", err) })
+	backend := layers.WithFailurePolicy(awayStore{}, store.AllowOnError, func(err error) { fmt.Println("alarm:", err) })
 	d, err := layers.New(backend).Take(context.Background(), store.Key{Subject: "user:42"},
 		store.Limit{Count: 10, Period: time.Minute}, 1)
 	fmt.Println("allowed", d.Allowed, "unguarded", d.Unguarded, err)
@@ -138,7 +138,7 @@ func ExampleWithFailurePolicy() {
 
 // While the store is away, this process decides with a fifth of each limit.
 func ExampleWithFailure() {
-	backend := layers.WithFailure(awayStore{}, layers.Failure{Policy: layers.LocalOnError, Share: store.WholeShare / 5})
+	backend := layers.WithFailure(awayStore{}, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare / 5})
 	limits := layers.New(backend)
 	for range 3 {
 		d, err := limits.Take(context.Background(), store.Key{Subject: "user:42"}, store.Limit{Count: 10, Period: time.Minute}, 1)

@@ -21,7 +21,7 @@ func Example_wrappers() {
 	var backend store.Store = memorystore.New()
 	backend = layers.WithBreaker(backend, seen.Breaker(layers.Breaker{}))
 	backend = layers.WithLeases(backend, layers.Leases{})
-	backend = layers.WithFailure(backend, layers.Failure{Policy: layers.LocalOnError, OnFailure: seen.Failure()})
+	backend = layers.WithFailure(backend, layers.Failure{Policy: store.LocalOnError, OnFailure: seen.Failure()})
 	backend = layers.WithDenialMemory(backend, 0)
 	backend = layers.WithOverrides(backend, layers.Overrides{})
 	backend = layers.WithDenialLog(backend, layers.DenialLog{})

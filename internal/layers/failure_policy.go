@@ -9,54 +9,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// FailurePolicy says what a store that is away means for the caller.
-type FailurePolicy uint8
-
-const (
-	// FailOnError passes the error on; the caller decides.
-	FailOnError FailurePolicy = iota
-	// AllowOnError lets requests through unguarded ("fail open").
-	AllowOnError
-	// DenyOnError turns requests away ("fail closed").
-	DenyOnError
-	// LocalOnError has a local shadow of the store decide, with a share of each limit
-	// ("fail soft"). See [Failure].
-	LocalOnError
-)
-
-// String returns the policy's name: "fail", "allow", "deny" or "local".
-func (p FailurePolicy) String() string {
-	switch p {
-	case AllowOnError:
-		return "allow"
-	case DenyOnError:
-		return "deny"
-	case LocalOnError:
-		return "local"
-	default:
-		return "fail"
-	}
-}
-
-// ParseFailurePolicy reads "fail", "allow", "deny" or "local".
-func ParseFailurePolicy(text string) (FailurePolicy, error) {
-	switch text {
-	case "fail":
-		return FailOnError, nil
-	case "allow":
-		return AllowOnError, nil
-	case "deny":
-		return DenyOnError, nil
-	case "local":
-		return LocalOnError, nil
-	}
-	return 0, store.Invalidf("unknown failure policy %q; it is fail, allow, deny or local", text)
-}
-
 // Failure says what a store that is away ([store.IsAway]) means for takes and peeks. The zero
 // Failure passes errors on.
 //
-// With the policy [LocalOnError] a shadow decides while the store is away: a store of
+// With the policy [store.LocalOnError] a shadow decides while the store is away: a store of
 // its own, in the memory of this process unless another is given, with a share of each
 // limit. So an outage neither stops everything nor lets everything through. The shadow
 // knows nothing of what was used of the store, and the store learns nothing of what the
@@ -74,11 +30,11 @@ func ParseFailurePolicy(text string) (FailurePolicy, error) {
 // A cost that fits the limit but not its share is denied, with a RetryAfter of a second:
 // only the store's return can change that.
 type Failure struct {
-	Policy FailurePolicy
+	Policy store.FailurePolicy
 	// Share is what the shadow gets of the count and of the burst of each limit;
 	// DefaultShare unless said.
 	Share store.Share
-	// Shadow decides in the store's place under LocalOnError; a map in memory unless
+	// Shadow decides in the store's place under store.LocalOnError; a map in memory unless
 	// said, which does not remember tokens: what is asked again is charged again there.
 	// Closing it stays the caller's business. If it fails, the error is the store's, with
 	// the shadow's in its text.
@@ -90,9 +46,9 @@ type Failure struct {
 	OnFailure func(error)
 }
 
-// WithFailurePolicy is [WithFailure] with the defaults of a policy. LocalOnError decides
+// WithFailurePolicy is [WithFailure] with the defaults of a policy. store.LocalOnError decides
 // with the default share, in memory.
-func WithFailurePolicy(backend store.Store, policy FailurePolicy, onFailure func(error)) store.Store {
+func WithFailurePolicy(backend store.Store, policy store.FailurePolicy, onFailure func(error)) store.Store {
 	return WithFailure(backend, Failure{Policy: policy, OnFailure: onFailure})
 }
 
@@ -110,13 +66,13 @@ func WithFailurePolicy(backend store.Store, policy FailurePolicy, onFailure func
 // The keys are those of store. Wrap a store once and keep the result: a shadow in memory
 // begins empty with each call of WithFailure.
 func WithFailure(backend store.Store, failure Failure) store.Store {
-	if failure.Policy == FailOnError {
+	if failure.Policy == store.FailOnError {
 		return backend
 	}
 	if failure.Share == 0 {
 		failure.Share = store.DefaultShare
 	}
-	if failure.Shadow == nil && failure.Policy == LocalOnError {
+	if failure.Shadow == nil && failure.Policy == store.LocalOnError {
 		failure.Shadow = newShadowMap(failure.Clock)
 	}
 	return store.Wrap(&failurePolicyStore{Store: backend, Failure: failure}, backend)
@@ -133,7 +89,7 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []sto
 	if err == nil || op != store.Take && op != store.Peek || !store.IsAway(err) || store.GaveUp(ctx) != nil {
 		return err // a caller whose time is over is let in by nobody
 	}
-	if s.Policy == LocalOnError {
+	if s.Policy == store.LocalOnError {
 		switch wrong := decideLocally(ctx, s.Shadow, s.Share, op, reqs, decisions); {
 		case errors.Is(wrong, store.ErrInvalid):
 			return wrong // the store would have said the same
@@ -143,7 +99,7 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []sto
 	} else {
 		for i := range decisions {
 			decisions[i] = store.Decision{
-				Allowed: s.Policy == AllowOnError, Shadow: reqs[i].Shadow, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy,
+				Allowed: s.Policy == store.AllowOnError, Shadow: reqs[i].Shadow, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy,
 			}
 		}
 	}
@@ -169,7 +125,7 @@ func KeepReplaced(ctx context.Context, replaced *error) context.Context {
 // what was charged and by whom. What somebody else decided stays as it is. store has [WithFailure] in it.
 func SettleLocally(ctx context.Context, backend store.Store, reqs []store.Request, decisions []store.Decision) error {
 	s, has := store.As[*failurePolicyStore](backend)
-	if !has || s.Policy != LocalOnError {
+	if !has || s.Policy != store.LocalOnError {
 		return nil
 	}
 	var back, missing []store.Request

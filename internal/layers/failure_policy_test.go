@@ -36,18 +36,18 @@ func (s *fakeStore) Decide(_ context.Context, op store.Op, reqs []store.Request,
 func (s *fakeStore) Close() error { s.closed++; return s.err }
 
 func TestParseFailurePolicy(t *testing.T) {
-	for text, want := range map[string]layers.FailurePolicy{
-		"fail": layers.FailOnError, "allow": layers.AllowOnError, "deny": layers.DenyOnError, "local": layers.LocalOnError,
+	for text, want := range map[string]store.FailurePolicy{
+		"fail": store.FailOnError, "allow": store.AllowOnError, "deny": store.DenyOnError, "local": store.LocalOnError,
 	} {
-		if got, err := layers.ParseFailurePolicy(text); err != nil || got != want {
+		if got, err := store.ParseFailurePolicy(text); err != nil || got != want {
 			t.Errorf("%s is read as %d, %v", text, got, err)
 		} else if got.String() != text {
 			t.Errorf("%s is written as %s", text, got)
 		}
 	}
 	for _, text := range []string{"", "open", "Fail", "fail ", "allow\n"} {
-		got, err := layers.ParseFailurePolicy(text)
-		if err == nil || got != layers.FailOnError {
+		got, err := store.ParseFailurePolicy(text)
+		if err == nil || got != store.FailOnError {
 			t.Errorf("%q is read as %d, %v", text, got, err)
 			continue
 		}
@@ -98,7 +98,7 @@ func TestFailurePolicy(t *testing.T) {
 		{"take, store gave up on", live, store.Take, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp), false},
 		{"take, gave up but answered", canceled, store.Take, nil, false},
 	} {
-		for _, policy := range []layers.FailurePolicy{layers.FailOnError, layers.AllowOnError, layers.DenyOnError} {
+		for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError} {
 			t.Run(fmt.Sprintf("%s/%d", test.name, policy), func(t *testing.T) {
 				answer := store.Decision{Allowed: true, Used: 3, Remaining: 4, RetryAfter: 5, ResetAfter: 6, Delay: 7, At: 8}
 				inner := &fakeStore{err: test.err, decision: answer}
@@ -109,10 +109,10 @@ func TestFailurePolicy(t *testing.T) {
 				err := backend.Decide(test.ctx, test.op, reqs, decisions)
 
 				wantErr, wantTold, want := test.err, []error(nil), answer
-				if test.replaced && policy != layers.FailOnError {
+				if test.replaced && policy != store.FailOnError {
 					wantErr, wantTold = nil, []error{test.err}
 					want = store.Decision{
-						Allowed: policy == layers.AllowOnError, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy,
+						Allowed: policy == store.AllowOnError, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy,
 					}
 				}
 				if err != wantErr {
@@ -134,7 +134,7 @@ func TestFailurePolicy(t *testing.T) {
 
 // A shadow's request stays one where the policy answers, so that it denies nobody.
 func TestFailurePolicyOfAShadow(t *testing.T) {
-	backend := layers.WithFailurePolicy(&fakeStore{err: store.ErrUnavailable}, layers.DenyOnError, nil)
+	backend := layers.WithFailurePolicy(&fakeStore{err: store.ErrUnavailable}, store.DenyOnError, nil)
 	decisions := make([]store.Decision, 2)
 	err := backend.Decide(context.Background(), store.Take, []store.Request{{Shadow: true}, {}}, decisions)
 	if err != nil || !decisions[0].Shadow || decisions[1].Shadow || decisions[0].Allowed {
@@ -146,7 +146,7 @@ func TestFailurePolicyOfAShadow(t *testing.T) {
 func TestFailuresDecidedLocallyAreTold(t *testing.T) {
 	var told []error
 	away := &fakeStore{err: store.ErrUnavailable}
-	backend := layers.WithFailurePolicy(away, layers.LocalOnError, func(err error) { told = append(told, err) })
+	backend := layers.WithFailurePolicy(away, store.LocalOnError, func(err error) { told = append(told, err) })
 	d, err := layers.New(backend).Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 9, Period: time.Hour}, 1)
 	if err != nil || d.DecidedBy != store.DecidedByLocal || !slices.Equal(told, []error{store.ErrUnavailable}) {
 		t.Errorf("%+v, %v; told %v", d, err, told)
@@ -154,7 +154,7 @@ func TestFailuresDecidedLocallyAreTold(t *testing.T) {
 }
 
 func TestFailurePolicyWithoutCallback(t *testing.T) {
-	backend := layers.WithFailurePolicy(&fakeStore{err: store.ErrUnavailable}, layers.AllowOnError, nil)
+	backend := layers.WithFailurePolicy(&fakeStore{err: store.ErrUnavailable}, store.AllowOnError, nil)
 	decision, err := layers.New(backend).Take(context.Background(), store.Key{Subject: "a"},
 		store.Limit{Count: 1, Period: time.Second}, 1)
 	if err != nil || !decision.Allowed || !decision.Unguarded {
@@ -164,7 +164,7 @@ func TestFailurePolicyWithoutCallback(t *testing.T) {
 
 // Closing reaches the store, and what that says is not taken for an outage.
 func TestFailurePolicyCloses(t *testing.T) {
-	for _, policy := range []layers.FailurePolicy{layers.FailOnError, layers.AllowOnError, layers.DenyOnError} {
+	for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError} {
 		inner := &fakeStore{err: store.ErrUnavailable}
 		if err := layers.WithFailurePolicy(inner, policy, nil).Close(); err != store.ErrUnavailable || inner.closed != 1 {
 			t.Errorf("policy %d: closed %d times, %v", policy, inner.closed, err)

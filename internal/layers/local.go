@@ -37,7 +37,7 @@ func decideLocally(
 			r.Shadow, op = true, store.Peek
 		}
 	}
-	if held, is := shadow.(interface{ Len() int }); is {
+	if held, is := store.As[interface{ Len() int }](shadow); is {
 		full := held.Len() >= shadowKeys
 		if full && !crowded.Load() {
 			crowded.Store(true)

@@ -39,7 +39,7 @@ func (o *outage) Decide(ctx context.Context, op store.Op, reqs []store.Request, 
 
 // locally wraps o as a service would.
 func (o *outage) locally(share store.Share) store.Store {
-	return layers.WithFailure(o, layers.Failure{Policy: layers.LocalOnError, Share: share, Clock: o.clock})
+	return layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, Share: share, Clock: o.clock})
 }
 
 func decide(t *testing.T, backend store.Store, op store.Op, reqs ...store.Request) []store.Decision {
@@ -178,7 +178,7 @@ func TestTheShadowInMemoryIsAStore(t *testing.T) {
 	o := newOutage()
 	o.err = errAway
 	inMap := o.locally(store.WholeShare)
-	inStore := layers.WithFailure(o, layers.Failure{Policy: layers.LocalOnError, Share: store.WholeShare,
+	inStore := layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare,
 		Shadow: memorystore.New(memorystore.WithClock(o.clock))})
 	kinds := store.Kinds()
 	for step := range 20_000 {
@@ -224,7 +224,7 @@ func TestLocalIsForOutagesAlone(t *testing.T) {
 			o := newOutage()
 			o.err = test.err
 			told := 0
-			backend := layers.WithFailurePolicy(o, layers.LocalOnError, func(error) { told++ })
+			backend := layers.WithFailurePolicy(o, store.LocalOnError, func(error) { told++ })
 			err := backend.Decide(test.ctx, test.op, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
 			if err != test.err || told != 0 {
 				t.Errorf("%v, told of %d; want %v", err, told, test.err)
@@ -239,7 +239,7 @@ func TestAShadowThatFails(t *testing.T) {
 		o := newOutage()
 		o.err = away
 		told := 0
-		backend := layers.WithFailure(o, layers.Failure{Policy: layers.LocalOnError, OnFailure: func(error) { told++ },
+		backend := layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, OnFailure: func(error) { told++ },
 			Shadow: &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}})
 		err := backend.Decide(context.Background(), store.Take, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
 		want := away.Error() + "; deciding locally failed too: store refused: disk full"
@@ -261,7 +261,7 @@ func TestInventedKeysFillNoShadow(t *testing.T) {
 			o := newOutage()
 			o.err = errUnknown
 			backend := layers.WithFailure(o, layers.Failure{
-				Policy: layers.LocalOnError, Share: store.DefaultShare, Clock: o.clock, Shadow: shadow(o),
+				Policy: store.LocalOnError, Share: store.DefaultShare, Clock: o.clock, Shadow: shadow(o),
 			})
 			const held, invented = 100_000, 200_000 // as the documentation says
 			first := asking("held", "8/1h", 1)

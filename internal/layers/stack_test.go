@@ -67,7 +67,7 @@ func TestOverridesApplyWhileTheStoreIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		backend := layers.Stack(undecided{inner}, layers.Layers{Overrides: watch.Wrap, Failure: func(backend store.Store) store.Store {
-			return layers.WithFailure(backend, layers.Failure{Policy: layers.LocalOnError, Share: store.WholeShare})
+			return layers.WithFailure(backend, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare})
 		}})
 		allowed := 0
 		for range 30 {

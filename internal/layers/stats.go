@@ -28,7 +28,7 @@ func StatsOf(s store.Store) Stats {
 		stats.LeasedKeys, stats.LeasedUnits = leases.held()
 	}
 	if failure, has := store.As[*failurePolicyStore](s); has {
-		if shadow, counts := failure.Shadow.(interface{ Len() int }); counts {
+		if shadow, counts := store.As[interface{ Len() int }](failure.Shadow); counts {
 			stats.LocalKeys = int64(shadow.Len())
 		}
 	}
@@ -40,14 +40,12 @@ func StatsOf(s store.Store) Stats {
 
 // states returns the state of each part.
 func (s *breakerStore) states() map[string]BreakerState {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	states := map[string]BreakerState{}
 	for part, c := range *s.parts.Load() {
-		states[part] = c.state
+		states[part] = BreakerState(c.shown.Load())
 	}
-	if len(states) == 0 || s.whole.state != BreakerClosed {
-		states[""] = s.whole.state // otherwise it is of the time in which no part was known
+	if whole := BreakerState(s.whole.shown.Load()); len(states) == 0 || whole != BreakerClosed {
+		states[""] = whole // otherwise it is of the time in which no part was known
 	}
 	return states
 }

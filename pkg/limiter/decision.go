@@ -130,7 +130,8 @@ func (d Decisions) Unguarded() bool { return d.summary().Unguarded }
 // else the store.
 func (d Decisions) DecidedBy() Decider { return Decider(d.summary().DecidedBy) }
 
-// DeniedBy returns the places of the requests that denied the call, in their order; all of them if the store was away.
+// DeniedBy returns the places of the requests that denied the call, in their order; all of
+// them if [FailClosed] denied. After an error nothing was decided, and it is empty.
 func (d Decisions) DeniedBy() []int {
 	by := d.summary().DeniedBy
 	if by == nil && !d.Allowed() {

@@ -32,8 +32,9 @@ const (
 // is invalid: whatever is asked under it is denied with an [ErrInvalid].
 type Limit struct {
 	// Name tells the limits of one subject apart, as in "login/minute". It is a part of the key
-	// under which the usage is kept. Two limits that have the same Name share their usage. It
-	// cannot be empty.
+	// under which the usage is kept. Two limits that have the same Name share their usage, which fades by the limit that
+	// charged last: a looser one gives units back to a stricter one. So give each limit a Name of its own. It cannot be
+	// empty.
 	Name string
 	// Count is the number of units allowed in each Period, from 1 to 1,000,000,000 (for a
 	// [SlidingLog] to 1,000,000).

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -162,6 +163,9 @@ func (l *Limiter) check(ctx context.Context, requests []Request) error {
 	}
 	if ctx == nil {
 		return store.Invalidf("the context is nil")
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrGaveUp, ctx.Err())
 	}
 	if len(requests) == 0 {
 		return store.Invalidf("no request; ask with at least one")

@@ -53,21 +53,21 @@ func (b *builder) once(option string, numbers ...int64) error {
 
 // failure is FailOpen, FailClosed or FailLocal.
 type failure struct {
-	policy layers.FailurePolicy
+	policy store.FailurePolicy
 	share  float64
 	local  store.Store
 }
 
 // FailOpen lets requests through while the store is away. Such decisions are Unguarded.
-func FailOpen() Option { return failure{policy: layers.AllowOnError} }
+func FailOpen() Option { return failure{policy: store.AllowOnError} }
 
 // FailClosed denies requests while the store is away. Such decisions are Unguarded.
-func FailClosed() Option { return failure{policy: layers.DenyOnError} }
+func FailClosed() Option { return failure{policy: store.DenyOnError} }
 
 // FailLocal decides in the memory of this process while the store is away, by a share of each
 // limit, above 0 and at most 1. In an outage n processes let through at most n × share × limit,
 // and each at least one unit. So a share of 1 ÷ n lets through about one limit in all.
-func FailLocal(share float64) Option { return failure{policy: layers.LocalOnError, share: share} }
+func FailLocal(share float64) Option { return failure{policy: store.LocalOnError, share: share} }
 
 // FailLocalIn is [FailLocal] in another store, such as a file that the processes of a machine share.
 // It stays open when the limiter is closed.
@@ -75,18 +75,18 @@ func FailLocalIn(local Store, share float64) Option {
 	if local == nil {
 		return failure{} // not an option: New says so
 	}
-	return failure{policy: layers.LocalOnError, share: share, local: local}
+	return failure{policy: store.LocalOnError, share: share, local: local}
 }
 
 func (f failure) add(b *builder) error {
 	if err := b.once("FailOpen, FailClosed or FailLocal"); err != nil {
 		return err
 	}
-	if f.policy == layers.FailOnError {
+	if f.policy == store.FailOnError {
 		return store.Invalidf("FailLocalIn has no store")
 	}
 	b.failure = layers.Failure{Policy: f.policy, Shadow: f.local}
-	if f.policy != layers.LocalOnError {
+	if f.policy != store.LocalOnError {
 		return nil
 	}
 	if !(f.share > 0 && f.share <= 1) { // NaN included
@@ -188,8 +188,7 @@ type Overrides struct {
 	Every time.Duration
 	// Idle is how long after the last decision the looks go on. The default is a minute.
 	Idle time.Duration
-	// Watch, if not nil, is what several limiters of one store share, instead of a watch of
-	// their own with the settings above. It stays open when the limiter is closed.
+	// Watch is for package policyfile, whose limiters share one. It stays open when the limiter is closed.
 	Watch *layers.OverrideWatch
 }
 
@@ -213,8 +212,7 @@ func (o Overrides) add(b *builder) error {
 type DenialLog struct {
 	// Every is the least time between two writes. The default is 1 s.
 	Every time.Duration
-	// Collector, if not nil, is what several limiters of one store share, instead of one of their
-	// own. It stays open when the limiter is closed.
+	// Collector is for package policyfile, whose limiters share one. It stays open when the limiter is closed.
 	Collector *layers.DenialCollector
 }
 
@@ -348,7 +346,7 @@ func (b *builder) stack(options []Option) (Store, error) {
 			on(BreakerChange{Part: c.Part, From: BreakerState(c.From), To: BreakerState(c.To), At: c.At, Reason: c.Reason})
 		}
 	}
-	if b.failure.Policy != layers.FailOnError {
+	if b.failure.Policy != store.FailOnError {
 		b.failure.OnFailure = observed.Failure()
 		b.layers.Failure = func(s Store) Store { return layers.WithFailure(s, b.failure) }
 	}

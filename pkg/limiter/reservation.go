@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
@@ -29,6 +30,7 @@ type Reservation struct {
 	resumed   bool
 	// uncharged: the store has certainly charged nothing, since it was away.
 	uncharged bool
+	canceled  atomic.Bool
 
 	mu sync.Mutex
 	// settled are the costs at which the local share was settled.
@@ -137,12 +139,24 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 	return err
 }
 
-// Cancel gives everything back. It is Settle with a cost of 0 for each request.
+// Cancel gives everything back and forgets the token, so that who reserves again with it is charged again. After a Settle it
+// is an [ErrInvalid], and what was settled stays charged. Canceling again does nothing.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	if r == nil {
+	if r == nil || r.canceled.Load() {
 		return nil
 	}
-	return r.Settle(ctx, make([]int64, len(r.requests))...)
+	if err := r.Settle(ctx, make([]int64, len(r.requests))...); err != nil {
+		return err
+	}
+	if !r.uncharged { // then nothing is charged any more under the token, and a refund only forgets it
+		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+		if err := r.limiter.ask(ctx, store.Refund, slices.Clone(r.requests), make([]store.Decision, len(r.requests))); err != nil {
+			return err
+		}
+	}
+	r.canceled.Store(true)
+	return nil
 }
 
 // mayBeUncharged reports whether somebody else than the store decided, or nobody knows who did, so that the store may

@@ -221,3 +221,32 @@ func TestAReservationOfTheExempted(t *testing.T) {
 		t.Errorf("%v, %d in use", err, used(t, l, all.For("all")))
 	}
 }
+
+// A call that was given up is charged again when it comes again with the token that it had, and what was settled is not
+// given back by a Cancel that comes behind it.
+func TestACanceledTokenIsChargedAgain(t *testing.T) {
+	ctx := t.Context()
+	l := newLimiter(t, memorystore.New())
+	job := limiter.Per("job", 3, time.Hour).For("team")
+	for range 2 {
+		r, err := l.Reserve(ctx, job.N(3).Token("job-42", 0))
+		if err != nil || used(t, l, job) != 3 || r.Decisions().At(0).Repeated {
+			t.Fatalf("%+v, %v, %d in use", r, err, used(t, l, job))
+		}
+		for range 2 {
+			if err := r.Cancel(ctx); err != nil || used(t, l, job) != 0 {
+				t.Errorf("canceled: %v, %d in use", err, used(t, l, job))
+			}
+		}
+	}
+	r, err := l.Reserve(ctx, job.N(3).Token("job-42", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Settle(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Cancel(ctx); !errors.Is(err, limiter.ErrInvalid) || used(t, l, job) != 2 {
+		t.Errorf("canceled after it was settled: %v, %d in use", err, used(t, l, job))
+	}
+}

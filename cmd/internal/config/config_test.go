@@ -13,7 +13,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -166,8 +165,8 @@ func TestWhatAFileSays(t *testing.T) {
 			t.Errorf("limit %s of policy %s for %v is %s, not %s", test.limit, test.policy, test.attributes, got, test.want)
 		}
 	}
-	onError := map[string]layers.FailurePolicy{"text": layers.AllowOnError, "hashed": layers.FailOnError, "merged": layers.DenyOnError,
-		"lists": layers.AllowOnError, "quoted": layers.FailOnError}
+	onError := map[string]store.FailurePolicy{"text": store.AllowOnError, "hashed": store.FailOnError, "merged": store.DenyOnError,
+		"lists": store.AllowOnError, "quoted": store.FailOnError}
 	for name, want := range onError {
 		if p, err := c.Policy(name); err != nil || p.OnError != want {
 			t.Errorf("policy %s: on_error %v, %v", name, p.OnError, err)

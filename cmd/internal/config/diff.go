@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -101,7 +100,7 @@ func policyDifferences(before, after *policy.Policy) (all []Difference) {
 }
 
 func failureText(p *policy.Policy) string {
-	if p.OnError == layers.LocalOnError {
+	if p.OnError == store.LocalOnError {
 		return fmt.Sprintf("%s with %s", p.OnError, p.LocalShare)
 	}
 	return p.OnError.String()

@@ -18,7 +18,7 @@ func (t *LoadTest) layers() (with layers.Layers) {
 // is.
 func (t *LoadTest) localShare() string {
 	switch {
-	case t.Failure.Policy != layers.LocalOnError:
+	case t.Failure.Policy != store.LocalOnError:
 		return ""
 	case t.Failure.Share == 0:
 		return store.DefaultShare.String()

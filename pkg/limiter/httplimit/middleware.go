@@ -27,7 +27,8 @@ type Middleware struct {
 // An asker says what is asked about r. It appends to the requests and names of o, which may have room.
 type asker func(o *Outcome, r *http.Request, cost int64) error
 
-// New returns a middleware that decides by the policy p with limits. The error is a [limiter.ErrInvalid]: p or options
+// New returns a middleware that decides by the policy p with limits. What happens while the store is away is an option
+// of limits: OnError of p is for policyfile.Runtime. The error is a [limiter.ErrInvalid]: p or options
 // have a mistake, or options do not say where the attributes of p are.
 func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middleware, error) {
 	if p == nil {

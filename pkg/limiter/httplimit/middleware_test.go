@@ -277,7 +277,7 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 
 // A failure policy decides in the place of a store that is away. Nothing is made up of what is left.
 func TestFailurePolicies(t *testing.T) {
-	for onError, status := range map[layers.FailurePolicy]int{layers.AllowOnError: 200, layers.DenyOnError: 429} {
+	for onError, status := range map[store.FailurePolicy]int{store.AllowOnError: 200, store.DenyOnError: 429} {
 		backend := layers.WithFailure(failing{store.ErrUnavailable}, layers.Failure{Policy: onError})
 		response := newService(t, policyOf(t, "1/1h"), backend, httplimit.Options{}).get("X-User", "ada")
 		if response.StatusCode != status {

@@ -127,7 +127,7 @@ func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 // A local share is told as what it is.
 func TestALocalShareIsTold(t *testing.T) {
 	away := awayStore{store.ErrUnavailable}
-	backend := layers.WithFailure(away, layers.Failure{Policy: layers.LocalOnError, Share: store.WholeShare / 10})
+	backend := layers.WithFailure(away, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare / 10})
 	reqs := asked("fixed-window:100/1h")
 	decisions := make([]store.Decision, 1)
 	if err := backend.Decide(t.Context(), store.Take, reqs, decisions); err != nil {

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/spelling"
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -25,11 +24,10 @@ import (
 // order written.
 type Policy struct {
 	Name string
-	// OnError is what an unreachable store means for requests under the policy;
-	// see [Policy.Failure].
-	OnError layers.FailurePolicy
+	// OnError is what a store that is away means for requests under the policy.
+	OnError store.FailurePolicy
 	// LocalShare is what a local shadow gets of each limit under
-	// [layers.LocalOnError]; zero stands for [store.DefaultShare].
+	// [store.LocalOnError]; zero stands for [store.DefaultShare].
 	LocalShare store.Share
 	// HashBy puts all limits into one slot of a Redis Cluster, so that they are
 	// decided at one instant there, too. The By of every limit begins with these
@@ -59,12 +57,6 @@ type Limit struct {
 type Override struct {
 	When  Attributes
 	Limit store.Limit
-}
-
-// Failure returns what an unreachable store means under the policy, for
-// [layers.WithFailure].
-func (p *Policy) Failure() layers.Failure {
-	return layers.Failure{Policy: p.OnError, Share: p.LocalShare}
 }
 
 // Attributes returns the names of all attributes that the policy can use, in

@@ -35,7 +35,7 @@ import (
 	"crypto/sha256"
 
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -54,7 +54,7 @@ type File struct {
 	// file says otherwise.
 	Prefix string
 	// Breaker has its defaults filled in; nil is that the file wants none.
-	Breaker *layers.Breaker
+	Breaker *limiter.Breaker
 	// Policies are in the order written.
 	Policies []*policy.Policy
 	// HTTP says how HTTP requests are limited, with its defaults filled in and a rule for
@@ -82,7 +82,10 @@ func Parse(name string, data []byte) (*File, error) {
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		return nil, newMistakes(mistakes)
 	}
-	file := &File{Name: name, Prefix: read.Prefix, Breaker: read.Breaker, Policies: read.Policies, HTTP: read.HTTP, sum: sha256.Sum256(data)}
+	file := &File{Name: name, Prefix: read.Prefix, Policies: read.Policies, HTTP: read.HTTP, sum: sha256.Sum256(data)}
+	if b := read.Breaker; b != nil {
+		file.Breaker = &limiter.Breaker{Failures: b.Failures, Slow: b.Slow, Pause: b.Pause, MaxPause: b.MaxPause}
+	}
 	if file.Prefix == "" {
 		file.Prefix = store.DefaultPrefix
 	}

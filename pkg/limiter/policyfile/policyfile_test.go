@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -109,7 +108,7 @@ func TestWhatAFileSays(t *testing.T) {
 		t.Errorf("the policies are %q, not %q", names, want)
 	}
 	merged, err := file.Policy("merged")
-	if err != nil || merged.OnError != layers.DenyOnError {
+	if err != nil || merged.OnError != store.DenyOnError {
 		t.Errorf("%+v, %v", merged, err)
 	}
 	if _, err := file.Policy("hashd"); !errors.Is(err, store.ErrInvalid) ||

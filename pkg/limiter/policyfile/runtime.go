@@ -55,7 +55,9 @@ type policyInForce struct {
 	wrong      error // why there is no middleware
 }
 
-// NewRuntime decides by file with store, which has the file's prefix. Options go around the store of each policy, such as
+// NewRuntime decides by file with backend. Open that with the file's prefix, which nobody can check here: under another one
+// operators write where this service does not look. A wrapper of your own around it is made with [store.Wrap], or else it
+// hides the overrides and denials that the store inside keeps. Options go around the store of each policy, such as
 // limiter.Leases, limiter.Timeout or limiter.Observer. What the file says is no option: the breaker, and for a policy
 // with on_error what decides while the store is away.
 //
@@ -107,8 +109,12 @@ func recovered(f func(error)) func() {
 func (r *Runtime) File() *File { return r.inForce.Load().file }
 
 // Requests returns what a policy asks about a call that has these attributes, and the limiter that decides
-// it: for its methods Reserve or Wait, for instance. costs are those of the limits whose cost is a field. The error is a
-// [limiter.ErrInvalid] if there is no such policy, or if attributes or costs are missing or too many.
+// it: for its methods Reserve or Wait, for instance. costs are those of the limits whose cost is a field; cost is that of the
+// limits without a cost of their own, and 1 if there are none. The error is a [limiter.ErrInvalid] if there is no such policy,
+// or if attributes or costs are missing or too many.
+//
+// The requests are those of the file in force now. A later file can have other limits in another order, so what settles
+// them has to be found out before: by [policy.Policy.UnitsOf] of the same File.
 func (r *Runtime) Requests(
 	name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost,
 ) (*limiter.Limiter, []limiter.Request, error) {
@@ -116,6 +122,9 @@ func (r *Runtime) Requests(
 	p := version.policies[name]
 	if p == nil {
 		_, err := version.file.Policy(name)
+		return nil, nil, err
+	}
+	if err := p.policy.CheckCost(store.Take, cost, cost != 0 && cost != 1); err != nil {
 		return nil, nil, err
 	}
 	asked, _, err := p.policy.AppendRequests(nil, nil, attributes, cost, costs...)
@@ -229,7 +238,7 @@ func (r *Runtime) put(file *File) error {
 	} else {
 		base := r.base
 		if b := file.Breaker; b != nil {
-			base = append(base[:len(base):len(base)], limiter.Breaker{Failures: b.Failures, Slow: b.Slow, Pause: b.Pause, MaxPause: b.MaxPause})
+			base = append(base[:len(base):len(base)], *b)
 		}
 		var err error
 		if next.base, err = limiter.New(r.store, base...); err != nil {
@@ -257,11 +266,8 @@ func (r *Runtime) put(file *File) error {
 	return wrong
 }
 
-func sameBreaker(one, other *layers.Breaker) bool {
-	if one == nil || other == nil {
-		return one == other
-	}
-	return one.Failures == other.Failures && one.Slow == other.Slow && one.Pause == other.Pause && one.MaxPause == other.MaxPause
+func sameBreaker(one, other *limiter.Breaker) bool {
+	return one == other || one != nil && other != nil && *one == *other
 }
 
 // policyOf puts a policy in force. It keeps the limiter that it has, if that decides alike.
@@ -289,13 +295,13 @@ func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *
 // onError is what decides while the store is away.
 func (r *Runtime) onError(p *policy.Policy) limiter.Option {
 	switch p.OnError {
-	case layers.FailOnError:
+	case store.FailOnError:
 		return nil
-	case layers.AllowOnError:
+	case store.AllowOnError:
 		return limiter.FailOpen()
-	case layers.DenyOnError:
+	case store.DenyOnError:
 		return limiter.FailClosed()
-	case layers.LocalOnError:
+	case store.LocalOnError:
 		share := p.LocalShare
 		if share == 0 {
 			share = store.DefaultShare

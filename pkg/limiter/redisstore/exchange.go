@@ -97,13 +97,14 @@ func (l *lane) exchange(ctx context.Context, e *exchange) error {
 	e.fine = single == 0
 	decisions := e.merger.merge(e.asks)
 	for _, m := range decisions {
-		e.cmds = append(e.cmds, m.call(ctx, l.scripts.decidingMany(m), true, l.reads(m), l.clock))
+		m.script = l.scripts.decidingMany(m)
+		e.cmds = append(e.cmds, m.call(ctx, true, l.reads(m), l.clock))
 	}
 	l.process(ctx, e.cmds)
 	var again []*call
 	for i, m := range decisions {
 		if err := e.cmds[single+i].Err(); err != nil && redisserver.IsErrorReply(err, "NOSCRIPT") { // before anything ran
-			e.cmds[single+i] = m.call(ctx, l.scripts.decidingMany(m), false, l.reads(m), l.clock)
+			e.cmds[single+i] = m.call(ctx, false, l.reads(m), l.clock)
 			again = append(again, e.cmds[single+i])
 		}
 	}

@@ -90,6 +90,7 @@ type merged struct {
 	keys   int
 	groups [][]*ask // those that ask the same, in the order they came
 	words  []any    // the call's, once they are written
+	script *script  // the shortest that decides all groups; chosen before callers leave
 }
 
 // merger merges asks. It keeps its memory from one time to the next.
@@ -193,19 +194,19 @@ func (r *merger) reuse() {
 
 // call returns the script call for m. Its words are put together when they are written:
 // without the asks whose callers have left by then.
-func (m *merged) call(ctx context.Context, script *script, byName, readOnly bool, clock func() time.Time) *call {
+func (m *merged) call(ctx context.Context, byName, readOnly bool, clock func() time.Time) *call {
 	c := &call{Cmd: *redis.NewCmd(ctx, "evalsha"), once: m.op != store.Peek}
-	c.build = func() []any { return m.build(script, byName, readOnly, clock) }
+	c.build = func() []any { return m.build(byName, readOnly, clock) }
 	return c
 }
 
 // build puts the words of m's call together.
-func (m *merged) build(script *script, byName, readOnly bool, clock func() time.Time) []any {
+func (m *merged) build(byName, readOnly bool, clock func() time.Time) []any {
 	packed := make([]byte, 0, 128)
 	run := 0        // where the last one begins
 	const first = 3 // of the words that are keys
 	words := append(m.words[:0], nil, nil, nil)
-	script.command(words, byName, readOnly)
+	m.script.command(words, byName, readOnly)
 	for i, group := range m.groups {
 		group = slices.DeleteFunc(group, func(a *ask) bool { return !a.state.CompareAndSwap(unsent, sent) && a.state.Load() == withdrawn })
 		if m.groups[i] = group; len(group) == 0 {

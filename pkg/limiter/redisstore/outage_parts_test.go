@@ -77,7 +77,7 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	keys := onEachMaster(t, cluster)
 	const sick, failures, rounds = 1, 5, 60
-	for n, policy := range []layers.FailurePolicy{layers.FailOnError, layers.LocalOnError} {
+	for n, policy := range []store.FailurePolicy{store.FailOnError, store.LocalOnError} {
 		t.Run(policy.String(), func(t *testing.T) {
 			if err := cluster.WaitUsable(); err != nil { // after the last time
 				t.Fatal(err)
@@ -126,8 +126,8 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 				t.Errorf("told that %s is %s", c.Part, c.To)
 			}
 			by, err := take(keys[sick])
-			if policy == layers.LocalOnError && (err != nil || by != store.DecidedByLocal) ||
-				policy == layers.FailOnError && (!errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown)) {
+			if policy == store.LocalOnError && (err != nil || by != store.DecidedByLocal) ||
+				policy == store.FailOnError && (!errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown)) {
 				t.Errorf("a key of the master that hangs: by %s, %v", by, err)
 			}
 			// A call that needs it as well is not begun anywhere.

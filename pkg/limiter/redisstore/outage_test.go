@@ -103,7 +103,7 @@ func (c changes) await(t *testing.T, want layers.BreakerState) {
 func TestPoliciesWhileTheServerHangs(t *testing.T) {
 	tier.Full(t, "outages in series, and servers that hang")
 	const limit, replicas, takes = 40, 2, 60
-	for _, policy := range []layers.FailurePolicy{layers.FailOnError, layers.AllowOnError, layers.DenyOnError, layers.LocalOnError} {
+	for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
 		t.Run(policy.String(), func(t *testing.T) {
 			server := redistest.Start(t)
 			key, of := store.Key{Subject: "user:42"}, neverLapsing(limit)
@@ -256,7 +256,7 @@ func TestFailoverWithALocalShare(t *testing.T) {
 			}
 			ledger := newLedger()
 			stack := layers.WithFailurePolicy(layers.WithBreaker(backend, layers.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond}),
-				layers.LocalOnError, ledger.replaced)
+				store.LocalOnError, ledger.replaced)
 			key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
 			ledger.take(stack, key, limit)
 			if err := kill(); err != nil {
@@ -320,7 +320,7 @@ func TestAThousandOutagesOfAServerAndAClusterLeaveNothingBehind(t *testing.T) {
 			}
 			ledger := newLedger()
 			stack := layers.WithFailurePolicy(layers.WithBreaker(backend, layers.Breaker{Failures: 1, Pause: time.Microsecond,
-				MaxPause: time.Microsecond}), layers.LocalOnError, ledger.replaced)
+				MaxPause: time.Microsecond}), store.LocalOnError, ledger.replaced)
 			limit := neverLapsing(1_000_000)
 			takes := func() {
 				var callers sync.WaitGroup

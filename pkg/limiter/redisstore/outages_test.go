@@ -109,7 +109,7 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 			}
 		},
 	})
-	soft := layers.WithFailure(guarded, layers.Failure{Policy: layers.LocalOnError})
+	soft := layers.WithFailure(guarded, layers.Failure{Policy: store.LocalOnError})
 	limits := layers.New(soft)
 	limit := store.Limit{Count: store.MaxCount, Period: time.Hour}
 	take := func() store.Decider {

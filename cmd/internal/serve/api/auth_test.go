@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -189,7 +188,7 @@ func TestForwardAuthDoesNotWaitForABody(t *testing.T) {
 }
 
 func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
-	for onError, want := range map[layers.FailurePolicy]int{layers.FailOnError: 503, layers.AllowOnError: 204, layers.DenyOnError: 429} {
+	for onError, want := range map[store.FailurePolicy]int{store.FailOnError: 503, store.AllowOnError: 204, store.DenyOnError: 429} {
 		p := &policy.Policy{Name: "p", OnError: onError, Limits: []policy.Limit{{Name: "ip", By: []string{"ip"}, Limit: limitOf(t, "1/1h")}}}
 		door := doorOn(t, &failing{err: store.ErrUnavailable}, time.Second, p)
 		w := httptest.NewRecorder()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -99,10 +99,10 @@ func TestATokenIsChargedOnce(t *testing.T) {
 }
 
 func TestStoresThatDoNotDecide(t *testing.T) {
-	on := func(p layers.FailurePolicy) *policy.Policy {
+	on := func(p store.FailurePolicy) *policy.Policy {
 		return &policy.Policy{Name: p.String(), OnError: p, Limits: []policy.Limit{{Name: "all", By: []string{"ip"}, Limit: limitOf(t, "8/1h")}}}
 	}
-	policies := []*policy.Policy{on(layers.FailOnError), on(layers.AllowOnError), on(layers.DenyOnError), on(layers.LocalOnError)}
+	policies := []*policy.Policy{on(store.FailOnError), on(store.AllowOnError), on(store.DenyOnError), on(store.LocalOnError)}
 	for _, test := range []struct {
 		name string
 		args []string
@@ -153,7 +153,7 @@ func TestStoresThatDoNotDecide(t *testing.T) {
 				if i == 0 && (kind != test.kind || message == "") || w.Code >= 500 && kind == "" {
 					t.Errorf("on_error %s: the error is %s %q, want %s", p.Name, kind, message, test.kind)
 				}
-				if share := document["local_share"]; (p.OnError == layers.LocalOnError && w.Code == 200) != (share == "25%") {
+				if share := document["local_share"]; (p.OnError == store.LocalOnError && w.Code == 200) != (share == "25%") {
 					t.Errorf("on_error %s: local_share is %v", p.Name, share)
 				}
 				if unknown := document["outcome"] == "unknown"; unknown != (kind == "outcome_unknown") {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -118,13 +117,13 @@ func stricter(p, other *policy.Policy) bool {
 	return own > others || own == others && p.LocalShare < other.LocalShare
 }
 
-func strictness(p layers.FailurePolicy) int {
+func strictness(p store.FailurePolicy) int {
 	switch p {
-	case layers.AllowOnError:
+	case store.AllowOnError:
 		return 0
-	case layers.LocalOnError:
+	case store.LocalOnError:
 		return 1
-	case layers.DenyOnError:
+	case store.DenyOnError:
 		return 2
 	default: // fail
 		return 3

@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func tenants(name string, onError layers.FailurePolicy, count int64) *policy.Policy {
+func tenants(name string, onError store.FailurePolicy, count int64) *policy.Policy {
 	return &policy.Policy{Name: name, OnError: onError, LocalShare: store.DefaultShare, Limits: []policy.Limit{
 		{Name: "all", By: []string{"tenant"}, Limit: store.Limit{Count: count, Period: time.Hour}},
 	}}
@@ -26,7 +25,7 @@ func askFor(op store.Op, policyName, tenant string, cost int64) Ask {
 func TestDecideAllIsAllOrNothing(t *testing.T) {
 	var told int
 	e := New(memorystore.New(), &Settings{Policies: []*policy.Policy{
-		tenants("a", layers.FailOnError, 5), tenants("b", layers.FailOnError, 2)}},
+		tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}},
 		Options{Timeout: time.Minute, OnDecision: func(*Ask, *decision.Answer, error, time.Duration) { told++ }})
 	defer e.Close()
 	remaining := func(asks ...Ask) (all []int64) {
@@ -74,7 +73,7 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 
 // A sum of costs that no request may have is no mistake of those who asked.
 func TestTheSumOfCostsIsBounded(t *testing.T) {
-	shadow := tenants("shadow", layers.FailOnError, 5)
+	shadow := tenants("shadow", store.FailOnError, 5)
 	shadow.Limits[0].Shadow = true
 	e := New(memorystore.New(), &Settings{Policies: []*policy.Policy{shadow}}, Options{Timeout: time.Minute})
 	defer e.Close()
@@ -97,7 +96,7 @@ func TestTheSumOfCostsIsBounded(t *testing.T) {
 
 // Of several local policies the one with the least share decides for all.
 func TestTheLeastLocalShareCountsForAll(t *testing.T) {
-	few, many := tenants("few", layers.LocalOnError, 10), tenants("many", layers.LocalOnError, 10)
+	few, many := tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
 	few.LocalShare, many.LocalShare = store.WholeShare/5, store.WholeShare/2
 	e := New(lost{memorystore.New()}, &Settings{Policies: []*policy.Policy{few, many}}, Options{Timeout: time.Minute})
 	defer e.Close()
@@ -124,8 +123,8 @@ func (lost) Decide(context.Context, store.Op, []store.Request, []store.Decision)
 
 func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
 	e := New(lost{memorystore.New()}, &Settings{Policies: []*policy.Policy{
-		tenants("allow", layers.AllowOnError, 5), tenants("local", layers.LocalOnError, 8), tenants("deny", layers.DenyOnError, 5),
-		tenants("fail", layers.FailOnError, 5)}}, Options{Timeout: time.Minute})
+		tenants("allow", store.AllowOnError, 5), tenants("local", store.LocalOnError, 8), tenants("deny", store.DenyOnError, 5),
+		tenants("fail", store.FailOnError, 5)}}, Options{Timeout: time.Minute})
 	defer e.Close()
 	for _, test := range []struct {
 		one, other string

@@ -42,7 +42,7 @@ func (e *Engine) Replace(settings *Settings) {
 	backend, isNew := e.withBreaker(own.Breaker)
 	f.plain = e.stack(backend, own.Denials, nil)
 	for _, p := range own.Policies {
-		failure := p.Failure()
+		failure := layers.Failure{Policy: p.OnError, Share: p.LocalShare}
 		failure.Shadow = e.shadow
 		if e.options.OnFailure != nil {
 			failure.OnFailure = func(err error) { e.options.OnFailure(p, err) }

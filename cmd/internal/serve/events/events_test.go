@@ -28,7 +28,7 @@ func newLog(level slog.Level) (l *Log, text *bytes.Buffer, now *time.Time) {
 // An outage is told of when it begins, once a minute with how many were decided, and when it is over.
 func TestAnOutageIsToldOf(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
-	p := &policy.Policy{Name: "login", OnError: layers.AllowOnError}
+	p := &policy.Policy{Name: "login", OnError: store.AllowOnError}
 	for second := range 150 {
 		for range 10 {
 			l.Failure(p, errors.New("away"))

@@ -195,11 +195,11 @@ func TestTheDeniedMostAreNamedOnlyIfAskedFor(t *testing.T) {
 // counted, the breaker is told of, and what was sampled before goes.
 func TestAnOutage(t *testing.T) {
 	for _, test := range []struct {
-		policy  layers.FailurePolicy
+		policy  store.FailurePolicy
 		outcome string
 	}{
-		{layers.FailOnError, "error"}, {layers.AllowOnError, "unguarded"},
-		{layers.DenyOnError, "unguarded-denied"}, {layers.LocalOnError, "local"},
+		{store.FailOnError, "error"}, {store.AllowOnError, "unguarded"},
+		{store.DenyOnError, "unguarded-denied"}, {store.LocalOnError, "local"},
 	} {
 		t.Run(test.policy.String(), func(t *testing.T) {
 			server := redistest.Start(t)
@@ -241,7 +241,7 @@ func TestAnOutage(t *testing.T) {
 
 			server.Kill()
 			for range 7 {
-				if err := take(); (err != nil) != (test.policy == layers.FailOnError) {
+				if err := take(); (err != nil) != (test.policy == store.FailOnError) {
 					t.Errorf("error: %v", err)
 				}
 			}
