@@ -260,7 +260,8 @@ var systemPlaces = []string{
 	"internal/alarm", "internal/mutants", "internal/stress", "docs/examples/worker", "docs/pictures",
 }
 
-// Imports point one way: main → cmd → cmd/internal → pkg/limiter/store → nothing.
+// Imports point one way: main → cmd → cmd/internal → pkg/limiter → internal/layers → pkg/limiter/admin →
+// pkg/limiter/store → a few of internal.
 func TestImportsPointOneWay(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")

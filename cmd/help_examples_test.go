@@ -107,14 +107,14 @@ func exampleLog() string {
 }
 
 // writeExampleConfig provides what the examples are about: the policies of the
-// README, a context, and saved reports.
+// README and one with costs, a context, and saved reports.
 func writeExampleConfig(t *testing.T, dir string) {
 	policies, err := os.ReadFile("../internal/configfile/testdata/good/readme.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, text := range map[string]string{
-		"limitctl.yaml":          string(policies),
+		"limitctl.yaml":          string(policies) + "  llm: {limits: [{name: tokens, by: [team], limit: 100000/1m, cost: tokens}]}\n",
 		"limitctl/limitctl.yaml": "contexts: {dev: {store: \"file:dev.db\"}, prod: {store: \"file:prod.db\", protected: true}}\n",
 		"access.log":             exampleLog(),
 	} {

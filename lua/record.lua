@@ -1,4 +1,4 @@
--- Records: the value under a key. The layout is in pkg/limiter/store/record.go; its
+-- Records: the value under a key. The layout is in internal/recordformat; its
 -- first three bytes are one number here. Words in capitals stand for numbers that
 -- lua.go puts in their place: those of algorithms, sizes and bounds.
 

@@ -67,7 +67,7 @@ type BreakerChange struct {
 	Reason error
 }
 
-// WithBreaker wraps store so that, once it is away, calls fail at once with an
+// WithBreaker wraps backend so that, once it is away, calls fail at once with a
 // [store.ErrUnavailable] that says "circuit open since …", instead of each after its own
 // time-out. Nothing is charged then.
 //

@@ -33,8 +33,8 @@ type DenialLog struct {
 	OnRecovered func()
 }
 
-// WithDenialLog wraps store so that an operator can see who is denied: denied takes are summed
-// up by key, and added to the [admin.DenialTable] of store in the background, at most once a second.
+// WithDenialLog wraps backend so that an operator can see who is denied: denied takes are summed
+// up by key, and added to the [admin.DenialTable] of backend in the background, at most once a second.
 // While nothing is denied nothing is written. A store without a table is returned as it is.
 //
 // What callers see as denied is counted, whoever decided it: the store, a denial memory, a
@@ -50,7 +50,7 @@ func WithDenialLog(backend store.Store, settings DenialLog) store.Store {
 	return CollectDenials(backend, settings).Wrap(backend)
 }
 
-// CollectDenials returns a collector that writes to the [admin.DenialTable] of store. It is for those who
+// CollectDenials returns a collector that writes to the [admin.DenialTable] of backend. It is for those who
 // wrap several stores around one; others use [WithDenialLog].
 func CollectDenials(backend store.Store, settings DenialLog) *DenialCollector {
 	if settings.Every <= 0 {

@@ -20,7 +20,7 @@ type DenialMemory struct {
 	Clock func() time.Time
 }
 
-// WithDenialMemory wraps store so that its denials are remembered: a single take that
+// WithDenialMemory wraps backend so that its denials are remembered: a single take that
 // the store denied is denied again without asking, until its RetryAfter is over, but for at
 // most maxStale (1 s if it is 0). So is a take of more units of the same key under the
 // same limit. Such a decision is by [store.DecidedByDenialMemory].

@@ -2,7 +2,7 @@
 // wraps another one, and [Stack] puts them in their one order:
 //
 //	WithObserver      sees what callers see
-//	Around            a wrapper of the user's own
+//	limiter.Around    a wrapper of the user's own
 //	WithDenialLog     counts who is denied
 //	WithOverrides     applies what operators say for a while
 //	WithDenialMemory  repeats denials without a round trip
@@ -10,7 +10,7 @@
 //	WithLeases        takes units of busy keys ahead
 //	WithBreaker       stops asking a store that is away, or the part of it that is ([store.Parted])
 //	WithObserver      sees what reaches the store
-//	WithBudget        bounds the time of a call
+//	store.WithBudget  bounds the time of a call
 //
 // [Limiter] and [Waiter] ask one request at a time of such a stack.
 package layers

@@ -52,7 +52,7 @@ func WithFailurePolicy(backend store.Store, policy store.FailurePolicy, onFailur
 	return WithFailure(backend, Failure{Policy: policy, OnFailure: onFailure})
 }
 
-// WithFailure wraps store so that, while it is away ([store.IsAway]), takes and peeks are
+// WithFailure wraps backend so that, while it is away ([store.IsAway]), takes and peeks are
 // decided as failure says instead of failing. Each such decision says so in its
 // DecidedBy, and is Unguarded unless a local shadow made it. A call is decided by the
 // store or by the policy, never partly by each.
@@ -63,7 +63,7 @@ func WithFailurePolicy(backend store.Store, policy store.FailurePolicy, onFailur
 // store is back: the store did not charge it, and would give back units of others.
 // Decision.DecidedBy tells. What a shadow charged fades in the shadow.
 //
-// The keys are those of store. Wrap a store once and keep the result: a shadow in memory
+// The keys are those of backend. Wrap a store once and keep the result: a shadow in memory
 // begins empty with each call of WithFailure.
 func WithFailure(backend store.Store, failure Failure) store.Store {
 	if failure.Policy == store.FailOnError {
@@ -122,7 +122,7 @@ func KeepReplaced(ctx context.Context, replaced *error) context.Context {
 }
 
 // SettleLocally brings what a local share charged to the real costs of reqs, whose decisions say
-// what was charged and by whom. What somebody else decided stays as it is. store has [WithFailure] in it.
+// what was charged and by whom. What somebody else decided stays as it is. backend has [WithFailure] in it.
 func SettleLocally(ctx context.Context, backend store.Store, reqs []store.Request, decisions []store.Decision) error {
 	s, has := store.As[*failurePolicyStore](backend)
 	if !has || s.Policy != store.LocalOnError {

@@ -35,7 +35,7 @@ type Leases struct {
 	Background func(delay time.Duration, f func())
 }
 
-// WithLeases wraps store so that units of keys that are asked for often are taken ahead,
+// WithLeases wraps backend so that units of keys that are asked for often are taken ahead,
 // some at a time, and handed out here without asking the store. Such a decision is by
 // [store.DecidedByLease], and its At is the instant at which the store charged the units.
 //

@@ -22,7 +22,7 @@ type call struct {
 	decision [1]store.Decision
 }
 
-// New returns a Limiter that decides with store. Closing the store stays the
+// New returns a Limiter that decides with backend. Closing backend stays the
 // caller's business.
 func New(backend store.Store) *Limiter {
 	return &Limiter{store: backend, calls: sync.Pool{New: func() any { return new(call) }}, waiter: Waiter{Store: backend}}
@@ -58,12 +58,12 @@ func (l *Limiter) TakeUpTo(ctx context.Context, key store.Key, limit store.Limit
 
 // Settle brings what was taken of key under limit with that token to its real cost: it
 // charges what is missing, whether it fits or not, or gives back what is too much; 0 gives
-// back everything. That happens once. The error is an [store.ErrUnknownToken] if no take with
-// the token is remembered, and an [store.ErrInvalid] if it was settled at another cost before.
+// back everything. That happens once. The error is a [store.ErrUnknownToken] if no take with
+// the token is remembered, and a [store.ErrInvalid] if it was settled at another cost before.
 //
 // What was taken with a token can always be settled, whoever decided it. Where a failure policy or a
 // local share decided, the store may have charged the call all the same, if its answer was lost;
-// the token knows. If the store charged nothing the error is an [store.ErrUnknownToken]. No failure policy
+// the token knows. If the store charged nothing the error is a [store.ErrUnknownToken]. No failure policy
 // answers a Settle while the store is away.
 func (l *Limiter) Settle(ctx context.Context, key store.Key, limit store.Limit, token string, cost int64) (store.Decision, error) {
 	decisions := make([]store.Decision, 1)

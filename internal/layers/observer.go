@@ -74,9 +74,9 @@ func (c *Call) Outcome() string {
 	return "error"
 }
 
-// WithObserver wraps store so that observer is told of each call: what was asked, what was
+// WithObserver wraps backend so that observer is told of each call: what was asked, what was
 // decided and by whom, errors and how long it took. It goes around all other wrappers, so
-// that it sees what callers see. It allocates nothing, and without OnCall it is store itself.
+// that it sees what callers see. It allocates nothing, and without OnCall it is backend itself.
 func WithObserver(backend store.Store, observer Observer) store.Store {
 	if observer.OnCall == nil {
 		return backend

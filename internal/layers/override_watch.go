@@ -32,7 +32,7 @@ type Overrides struct {
 	Background func(delay time.Duration, f func())
 }
 
-// WithOverrides wraps store so that what operators have said in its [admin.OverrideTable] applies to
+// WithOverrides wraps backend so that what operators have said in its [admin.OverrideTable] applies to
 // what callers ask, within about a second. A store without a table is returned as it is.
 //
 // Whether there is anything new is asked in the background, by one small read a second, while decisions
@@ -111,7 +111,7 @@ const (
 	clockStep = time.Second
 )
 
-// WatchOverrides returns a watch of store's overrides. It asks nothing yet.
+// WatchOverrides returns a watch of backend's overrides. It asks nothing yet.
 func WatchOverrides(backend store.Store, settings Overrides) *OverrideWatch {
 	if settings.Every <= 0 {
 		settings.Every = time.Second

@@ -26,7 +26,7 @@ type Layers struct {
 	Budget func(store.Store) store.Store
 }
 
-// Stack puts layers around store in the one right order, whatever order they are given in. From
+// Stack puts layers around backend in the one right order, whatever order they are given in. From
 // the outside:
 //
 //   - the observer and the application's own wrapper see what the caller sees;
@@ -36,7 +36,7 @@ type Layers struct {
 //   - the failure policy decides when the leases, the breaker or the store fail;
 //   - the breaker judges the store by what it does within its budget.
 //
-// The keys of store can be reached through the result, as with [store.Wrap].
+// The keys of backend can be reached through the result, as with [store.Wrap].
 func Stack(backend store.Store, with Layers) store.Store {
 	for _, layer := range [...]func(store.Store) store.Store{
 		with.Budget, with.StoreObserver, with.Breaker, with.Leases, with.Failure,

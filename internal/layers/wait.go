@@ -55,9 +55,9 @@ type Waiter struct {
 // denial shows what the store last answered. If it never answered this caller, the decisions are
 // Unguarded.
 //
-// When ctx is cancelled while Wait waits, the error is an [store.ErrGaveUp] and nothing stays charged;
+// When ctx is cancelled while Wait waits, the error is a [store.ErrGaveUp] and nothing stays charged;
 // if that cannot be had, the error is an [ErrNotGivenBack] besides. If it is not known at the end whether
-// the units were charged, the error is an [store.ErrOutcomeUnknown].
+// the units were charged, the error is a [store.ErrOutcomeUnknown].
 func (l *Limiter) Wait(ctx context.Context, key store.Key, limit store.Limit, cost int64) (store.Decision, error) {
 	decisions, err := l.WaitAll(ctx, store.Request{Key: key, Limit: limit, Cost: cost})
 	if len(decisions) == 0 || err != nil && !errors.As(err, new(*DeniedError)) {
@@ -342,7 +342,7 @@ func (w *Waiter) now() time.Time {
 	return time.Now()
 }
 
-// sleep returns an [store.ErrGaveUp] if ctx ends first.
+// sleep returns a [store.ErrGaveUp] if ctx ends first.
 func (w *Waiter) sleep(ctx context.Context, d time.Duration) error {
 	wait := sleep.For
 	if w.Sleep != nil {

@@ -127,7 +127,7 @@ func (p *Population) spreads() bool {
 	return false
 }
 
-// Subjects returns how many subjects there are.
+// Size returns how many subjects there are.
 func (p *Population) Size() int { return len(p.requests) / max(1, p.limits) }
 
 // Limits returns how many limits are decided together.

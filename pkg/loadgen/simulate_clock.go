@@ -26,7 +26,7 @@ type timer struct {
 func (c *Clock) Now() time.Time { return store.Instant(c.at.Load()).Time() }
 
 // Background does f when the clock has gone on by delay, and at once without one. It is for
-// [layers.Leases].
+// limiter.Leases.
 func (c *Clock) Background(delay time.Duration, f func()) {
 	if delay <= 0 {
 		f()

@@ -26,7 +26,7 @@ type foreignFields struct {
 	NameBytes []byte `json:"name_bytes,omitempty"`
 }
 
-// part is a [admin.Part].
+// part is an [admin.Part].
 type part struct {
 	StoreKey  []byte `json:"store_key"` // which may be no text
 	Field     []byte `json:"field,omitempty"`

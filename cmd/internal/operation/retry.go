@@ -20,7 +20,7 @@ const (
 
 // retry calls try until the store answers, for up to retryTime. try gets whether the store may have
 // carried out an earlier try whose answer did not come. It is for work that can be repeated: what a
-// second try costs is what was used in between. The error is an [store.ErrOutcomeUnknown] if that of any
+// second try costs is what was used in between. The error is a [store.ErrOutcomeUnknown] if that of any
 // try is, and no later one was answered. A store that has never been reached is not
 // waited for: its address may be wrong.
 func (r *Runner) retry(ctx context.Context, reached *bool, try func(ctx context.Context, unsure bool) error) error {

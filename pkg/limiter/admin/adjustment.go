@@ -21,7 +21,7 @@ type Adjustment struct {
 	Parts []Part
 }
 
-// Normalize fills in the defaults of a's limit and name, and reports, as an [store.ErrInvalid], what
+// Normalize fills in the defaults of a's limit and name, and reports, as a [store.ErrInvalid], what
 // is out of bounds.
 func (a *Adjustment) Normalize() error {
 	req := store.Request{Key: a.Key, Limit: a.Limit, Cost: a.Used}

@@ -15,11 +15,11 @@ import (
 // is kept for [DenialHistory] and then goes by itself. A part has the [DenialsKept] keys
 // that were denied most.
 //
-// All stores of this module have one. [DenialTableOf] finds it, [layers.WithDenialLog] writes it.
+// All stores of this module have one. [DenialTableOf] finds it, the option limiter.DenialLog writes it.
 type DenialTable interface {
 	// AddDenials adds d to the current minute. d.Rows are at most MaxDenialRows, each
 	// key once, and no longer than [Denied.Shorten] leaves them. LastAt and Now are by the
-	// caller's clock, of which only the difference counts. After an [store.ErrOutcomeUnknown]
+	// caller's clock, of which only the difference counts. After a [store.ErrOutcomeUnknown]
 	// they may have been added.
 	AddDenials(ctx context.Context, d Denials) error
 	// Denials sums up the minutes that the last so much time is in. last is more than 0,
@@ -73,7 +73,7 @@ func (d *Denials) Total() int64 {
 	return total
 }
 
-// Check is for stores. It reports, as an [store.ErrInvalid], what makes d unfit to be added.
+// Check is for stores. It reports, as a [store.ErrInvalid], what makes d unfit to be added.
 func (d *Denials) Check() error {
 	if len(d.Rows) > MaxDenialRows {
 		return store.Invalidf("%d rows of denials in one call; at most %d fit", len(d.Rows), MaxDenialRows)
@@ -120,7 +120,7 @@ func shorten(text string) string {
 	return text[:end] + mark + hex.EncodeToString(sum[:hashBytes])
 }
 
-// DenialTableOf returns the table of store, or of the store that it wraps. There is none
+// DenialTableOf returns the table of backend, or of the store that it wraps. There is none
 // if that store has none, or is wrapped by something that does not say what it wraps: what
 // [store.Wrap] returns does.
 func DenialTableOf(backend store.Store) (table DenialTable, has bool) {

@@ -21,7 +21,7 @@ type Identity interface {
 	EnsureStoreID(ctx context.Context) (string, error)
 }
 
-// IdentityOf returns the identity of store, or of the store that it wraps; see
+// IdentityOf returns the identity of backend, or of the store that it wraps; see
 // [DenialTableOf].
 func IdentityOf(backend store.Store) (identity Identity, has bool) {
 	return store.As[Identity](backend)

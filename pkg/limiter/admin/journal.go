@@ -16,7 +16,7 @@ import (
 // may write to it, so what is read is to be taken with care.
 type Journal interface {
 	// AppendJournal adds a text, which is valid UTF-8 of 1 to MaxJournalText bytes. After
-	// an [store.ErrOutcomeUnknown] it may have been added.
+	// a [store.ErrOutcomeUnknown] it may have been added.
 	AppendJournal(ctx context.Context, text string) error
 	// ReadJournal returns the latest entries, at most that many, the oldest of them first.
 	// damaged is how many others were found among them that AppendJournal did not write.
@@ -38,7 +38,7 @@ type JournalEntry struct {
 	Text string
 }
 
-// CheckJournalText is for stores. It reports, as an [store.ErrInvalid], what makes a text unfit for
+// CheckJournalText is for stores. It reports, as a [store.ErrInvalid], what makes a text unfit for
 // a journal.
 func CheckJournalText(text string) error {
 	switch {
@@ -52,5 +52,5 @@ func CheckJournalText(text string) error {
 	return nil
 }
 
-// JournalOf returns the journal of store, or of the store that it wraps; see [DenialTableOf].
+// JournalOf returns the journal of backend, or of the store that it wraps; see [DenialTableOf].
 func JournalOf(backend store.Store) (journal Journal, has bool) { return store.As[Journal](backend) }

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Keyspace is a Store whose keys can be listed, deleted, adjusted and brought back, which
+// Keyspace is a [store.Store] whose keys can be listed, deleted, adjusted and brought back, which
 // is what an operator needs. All stores of this module are one. [KeyspaceOf] finds it.
 type Keyspace interface {
 	store.Store
@@ -40,7 +40,7 @@ type Keyspace interface {
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
 }
 
-// KeyspaceOf returns store as a Keyspace, or the one that it wraps; see [store.As].
+// KeyspaceOf returns backend as a Keyspace, or the one that it wraps; see [store.As].
 func KeyspaceOf(backend store.Store) (keys Keyspace, has bool) { return store.As[Keyspace](backend) }
 
 // Query selects keys for [Keyspace.Scan].
@@ -164,7 +164,7 @@ func Records(keys ...store.Key) []Record {
 	return records
 }
 
-// Check reports, as an [store.ErrInvalid], what makes r unfit to be imported: its key,
+// Check reports, as a [store.ErrInvalid], what makes r unfit to be imported: its key,
 // or a value that is not a limit record. Of the values of other limiters the store itself
 // tells when it gets them.
 func (r *Record) Check() error {
@@ -229,7 +229,7 @@ type UnfitError struct{ Err error }
 // Error says what is wrong with the record.
 func (e *UnfitError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the reason, which is an [store.ErrInvalid].
+// Unwrap returns the reason, which is a [store.ErrInvalid].
 func (e *UnfitError) Unwrap() error { return e.Err }
 
 // IncompleteError is an error of a scan that concerns one master of a Cluster. All that the

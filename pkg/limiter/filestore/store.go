@@ -22,7 +22,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store is a [store.Store] and a [admin.Keyspace] in a file.
+// Store is a [store.Store] and an [admin.Keyspace] in a file.
 type Store struct {
 	path   string
 	prefix string

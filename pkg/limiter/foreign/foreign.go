@@ -44,7 +44,7 @@ type Layout interface {
 type Setter interface {
 	Layout
 	// SetRemaining returns what to write so that remaining units are left at found.Now, for
-	// values that Decode can read. The error is an [store.ErrInvalid] that says what is not known, or does not fit.
+	// values that Decode can read. The error is a [store.ErrInvalid] that says what is not known, or does not fit.
 	SetRemaining(found *Found, remaining int64) ([]Write, error)
 }
 

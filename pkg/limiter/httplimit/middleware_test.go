@@ -56,7 +56,7 @@ func byUser() httplimit.Rule {
 	return httplimit.Rule{Attributes: map[string]httplimit.Source{"user": httplimit.MustSource("header:X-User")}}
 }
 
-// door returns a limiter that decides with store.
+// door returns a limiter that decides with backend.
 func door(t testing.TB, backend store.Store) *limiter.Limiter {
 	t.Helper()
 	limits, err := limiter.New(backend)

@@ -18,8 +18,9 @@ type Options struct {
 	Headers Headers
 	// Attributes, if not nil, returns attributes that are not in the request as such, for instance the user
 	// of a session. They are added to those of Rule, and come before them. One with the name of a field that is
-	// the cost of a limit is that number, such as "tokens": "3000". The error is
-	// answered with 400 if it is a [limiter.ErrInvalid], and else with 500.
+	// the cost of a limit is that number, such as "tokens": "3000". A client that
+	// can set it chooses its own cost. A cost that is missing is an error, also where the limit is a shadow. An error
+	// is answered with 400 if it is a [limiter.ErrInvalid], and else with 500.
 	Attributes func(r *http.Request) (policy.Attributes, error)
 	// Cost, if not nil, returns how many units r costs; 0 is that it is not limited. nil is
 	// that each request costs 1. A limit with a cost of its own takes that; see [Rule.Costs].

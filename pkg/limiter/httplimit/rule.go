@@ -13,6 +13,8 @@ import (
 // Rule says how one policy limits HTTP requests.
 type Rule struct {
 	// Attributes says where in a request the policy's attributes are, and the fields that are costs of limits.
+	// A client that can set such a field chooses its own cost: take it only from a field that your proxy sets.
+	// A cost that is missing is an error, also where the limit is a shadow.
 	Attributes map[string]Source
 	// Skip are requests that are not limited.
 	Skip Skip

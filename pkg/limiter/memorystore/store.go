@@ -24,7 +24,7 @@ const (
 	shardCount = 1 << shardBits
 )
 
-// Store is a [store.Store] and a [admin.Keyspace] in memory.
+// Store is a [store.Store] and an [admin.Keyspace] in memory.
 //
 // It has no lock that all calls share, and starts no goroutine. Each call removes a few
 // keys that are unused by now, so that the Store holds at most a small multiple of the

@@ -31,7 +31,7 @@ const adjustTries = 8
 
 // Adjust implements [admin.Keyspace] for limits of a layout that is a [foreign.Setter]. What to
 // write is found out here, and written if all values are then what they were. A limit that is
-// used all the time, so that this does not come about, is an [store.ErrUnavailable] and stays
+// used all the time, so that this does not come about, is a [store.ErrUnavailable] and stays
 // as it is.
 func (f *foreignKeys) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	if err := f.store.check(); err != nil {

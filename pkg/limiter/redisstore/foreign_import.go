@@ -15,7 +15,7 @@ import (
 // together or not at all. A large hash or set has its members in no order, so that one which is
 // there already can seem to be in use. A part that a newer server has dumped, and this one cannot read, is a
 // [store.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
-// a store key that limitctl keeps something of its own under is left, with a [admin.UnfitError].
+// a store key that limitctl keeps something of its own under is left, with an [admin.UnfitError].
 func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
 	if err := f.store.check(); err != nil {
 		return nil, err

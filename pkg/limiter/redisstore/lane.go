@@ -73,8 +73,8 @@ type lane struct {
 	watched time.Time // when it is set to; zero if it is not
 }
 
-// queued is a call, or a decision to be merged with others into one, whose caller waits
-// while others send it.
+// queued is a call, or a decision that can be merged with others into one, which its caller
+// sends by itself or waits for while others send it.
 type queued struct {
 	call  *call         // what goes by itself; nil for an ask that others may share a call with
 	ask   *ask          // nil for a call

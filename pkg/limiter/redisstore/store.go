@@ -24,7 +24,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store is a [store.Store] and a [admin.Keyspace] in Redis.
+// Store is a [store.Store] and an [admin.Keyspace] in Redis.
 type Store struct {
 	settings
 	client    redis.UniversalClient

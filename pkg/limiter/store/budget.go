@@ -92,7 +92,7 @@ func (b *budgetContext) cancel() {
 }
 
 // BudgetContext returns a context for calls of a store that may take at most budget
-// together, such as those of a [admin.Keyspace]. Its end means that the store is away, unless
+// together, such as those of an admin.Keyspace. Its end means that the store is away, unless
 // ctx itself has ended.
 func BudgetContext(ctx context.Context, budget time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, budget, errBudget)

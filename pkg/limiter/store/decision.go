@@ -84,7 +84,7 @@ type Decision struct {
 	At Instant
 	// Unguarded: this decision was not made by the limit, because the store, or the
 	// part of it that has this key, was away. A failure policy made it (see
-	// [layers.WithFailurePolicy]), or nobody did, where another limit had denied the call
+	// limiter.FailOpen and limiter.FailClosed), or nobody did, where another limit had denied the call
 	// already. The fields of what is used and of when are zero then.
 	Unguarded bool
 	// DecidedBy says who made the decision: the store, unless something that wraps it did.

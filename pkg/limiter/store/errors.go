@@ -77,7 +77,7 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("key %q holds %s; it was left as it is", e.StoreKey, e.Holds)
 }
 
-// IsDamaged reports whether the key holds a damaged record of limitctl's own. [admin.Keyspace.Delete]
+// IsDamaged reports whether the key holds a damaged record of limitctl's own. admin.Keyspace.Delete
 // deletes it.
 func (e *ForeignError) IsDamaged() bool { return strings.HasPrefix(e.Holds, damagedRecord) }
 

@@ -166,7 +166,7 @@ func (k Kind) CountsEachUnit() bool { return pages[k].countsEachUnit }
 // HasSlices reports whether limits of kind k have more than one slice.
 func (k Kind) HasSlices() bool { return pages[k].inSlices }
 
-// recordformat.Version returns the version of the record format that records of kind k have.
+// RecordVersion returns the version of the record format that records of kind k have.
 func (k Kind) RecordVersion() uint8 { return max(recordformat.Version, pages[k].version) }
 
 // Kind returns the kind of l, which must be normalized.

@@ -8,8 +8,8 @@ import (
 )
 
 // Override is an operator's word about some keys, with an end: another limit, a block or an
-// exemption. It lives in a store (see [admin.OverrideTable]), and everybody who decides through
-// [layers.WithOverrides] applies it within about a second, unless the store is away.
+// exemption. It lives in a store (see admin.OverrideTable), and whoever decides with the option
+// limiter.Overrides applies it within about a second, unless the store is away.
 type Override struct {
 	// ID is what the store calls it, for instance to revoke it. The store makes it.
 	ID string

@@ -137,7 +137,7 @@ func closedStoreSaysSo(t *testing.T, h Harness, used bool) {
 }
 
 // closedWhileAsked closes a store several times while many ask it. A call that begins after that
-// is an [store.ErrClosed], and one that was on its way is answered, or says truly what it is.
+// is a [store.ErrClosed], and one that was on its way is answered, or says truly what it is.
 func closedWhileAsked(t *testing.T, h Harness) {
 	backend := h.New(t, nil)
 	var closed atomic.Bool

@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denials runs the laws of a [admin.DenialTable], if the stores have one.
+// denials runs the laws of an [admin.DenialTable], if the stores have one.
 func denials(t *testing.T, h Harness) {
 	if _, has := admin.DenialTableOf(h.New(t, nil)); !has {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Entries is a [admin.Keyspace] that holds exactly these entries, sound or not:
+// Entries is an [admin.Keyspace] that holds exactly these entries, sound or not:
 // for tests of what reads entries. It decides and changes nothing.
 type Entries []admin.Entry
 

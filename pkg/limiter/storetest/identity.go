@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// identity runs the laws of a [admin.Identity], if the stores have one: reading it writes
+// identity runs the laws of an [admin.Identity], if the stores have one: reading it writes
 // nothing, all get the same one, and other stores get others.
 func identity(t *testing.T, h Harness) {
 	ctx := context.Background()

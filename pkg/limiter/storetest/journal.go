@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// journal runs the laws of a [admin.Journal], if the stores have one.
+// journal runs the laws of an [admin.Journal], if the stores have one.
 func journal(t *testing.T, h Harness) {
 	if _, has := admin.JournalOf(h.New(t, nil)); !has {
 		return

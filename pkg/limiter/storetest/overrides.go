@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// overrides runs the laws of a [admin.OverrideTable], if the stores have one.
+// overrides runs the laws of an [admin.OverrideTable], if the stores have one.
 func overrides(t *testing.T, h Harness) {
 	if _, has := admin.OverrideTableOf(h.New(t, nil)); !has {
 		return

@@ -6,7 +6,7 @@
 // does. Logic is tested in virtual time with random requests, concurrency on the
 // store's own clock.
 //
-// A store of the two methods of [store.Store] is enough. One that is a
+// A store of the two methods of [store.Store] is enough. One that is an
 // [admin.Keyspace], or has denials, a journal, an identity or overrides, is held to
 // the laws of these, too.
 package storetest

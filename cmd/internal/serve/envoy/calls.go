@@ -71,7 +71,7 @@ func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
 }
 
 // addCosts takes what the entries say of costs. Any error would let the request pass: so an entry that is no cost is a
-// denial, and none costs nothing.
+// denial, and each costs 1 at least.
 func (c *call) addCosts(settings *engine.Settings) {
 	p := settings.Policy(c.ask.Policy)
 	if p == nil {
