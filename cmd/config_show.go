@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type configShowOptions struct {

@@ -35,9 +35,9 @@ import (
 	"crypto/sha256"
 
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"

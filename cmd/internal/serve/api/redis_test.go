@@ -13,10 +13,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // redisDoor is a server whose door decides in a Redis; login is how to get into it.
