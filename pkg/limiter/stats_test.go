@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,6 +116,20 @@ func TestStatsOfParts(t *testing.T) {
 		}
 	}
 	wantBreakers(t, l, map[string]limiter.BreakerState{"a": limiter.BreakerOpen, "b": limiter.BreakerClosed})
+}
+
+// Who is told of a breaker can ask how all of them are.
+func TestStatsWhereABreakerIsToldOf(t *testing.T) {
+	var l *limiter.Limiter
+	var told []limiter.BreakerState
+	l = newLimiter(t, inParts{memorystore.New()}, limiter.Breaker{Failures: 1, Pause: time.Hour}, limiter.FailClosed(),
+		limiter.Observer{OnBreaker: func(c limiter.BreakerChange) { told = append(told, c.To, l.Stats().Breakers[c.Part]) }})
+	if _, err := l.Take(t.Context(), minute.For("a")); err != nil {
+		t.Fatal(err)
+	}
+	if want := []limiter.BreakerState{limiter.BreakerOpen, limiter.BreakerOpen}; !slices.Equal(told, want) {
+		t.Errorf("told of %v, want %v", told, want)
+	}
 }
 
 func TestStatsOfNoLimiter(t *testing.T) {

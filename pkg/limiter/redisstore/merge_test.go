@@ -129,3 +129,35 @@ func compare(t *testing.T, states map[string]*store.State, a *ask, got []store.D
 	}
 	return store.AllAllowed(want)
 }
+
+// A caller that left before its batch was written disturbs nobody, also where the server does not know the
+// batch's script yet, so that it is sent once more.
+func TestABatchOfAnUnknownScriptWithoutItsFirstCaller(t *testing.T) {
+	backend, err := Own(redistest.Start(t).Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	e := &exchange{}
+	for _, subject := range []string{"left", "stays"} {
+		a := &ask{op: store.Take}
+		a.reqs, err = store.NormalizeAll(nil, a.op, []store.Request{{Key: store.Key{Subject: subject},
+			Limit: store.Limit{Count: 5, Period: time.Minute}, Cost: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.keys = backend.keys(a.reqs)
+		a.words = []any{a.keys[0]}
+		e.calls = append(e.calls, &queued{ask: a})
+	}
+	e.calls[0].ask.state.Store(withdrawn)
+	if err := backend.sender.single.exchange(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]store.Decision, 1)
+	if a := e.calls[1].ask; a.err != nil || a.apart {
+		t.Fatalf("%v, apart %v", a.err, a.apart)
+	} else if err := backend.parseVerdicts(a, got); err != nil || !got[0].Allowed || got[0].Used != 1 {
+		t.Errorf("%+v, %v", got[0], err)
+	}
+}
