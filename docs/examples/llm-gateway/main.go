@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -76,17 +75,17 @@ type gateway struct {
 // ask asks the model for a team. A team that has to wait gets a *limiter.DeniedError, which says how long.
 func (g *gateway) ask(ctx context.Context, team, prompt string) (string, error) {
 	estimate := int64(len(prompt)/4+1) + mostAnswered
-	limits, requests, err := g.policies.Requests("tokens", policy.Attributes{"model": "sky-1", "team": team}, estimate)
+	call, err := g.policies.Call("tokens", policy.Attributes{"model": "sky-1", "team": team}, estimate)
 	if err != nil {
 		return "", err
 	}
-	r, err := limits.Reserve(ctx, requests...)
+	r, err := call.Limits.Reserve(ctx, call.Requests...)
 	if err != nil {
 		return "", errors.Join(err, r.Cancel(ctx)) // it may have been taken, if nobody knows the outcome
 	}
 	answer, took, err := g.model(ctx, prompt) // it took 0 if the model did not answer
-	costs := slices.Repeat([]int64{took}, len(requests))
-	return answer, errors.Join(err, r.Settle(ctx, costs...)) // also for a caller who has left
+	costs, wrong := call.Policy.UnitsOf(took)
+	return answer, errors.Join(err, wrong, r.Settle(ctx, costs...)) // also for a caller who has left
 }
 
 // parrot stands for a model.

@@ -42,11 +42,11 @@ func noon() *memorystore.Store {
 // limitsOf is what a call of a team asks.
 func (g *gateway) limitsOf(t *testing.T, team string) (*limiter.Limiter, []limiter.Request) {
 	t.Helper()
-	limits, requests, err := g.policies.Requests("tokens", policy.Attributes{"model": "sky-1", "team": team}, 1)
+	call, err := g.policies.Call("tokens", policy.Attributes{"model": "sky-1", "team": team}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limits, requests
+	return call.Limits, call.Requests
 }
 
 func (g *gateway) peek(t *testing.T, team string) limiter.Decisions {

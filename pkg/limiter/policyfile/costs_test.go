@@ -2,6 +2,10 @@ package policyfile_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,20 +49,74 @@ func TestARuntimeTakesTheCostOfEachLimit(t *testing.T) {
 		t.Errorf("without tokens: %v", err)
 	}
 	blue := policy.Attributes{"team": "blue"}
-	limits, requests, err := policies.Requests("llm", blue, 1, tokens(900))
+	for _, cost := range []int64{-1, 2} {
+		if _, err := policies.Take(t.Context(), "llm", blue, cost, tokens(1)); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("cost %d, which no limit takes: %v", cost, err)
+		}
+	}
+	call, err := policies.Call("llm", blue, 1, tokens(900))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := limits.Reserve(t.Context(), requests...)
+	r, err := call.Limits.Reserve(t.Context(), call.Requests...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, real, err := policies.Requests("llm", blue, 1, tokens(250)); err != nil || real[0].Cost() != 1 || real[1].Cost() != 250 {
-		t.Errorf("%v, %v", real, err)
-	} else if err := r.Settle(t.Context(), real[0].Cost(), real[1].Cost()); err != nil {
+	costs, err := call.Policy.UnitsOf(1, tokens(250))
+	if err != nil || !slices.Equal(costs, []int64{1, 250}) {
+		t.Errorf("the costs are %v, %v", costs, err)
+	}
+	if err := r.Settle(t.Context(), costs...); err != nil {
 		t.Error(err)
 	}
-	if d, err := limits.Peek(t.Context(), requests...); err != nil || d.At(0).Used != 1 || d.At(1).Used != 250 {
+	if d, err := call.Limits.Peek(t.Context(), call.Requests...); err != nil || d.At(0).Used != 1 || d.At(1).Used != 250 {
 		t.Errorf("after it was settled: %+v, %v", d, err)
+	}
+}
+
+// A reservation is settled at the costs of the policy that asked for it, although a reload has put its limits in another
+// order meanwhile.
+func TestAReloadBetweenReservingAndSettling(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limitctl.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(llm)
+	file, err := policyfile.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	policies, err := policyfile.NewRuntime(file, memorystore.New(memorystore.WithClock(func() time.Time { return now })))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer policies.Close()
+	call, err := policies.Call("llm", policy.Attributes{"team": "red"}, 1, tokens(900))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := call.Limits.Reserve(t.Context(), call.Requests...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(llm, "\n")
+	lines[4], lines[5] = lines[5], lines[4]
+	write(strings.Join(lines, "\n"))
+	if err := policies.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	costs, err := call.Policy.UnitsOf(1, tokens(250))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Settle(t.Context(), costs...); err != nil {
+		t.Fatal(err)
+	}
+	d, err := policies.Take(t.Context(), "llm", policy.Attributes{"team": "red"}, 1, tokens(1))
+	if err != nil || d.At(0).Used != 251 || d.At(1).Used != 2 {
+		t.Errorf("%+v, %v; want 251 tokens and 2 requests in use", d, err)
 	}
 }

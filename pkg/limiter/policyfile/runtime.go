@@ -108,34 +108,38 @@ func recovered(f func(error)) func() {
 // File returns the file in force.
 func (r *Runtime) File() *File { return r.inForce.Load().file }
 
-// Requests returns what a policy asks about a call that has these attributes, and the limiter that decides
-// it: for its methods Reserve or Wait, for instance. costs are those of the limits whose cost is a field; cost is that of the
-// limits without a cost of their own, and 1 if there are none. The error is a [limiter.ErrInvalid] if there is no such policy,
-// or if attributes or costs are missing or too many.
-//
-// The requests are those of the file in force now. A later file can have other limits in another order, so what settles
-// them has to be found out before: by [policy.Policy.UnitsOf] of the same File.
-func (r *Runtime) Requests(
-	name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost,
-) (*limiter.Limiter, []limiter.Request, error) {
+// Call is what a policy asks about one call. All of it is of one file, whatever is reloaded meanwhile.
+type Call struct {
+	// Limits decides the requests: by Reserve or Wait, for instance.
+	Limits   *limiter.Limiter
+	Requests []limiter.Request
+	// Policy is the one that asks. Its UnitsOf has the costs at which a reservation of the requests is settled. That of a
+	// later file can have other limits, in another order.
+	Policy *policy.Policy
+}
+
+// Call returns what a policy asks about a call that has these attributes. costs are those of the limits whose cost is a
+// field; cost is that of the limits without a cost of their own, and 1 if there are none. The error is a
+// [limiter.ErrInvalid] if there is no such policy, or if attributes or costs are missing or too many.
+func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost) (Call, error) {
 	version := r.inForce.Load()
 	p := version.policies[name]
 	if p == nil {
 		_, err := version.file.Policy(name)
-		return nil, nil, err
+		return Call{}, err
 	}
 	if err := p.policy.CheckCost(store.Take, cost, cost != 0 && cost != 1); err != nil {
-		return nil, nil, err
+		return Call{}, err
 	}
 	asked, _, err := p.policy.AppendRequests(nil, nil, attributes, cost, costs...)
 	if err != nil {
-		return nil, nil, err
+		return Call{}, err
 	}
 	requests := make([]limiter.Request, len(asked))
 	for i := range asked {
 		requests[i] = limiter.RequestOf(asked[i])
 	}
-	return p.limits, requests, nil
+	return Call{p.limits, requests, p.policy.Policy}, nil
 }
 
 // Take charges cost units to all limits of a policy, or to none of them. A limit with a cost of its own takes that: costs has
@@ -143,11 +147,11 @@ func (r *Runtime) Requests(
 func (r *Runtime) Take(
 	ctx context.Context, name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost,
 ) (limiter.Decisions, error) {
-	limits, requests, err := r.Requests(name, attributes, cost, costs...)
+	call, err := r.Call(name, attributes, cost, costs...)
 	if err != nil {
 		return limiter.Decisions{}, err
 	}
-	return limits.Take(ctx, requests...)
+	return call.Limits.Take(ctx, call.Requests...)
 }
 
 // Middleware limits HTTP requests by a policy, as the file's rules for HTTP say. It follows reloads, and from now on a
