@@ -71,6 +71,9 @@ func New(path string, options ...Option) (*Store, error) {
 	return s, store.ValidatePrefix(s.prefix)
 }
 
+// Prefix returns the prefix that the limits are kept under; see [WithPrefix].
+func (s *Store) Prefix() string { return s.prefix }
+
 // Close closes the file. All calls from now on are a [store.ErrClosed], and so are those that
 // wait for their turn; what has been begun is ended before.
 func (s *Store) Close() error {

@@ -55,8 +55,7 @@ type policyInForce struct {
 	wrong      error // why there is no middleware
 }
 
-// NewRuntime decides by file with backend. Open that with the file's prefix, which nobody can check here: under another one
-// operators write where this service does not look. A wrapper of your own around it is made with [store.Wrap], or else it
+// NewRuntime decides by file with backend. Open that with the file's prefix, where operators look. A wrapper of your own around it is made with [store.Wrap], or else it
 // hides the overrides and denials that the store inside keeps. Options go around the store of each policy, such as
 // limiter.Leases, limiter.Timeout or limiter.Observer. What the file says is no option: the breaker, and for a policy
 // with on_error what decides while the store is away.
@@ -68,6 +67,10 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 	}
 	if backend == nil {
 		return nil, store.Invalidf("the store is nil")
+	}
+	if s, has := store.As[interface{ Prefix() string }](backend); has && s.Prefix() != file.Prefix {
+		return nil, store.Invalidf("the store is open with the prefix %q, and %s has %q; open it with that, where operators look",
+			s.Prefix(), file.Name, file.Prefix)
 	}
 	r := &Runtime{store: backend, local: memorystore.New()}
 	var observer limiter.Observer

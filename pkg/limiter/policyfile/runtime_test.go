@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
@@ -297,4 +298,31 @@ type countedOverrides struct {
 func (c *countedOverrides) OverrideVersion(ctx context.Context) (string, error) {
 	c.looks++
 	return c.Store.OverrideVersion(ctx)
+}
+
+// Operators write under the file's prefix, so a store that is open with another one is refused, and one inside a wrapper, too.
+func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
+	for _, test := range []struct {
+		prefix string
+		fine   bool
+	}{{"rl", false}, {"mine2", false}, {"mine", true}} {
+		file, err := policyfile.Parse("limitctl.yaml", []byte("prefix: mine\npolicies: {p: {limits: [{name: a, by: [u], limit: 5/1m}]}}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := filestore.New(filepath.Join(t.TempDir(), "limits.db"), filestore.WithPrefix(test.prefix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kept.Close()
+		policies, err := policyfile.NewRuntime(file, store.Wrap(struct{ store.Store }{kept}, kept))
+		switch {
+		case test.fine && err != nil:
+			t.Errorf("%s: %v", test.prefix, err)
+		case test.fine:
+			policies.Close()
+		case !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), `prefix "`+test.prefix+`", and limitctl.yaml has "mine"`):
+			t.Errorf("%s: %v", test.prefix, err)
+		}
+	}
 }

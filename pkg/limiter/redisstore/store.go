@@ -140,6 +140,9 @@ func (s *Store) decideAny(ctx context.Context, op store.Op, reqs []store.Request
 // addresses. It asks nobody and goes by what the client knows of the Cluster.
 func (s *Store) Part(key store.Key) string { return s.sender.partOf(key.Subject) }
 
+// Prefix returns what store keys begin with; see [WithPrefix].
+func (s *Store) Prefix() string { return string(s.own) }
+
 const (
 	movePause    = 10 * time.Millisecond
 	movePatience = 500 * time.Millisecond
