@@ -55,9 +55,10 @@ type policyInForce struct {
 	wrong      error // why there is no middleware
 }
 
-// NewRuntime decides by file with backend. Open that with the file's prefix, where operators look. A wrapper of your own around it is made with [store.Wrap], or else it
-// hides the overrides and denials that the store inside keeps. Options go around the store of each policy, such as
-// limiter.Leases, limiter.Timeout or limiter.Observer. What the file says is no option: the breaker, and for a policy
+// NewRuntime decides by file with backend. Open that with the file's prefix, where operators look. A wrapper of your own
+// around it is made with [store.Wrap], or else it hides the overrides and denials that the store inside keeps. Options go
+// around the store of each policy, such as limiter.Leases, limiter.Timeout or limiter.Observer. What the file says is no
+// option: the breaker, and for a policy
 // with on_error what decides while the store is away.
 //
 // The error is a [limiter.ErrInvalid] about an option or the store.
