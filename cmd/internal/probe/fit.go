@@ -161,22 +161,14 @@ func (m *model) explains(u *usage, o *observation) bool {
 	return m.room(u, max(u.last, o.sent-slack)) < o.cost
 }
 
-// admits returns the first instant from now on at which a model has room for what was admitted, since it
-// was not decided before, and now if there is no such instant before it was answered.
+// admits returns when an admission was decided: the first instant from now on at which the model has room for
+// it, since it cannot have been decided earlier. It is now if there is no such instant before the answer.
 func (m *model) admits(u *usage, o *observation, now store.Instant) store.Instant {
 	wanted, until := o.cost*o.n, o.answered+slack
 	if now >= until || m.room(u, now) >= wanted || m.room(u, until) < wanted {
 		return now
 	}
-	without, with := now, until
-	for with-without > 1 {
-		if middle := without + (with-without)/2; m.room(u, middle) >= wanted {
-			with = middle
-		} else {
-			without = middle
-		}
-	}
-	return with
+	return m.firstRoom(u, wanted, now, until)
 }
 
 // edge is a recovery: a subject that had been denied was admitted again.

@@ -126,7 +126,11 @@ func (m *model) when(u *usage, units int64, now store.Instant) store.Instant {
 		return now
 	}
 	longest := m.Ban + 2*(m.Tick+m.limit.Period+m.fullSpan())
-	low, high := now, now+store.Instant(longest.Microseconds())
+	return m.firstRoom(u, units, now, now+store.Instant(longest.Microseconds()))
+}
+
+// firstRoom returns the first instant after low, high at the latest, at which so many units fit, if nobody asks until then.
+func (m *model) firstRoom(u *usage, units int64, low, high store.Instant) store.Instant {
 	for high-low > 1 {
 		if middle := low + (high-low)/2; m.room(u, middle) >= units {
 			high = middle
