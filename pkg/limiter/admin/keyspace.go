@@ -10,33 +10,28 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Keyspace is a [store.Store] whose keys can be listed, deleted, adjusted and brought back, which
-// is what an operator needs. All stores of this module are one. [KeyspaceOf] finds it.
+// Keyspace is a [store.Store] whose keys can be listed, deleted, adjusted and brought back, for operators. All
+// stores of this module are one. [KeyspaceOf] finds it.
 type Keyspace interface {
 	store.Store
-	// Scan yields every key in use that q selects, each once, in no particular
-	// order, and holds only a part of them at a time. A [store.ForeignError] concerns
-	// one key, whose Entry has only its names, and the scan goes on; any other
-	// error ends it, with all that could be had before it. Scan writes nothing.
+	// Scan yields every key in use that q selects, each once, in no particular order, and holds only a part of them
+	// at a time. A [store.ForeignError] is about one key, whose Entry has only its names, and the scan continues.
+	// Any other error ends it, after all entries that could be read. Scan writes nothing.
 	Scan(ctx context.Context, q Query) iter.Seq2[Entry, error]
-	// Delete makes the records' keys unused and returns how many were in use.
-	// Where a Record has a Value that the key no longer holds, changed has what
-	// was deleted instead, so that a backup made before can be completed.
-	// Values that limitctl did not write stay, each with a [store.ForeignError] among
-	// the joined errors; any other error may have come after some were deleted.
+	// Delete makes the keys of records unused and returns how many were in use. If a Record has a Value and the key
+	// no longer holds it, changed has what was deleted instead, so that the caller can complete a backup. Foreign
+	// values stay, each with a [store.ForeignError] among the joined errors. After any other error some keys may
+	// have been deleted.
 	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
-	// Adjust brings each key to the usage asked for, each at one instant by itself, and
-	// returns what became of each. Where Kept is set and the key no longer holds that value,
-	// the result has what the key held instead, so that a backup made before can be
-	// completed. Values that limitctl did not write stay, each with a [store.ForeignError] among
-	// the joined errors; any other error may have come after some were adjusted.
+	// Adjust sets the usage of each key, each at one instant by itself, and returns the results. If Kept is set and
+	// the key no longer holds that value, the result has what the key held instead, so that the caller can complete
+	// a backup. Foreign values stay, each with a [store.ForeignError] among the joined errors. After any other
+	// error some keys may have been adjusted.
 	Adjust(ctx context.Context, adjustments ...Adjustment) ([]Adjusted, error)
-	// Import brings records of a scan back, with the expiry they had, and returns
-	// what became of each. A key in use is overwritten only if replace is set.
-	// After an error some may have been imported: those whose outcome says so, and
-	// perhaps others whose outcome is NotKnown. There may be no outcomes at all. A store
-	// may import all but records that cannot be: then each has an [UnfitError] among the
-	// joined errors.
+	// Import brings records of a scan back, with the expiry they had, and returns the outcomes. It overwrites a key
+	// in use only if replace is set. After an error some records may have been imported: those whose outcome says
+	// so, and perhaps those with the outcome NotKnown. There may be no outcomes at all. A store can skip records
+	// that it cannot hold: each then has an [UnfitError] among the joined errors.
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
 }
 
@@ -47,18 +42,17 @@ func KeyspaceOf(backend store.Store) (keys Keyspace, has bool) { return store.As
 type Query struct {
 	// Subjects selects by subject.
 	Subjects store.Pattern
-	// Names selects by the name of the limit; the zero Pattern is every name.
+	// Names selects by the name of the limit; the zero Pattern selects every name.
 	Names store.Pattern
-	// Match, if set, has the last word on a key, before its value is read unless
-	// only that says what the key is. It may be called concurrently.
+	// Match, if set, decides last about a key. It is called before the value is read, unless only the value says
+	// what the key is. Calls may be concurrent.
 	Match func(store.Key) bool
-	// Keys, if set, are exactly the keys to look at, which then are reached
-	// directly instead of by a scan. The other selecting fields are not used.
+	// Keys, if set, are exactly the keys to read, without a scan. The other selecting fields are then unused.
 	Keys []store.Key
-	// StoreKeys are the store keys of Keys, in the same order, for a keyspace of other
-	// limiters, whose keys do not say what their store keys are.
+	// StoreKeys are the store keys of Keys, in the same order, for the keys of other limiters, from which the store
+	// keys do not follow.
 	StoreKeys []string
-	// Bytes, Records and States ask for [Entry.Bytes], [Entry.Record] and [Entry.State].
+	// Bytes, Records and States fill in [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
 	// InForce, if set, returns the limit that counts for a key now, whose record has the Limit of the
 	// entry. What is used and what remains is told by it. It may be called concurrently, and must
