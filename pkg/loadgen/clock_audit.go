@@ -7,14 +7,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// clockAudit audits answers by the instants at which they came.
+// clockAudit audits answers by the instants of their arrival.
 type clockAudit struct {
 	auditors      []*audit.Auditor
 	pending, room []answer
 	newest        store.Instant
 }
 
-// clockSlack is by how much the workers' records can come out of order.
+// clockSlack is how far the workers' records can come out of order.
 const clockSlack = store.Instant(time.Second / time.Microsecond)
 
 func (c *clockAudit) add(answers []answer) {
@@ -29,8 +29,7 @@ func (c *clockAudit) fold(safe store.Instant) {
 	c.pending = observe(c.auditors, c.pending, safe)
 }
 
-// observe audits those of sorted answers that are of instants before safe, and returns the
-// others.
+// observe audits the answers before the instant safe, which are sorted, and returns the others.
 func observe(auditors []*audit.Auditor, answers []answer, safe store.Instant) (rest []answer) {
 	n := 0
 	var told audit.Figures

@@ -6,8 +6,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
-// newRecord begins a record of the answers of a run, nil if none is wanted or the instants of
-// answers are not known.
+// newRecord begins a record of the answers of a run. It is nil if none is wanted or the instants of answers are
+// unknown.
 func newRecord(r *runner) *joint.Writer {
 	if !r.Record || r.Intervals != nil {
 		return nil
@@ -26,7 +26,7 @@ func newRecord(r *runner) *joint.Writer {
 	return joint.NewWriter(all)
 }
 
-// recordAnswers records those of sorted answers that are of instants before safe.
+// recordAnswers records the answers before the instant safe, which are sorted.
 func recordAnswers(w *joint.Writer, answers []answer, safe store.Instant) {
 	if w == nil {
 		return
