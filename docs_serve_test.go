@@ -18,18 +18,18 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// What users paste from docs/serve.md keeps its promises to clients that lie, and when limitctl
-// is away. The page itself is run by TestThePagesShowWhatCommandsPrint.
+// What users paste from docs/serve.md keeps its promises with dishonest clients, and while limitctl is away.
+// TestThePagesShowWhatCommandsPrint runs the page itself.
 func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 	tier.Full(t, "proxies: nginx, HAProxy, Caddy")
 	const front = "127.0.0.1:8000"
-	// Started by root, nginx stays root: the directory is that of whoever runs the test.
+	// If root starts it, nginx stays root, since the directory belongs to the user who runs the test.
 	nginx := []string{"nginx", "-e", "nginx.log", "-p", ".", "-c", "nginx.conf", "-g", "daemon off; user root;"}
 	open := "proxy_intercept_errors on;\nerror_page 500 502 503 504 = @unlimited;\n}\nlocation @unlimited { return 204; }"
 	for _, c := range []struct {
 		name    string
-		change  *strings.Replacer // of the page's files
-		address string            // of the proxy on the page
+		change  *strings.Replacer // for the page's files
+		address string            // of the proxy in the page
 		start   []string
 		away    int // the status if limitctl is away
 	}{
@@ -75,7 +75,7 @@ func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 			at := "http://" + ports[c.address]
 			awaitOpen(t, ports[c.address])
 
-			// A client that says each time that it is somebody else has three requests all the same.
+			// A client that claims another name each time still has only three requests.
 			for i := range 5 {
 				request, err := http.NewRequest(http.MethodPost, at+"/login?a=b", strings.NewReader("a body\n"))
 				if err != nil {
@@ -84,7 +84,7 @@ func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 				for _, name := range []string{"X-Forwarded-For", "X-Real-IP", "Forwarded"} {
 					request.Header.Set(name, "203.0.113."+string(rune('1'+i)))
 				}
-				// Nor does it get an error for what it says of its request.
+				// It also gets no error for false fields.
 				for _, name := range []string{"X-Original-URI", "X-Original-URL", "X-Original-Method"} {
 					request.Header.Set(name, "/elsewhere")
 				}
@@ -125,8 +125,7 @@ func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 	}
 }
 
-// filesOfPage returns the files that a page writes with cat. Of several with one name it is
-// the first.
+// filesOfPage returns the files that a page writes with cat. Of several with the same name it returns the first.
 func filesOfPage(t *testing.T, path string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -150,7 +149,7 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// startIn starts a program that is ended with the test, and shows what it said if that failed.
+// startIn starts a program, ends it with the test, and shows its output if the test failed.
 func startIn(t *testing.T, dir, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	tier.Full(t, "proxies: nginx, HAProxy, Caddy")
@@ -159,7 +158,7 @@ func startIn(t *testing.T, dir, program string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	path, err := exec.LookPath(program)
-	if err != nil { // the servers of Debian are not on the path of every user
+	if err != nil { // Debian's servers are not in every user's PATH
 		path = filepath.Join("/usr/sbin", program)
 	}
 	command := exec.Command(path, args...)

@@ -25,14 +25,13 @@ import (
 
 var update = flag.Bool("update", false, "write into the pages what their commands print now")
 
-// TestMain makes this binary limitctl for the pages, found on the PATH. It waits a minute for a
-// store's answer, so that a busy machine is in time.
+// TestMain makes this binary the limitctl in the PATH of the pages. It waits a minute for a store's answer, so that
+// a busy machine is in time.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"limitctl": func() { os.Exit(cmd.Main("", time.Minute)) }})
 }
 
-// What the pages show is run. What becomes of a block depends on the word behind its
-// fence:
+// The test runs what the pages show. The word behind its fence says what happens with a block:
 //
 //	console  Each line that begins with "$ " is run; lines "> " right below continue it.
 //	         What it prints must be what stands below. A line "…" stands for any lines.
@@ -49,14 +48,13 @@ func TestMain(m *testing.M) {
 //	<!-- warnings vary -->  What a report says of the machine, and that a wait begins, is not compared.
 //	<!-- order varies -->   Lines are compared in any order.
 //
-// Several are joined by "and": <!-- figures and order vary -->.
+// "and" joins several: <!-- figures and order vary -->.
 //
-// The blocks of a page are run in their order by one bash, in a copy of docs/samples,
-// with a home directory and a Redis of the page's own. That Redis is the localhost:6379
-// of the page. What it starts in the background listens at the addresses in served, for
-// which it gets free ones, and is ended with the page. It is morning on the page's machine.
+// One bash runs the blocks of a page in their order, in a copy of docs/samples, with a new home directory and a new
+// Redis. That Redis is the localhost:6379 of the page. Programs that it starts in the background listen at the
+// addresses in served, which are replaced by free ones, and end with the page. It is morning on the page's machine.
 //
-// After a change of what commands print, write the pages anew and read the difference:
+// After a change of the output of commands, write the pages again and read the difference:
 //
 //	go test . -run TestThePages -update
 func TestThePagesShowWhatCommandsPrint(t *testing.T) {
@@ -79,7 +77,7 @@ func TestThePagesShowWhatCommandsPrint(t *testing.T) {
 	}
 }
 
-// What the pages show and do not run is what it says.
+// Blocks that are shown but not run are part of a file.
 func TestThePagesShowWhatFilesHold(t *testing.T) {
 	tier.Full(t, "the pages of the docs, which bash runs")
 	var samples []string
@@ -122,7 +120,7 @@ func TestThePagesShowWhatFilesHold(t *testing.T) {
 	}
 }
 
-// Links between the pages lead to files and headings that are there.
+// Links between the pages lead to existing files and headings.
 func TestThePagesLinkToWhatIsThere(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 	pages := pagesOfDocs(t)
@@ -141,7 +139,7 @@ func TestThePagesLinkToWhatIsThere(t *testing.T) {
 		}
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			if strings.Contains(m[1], ":") {
-				continue // of the web
+				continue // a link to the web
 			}
 			links++
 			target := path
@@ -160,7 +158,7 @@ func TestThePagesLinkToWhatIsThere(t *testing.T) {
 	}
 }
 
-// anchors returns what the headings of a page are called in links.
+// anchors returns the names of a page's headings in links.
 func anchors(t *testing.T, path string) []string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -190,8 +188,8 @@ type block struct {
 	vary     []string
 }
 
-// command is one command of a page. output is what the page says that it prints, from
-// line first to line end of the file; a command of a sh block has none.
+// command is one command of a page. output is its output in the page, from line first to line end of the file; a
+// command of a sh block has none.
 type command struct {
 	text       string
 	line       int
@@ -281,11 +279,11 @@ func (p *page) commands() []command {
 	return all
 }
 
-// run runs the page's commands and compares what they print.
+// run runs the page's commands and compares their output.
 func (p *page) run(t *testing.T) {
 	day := time.Now().UTC().YearDay()
 	outputs, err := p.session(t)
-	if time.Now().UTC().YearDay() != day { // windows of a day ended within the page, and what was used in them is gone
+	if time.Now().UTC().YearDay() != day { // windows of a day ended within the page, with their usage
 		outputs, err = p.session(t)
 	}
 	if err != nil {
@@ -310,8 +308,8 @@ func (p *page) run(t *testing.T) {
 	}
 }
 
-// session runs the page's commands and returns what each of them prints, as on its reader's
-// machine. An error means that not all were run.
+// session runs the page's commands and returns the output of each, as on a reader's machine. An error means that
+// not all were run.
 func (p *page) session(t *testing.T) (outputs []string, err error) {
 	server := redistest.Start(t)
 	home := t.TempDir()
@@ -345,8 +343,8 @@ func (p *page) session(t *testing.T) (outputs []string, err error) {
 		"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + home, "USER=me", "TERM=dumb", "LANG=C.UTF-8",
 		"TZ=" + morning(time.Now()),
 	}
-	// What a page starts in the background belongs to a group, which ends with the page. It
-	// keeps its output open, so that goes to a file.
+	// Programs that a page starts in the background belong to a group, which ends with the page. They keep the
+	// output open, so it goes to a file.
 	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	output, err := os.Create(filepath.Join(home, "printed"))
 	if err != nil {
@@ -362,8 +360,8 @@ func (p *page) session(t *testing.T) (outputs []string, err error) {
 	if wrong != nil {
 		t.Fatal(wrong)
 	}
-	// The page says how it is on its reader's machine.
-	wide := strings.Repeat(" ", max(0, len(server.Addr)-len("localhost:6379"))) // so that columns stay in line
+	// The page shows the addresses of a reader's machine.
+	wide := strings.Repeat(" ", max(0, len(server.Addr)-len("localhost:6379"))) // so that columns stay aligned
 	there := strings.NewReplacer(append(toThere,
 		server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379", home, "/home/me")...)
 	zone := regexp.MustCompile(`(\d\d:\d\d:\d\d) (?:GMT|[-+]\d\d)\b`)
@@ -375,14 +373,14 @@ func (p *page) session(t *testing.T) (outputs []string, err error) {
 	return outputs, nil
 }
 
-// morning is a time zone in which it is nine o'clock or a little later. "Until 04:00" is then
-// tomorrow morning, whenever the page is run.
+// morning returns a time zone in which it is nine o'clock or a little later. "Until 04:00" is then tomorrow
+// morning, whenever the page is run.
 func morning(now time.Time) string {
 	ahead := (9-now.UTC().Hour()+12+24)%24 - 12 // hours of -12 to 11
-	return fmt.Sprintf("Etc/GMT%+d", -ahead)    // whose names have the sign of POSIX: Etc/GMT-2 is two hours ahead
+	return fmt.Sprintf("Etc/GMT%+d", -ahead)    // these names have the sign of POSIX: Etc/GMT-2 is two hours ahead
 }
 
-// served are the addresses of pages at which they start servers. Each page gets free ones.
+// served are the addresses in pages at which they start servers. Each run gets free ones.
 var served = []string{
 	"127.0.0.1:3000", "127.0.0.1:8000", "127.0.0.1:8001", "127.0.0.1:8002", "127.0.0.1:8003",
 	"127.0.0.1:8080", "127.0.0.1:9090", "127.0.0.1:9091",
@@ -398,11 +396,11 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-// write puts what stale commands print now into the page.
+// write writes the current output of stale commands into the page.
 func (p *page) write(t *testing.T, stale []command, now [][]string) {
 	for i := len(stale) - 1; i >= 0; i-- {
 		if want := p.lines[stale[i].first:stale[i].end]; slices.Contains(want, "…") {
-			continue // a person has to choose what is left out
+			continue // a person has to choose what to leave out
 		}
 		if len(now[i]) == 1 && now[i][0] == "" {
 			now[i] = nil
@@ -414,7 +412,7 @@ func (p *page) write(t *testing.T, stale []command, now [][]string) {
 	}
 }
 
-// replaceInFiles makes the samples name the page's own Redis.
+// replaceInFiles puts the address of the page's Redis into the samples.
 func replaceInFiles(dir string, r *strings.Replacer) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -432,8 +430,7 @@ func replaceInFiles(dir string, r *strings.Replacer) error {
 	return nil
 }
 
-// withoutNotices leaves out the line on stderr that names the store in use, which every
-// command prints.
+// withoutNotices removes the line on stderr that names the store, which every command prints.
 func withoutNotices(lines []string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool {
 		return strings.HasPrefix(line, "limitctl: using ") && (strings.HasSuffix(line, "(chosen by context use)") ||
@@ -441,7 +438,7 @@ func withoutNotices(lines []string) []string {
 	})
 }
 
-// varies are the parts of an output that differ from one run to the next.
+// varies are the parts of an output that differ between runs.
 var varies = []struct {
 	what    *regexp.Regexp
 	becomes string
@@ -457,7 +454,7 @@ var varies = []struct {
 	{regexp.MustCompile(`\bme( as \S+)?@\S+`), "me@HOST"},
 }
 
-// figures are what varies besides in an output that is about speed.
+// figures are additional parts that differ in an output about speed.
 var figures = []struct {
 	what    *regexp.Regexp
 	becomes string
@@ -465,15 +462,15 @@ var figures = []struct {
 	{regexp.MustCompile(`DURATION|[-+<>]?\d[\d,.]*( ?[kMG]?B\b)?`), "FIGURE"},
 	{regexp.MustCompile(`^ *(mean|latency|service|lag)( +p?FIGURE)+`), "$1 FIGURES"}, // p99.99 needs 10,000 requests
 	{regexp.MustCompile(`[█▇▆▅▄▃▂▁░·]{3,}`), "BAR"},
-	{regexp.MustCompile(`^cost\? .*`), "cost?"}, // what was measured depends on the run, too
+	{regexp.MustCompile(`^cost\? .*`), "cost?"}, // the measured figures depend on the run, too
 }
 
-// warnings are lines of a report that depend on how busy the machine is.
+// warnings are lines of a report that depend on the load of the machine.
 var warnings = regexp.MustCompile(
 	`^(! |limitctl: waiting |✗ (.+: )?the load generator was the limit|✗ (.+: )?[\d,]+ of [\d,]+ arrivals were dropped|` +
 		`(dropped|no answer) +[·▁-█]+$)`)
 
-// normal is an output without what varies. Widths of columns follow what is in them.
+// normal returns an output without the varying parts. The widths of columns follow their content.
 func normal(lines, vary []string) []string {
 	var all []string
 	for _, line := range lines {
@@ -498,7 +495,7 @@ func normal(lines, vary []string) []string {
 	return all
 }
 
-// matches compares lines, of which … stands for any.
+// matches compares lines; … matches any lines.
 func matches(want, got []string) bool {
 	if len(want) == 0 {
 		return len(got) == 0

@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// service is what a service of others requires. It is a sample: what many services have.
+// service is a sample of the modules that many services require.
 const service = `
 	github.com/beorn7/perks v1.0.1
 	github.com/cespare/xxhash/v2 v2.3.0
@@ -32,17 +32,17 @@ const service = `
 	google.golang.org/protobuf v1.36.6
 `
 
-// raised is what of it the library raises. It may only get shorter: a service that takes a limiter is not to be made to take
-// newer versions of what it uses for other things.
+// raised are the modules among them whose version the library raises. The list may only get shorter: a service with
+// a limiter should not need newer versions of what it uses for other things.
 var raised = []string{
-	"github.com/spf13/pflag", // since 1.0.7 an error tells what was wrong with a flag's value; 1.0.9 is the first that cobra goes with again
-	"golang.org/x/net",       // 0.56 mends the last known vulnerability; x/tools, which testscript imports, asks for 0.59
+	"github.com/spf13/pflag", // since 1.0.7 an error says what is wrong with a value; 1.0.9 is the first that works with cobra again
+	"golang.org/x/net",       // 0.56 fixes the last known vulnerability; x/tools, which testscript imports, needs 0.59
 	"golang.org/x/sys",       // go-redis and modernc.org/libc
-	"golang.org/x/text",      // x/net; 0.39 mends the last known vulnerability
+	"golang.org/x/text",      // x/net; 0.39 fixes the last known vulnerability
 }
 
-// Go takes the highest version that any module asks for, and our go.mod asks for the commands, too. What it requires is all that
-// a service sees of that, since modules of modules are pruned from its graph.
+// Go takes the highest version that any module requires, and our go.mod has requirements for the commands, too.
+// They are all that a service sees, since the modules of modules are pruned from its graph.
 func TestAServiceKeepsItsModules(t *testing.T) {
 	text, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestAServiceKeepsItsModules(t *testing.T) {
 	}
 }
 
-// aService takes a limit in a Redis. Its template keeps the linker from leaving out methods that nobody calls.
+// aService takes a limit in a Redis. Its template makes the linker keep methods that nobody calls.
 const aService = `package main
 
 import (
@@ -85,7 +85,7 @@ func main() {
 }
 `
 
-// A service has no need of what is known about other limiters: their layouts are linked only into programs that ask for them.
+// A service does not need the layouts of other limiters: they are linked only into programs that use them.
 func TestAServiceLinksNoForeignLayouts(t *testing.T) {
 	tier.Full(t, "what a service links, which is built for it")
 	source, program := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "service")
@@ -119,7 +119,7 @@ func requirements(text string) map[string]string {
 	return versions
 }
 
-// newer reports whether one version is above another. Where only what follows a hyphen differs, the texts tell.
+// newer reports whether one version is above another. If they differ only behind a hyphen, it compares these texts.
 func newer(t *testing.T, one, other string) bool {
 	t.Helper()
 	numbers := func(version string) (n [3]int) {

@@ -11,11 +11,10 @@ import (
 	"testing"
 )
 
-// careless are the packages whose goroutines may panic as they like: they are for tests.
+// careless are packages whose goroutines may panic, because they are for tests.
 var careless = []string{"internal/panics", "internal/redistest", "pkg/limiter/storetest"}
 
-// A panic of a goroutine ends the process with a trace, if nobody waits for it as
-// internal/panics does.
+// A panic of a goroutine ends the process with a trace, unless it is caught as in internal/panics.
 func TestGoroutinesAreStartedWhereTheirPanicsAreCaught(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
@@ -47,7 +46,7 @@ func TestGoroutinesAreStartedWhereTheirPanicsAreCaught(t *testing.T) {
 	}
 }
 
-// bareGoroutines returns where a file starts goroutines by itself.
+// bareGoroutines returns the places where a file starts goroutines directly.
 func bareGoroutines(file *ast.File) (places []token.Pos) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch node := node.(type) {

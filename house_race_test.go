@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A test or a package that is renamed does not drop out of what runs under the race detector.
+// A renamed test or package does not drop out of what runs under the race detector.
 func TestWhatIsTestedForRacesIsThere(t *testing.T) {
 	makefile, err := os.ReadFile("Makefile")
 	if err != nil {
@@ -20,7 +20,7 @@ func TestWhatIsTestedForRacesIsThere(t *testing.T) {
 		t.Fatalf("the Makefile has RACES and RACING %d times", len(selected))
 	}
 	var names []string
-	tests := make(map[string][]string) // by the folder they are in
+	tests := make(map[string][]string) // by folder
 	err = filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err

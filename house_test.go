@@ -19,8 +19,8 @@ import (
 
 const module = "github.com/limitctl/limitctl"
 
-// layers says what each part of the house may import of the others, from the
-// entrance down. Anything not listed is a part of its own to be placed here.
+// layers lists what each package may import of the others, from the entrance down. A package that is not listed has
+// to be added here.
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
@@ -230,8 +230,8 @@ var layers = map[string][]string{
 	},
 }
 
-// drivers may be imported only where they are listed, so that importing one store
-// pulls in no other's dependencies.
+// drivers lists where a driver may be imported, so that importing one store does not import the dependencies of
+// others.
 var drivers = map[string][]string{
 	"github.com/redis/go-redis/v9": {
 		"pkg/limiter/redisstore", "internal/redisserver", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest",
@@ -253,7 +253,7 @@ var drivers = map[string][]string{
 	},
 }
 
-// systemPlaces may import os. All else gets what it needs handed in.
+// systemPlaces may import os. Everything else gets what it needs as arguments.
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
 	"internal/terminaltest",
@@ -285,7 +285,7 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-// In cmd only the entrance reaches the system; commands see of it what Env has.
+// In cmd only the entrance uses the system; commands use Env.
 func TestCommandsReachNoSystem(t *testing.T) {
 	paths, err := filepath.Glob("cmd/*.go")
 	if err != nil {
@@ -307,7 +307,7 @@ func TestCommandsReachNoSystem(t *testing.T) {
 	}
 }
 
-// What a service that imports one store depends on.
+// The dependencies of a service that imports one store.
 func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 	withoutOthers := []string{
 		"internal/layers", "pkg/limiter", "pkg/limiter/admin", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/store",
@@ -324,16 +324,16 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 	}
 }
 
-// A command or a flag that is printed with a value in it gets pasted, so shell.Command
-// writes it. What only names a flag of one's own in an error begins with it.
+// A command or a flag that is printed with a value in it gets pasted, so shell.Command writes it. An error that
+// only names a flag begins with its name.
 func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|` +
 		`(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
 	known := []string{
 		`"--on-error " + onError`,                                         // one of three words
-		`parseCount("--values "+name`, `so --values %s=%d does not apply`, // attributes' names are letters, digits, - and _
-		`(ACL SETUSER … +" + strings.ToLower`, // no command, and words of our own
-		`"; see --layout " + layouts`,         // layouts' names are letters, digits, - and _
+		`parseCount("--values "+name`, `so --values %s=%d does not apply`, // names of attributes have letters, digits, - and _
+		`(ACL SETUSER … +" + strings.ToLower`, // not a command, and only our own words
+		`"; see --layout " + layouts`,         // names of layouts have letters, digits, - and _
 	}
 	n := 0
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
@@ -354,8 +354,7 @@ func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	}
 }
 
-// A file can be read in a sitting, and its lines on one screen. Tests may be longer, not
-// wider.
+// A file is short enough to read in one go, and its lines fit on a screen. Tests may be longer, but not wider.
 func TestFilesFitAScreenAndASitting(t *testing.T) {
 	const widest, longest = 140, 400
 	files := 0
@@ -384,8 +383,7 @@ func TestFilesFitAScreenAndASitting(t *testing.T) {
 	}
 }
 
-// What is compiled or parsed while packages are initialized delays every command, whether it
-// needs it or not.
+// What is compiled or parsed during initialization delays every command, whether it needs it or not.
 func TestNothingIsParsedBeforeItIsUsed(t *testing.T) {
 	parsed := regexp.MustCompile(`^(var [a-zA-Z]+|\t[a-zA-Z]+ +)(, [a-zA-Z]+)* = (regexp\.MustCompile|template\.Must)\(`)
 	files := 0

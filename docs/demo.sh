@@ -1,8 +1,7 @@
 #!/bin/sh
-# The main job in ten lines: take until denied, look, reset, wait as told, take again. It
-# keeps its state in a directory of its own and removes it. How fast the machine is does not
-# matter: the first limit gives a unit back every twenty minutes, and the wait of the second
-# is asked for.
+# The main job in ten lines: take until a denial, inspect, reset, wait for the retry after, take again. It keeps
+# its state in a temporary directory and removes it. The speed of the machine does not matter: the first limit
+# gives a unit back every twenty minutes, and the script waits for the second.
 set -eu
 limitctl=$1
 XDG_STATE_HOME=$(mktemp -d)

@@ -1,13 +1,11 @@
 #!/bin/sh
-# Installs what the tests run and is missing: servers of their own, the shells that
-# completion is for, the browser that reports are looked at in, a parser that holds our
-# YAML to what others read, the proxies that docs/serve.md and docs/probe.md configure, and
-# Node.js for a middleware that docs/probe.md looks at. With arguments,
-# only the tools that they name. No server that this installs is left running, or starts
-# with the machine.
+# Installs missing programs that the tests run: redis-server, the shells for completion, a browser for reports,
+# a YAML parser to compare with, the proxies in docs/serve.md and docs/probe.md, and Node.js for a middleware in
+# docs/probe.md. With arguments, it installs only the named tools. No server that it installs is left running, or
+# starts with the machine.
 #
-# With --unasked it installs only where nobody is asked for a password or a consent, which is
-# as root with apt-get. Elsewhere it says in one line how to install what is missing, and fails.
+# With --unasked it installs only if it needs neither a password nor a consent, which is as root with apt-get.
+# Otherwise it prints one line that says how to install what is missing, and fails.
 set -eu
 
 unasked=
@@ -48,8 +46,8 @@ is_there() {
 	esac
 }
 
-# Debian starts a server as soon as it is installed, unless this file of the administrator
-# says no. One that is there already is put back afterwards.
+# Debian starts a server on installation, unless this file of the administrator forbids it. An existing file is
+# restored afterwards.
 policy=/usr/sbin/policy-rc.d
 allow_starts() {
 	root rm -f "$policy"

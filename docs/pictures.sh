@@ -1,7 +1,6 @@
 #!/bin/sh
-# Makes the pictures of docs/images anew, from a dashboard and reports of this machine:
-# sh docs/pictures.sh bin/limitctl. It starts a Redis of its own, and needs redis-server,
-# tmux, chromium and go.
+# Makes the pictures of docs/images again, from a dashboard and reports on this machine:
+# sh docs/pictures.sh bin/limitctl. It starts a private Redis, and needs redis-server, tmux, chromium and go.
 set -eu
 limitctl=$(realpath "$1")
 images=$(realpath docs/images)
@@ -34,7 +33,7 @@ shoot() {
 
 cd "$samples"
 
-# The dashboard, with some tenants at work, one of them with more than its limit, and a scraper that is blocked.
+# The dashboard, with some busy tenants, one of them above its limit, and a blocked scraper.
 { cat limitctl.yaml; echo 'denials: true'; } >"$work/limitctl.yaml"
 export LIMITCTL_CONFIG="$work/limitctl.yaml"
 "$limitctl" override set -q --policy api tenant=globex --times 3 --for 2h --reason 'launch day' --yes
@@ -68,8 +67,8 @@ traffic=
 shoot "$work/dashboard.html" dashboard.png 1235 498
 unset LIMITCTL_CONFIG
 
-# Reports: at the edge of a window, of a store that stopped, and of recorded traffic. A
-# busy machine is warned of at their top, so they are made again until it was quiet.
+# Reports: at the edge of a window, of a store that stopped, and of recorded traffic. They begin with a warning if
+# the machine was busy, so they are made again until it is quiet.
 tmux -S "$socket" kill-server
 redis-cli -p $port flushall >/dev/null
 for try in 1 2 3 4 5 6 7 8; do

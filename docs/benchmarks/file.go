@@ -24,7 +24,7 @@ type crowd struct{ processes, goroutines int }
 
 var crowds = []crowd{{1, 1}, {2, 1}, {4, 1}, {16, 1}, {1, 16}, {4, 16}}
 
-// fileKeys is the number of subjects in a file, unless there is one.
+// fileKeys is the number of subjects in a file, in measurements with more than one.
 const fileKeys = 10_000
 
 // fileTakers are the contestants by the names that workers get.

@@ -116,7 +116,7 @@ func KeepReplaced(ctx context.Context, replaced *error) context.Context {
 }
 
 // SettleLocally settles the charges of a local share with the real costs of reqs; decisions say what was charged
-// and by whom. It does not change what somebody else decided. backend contains a [WithFailure].
+// and who decided. It does not change other decisions. backend contains a [WithFailure].
 func SettleLocally(ctx context.Context, backend store.Store, reqs []store.Request, decisions []store.Decision) error {
 	s, has := store.As[*failurePolicyStore](backend)
 	if !has || s.Policy != store.LocalOnError {

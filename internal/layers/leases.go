@@ -267,7 +267,7 @@ func (s *leaseStore) leave() {
 	s.done.Broadcast()
 }
 
-// Close implements [store.Store]. It gives back what nobody asked for.
+// Close implements [store.Store]. It gives back unused units.
 func (s *leaseStore) Close() error {
 	s.closed.Store(true)
 	s.sweep()

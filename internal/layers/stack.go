@@ -29,7 +29,7 @@ type Layers struct {
 // Stack puts layers around backend in the right order. From the outside in:
 //
 //   - the observer and the application's own wrapper see what the caller sees;
-//   - the denial log counts whom anything below denies, a block included;
+//   - the denial log counts all denials of the layers below, including blocks;
 //   - overrides apply to what a failure policy decides while the store is away, and to what a denial
 //     memory remembers;
 //   - the failure policy decides when the leases, the breaker or the store fail;

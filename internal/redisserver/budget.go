@@ -95,8 +95,8 @@ func (c *budgetConn) Write(words []byte) (int, error) {
 	return c.Conn.Write(words)
 }
 
-// SetDeadline implements [net.Conn]. The client sets no deadline this way when it looks
-// whether a connection is fit for the next exchange: the budget was for the last one.
+// SetDeadline implements [net.Conn]. The client uses it to set no deadline before it checks a connection for the
+// next exchange; then the budget of the last one is over.
 func (c *budgetConn) SetDeadline(t time.Time) error {
 	if t.IsZero() {
 		c.until.Store(0)

@@ -11,7 +11,7 @@ import (
 
 // NewClient returns a client of one server with settings for a limiter. An answer is useful only while a caller
 // waits for it: the client keeps a context's deadline, dials a dead server once, never sends anything twice, and
-// sends no commands of its own. timeout is the default of each time-out in options.
+// sends no other commands. timeout is the default of each time-out in options.
 func NewClient(options redis.Options, timeout time.Duration) *redis.Client {
 	fit(&options, timeout)
 	return redis.NewClient(&options)

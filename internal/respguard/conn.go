@@ -42,8 +42,8 @@ type guardedSocket struct {
 	syscall.Conn
 }
 
-// Read implements [net.Conn]. It returns the bytes up to the line that is too much,
-// so that whole answers before it, of other commands, still count.
+// Read implements [net.Conn]. It returns the bytes before the line that exceeds a bound, so that complete answers
+// to other commands before it still count.
 func (g *guarded) Read(p []byte) (int, error) {
 	if g.broken != nil {
 		return 0, g.broken
@@ -73,8 +73,8 @@ func (g *guarded) SetDeadline(t time.Time) error {
 	return g.Conn.SetDeadline(t)
 }
 
-// SetReadDeadline implements [net.Conn]. A client sets it once for all answers of a
-// pipeline, and a subscriber, who writes nothing, for each message.
+// SetReadDeadline implements [net.Conn]. A client sets it once for all answers of a pipeline; a subscriber, which
+// writes nothing, sets it for each message.
 func (g *guarded) SetReadDeadline(t time.Time) error {
 	g.asked.Store(true)
 	return g.Conn.SetReadDeadline(t)

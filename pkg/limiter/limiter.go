@@ -239,4 +239,5 @@ func (g gate) Decide(ctx context.Context, op store.Op, requests []store.Request,
 // keptOpen is a store that only its owner closes.
 type keptOpen struct{ store.Store }
 
+// Close leaves the store open.
 func (keptOpen) Close() error { return nil }

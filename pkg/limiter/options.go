@@ -97,7 +97,7 @@ func (f failure) add(b *builder) error {
 }
 
 // Around puts your own wrapper around everything but the [Observer]. The function gets the inner store and returns
-// the wrapper. The limiter does not need the wrapper's Close to close the inner store. See package store.
+// the wrapper. The wrapper's Close has no effect on the inner store. See package store.
 func Around(wrap func(Store) Store) Option { return around(wrap) }
 
 type around func(Store) Store

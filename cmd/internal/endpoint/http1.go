@@ -220,7 +220,7 @@ func (c *conn) watch(ctx context.Context, timeout time.Duration) {
 	}
 }
 
-// Connect implements [Client]. The connection is there for the first request.
+// Connect implements [Client]. The first request uses the connection.
 func (c *http1) Connect(ctx context.Context) error {
 	one, err := c.get(ctx)
 	if err != nil {

@@ -44,8 +44,8 @@ func newHTTP2(t *httpTarget) *http2 {
 	return c
 }
 
-// Connect implements [Client]. The connection is opened again for the first request, since a
-// Transport takes none that is open.
+// Connect implements [Client]. The first request opens another connection, since a Transport cannot use an open
+// one.
 func (c *http2) Connect(ctx context.Context) error {
 	conn, err := c.transport.DialContext(ctx, "", "")
 	if err != nil {

@@ -148,7 +148,7 @@ func (c *rlsClient) Places() (subject, cost bool) {
 	return subject, true
 }
 
-// Connect implements [Client]: a subject that never asks again is asked about, at no cost.
+// Connect implements [Client]: it peeks at the limit of a subject that is never used again.
 func (c *rlsClient) Connect(ctx context.Context) error {
 	var answer Answer
 	if err := c.Peek(ctx, "nobody-"+strings.ToLower(rand.Text()[:8]), &answer); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// keyspaceAdjusts adjusts hundreds of keys at once, of this kind and of another, and wants each
-// to be as if it had been adjusted alone.
+// keyspaceAdjusts adjusts hundreds of keys at once, of this kind and of another, and checks that each is as if it
+// had been adjusted alone.
 func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	ctx := context.Background()
 	backend := h.newKeys(t, func() time.Time { return epoch })
@@ -28,7 +28,7 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 		if i%7 == 0 {
 			a.Limit = other
 		}
-		if used := int64(i % 5 * 100); used > 0 { // fewer than 300, as many, and more
+		if used := int64(i % 5 * 100); used > 0 { // fewer than 300, exactly 300, and more
 			if _, err := lim.Take(ctx, a.Key, a.Limit, used); err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +49,7 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	for i := range adjustments {
 		adjustments[i].Kept = append([]byte{}, kept[keys[i]]...) // empty where nothing was in use
 	}
-	for _, i := range []int{14, 20} { // used since they were kept, and were 400 and 0
+	for _, i := range []int{14, 20} { // used since they were kept; they were 400 and 0
 		if _, err := lim.Take(ctx, keys[i], adjustments[i].Limit, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 		}
 	}
 
-	// Once more changes nothing, and bad adjustments change nothing.
+	// Repeated adjustments change nothing, and wrong ones change nothing.
 	before := h.dump(t, backend)
 	again, err := backend.Adjust(ctx, adjustments...)
 	if err != nil || h.dump(t, backend) != before {
@@ -105,7 +105,7 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 		t.Errorf("adjusting to less alone and to more alone: %v", err)
 	}
 
-	// What is not ours stays, and keeps no other key from being adjusted.
+	// Foreign values stay, and do not prevent the adjustment of other keys.
 	if h.Plant == nil {
 		return
 	}
@@ -122,9 +122,8 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	}
 }
 
-// keyspaceAdjustsAnyState wants an adjustment to do to a key in any state what the operation
-// [store.Adjust] does, and nothing if only less is wanted and less is in use, or only more and
-// more is.
+// keyspaceAdjustsAnyState checks that an adjustment has the effect of the operation [store.Adjust] on a key in any
+// state, and none with OnlyLess if less is in use, or with OnlyMore if more is.
 func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)

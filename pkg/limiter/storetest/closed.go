@@ -12,8 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// closed runs the laws of a store that is closed: it says so, whatever it is asked, and neither
-// forgets that nor opens anything again.
+// closed runs the laws of a closed store: every call returns the right error, and nothing opens it again.
 func closed(t *testing.T, h Harness) {
 	for name, used := range map[string]bool{"SaysSo": true, "UnusedSaysSo": false} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); closedStoreSaysSo(t, h, used) })
@@ -21,7 +20,7 @@ func closed(t *testing.T, h Harness) {
 	t.Run("WhileAsked", func(t *testing.T) { t.Parallel(); closedWhileAsked(t, h) })
 }
 
-// closing is a limit of many units and a key under it.
+// closing is a limit of many units with a key.
 var closing = store.Request{Key: store.Key{Subject: "closing", Name: "limit"},
 	Limit: store.Limit{Count: 1_000_000, Period: time.Hour}, Cost: 1}
 
@@ -31,7 +30,7 @@ type storeCall struct {
 	call func() error
 }
 
-// everyCall returns a sound call of each method that store has, except Close.
+// everyCall returns a valid call of each method that the store has, except Close.
 func everyCall(backend store.Store) (calls []storeCall) {
 	ctx := context.Background()
 	add := func(name string, call func() error) { calls = append(calls, storeCall{name, call}) }
@@ -108,8 +107,8 @@ func everyCall(backend store.Store) (calls []storeCall) {
 	return calls
 }
 
-// closedStoreSaysSo wants each call of a closed store to be a [store.ErrClosed], for which no
-// failure policy and no breaker answers, and closing it again to change nothing.
+// closedStoreSaysSo checks that each call of a closed store is a [store.ErrClosed], which no failure policy and no
+// breaker replaces, and that closing it again changes nothing.
 func closedStoreSaysSo(t *testing.T, h Harness, used bool) {
 	backend := h.New(t, nil)
 	calls := everyCall(backend)
@@ -136,8 +135,8 @@ func closedStoreSaysSo(t *testing.T, h Harness, used bool) {
 	}
 }
 
-// closedWhileAsked closes a store several times while many ask it. A call that begins after that
-// is a [store.ErrClosed], and one that was on its way is answered, or says truly what it is.
+// closedWhileAsked closes a store several times during many calls. A later call is a [store.ErrClosed], and one
+// that was under way is answered, or fails with a correct error.
 func closedWhileAsked(t *testing.T, h Harness) {
 	backend := h.New(t, nil)
 	var closed atomic.Bool

@@ -17,9 +17,8 @@ const (
 	hotCount   = 1000
 )
 
-// concurrentTakesEqualASerialOrder sends 64 goroutines at one key of 1000/1h.
-// While the clock stands still exactly 1000 get through; by the store's own clock
-// as many more as leak meanwhile.
+// concurrentTakesEqualASerialOrder takes from one key of 1000/1h with 64 goroutines. With a clock that stands still
+// exactly 1000 are allowed; with the store's own clock also those that leak meanwhile.
 func concurrentTakesEqualASerialOrder(t *testing.T, h Harness, kind store.Kind) {
 	limit := limitOf(kind, hotCount, time.Hour)
 
@@ -35,7 +34,7 @@ func concurrentTakesEqualASerialOrder(t *testing.T, h Harness, kind store.Kind) 
 	most := int64(hotCount)
 	switch {
 	case kind.Algorithm().HasBurst():
-		// A microsecond's rounding at each end, and the clock's own step.
+		// A microsecond of rounding at each end, and the step of the clock.
 		most += int64(end.Sub(begin)/(limit.Period/hotCount)) + 1
 	case end.Truncate(limit.Period).After(begin.Truncate(limit.Period)):
 		most *= 2 // a window ended meanwhile

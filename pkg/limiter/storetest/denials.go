@@ -25,25 +25,25 @@ func denials(t *testing.T, h Harness) {
 	t.Run("AreChecked", func(t *testing.T) { t.Parallel(); denialsAreChecked(t, h) })
 }
 
-// addedDenials is what was added at an instant.
+// addedDenials are denials with the instant at which they were added.
 type addedDenials struct {
 	at store.Instant
 	admin.Denials
 }
 
-// denialsAddUp adds random denials while time passes, and wants the sums of whole minutes.
+// denialsAddUp adds random denials while time passes, and checks the sums of whole minutes.
 func denialsAddUp(t *testing.T, h Harness) {
 	now := epoch
 	table, _ := admin.DenialTableOf(h.New(t, func() time.Time { return now }))
 	cases := 0
 	rapid.Check(t, func(t *rapid.T) {
 		cases++
-		now = epoch.Add(time.Duration(cases) * 24 * time.Hour) // nothing of the case before is kept
+		now = epoch.Add(time.Duration(cases) * 24 * time.Hour) // nothing of the previous case is left
 		var added []addedDenials
 		for range rapid.IntRange(1, 10).Draw(t, "writes") {
 			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 20 * time.Second, 5 * time.Minute}).Draw(t, "pause"))
 			d := admin.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"),
-				Now: store.InstantOf(epoch)} // the caller's clock is another
+				Now: store.InstantOf(epoch)} // the caller has another clock
 			for i := range rapid.IntRange(0, 4).Draw(t, "rows") {
 				ago := store.Instant(rapid.IntRange(0, 3000).Draw(t, "ms ago")) * 1000
 				d.Rows = append(d.Rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"},
@@ -67,7 +67,7 @@ func denialsAddUp(t *testing.T, h Harness) {
 			if i > 0 && row.Count > got.Rows[i-1].Count {
 				t.Fatalf("not those denied most first: %+v", got.Rows)
 			}
-			// A store may keep whole milliseconds.
+			// A store may keep only whole milliseconds.
 			held := want.find(row.Key)
 			if row.Count != held.Count || row.LastAt/1000 != held.LastAt/1000 {
 				t.Fatalf("%+v, want %+v", row, held)
@@ -76,8 +76,8 @@ func denialsAddUp(t *testing.T, h Harness) {
 	})
 }
 
-// denialsLastAnHour wants a minute to be kept as long as one of its instants is within the last hour, also
-// when others are added then, and a row for an hour.
+// denialsLastAnHour checks that a minute is kept as long as one of its instants is within the last hour, even if
+// others are added then, and a row for an hour.
 func denialsLastAnHour(t *testing.T, h Harness) {
 	begin := epoch.Truncate(time.Minute)
 	now := begin.Add(40 * time.Second)
@@ -91,7 +91,7 @@ func denialsLastAnHour(t *testing.T, h Harness) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		after        time.Duration // the begin of the minute
+		after        time.Duration // from the beginning of the minute
 		rows, others int64
 	}{
 		{time.Hour + 40*time.Second - time.Millisecond, 1, 1},
@@ -117,7 +117,7 @@ func denialsLastAnHour(t *testing.T, h Harness) {
 	}
 }
 
-// foundDenials are denials that a row can be found in.
+// foundDenials are denials with a search for a row.
 type foundDenials struct{ admin.Denials }
 
 func (d *foundDenials) find(key store.Key) *admin.Denied {
@@ -130,8 +130,7 @@ func (d *foundDenials) find(key store.Key) *admin.Denied {
 	return &d.Rows[len(d.Rows)-1]
 }
 
-// sumOfDenials is what a table should say of what was added to it. In one minute a row is
-// seen or not as a whole.
+// sumOfDenials returns the expected denials of a table. The rows of a minute are either all included or not at all.
 func sumOfDenials(added []addedDenials, now store.Instant, last time.Duration) (sum foundDenials) {
 	const minute = store.Instant(60e6)
 	since := now - store.Instant(last/time.Microsecond)
@@ -164,8 +163,8 @@ func sumOfDenials(added []addedDenials, now store.Instant, last time.Duration) (
 	return sum
 }
 
-// denialsAreBounded denies thousands of keys in a minute, and wants those kept that were
-// denied most, and a true total.
+// denialsAreBounded denies thousands of keys in a minute, and checks that the most denied ones are kept, and that
+// the total is right.
 func denialsAreBounded(t *testing.T, h Harness) {
 	now := epoch
 	backend := h.New(t, func() time.Time { return now })
@@ -219,7 +218,7 @@ func patternOfAll(t *testing.T) store.Pattern {
 	return all
 }
 
-// denialsAreChecked wants what does not fit to be refused.
+// denialsAreChecked checks that invalid denials are refused.
 func denialsAreChecked(t *testing.T, h Harness) {
 	table, _ := admin.DenialTableOf(h.New(t, nil))
 	ctx := context.Background()

@@ -10,8 +10,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Entries is an [admin.Keyspace] that holds exactly these entries, sound or not:
-// for tests of what reads entries. It decides and changes nothing.
+// Entries is an [admin.Keyspace] with exactly these entries, valid or not, for tests of code that reads entries. It
+// decides and changes nothing.
 type Entries []admin.Entry
 
 var _ admin.Keyspace = Entries(nil)
@@ -66,9 +66,8 @@ func (s Entries) Import(context.Context, bool, ...admin.Record) ([]admin.ImportO
 // Close does nothing.
 func (s Entries) Close() error { return nil }
 
-// NotAllKnown returns entries of a limit. Of each less is known than of the one
-// before: all, all but the period, all but the count, only what was used, and nothing
-// but that the key is there.
+// NotAllKnown returns entries of a limit. Less is known of each than of the one before: everything, all but the
+// period, all but the count, only the usage, and only that the key exists.
 func NotAllKnown() Entries {
 	const storeKeys = "counter:"
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}

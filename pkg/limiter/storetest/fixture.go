@@ -13,11 +13,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// epoch is when virtual time begins: a second before an hour does, so that
-// windows end early on.
+// epoch is the beginning of virtual time: a second before the beginning of an hour, so that windows end early.
 var epoch = time.Date(2026, 3, 29, 0, 59, 59, 123_457_000, time.UTC)
 
-// fixture is a store in virtual time and one subject of it.
+// fixture is a store in virtual time with one of its subjects.
 type fixture struct {
 	*rapid.T
 	store   store.Store
@@ -25,12 +24,11 @@ type fixture struct {
 	subject string
 }
 
-// quickCases is how many random cases of a law are tried with -short.
+// quickCases is the number of random cases of a law with -short.
 const quickCases = 4
 
-// property checks a law on random cases. They share a store, for the price of
-// starting one; each has a subject of its own and leaves nothing behind, where the
-// store can delete.
+// property checks a law on random cases. They share one store, since starting one is expensive. Each has its own
+// subject and deletes it at the end, if the store can.
 func property(t *testing.T, h Harness, check func(f *fixture)) {
 	now := epoch
 	backend := h.New(t, func() time.Time { return now })
@@ -39,7 +37,7 @@ func property(t *testing.T, h Harness, check func(f *fixture)) {
 		if n++; testing.Short() && n > quickCases && !failed {
 			return
 		}
-		defer func() { failed = failed || rt.Failed() }() // rapid looks for a smaller case then
+		defer func() { failed = failed || rt.Failed() }() // then rapid looks for a smaller case
 		now = epoch
 		f := &fixture{T: rt, store: backend, now: &now, subject: fmt.Sprintf("case:%d", n)}
 		defer f.clear()
@@ -63,7 +61,7 @@ func (f *fixture) clear() {
 // advance moves the clock, back if by is negative.
 func (f *fixture) advance(by time.Duration) { *f.now = f.now.Add(by) }
 
-// request asks for cost units of the fixture's subject under limit.
+// request returns a request of the fixture's subject.
 func (f *fixture) request(limit store.Limit, cost int64) store.Request {
 	return store.Request{Key: store.Key{Subject: f.subject, Name: "limit"}, Limit: limit, Cost: cost}
 }
@@ -87,8 +85,8 @@ func (f *fixture) peek(limit store.Limit, cost int64) store.Decision {
 	return f.decide(store.Peek, f.request(limit, cost))[0]
 }
 
-// use makes random takes, refunds and pauses, so that the key is in some state
-// that it can come to be in, under limits like limit.
+// use makes random takes, refunds and pauses, so that the key is in a random reachable state, under limits like
+// limit.
 func (f *fixture) use(limit store.Limit) {
 	f.Helper()
 	for range rapid.IntRange(0, 8).Draw(f.T, "uses") {
@@ -110,7 +108,7 @@ func (f *fixture) takeOrRefund(limit store.Limit) {
 	f.advance(drawPause(f.T, limit))
 }
 
-// limitOf returns a limit of that kind; period is whole minutes.
+// limitOf returns a limit of that kind; period must be whole minutes.
 func limitOf(kind store.Kind, count int64, period time.Duration) store.Limit {
 	limit := store.Limit{Algorithm: kind.Algorithm(), Count: count, Period: period}
 	if kind.HasSlices() {
@@ -119,11 +117,11 @@ func limitOf(kind store.Kind, count int64, period time.Duration) store.Limit {
 	return limit
 }
 
-// cuts are how many slices a period is cut into. The longest period can be, by each.
+// cuts are numbers of slices. Each of them divides the longest period.
 var cuts = []int64{2, 3, 6, 10, 60, 3600}
 
-// inSlices returns limit with n slices, and its period made longer by less than
-// a microsecond for each where they do not divide it.
+// inSlices returns limit with n slices. If they do not divide its period, it extends that by less than a
+// microsecond for each.
 func inSlices(limit store.Limit, n int64) store.Limit {
 	limit.Slices = n
 	if over := limit.Period.Microseconds() % n; over > 0 {
@@ -163,14 +161,14 @@ func drawLimit(t *rapid.T, kind store.Kind) store.Limit {
 	return drainable(limit)
 }
 
-// kindOf returns the kind of a limit that may lack its defaults.
+// kindOf returns the kind of a limit without defaults.
 func kindOf(limit store.Limit) store.Kind {
 	limit, _ = limit.Normalize()
 	return limit.Kind()
 }
 
-// drainable returns limit without its burst if that would take ages to drain: virtual
-// time must not run into the year 2112, where records end.
+// drainable returns limit without its burst if that would take ages to drain: virtual time must not reach the year
+// 2112, where records end.
 func drainable(limit store.Limit) store.Limit {
 	years := float64(limit.Burst) / float64(limit.Count) * limit.Period.Hours() / (24 * 366)
 	if _, err := limit.Normalize(); err != nil || years > 40 {
@@ -179,8 +177,8 @@ func drainable(limit store.Limit) store.Limit {
 	return limit
 }
 
-// changed returns limit with another count and burst (or slices), or now and then another
-// period or algorithm, as a policy's limit may get.
+// changed returns limit with another count and burst (or slices), or sometimes another period or algorithm, like a
+// changed policy.
 func changed(t *rapid.T, limit store.Limit) store.Limit {
 	other := drawLimit(t, kindOf(limit))
 	switch rapid.IntRange(0, 5).Draw(t, "what changes") {
@@ -192,7 +190,7 @@ func changed(t *rapid.T, limit store.Limit) store.Limit {
 	return drainable(withPeriod(other, limit))
 }
 
-// drawCost draws a cost that can fit, often one that makes a difference.
+// drawCost draws a cost that can fit, often one at a bound.
 func drawCost(t *rapid.T, limit store.Limit) int64 {
 	capacity := limit.Capacity()
 	return rapid.OneOf(
@@ -202,7 +200,7 @@ func drawCost(t *rapid.T, limit store.Limit) int64 {
 	).Draw(t, "cost")
 }
 
-// drawPause draws a while in which some of the limit's usage expires.
+// drawPause draws a pause in which a part of the limit's usage expires.
 func drawPause(t *rapid.T, limit store.Limit) time.Duration {
 	period := limit.Period.Microseconds()
 	width := period / max(1, limit.Slices)
@@ -216,7 +214,7 @@ func drawPause(t *rapid.T, limit store.Limit) time.Duration {
 	).Draw(t, "pause"))
 }
 
-// fails checks that the error is of that kind and says something.
+// fails checks that the error is of that kind and has a text.
 func (f *fixture) fails(kind error, op store.Op, reqs ...store.Request) {
 	f.Helper()
 	err := f.store.Decide(context.Background(), op, reqs, make([]store.Decision, len(reqs)))

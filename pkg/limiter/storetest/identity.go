@@ -9,8 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// identity runs the laws of an [admin.Identity], if the stores have one: reading it writes
-// nothing, all get the same one, and other stores get others.
+// identity runs the laws of an [admin.Identity], if the stores have one: reading it writes nothing, all callers get
+// the same id, and other stores have other ids.
 func identity(t *testing.T, h Harness) {
 	ctx := context.Background()
 	backend := h.New(t, nil)

@@ -22,7 +22,7 @@ func journal(t *testing.T, h Harness) {
 	t.Run("IsChecked", func(t *testing.T) { t.Parallel(); journalIsChecked(t, h) })
 }
 
-// readJournal reads the latest texts, and wants none to be damaged.
+// readJournal reads the latest texts, and checks that none is damaged.
 func readJournal(t *testing.T, j admin.Journal, most int) (texts []string) {
 	t.Helper()
 	entries, damaged, err := j.ReadJournal(context.Background(), most)
@@ -38,8 +38,7 @@ func readJournal(t *testing.T, j admin.Journal, most int) (texts []string) {
 	return texts
 }
 
-// journalIsReadBack wants the latest entries, in their order, and nothing of them among the
-// limits.
+// journalIsReadBack checks the latest entries and their order, and that the limits do not contain them.
 func journalIsReadBack(t *testing.T, h Harness) {
 	backend := h.New(t, nil)
 	j, _ := admin.JournalOf(backend)
@@ -67,7 +66,7 @@ func journalIsReadBack(t *testing.T, h Harness) {
 	}
 }
 
-// journalIsBounded writes more than is kept.
+// journalIsBounded writes more entries than are kept.
 func journalIsBounded(t *testing.T, h Harness) {
 	j, _ := admin.JournalOf(h.New(t, nil))
 	const more = 30
@@ -82,7 +81,7 @@ func journalIsBounded(t *testing.T, h Harness) {
 	}
 }
 
-// journalIsChecked wants what does not fit to be refused.
+// journalIsChecked checks that invalid texts are refused.
 func journalIsChecked(t *testing.T, h Harness) {
 	j, _ := admin.JournalOf(h.New(t, nil))
 	for _, text := range []string{"", "\xff", strings.Repeat("x", admin.MaxJournalText+1)} {

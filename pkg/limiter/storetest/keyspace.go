@@ -85,7 +85,7 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 		"a[^b]b":        {"a:b", "a^b", "a b"},
 		"[日x]?":         {"日本"},
 		"nothing*":      nil,
-		// Networks, by the addresses and networks at the end.
+		// Networks, selected by the addresses and networks at the end of subjects.
 		"ip:203.0.113.0/24":  {"ip:203.0.113.9", "ip:203.0.113.255", "ip:203.0.113.0/25"},
 		"ip:2001:db8::/32":   {"ip:2001:db8::1", "ip:2001%3Adb8%3A1%3A%3A/64"},
 		"*:ip:10.0.0.0/8":    {"tenant:acme:ip:10.9.9.9"},
@@ -118,8 +118,7 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 	wantKeys("after deleting all", scan(everything))
 }
 
-// keyspaceReachesKeysDirectly looks at keys by their names, and selects by name and
-// by a function.
+// keyspaceReachesKeysDirectly reads keys by their names, and selects by name and by a function.
 func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind store.Kind) {
 	ctx := context.Background()
 	backend := h.newKeys(t, func() time.Time { return epoch })
@@ -187,7 +186,7 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 			t.Fatal(err)
 		}
 	}
-	for range 100 { // a log too large for one look
+	for range 100 { // a log too large for one read
 		now = now.Add(time.Second)
 		if _, err := lim.Take(ctx, keys[0], limit, 1); err != nil {
 			t.Fatal(err)
@@ -210,7 +209,7 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 		t.Errorf("importing what is there: %v, %d are already there", err, count(outcomes, admin.AlreadyThere))
 	}
 
-	// A key used since it was scanned is deleted, and says what it was.
+	// A key that was used since the scan is deleted, and its value is returned.
 	if _, err := lim.Take(ctx, keys[5], limit, 1000); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +232,7 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 		t.Errorf("scanned, deleted and imported, the store differs:\n%.300s\n%.300s", late, after)
 	}
 
-	// Over a key used since only if that is asked for.
+	// A key that was used since is overwritten only with replace.
 	if _, err := lim.Take(ctx, keys[9], limit, 5000); err != nil {
 		t.Fatal(err)
 	}

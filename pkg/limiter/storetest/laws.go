@@ -19,10 +19,10 @@ func deniedConsumesNothing(t *testing.T, h Harness, kind store.Kind) {
 		f.use(limit)
 		before := h.dump(t, f.store)
 		if f.take(limit, drawCost(f.T, limit)).Allowed {
-			f.take(limit, limit.Capacity()) // now something is in use: denied
+			f.take(limit, limit.Capacity()) // now something is in use, so this is denied
 			before = h.dump(t, f.store)
 			if f.take(limit, limit.Capacity()).Allowed {
-				return // the first ones were worth nothing within a microsecond
+				return // the first ones expired within a microsecond
 			}
 		}
 		if after := h.dump(t, f.store); after != before {
@@ -85,7 +85,7 @@ func allOrNothing(t *testing.T, h Harness, kind store.Kind) {
 			}
 			f.advance(drawPause(f.T, reqs[0].Limit))
 		}
-		// One key twice could be charged twice where only one fits.
+		// The same key twice could be charged twice although only one request fits.
 		f.fails(store.ErrInvalid, store.Take, reqs[0], reqs[0])
 	})
 }
@@ -142,8 +142,7 @@ func remainingIsExact(t *testing.T, h Harness, kind store.Kind) {
 	})
 }
 
-// decisionsAreDated wants every decision to say what the store's
-// clock showed, also when that was set back.
+// decisionsAreDated checks that every decision has the instant of the store's clock, even if that was set back.
 func decisionsAreDated(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
@@ -153,7 +152,7 @@ func decisionsAreDated(t *testing.T, h Harness, kind store.Kind) {
 		}
 		beside := f.request(drawLimit(f.T, rapid.SampledFrom(store.Kinds()).Draw(f.T, "kind")), 1)
 		beside.Key.Name, beside.Shadow = "beside", rapid.Bool().Draw(f.T, "shadow")
-		for _, cost := range []int64{drawCost(f.T, limit), limit.Capacity()} { // the second is denied, or most often is
+		for _, cost := range []int64{drawCost(f.T, limit), limit.Capacity()} { // the second is denied, mostly
 			for _, op := range []store.Op{store.Peek, store.Take, store.Refund, store.Adjust} {
 				alone := f.decide(op, f.request(limit, cost))
 				together := f.decide(op, f.request(limit, cost), beside)
@@ -200,7 +199,7 @@ func absentMeansUnused(t *testing.T, h Harness, kind store.Kind) {
 			f.Fatalf("a deleted key answers %+v", d)
 		}
 	})
-	// By the store's own clock, a key stays until its reset-after and not much longer.
+	// With the store's own clock, a key stays until its reset after and not much longer.
 	backend := h.New(t, nil)
 	limit := limitOf(kind, 10, time.Minute)
 	key := store.Key{Subject: "ttl", Name: "limit"}
@@ -220,7 +219,7 @@ func absentMeansUnused(t *testing.T, h Harness, kind store.Kind) {
 func timeNeverRunsBackwards(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
-		f.advance(4 * store.MaxPeriod) // leave room to go back
+		f.advance(4 * store.MaxPeriod) // so that the clock can be set back
 		f.use(limit)
 		d := f.take(limit, drawCost(f.T, limit))
 		if !d.Allowed {
@@ -236,7 +235,7 @@ func timeNeverRunsBackwards(t *testing.T, h Harness, kind store.Kind) {
 		if again.Allowed != (cost <= d.Remaining) {
 			f.Fatalf("%d remaining; %d taken after the clock went back by %s: %+v", d.Remaining, cost, back, again)
 		}
-		if !again.Allowed { // law 4 holds by the clock as it is
+		if !again.Allowed { // law 4 holds by the current clock
 			f.advance(again.RetryAfter)
 			if !f.take(limit, cost).Allowed {
 				f.Fatalf("denied again after the retry-after of %s", again.RetryAfter)
@@ -304,12 +303,12 @@ func costThatNeverFitsIsAnError(t *testing.T, h Harness, kind store.Kind) {
 
 func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
 	if h.Plant == nil {
-		return // nobody else can write there
+		return // no other process can write to it
 	}
 	ctx := context.Background()
 	backend := h.New(t, nil)
 	limit := limitOf(kind, 10, time.Minute)
-	// A record of ours to damage.
+	// A record of limitctl, to be damaged.
 	own := store.State{}
 	normalized, _ := limit.Normalize()
 	own.Charge(normalized, 3, store.InstantOf(epoch))
@@ -343,7 +342,7 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
 			}
 		}
 		if keys, has := admin.KeyspaceOf(backend); has && (name == "text" || name == "empty") {
-			// What begins like a record is ours to delete, damaged or not.
+			// A value that begins like a record can be deleted, even if it is damaged.
 			if _, _, err := keys.Delete(ctx, admin.Record{Key: key}); !errors.Is(err, store.ErrForeign) {
 				t.Errorf("deleting a key holding %s: got error %v, want a ForeignError", name, err)
 			}

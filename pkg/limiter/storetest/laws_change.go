@@ -27,7 +27,7 @@ func refundGivesBack(t *testing.T, h Harness, kind store.Kind) {
 			f.Fatalf("a refund of %d of the %d units in use gave %d back", some, before.Used, back.Refunded)
 		}
 		f.decide(store.Refund, f.request(limit, store.MaxCount))
-		refunded := f.decide(store.Refund, f.request(limit, store.MaxCount))[0] // a counter's two windows can hold twice that
+		refunded := f.decide(store.Refund, f.request(limit, store.MaxCount))[0] // the two windows of a counter can hold twice that
 		if d := f.peek(limit, 1); refunded.Used != 0 || d.Used != 0 || d.ResetAfter != 0 {
 			f.Fatalf("after a refund of everything: %+v, then %+v", refunded, d)
 		}
@@ -37,8 +37,8 @@ func refundGivesBack(t *testing.T, h Harness, kind store.Kind) {
 	})
 }
 
-// lateRefundDoesNothing wants a refund to be made at its last instant, and to do nothing once
-// the clock, or a charge, is past it. No other operation can have one.
+// lateRefundDoesNothing checks that a refund is made at its last instant, and does nothing after that by the clock,
+// or after a later charge. No other operation can have such an instant.
 func lateRefundDoesNothing(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
@@ -76,7 +76,7 @@ func lateRefundDoesNothing(t *testing.T, h Harness, kind store.Kind) {
 		inTime, plain := late, req
 		inTime.NotAfter = now.At
 		if rapid.Bool().Draw(f.T, "clock set back") && way > 0 && now.Used > 0 {
-			// What was charged since is past the instant, though the clock is not.
+			// A later charge is past the instant, although the clock is not.
 			f.advance(-way - time.Microsecond)
 			inTime.NotAfter = taken.At - 1
 			if d := f.decide(store.Refund, inTime)[0]; d.Allowed || d.Used != f.peek(limit, 1).Used {
@@ -97,8 +97,8 @@ func lateRefundDoesNothing(t *testing.T, h Harness, kind store.Kind) {
 	})
 }
 
-// adjustLeavesExactly wants an operator's correction to bring usage, from
-// any value, to exactly what was asked for.
+// adjustLeavesExactly checks that an operator's correction brings the usage from any value to exactly the wanted
+// one.
 func adjustLeavesExactly(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
@@ -119,8 +119,8 @@ func adjustLeavesExactly(t *testing.T, h Harness, kind store.Kind) {
 	})
 }
 
-// shadowNeverDenies wants a shadow to answer as the same limit would in earnest,
-// to be charged as that would be, and to leave the others alone.
+// shadowNeverDenies checks that a shadow limit answers like the same limit without shadow, is charged like it, and
+// does not affect the other limits.
 func shadowNeverDenies(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
@@ -144,13 +144,13 @@ func shadowNeverDenies(t *testing.T, h Harness, kind store.Kind) {
 		if got := f.peek(limit, 1).Used; got != want {
 			f.Fatalf("%d used before a shadow's take of %d (allowed: %v), %d after", earnest.Used, shadow.Cost, earnest.Allowed, got)
 		}
-		// What is denied in earnest charges no shadow.
+		// A denial by an enforced limit charges no shadow.
 		enforced.Cost = 2
 		before := h.dump(t, f.store)
 		if store.AllAllowed(f.decide(store.Take, shadow, enforced)) || h.dump(t, f.store) != before {
 			f.Fatalf("a denied call was charged to a shadow")
 		}
-		// A cost that never fits is the answer of a trial like any other.
+		// A cost that never fits is a normal denial of a shadow.
 		shadow.Cost = limit.Capacity() + 1
 		if shadow.Cost > store.MaxCount {
 			return

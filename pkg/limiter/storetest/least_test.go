@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
-// least is as little as a store can be: Decide and Close.
+// least is a minimal store: Decide and Close.
 type least struct {
 	clock  func() time.Time
 	mu     sync.Mutex
@@ -68,7 +68,7 @@ func (s *least) Close() error {
 	return nil
 }
 
-// A store of two methods is held to all laws of a decision.
+// A store of two methods has to keep all laws of a decision.
 func TestTheLeastStoreConforms(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
 		Sequences: 300,

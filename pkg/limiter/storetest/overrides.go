@@ -65,28 +65,28 @@ func drawOverride(t *rapid.T) store.Override {
 	return o
 }
 
-// isOneOverride reports whether two overrides are about the same and do the same.
+// isOneOverride reports whether two overrides have the same subjects and effect.
 func isOneOverride(a, b *store.Override) bool {
 	return a.Subjects.String() == b.Subjects.String() && a.Names.String() == b.Names.String() && maps.Equal(a.Attributes, b.Attributes) &&
 		a.Effect == b.Effect && a.Limit == b.Limit && a.Thousandths == b.Thousandths && a.Units == b.Units
 }
 
-// sameOverride reports whether two overrides say the same, with the same times.
+// sameOverride reports whether two overrides are equal, including their times.
 func sameOverride(a, b *store.Override) bool {
 	return a.ID == b.ID && a.Subjects.String() == b.Subjects.String() && a.Names.String() == b.Names.String() &&
 		maps.Equal(a.Attributes, b.Attributes) && a.Effect == b.Effect && a.Limit == b.Limit && a.Thousandths == b.Thousandths &&
 		a.Units == b.Units && a.Reason == b.Reason && a.By == b.By && a.CreatedAt.Equal(b.CreatedAt) && a.ExpiresAt.Equal(b.ExpiresAt)
 }
 
-// overridesAreKept sets, revokes and outlives random overrides, and wants exactly those back that
-// are in force, and another version after each change.
+// overridesAreKept sets, revokes and outlives random overrides, and checks that exactly those in force are
+// returned, with a new version after each change.
 func overridesAreKept(t *testing.T, h Harness) {
 	now := epoch
 	table, _ := admin.OverrideTableOf(h.New(t, func() time.Time { return now }))
 	ctx := context.Background()
 	versions := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) {
-		now = now.Add(store.MaxOverrideTime + time.Hour) // those of the case before have ended
+		now = now.Add(store.MaxOverrideTime + time.Hour) // so that those of the previous case have ended
 		var want []store.Override
 		last := ""
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
@@ -138,7 +138,7 @@ func overridesAreKept(t *testing.T, h Harness) {
 	})
 }
 
-// checkOverrides wants those in the table, and a version that is another one if anything changed.
+// checkOverrides checks the overrides of the table, and that the version is new if anything changed.
 func checkOverrides(t *rapid.T, table admin.OverrideTable, want []store.Override, now time.Time, changed bool, last string,
 	versions map[string]bool) (version string) {
 	t.Helper()
@@ -230,7 +230,7 @@ func overridesAreBounded(t *testing.T, h Harness) {
 	}
 }
 
-// overridesAreChecked wants what does not fit to be refused, and IDs that there are not to be unknown.
+// overridesAreChecked checks that invalid overrides are refused, and that unknown IDs are reported.
 func overridesAreChecked(t *testing.T, h Harness) {
 	table, _ := admin.OverrideTableOf(h.New(t, nil))
 	ctx := context.Background()
@@ -271,7 +271,7 @@ func overridesAreChecked(t *testing.T, h Harness) {
 	}
 }
 
-// overridesEndByThemselves is by the store's own clock.
+// overridesEndByThemselves uses the store's own clock.
 func overridesEndByThemselves(t *testing.T, h Harness) {
 	backend := h.New(t, nil)
 	table, _ := admin.OverrideTableOf(backend)

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// overridesAreSetTogether sets and revokes from many callers at once.
+// overridesAreSetTogether sets and revokes from many concurrent callers.
 func overridesAreSetTogether(t *testing.T, h Harness) {
 	table, _ := admin.OverrideTableOf(h.New(t, nil))
 	ctx := context.Background()
@@ -54,7 +54,7 @@ func overridesAreSetTogether(t *testing.T, h Harness) {
 	}
 }
 
-// overridesAreOne sets the same again, alone and by many at once.
+// overridesAreOne sets the same override again, alone and from many concurrent callers.
 func overridesAreOne(t *testing.T, h Harness) {
 	now := epoch
 	table, _ := admin.OverrideTableOf(h.New(t, func() time.Time { return now }))
@@ -82,7 +82,7 @@ func overridesAreOne(t *testing.T, h Harness) {
 	if other := set(fifty, time.Hour); other.ID == first.ID || len(list()) != 2 {
 		t.Errorf("5 and 50 units more are one: %+v", list())
 	}
-	for _, lasts := range []time.Duration{2 * time.Hour, time.Minute} { // later than before, and sooner
+	for _, lasts := range []time.Duration{2 * time.Hour, time.Minute} { // first a later end, then an earlier one
 		now = now.Add(time.Second)
 		again := add
 		again.Reason, again.By = "again "+lasts.String(), "ben"
@@ -97,7 +97,7 @@ func overridesAreOne(t *testing.T, h Harness) {
 			t.Errorf("the table has %+v", all)
 		}
 	}
-	now = now.Add(time.Minute) // the sooner end counts
+	now = now.Add(time.Minute) // the earlier end counts
 	if all := list(); len(all) != 1 || all[0].ID == first.ID {
 		t.Errorf("after its end the table has %+v", all)
 	}

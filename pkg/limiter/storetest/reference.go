@@ -12,9 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// matchesTheReference drives the store and the pure Go algorithms with the same
-// random requests at the same instants, limits changing midway, and wants the
-// same answers.
+// matchesTheReference sends the same random requests at the same instants to the store and to the pure Go
+// algorithms, with limits that change midway, and compares the answers.
 func matchesTheReference(t *testing.T, h Harness, kind store.Kind) {
 	var now time.Time
 	backend := h.New(t, func() time.Time { return now })
@@ -34,8 +33,7 @@ func matchesTheReference(t *testing.T, h Harness, kind store.Kind) {
 	}
 }
 
-// comparison is one sequence: the keys' limits, and their states by the
-// reference.
+// comparison is one sequence: the keys' limits, and their states in the reference.
 type comparison struct {
 	r      *rand.Rand
 	reqs   []store.Request
@@ -181,9 +179,9 @@ func (c *comparison) cost(limit store.Limit) int64 {
 	return min(capacity, 1+c.r.Int64N(3))
 }
 
-// pause is long enough for something to expire, and now and then negative. The clock is
-// not set back while a key's usage has expired: whether a store still knows that key
-// depends on whether it has reclaimed it yet, so there both answers are right.
+// pause returns a time in which something can expire, and sometimes a negative one. The clock is not set back while
+// a key's usage has expired: then both answers are right, since it depends on the store whether it still knows the
+// key.
 func (c *comparison) pause(now store.Instant) time.Duration {
 	limit := c.reqs[c.r.IntN(len(c.reqs))].Limit
 	period := int64(limit.Period / time.Microsecond)
@@ -203,7 +201,7 @@ func (c *comparison) pause(now store.Instant) time.Duration {
 		if slices.ContainsFunc(c.states, func(s *store.State) bool { return !s.IsZero() && s.Used(now) == 0 }) {
 			us = 0
 		}
-		for _, token := range c.tokens { // the same holds for one whose time is over
+		for _, token := range c.tokens { // the same holds for an expired token
 			if token.Expires <= now {
 				us = 0
 			}

@@ -24,8 +24,8 @@ func (c *comparison) token(op store.Op) string {
 	return tokens[c.r.IntN(len(tokens))]
 }
 
-// special makes req one of a call that is not usual: with the token, if there is one, and then
-// mostly of the cost that is remembered, or with a cost that does not fit.
+// special makes req part of a special call: with the token, if there is one, and then mostly with the remembered
+// cost, or with a cost that does not fit.
 func (c *comparison) special(op store.Op, req *store.Request, token string, upTo int64) {
 	most := req.Limit.Algorithm.MaxCount()
 	if req.Limit.Algorithm == 0 {
@@ -43,7 +43,7 @@ func (c *comparison) special(op store.Op, req *store.Request, token string, upTo
 		}
 	case store.Settle:
 		req.Cost = c.r.Int64N(1 + min(most, 2*req.Limit.Capacity()))
-	default: // the cost that it has
+	default: // its current cost
 	}
 	req.Token, req.TokenTTL = token, 0
 	if token == "" {
@@ -60,7 +60,7 @@ func (c *comparison) special(op store.Op, req *store.Request, token string, upTo
 			}
 			part := &record.Parts[i]
 			if op == store.TakeUpTo {
-				continue // which has one cost
+				continue // it has one cost
 			}
 			if op != store.Settle && (part.Cost <= req.Limit.Capacity() || op != store.Take && op != store.Peek) {
 				req.Cost = part.Cost
@@ -71,14 +71,14 @@ func (c *comparison) special(op store.Op, req *store.Request, token string, upTo
 	}
 }
 
-// withToken returns a request with a token of the fixture's own.
+// withToken returns a request with a token for the fixture's subject.
 func (f *fixture) withToken(limit store.Limit, cost int64, ttl time.Duration) store.Request {
 	req := f.request(limit, cost)
 	req.Token, req.TokenTTL = f.subject+":token", ttl
 	return req
 }
 
-// decideIfBounded decides req, and ends the case where that would leave more in use than can be.
+// decideIfBounded decides req, and ends the case if that would exceed the most usage.
 func (f *fixture) decideIfBounded(op store.Op, req store.Request) store.Decision {
 	f.Helper()
 	decisions := make([]store.Decision, 1)
@@ -92,8 +92,8 @@ func (f *fixture) decideIfBounded(op store.Op, req store.Request) store.Decision
 	return decisions[0]
 }
 
-// tokenChargesOnce wants an allowed call to be answered again for its token, with
-// nothing charged, and a denial to be decided anew.
+// tokenChargesOnce checks that an allowed call with a token gets the same answer again and charges nothing, and
+// that a denied one is decided again.
 func tokenChargesOnce(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
@@ -128,7 +128,7 @@ func tokenChargesOnce(t *testing.T, h Harness, kind store.Kind) {
 				f.Fatalf("first %+v, again %+v, the key being %+v", first, d, now)
 			}
 		}
-		// A call that is another one is refused, and changes nothing either.
+		// A different call is refused, and changes nothing either.
 		other := req
 		other.Cost = 1 + req.Cost%limit.Capacity()
 		if other.Cost != req.Cost {
@@ -152,8 +152,8 @@ func tokenChargesOnce(t *testing.T, h Harness, kind store.Kind) {
 	})
 }
 
-// tokenIsForgotten wants a token to be over after its time, and after what it took was
-// given back, which happens once.
+// tokenIsForgotten checks that a token ends after its time, and after its units were given back, which happens
+// once.
 func tokenIsForgotten(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
@@ -180,7 +180,7 @@ func tokenIsForgotten(t *testing.T, h Harness, kind store.Kind) {
 	})
 }
 
-// overcharge brings a key above its capacity, and returns what it then is.
+// overcharge charges a key above its capacity, and returns the decision.
 func (f *fixture) overcharge(limit store.Limit) store.Decision {
 	f.Helper()
 	most := min(limit.Algorithm.MaxCount(), 3*limit.Capacity()) - f.peek(limit, 1).Used
@@ -197,7 +197,7 @@ func (f *fixture) overcharge(limit store.Limit) store.Decision {
 	return d
 }
 
-// chargeExceedsTheCapacity wants the laws of a decision to hold also above the capacity.
+// chargeExceedsTheCapacity checks that the laws of a decision also hold above the capacity.
 func chargeExceedsTheCapacity(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
@@ -234,7 +234,7 @@ func chargeExceedsTheCapacity(t *testing.T, h Harness, kind store.Kind) {
 	})
 }
 
-// chargeIsBounded wants a charge that would be too much to be refused and to write nothing.
+// chargeIsBounded checks that a charge above the bound is refused and writes nothing.
 func chargeIsBounded(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := limitOf(kind, 500, time.Minute)
@@ -243,7 +243,7 @@ func chargeIsBounded(t *testing.T, h Harness, kind store.Kind) {
 		dump := h.dump(t, f.store)
 		f.fails(store.ErrInvalid, store.Charge, f.request(limit, 2))
 		f.fails(store.ErrInvalid, store.Charge, f.request(limit, store.MaxCount+1))
-		// Nothing is charged if one of several cannot be.
+		// If one of several requests cannot be charged, none is.
 		other := f.request(limit, 2)
 		other.Key.Name = "other"
 		f.fails(store.ErrInvalid, store.Charge, other, f.request(limit, 2))
@@ -263,7 +263,7 @@ func chargeIsBounded(t *testing.T, h Harness, kind store.Kind) {
 	})
 }
 
-// recordsAboveTheCapacityComeBack wants such a key to be found, exported and imported.
+// recordsAboveTheCapacityComeBack checks that such a key is found, exported and imported.
 func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		keys, has := admin.KeyspaceOf(f.store)
@@ -302,7 +302,7 @@ func recordsAboveTheCapacityComeBack(t *testing.T, h Harness, kind store.Kind) {
 	})
 }
 
-// settleBringsToTheRealCost wants the same as a charge or a refund of the difference.
+// settleBringsToTheRealCost checks that a settlement equals a charge or a refund of the difference.
 func settleBringsToTheRealCost(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
@@ -347,7 +347,7 @@ func settleBringsToTheRealCost(t *testing.T, h Harness, kind store.Kind) {
 	})
 }
 
-// takeUpToGrantsWhatFits wants exactly what remains, the least of several limits.
+// takeUpToGrantsWhatFits checks that exactly the remaining units are granted, the least of several limits.
 func takeUpToGrantsWhatFits(t *testing.T, h Harness, kind store.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)

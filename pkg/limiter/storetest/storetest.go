@@ -1,14 +1,13 @@
-// Package storetest holds the conformance suite of stores: the laws of a
-// decision, each a test of its own, for every kind of limit. A store passes if
+// Package storetest is the conformance suite of stores: it tests each law of a decision for every kind of limit. A
+// store passes if
 //
 //	storetest.Run(t, harness)
 //
 // does. Logic is tested in virtual time with random requests, concurrency on the
 // store's own clock.
 //
-// A store of the two methods of [store.Store] is enough. One that is an
-// [admin.Keyspace], or has denials, a journal, an identity or overrides, is held to
-// the laws of these, too.
+// The two methods of [store.Store] are enough. A store that is an [admin.Keyspace], or has denials, a journal, an
+// identity or overrides, has to keep their laws, too.
 package storetest
 
 import (
@@ -24,28 +23,25 @@ import (
 
 // Harness makes stores of the kind under test.
 type Harness struct {
-	// New returns an empty store that decides by clock, or by its own clock if
-	// clock is nil. Tests close some of them; all others are closed by the test's cleanup.
+	// New returns an empty store that decides by clock, or by its own clock if clock is nil. Tests close some of
+	// them; the test's cleanup closes all others.
 	New func(tb testing.TB, clock func() time.Time) store.Store
-	// Dump returns all that the store keeps, expiries included, in any form
-	// that is equal exactly if nothing was written. Without it nobody looks whether
-	// something was.
+	// Dump returns all that the store keeps, including expiries, in any form that is equal exactly if nothing was
+	// written. Without it the suite does not check whether something was.
 	Dump func(tb testing.TB, backend store.Store) string
-	// Plant puts a value that limitctl did not write under key, and returns a
-	// function that reports whether it is still there unchanged. It is nil for
-	// a store that only its own process can write to.
+	// Plant puts a foreign value under key, and returns a function that reports whether it is still there
+	// unchanged. It is nil for a store that only its own process can write to.
 	Plant func(tb testing.TB, backend store.Store, key store.Key, value string) (intact func() bool)
-	// Prefix returns what a store's keys begin with; nil stands for the default.
+	// Prefix returns the prefix of a store's keys; nil means the default.
 	Prefix func(backend store.Store) string
-	// DropsEnded: what has ended by itself is gone from Dump, too, with nobody asking for it.
+	// DropsEnded: what has ended also leaves Dump, without a call.
 	DropsEnded bool
-	// Sequences is how many random sequences are held against the reference,
-	// for each kind of limit: many for a store with an implementation of its own. With -short it
-	// is a hundredth of them.
+	// Sequences is the number of random sequences that are compared with the reference, for each kind of limit:
+	// many for a store with its own implementation. With -short it is a hundredth of them.
 	Sequences int
 }
 
-// dump is Dump, or always the same without one.
+// dump is Dump, or constant without one.
 func (h *Harness) dump(tb testing.TB, backend store.Store) string {
 	if h.Dump == nil {
 		return ""
@@ -53,7 +49,7 @@ func (h *Harness) dump(tb testing.TB, backend store.Store) string {
 	return h.Dump(tb, backend)
 }
 
-// scan is what store's Scan yields, and nothing if it has none.
+// scan returns the store's Scan, or nothing if it has none.
 func scan(ctx context.Context, backend store.Store, q admin.Query) iter.Seq2[admin.Entry, error] {
 	if keys, has := admin.KeyspaceOf(backend); has {
 		return keys.Scan(ctx, q)
@@ -75,13 +71,13 @@ func (h *Harness) storeKey(backend store.Store, key store.Key) string {
 	return admin.OwnLayout(prefix).StoreKey(key)
 }
 
-// Run runs the suite: of a store that is no [admin.Keyspace], the laws that need none.
+// Run runs the suite. For a store that is not an [admin.Keyspace] it omits the laws of one.
 func Run(t *testing.T, h Harness) {
 	_, hasKeys := admin.KeyspaceOf(h.New(t, nil))
 	for _, law := range []struct {
 		name string
 		test func(*testing.T, Harness, store.Kind)
-		keys bool // it is about a Keyspace, and hardly about what keys count
+		keys bool // it is about a Keyspace, and hardly depends on the kind
 	}{
 		{"Law01_DeniedConsumesNothing", deniedConsumesNothing, false},
 		{"Law02_PeekNeverWrites", peekNeverWrites, false},

@@ -37,7 +37,7 @@ const (
 
 	// samplePause is the mean time between two rounds. Each round reads what has its turn.
 	samplePause = 10 * time.Second
-	// Keys and denials are read every so many rounds, beginning with the first.
+	// Keys are read in every everyKeys-th round and denials in every everyDenials-th, beginning with the first.
 	everyKeys, everyDenials = 6, 3
 	// keysPerSecond is the most keys that a round reads in a second.
 	keysPerSecond = 2000

@@ -67,7 +67,7 @@ func (r *Reloader) tell(before, after *config.Config, hash string) {
 		"limits_dropped", counts[config.Dropped])
 }
 
-// who returns for whom a difference is, empty for all others.
+// who returns the subjects of a difference, empty for all others.
 func (r *Reloader) who(when policy.Attributes) string {
 	var words []string
 	for _, name := range when.Names() {
