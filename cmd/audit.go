@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -20,7 +21,7 @@ import (
 )
 
 type auditOptions struct {
-	*globalOptions
+	*cli.Globals
 	limit int
 	since string
 	user  string
@@ -31,8 +32,8 @@ type auditOptions struct {
 	from time.Time
 }
 
-func newAuditCmd(global *globalOptions) *cobra.Command {
-	o := &auditOptions{globalOptions: global}
+func newAuditCmd(global *cli.Globals) *cobra.Command {
+	o := &auditOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who changed what, and when",
@@ -59,7 +60,7 @@ out, with a warning.`,
   limitctl audit --since 2h
   limitctl audit --since 22:00 --user alice
   limitctl audit --limit-rows 3 -o jsonl`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.parse(cmd); err != nil {
 				return err
@@ -76,7 +77,7 @@ out, with a warning.`,
 	flags.BoolVar(&o.local, "local", false, "show only what this machine has, and ask no store")
 	flags.StringVar(&o.layouts, "layout", "", "show only what concerned keys of the layout of that `NAME`; auto is those of any other "+
 		"limiter, limitctl its own")
-	cmd.RegisterFlagCompletionFunc("layout", completeLayouts)
+	cmd.RegisterFlagCompletionFunc("layout", cli.CompleteLayouts)
 	cmd.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("user", cobra.NoFileCompletions)
 	return cmd
@@ -84,24 +85,24 @@ out, with a warning.`,
 
 func (o *auditOptions) parse(cmd *cobra.Command) error {
 	if o.limit < 0 {
-		return usagef("--limit-rows %d is negative; give a number of runs, or 0 for all", o.limit)
+		return cli.Usagef("--limit-rows %d is negative; give a number of runs, or 0 for all", o.limit)
 	}
 	if cmd.Flags().Changed("layout") {
 		if err := config.CheckLayouts(strings.Split(o.layouts, ",")); err != nil {
-			return usagef("--layout: %s", err)
+			return cli.Usagef("--layout: %s", err)
 		}
 	}
 	if !cmd.Flags().Changed("since") {
 		return nil
 	}
-	now := o.env.Now()
+	now := o.Env.Now()
 	if ago, err := store.ParsePeriod(o.since); err == nil {
 		o.from = now.Add(-ago)
 		return nil
 	}
-	from, is := parseInstant(o.since, now, false)
+	from, is := cli.ParseInstant(o.since, now, false)
 	if !is {
-		return usagef("--since %q is neither a duration nor a time; write it like 2h, 7d, 22:00 or '%s'", o.since,
+		return cli.Usagef("--since %q is neither a duration nor a time; write it like 2h, 7d, 22:00 or '%s'", o.since,
 			now.Add(-time.Hour).Format("2006-01-02 15:04"))
 	}
 	o.from = from
@@ -131,8 +132,8 @@ func (o *auditOptions) concerns(e *trail.Entry) bool {
 }
 
 func runAudit(ctx context.Context, o *auditOptions) error {
-	answer := &auditAnswer{complete: true, zone: o.env.Now().Location()}
-	if dir := stateDir(o.env.Getenv); dir != "" {
+	answer := &auditAnswer{complete: true, zone: o.Env.Now().Location()}
+	if dir := cli.StateDir(o.Env.Getenv); dir != "" {
 		answer.backups = filepath.Join(dir, "backups")
 	}
 	backend, where := &trail.History{}, ""
@@ -141,8 +142,8 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 		if backend, where, err = o.readStore(ctx); backend == nil {
 			return err
 		} else if err != nil {
-			fmt.Fprintf(o.env.Err, "limitctl: warning: the audit in the store cannot be read, so only that of this machine is shown: %s\n",
-				message(err))
+			fmt.Fprintf(o.Env.Err, "limitctl: warning: the audit in the store cannot be read, so only that of this machine is shown: %s\n",
+				cli.Message(err))
 			answer.complete = false
 		}
 	}
@@ -153,17 +154,17 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	history := trail.Merge(machine, backend, o.limit)
 	answer.entries = history.Runs
 	if shown := len(history.Runs); history.Total > shown && o.limit == 0 {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: only the last %d of %d runs are shown; --limit-rows N shows the last N\n",
+		fmt.Fprintf(o.Env.Err, "limitctl: warning: only the last %d of %d runs are shown; --limit-rows N shows the last N\n",
 			shown, history.Total)
 	}
 	if len(history.Runs) == 0 {
-		o.note("%s", o.nothing())
+		o.Note("%s", o.nothing())
 	}
-	if err := o.print(answer); err != nil {
+	if err := o.Print(answer); err != nil {
 		return err
 	}
 	if begun := answer.begun(); begun > 0 {
-		o.note("%s begun, and nothing says how: still going on, or killed; `limitctl restore BACKUP` brings back what was changed",
+		o.Note("%s begun, and nothing says how: still going on, or killed; `limitctl restore BACKUP` brings back what was changed",
 			map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", begun)}[begun == 1])
 	}
 	return nil
@@ -171,7 +172,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 
 // nothing says why no run is shown.
 func (o *auditOptions) nothing() string {
-	if o.since != "" || o.user != "" || o.contextName != "" || o.layouts != "" {
+	if o.since != "" || o.user != "" || o.ContextName != "" || o.layouts != "" {
 		return "no run was found that the flags ask for"
 	}
 	return "nothing was changed yet"
@@ -180,8 +181,8 @@ func (o *auditOptions) nothing() string {
 // readStore reads the audit in the store; where is the store's name. Without a history there is
 // no store to ask, as the error says.
 func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, where string, err error) {
-	o.ofAnyKeys = true
-	backend, where, err := o.openToRead()
+	o.OfAnyKeys = true
+	backend, where, err := o.OpenToRead()
 	if err != nil {
 		return nil, "", err
 	}
@@ -190,7 +191,7 @@ func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, w
 	if !has {
 		return &trail.History{}, where, nil
 	}
-	ctx, cancel := store.BudgetContext(ctx, o.timeout)
+	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
 	defer cancel()
 	entries, damaged, err := journal.ReadJournal(ctx, admin.JournalKept)
 	texts := make([]string, len(entries))
@@ -199,37 +200,37 @@ func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, w
 	}
 	history = trail.ReadTexts(texts, trail.Query{Most: o.limit, Keep: o.keep})
 	if bad := history.Bad + damaged; bad > 0 {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s in the journal of the store are not of the audit and are left out\n",
-			plural(int64(bad), "text"))
+		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s in the journal of the store are not of the audit and are left out\n",
+			cli.Plural(int64(bad), "text"))
 	}
 	return history, where, err
 }
 
 // readMachine reads the audit of this machine; one that is not there yet is empty.
 func (o *auditOptions) readMachine(ctx context.Context, where string) (*trail.History, error) {
-	path, err := auditFile(o.env.Getenv)
+	path, err := cli.AuditFile(o.Env.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	history, err := o.readTrail(ctx, path, trail.Query{Most: o.limit, Keep: func(e *trail.Entry) bool {
-		return o.keep(e) && (o.contextName == "" || e.Context == o.contextName || e.Store == where && where != "")
+	history, err := readTrail(o.Globals, ctx, path, trail.Query{Most: o.limit, Keep: func(e *trail.Entry) bool {
+		return o.keep(e) && (o.ContextName == "" || e.Context == o.ContextName || e.Store == where && where != "")
 	}})
 	if err != nil {
-		return nil, usagef("the audit cannot be read: %s", err)
+		return nil, cli.Usagef("the audit cannot be read: %s", err)
 	}
 	for _, bad := range history.FirstBad {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s:%d is not an entry of the audit and is left out: %s\n",
-			path, bad.Number, message(bad.Reason))
+		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s:%d is not an entry of the audit and is left out: %s\n",
+			path, bad.Number, cli.Message(bad.Reason))
 	}
 	if history.Bad > len(history.FirstBad) {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %d lines in all are not entries of the audit and are left out\n", history.Bad)
+		fmt.Fprintf(o.Env.Err, "limitctl: warning: %d lines in all are not entries of the audit and are left out\n", history.Bad)
 	}
 	return history, nil
 }
 
 // readTrail reads the audit of this machine from its file.
-func (g *globalOptions) readTrail(ctx context.Context, path string, q trail.Query) (*trail.History, error) {
-	file, err := g.env.Open(path)
+func readTrail(g *cli.Globals, ctx context.Context, path string, q trail.Query) (*trail.History, error) {
+	file, err := g.Env.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &trail.History{}, nil
 	}
@@ -242,7 +243,7 @@ func (g *globalOptions) readTrail(ctx context.Context, path string, q trail.Quer
 		return nil, err
 	}
 	if skipped {
-		fmt.Fprintf(g.env.Err, "limitctl: warning: %s has %d MB; only the last %d are read, and lines are counted from there\n",
+		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s has %d MB; only the last %d are read, and lines are counted from there\n",
 			path, size>>20, trail.MaxSize>>20)
 	}
 	return trail.Read(ctx, file, q)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
@@ -70,10 +71,10 @@ func (a *auditAnswer) Records() [][]string {
 		}
 		matched, changed := matchedText(e), ""
 		if e.CountsKeys() {
-			changed = number(e.Changed)
+			changed = cli.Number(e.Changed)
 		}
 		records = append(records, []string{e.Time.Format(time.RFC3339), e.User, e.Context, e.Store, e.Prefix, e.Command, e.Selection,
-			matched, changed, e.Backup, string(e.Outcome), e.Error, e.Reason, number(e.Unknown), e.Account, e.Host,
+			matched, changed, e.Backup, string(e.Outcome), e.Error, e.Reason, cli.Number(e.Unknown), e.Account, e.Host,
 			e.Run, began, string(e.Source), e.Layout})
 	}
 	return records
@@ -155,7 +156,7 @@ func matchedText(e *trail.Entry) string {
 	if !e.CountsKeys() {
 		return ""
 	}
-	return number(e.Matched)
+	return cli.Number(e.Matched)
 }
 
 // changedText is how many keys a run has changed, as far as that is known, empty if
@@ -167,9 +168,9 @@ func changedText(e *trail.Entry) string {
 	case e.Outcome == trail.Begun:
 		return "?"
 	case e.Unknown > 0:
-		return "≥" + number(e.Changed)
+		return "≥" + cli.Number(e.Changed)
 	}
-	return number(e.Changed)
+	return cli.Number(e.Changed)
 }
 
 // backup is what to give to restore, as a shell takes it.

@@ -10,10 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-func newBackupsCmd(global *globalOptions) *cobra.Command {
+func newBackupsCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backups",
 		Short: "List the backups of this machine, look into them, remove old ones",
@@ -24,14 +25,14 @@ compressed with gzip since.`,
 		Example: `  limitctl backups list
   limitctl backups show 20261122T031405.120Z-4711.jsonl
   limitctl backups prune --older-than 30d --yes`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newBackupsListCmd(global), newBackupsShowCmd(global), newBackupsPruneCmd(global))
 	return cmd
 }
 
-func newBackupsListCmd(global *globalOptions) *cobra.Command {
+func newBackupsListCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the backups, the newest first",
@@ -40,7 +41,7 @@ command and store they are, how many keys they have and how large they are.
 STATE is "whole", or "torn" if the last line is not whole, because the reset was
 stopped while it wrote the line. All other lines can be restored.`,
 		Example:           "  limitctl backups list\n  limitctl backups list -o json",
-		Args:              noArguments,
+		Args:              cli.NoArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runBackupsList(cmd.Context(), global) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -69,7 +70,7 @@ func describeBackup(folder *backup.Folder, file *backup.File, now time.Time) bac
 	d := backupDocument{Name: file.Name, Path: file.Path, Bytes: file.Size}
 	survey, err := folder.Survey(file.Path)
 	if err != nil {
-		d.Error = message(err)
+		d.Error = cli.Message(err)
 		return d
 	}
 	made, age := survey.Time, max(0, now.Sub(survey.Time)).Milliseconds()
@@ -94,7 +95,7 @@ func (d *backupDocument) state() string {
 func (d *backupDocument) cells() []output.Cell {
 	age, keys := "-", "-"
 	if d.AgeMS != nil {
-		age, keys = ageText(time.Duration(*d.AgeMS)*time.Millisecond), number(d.Keys)
+		age, keys = ageText(time.Duration(*d.AgeMS)*time.Millisecond), cli.Number(d.Keys)
 	}
 	return []output.Cell{{Text: d.Name}, {Text: age}, {Text: strings.TrimSpace(d.Command + " " + d.Selection)},
 		{Text: cmp.Or(d.Context, d.Store, "-")}, {Text: keys}, {Text: output.Bytes(d.Bytes)}}
@@ -119,27 +120,27 @@ func backupColumns() []output.Column {
 		{Header: "WHERE", Shrinks: 8, Drops: 1}, {Header: "KEYS", Right: true}, {Header: "SIZE", Right: true}}
 }
 
-func runBackupsList(ctx context.Context, g *globalOptions) error {
-	folder, err := g.backupFolder()
+func runBackupsList(ctx context.Context, g *cli.Globals) error {
+	folder, err := g.BackupFolder()
 	if err != nil {
 		return err
 	}
 	listed, err := folder.List()
 	if err != nil {
-		return usagef("the backups cannot be listed: %s", err)
+		return cli.Usagef("the backups cannot be listed: %s", err)
 	}
 	answer := &backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: folder.Path, Backups: []backupDocument{}}
 	for i := range listed {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		answer.Backups = append(answer.Backups, describeBackup(folder, &listed[i], g.env.Now()))
+		answer.Backups = append(answer.Backups, describeBackup(folder, &listed[i], g.Env.Now()))
 		answer.Bytes += listed[i].Size
 	}
-	if len(listed) == 0 && !g.quiet {
-		g.note("there are no backups in %s", folder.Path)
+	if len(listed) == 0 && !g.Quiet {
+		g.Note("there are no backups in %s", folder.Path)
 	}
-	return g.print(answer)
+	return g.Print(answer)
 }
 
 // backupsAnswer is what backups list says.
@@ -172,8 +173,8 @@ func (a *backupsAnswer) Records() [][]string {
 		if d.Time != nil {
 			made = d.Time.Format(time.RFC3339)
 		}
-		records = append(records, []string{d.Name, made, d.Command, d.Selection, d.Context, d.Store, d.StoreID, d.Prefix, number(d.Keys),
-			number(d.Bytes), fmt.Sprint(d.Whole), d.Error, d.Path})
+		records = append(records, []string{d.Name, made, d.Command, d.Selection, d.Context, d.Store, d.StoreID, d.Prefix, cli.Number(d.Keys),
+			cli.Number(d.Bytes), fmt.Sprint(d.Whole), d.Error, d.Path})
 	}
 	return records
 }

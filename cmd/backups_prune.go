@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -19,14 +20,14 @@ import (
 )
 
 type backupsPruneOptions struct {
-	*globalOptions
+	*cli.Globals
 	olderThan, maxSize string
 	keep               int
 	yes, dryRun        bool
 }
 
-func newBackupsPruneCmd(global *globalOptions) *cobra.Command {
-	o := &backupsPruneOptions{globalOptions: global}
+func newBackupsPruneCmd(global *cli.Globals) *cobra.Command {
+	o := &backupsPruneOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove old backups",
@@ -40,7 +41,7 @@ killed.`,
 		Example: `  limitctl backups prune --older-than 30d --dry-run
   limitctl backups prune --keep 20 --yes
   limitctl backups prune --max-size 1GB --yes`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rule, err := o.rule(cmd)
 			if err != nil {
@@ -70,25 +71,25 @@ func (o *backupsPruneOptions) rule(cmd *cobra.Command) (rule pruneRule, err erro
 	if o.olderThan != "" {
 		age, err := store.ParsePeriod(o.olderThan)
 		if err != nil {
-			return rule, usagef("--older-than %q is not a duration; write it like 30d or 12h", o.olderThan)
+			return rule, cli.Usagef("--older-than %q is not a duration; write it like 30d or 12h", o.olderThan)
 		}
 		rule.olderThan = &age
 	}
 	if cmd.Flags().Changed("keep") {
 		if o.keep < 1 {
-			return rule, usagef("--keep %d is not a number of backups, from 1", o.keep)
+			return rule, cli.Usagef("--keep %d is not a number of backups, from 1", o.keep)
 		}
 		rule.keep = &o.keep
 	}
 	if o.maxSize != "" {
 		size, err := parseSize(o.maxSize)
 		if err != nil {
-			return rule, usagef("--max-size %q is not a size; write it like 500MB or 1GB", o.maxSize)
+			return rule, cli.Usagef("--max-size %q is not a size; write it like 500MB or 1GB", o.maxSize)
 		}
 		rule.maxSize = &size
 	}
 	if rule == (pruneRule{}) {
-		return rule, usagef("prune needs to know which backups to remove; give --older-than, --keep or --max-size")
+		return rule, cli.Usagef("prune needs to know which backups to remove; give --older-than, --keep or --max-size")
 	}
 	return rule, nil
 }
@@ -158,35 +159,35 @@ func (r *pruneRule) choose(all []keptBackup, now time.Time) (gone []keptBackup, 
 }
 
 func runBackupsPrune(ctx context.Context, o *backupsPruneOptions, rule pruneRule) error {
-	if !o.yes && !o.dryRun && !o.env.InIsTerminal {
-		return usagef("backups prune asks before it removes, and there is no terminal to ask on; give --yes, or --dry-run to look first")
+	if !o.yes && !o.dryRun && !o.Env.InIsTerminal {
+		return cli.Usagef("backups prune asks before it removes, and there is no terminal to ask on; give --yes, or --dry-run to look first")
 	}
 	folder, all, err := o.keptBackups(ctx)
 	if err != nil {
 		return err
 	}
-	gone, spared := rule.choose(all, o.env.Now())
+	gone, spared := rule.choose(all, o.Env.Now())
 	answer := &pruneAnswer{SchemaVersion: output.SchemaVersion, DryRun: o.dryRun, Spared: spared, Backups: []backupDocument{}}
 	for i := range gone {
-		answer.Backups = append(answer.Backups, describeBackup(folder, &gone[i].File, o.env.Now()))
+		answer.Backups = append(answer.Backups, describeBackup(folder, &gone[i].File, o.Env.Now()))
 		answer.Matched++
 	}
-	if spared > 0 && !o.quiet {
-		o.note("%s kept: the newest of a store, or of a reset that has not ended", output.Plural(spared, "backup"))
+	if spared > 0 && !o.Quiet {
+		o.Note("%s kept: the newest of a store, or of a reset that has not ended", output.Plural(spared, "backup"))
 	}
 	if o.dryRun || len(gone) == 0 {
-		return o.print(answer)
+		return o.Print(answer)
 	}
 	if !o.yes {
 		question := operation.Question{Text: fmt.Sprintf("Remove %s, %s", output.Plural(len(gone), "backup"), output.Bytes(sizeOf(gone)))}
-		answer.printRows(&output.Printer{Out: o.env.Err})
-		if err := (&observer{global: o.globalOptions}).Confirm(ctx, question); err != nil {
+		answer.printRows(&output.Printer{Out: o.Env.Err})
+		if err := (&cli.Observer{Global: o.Globals}).Confirm(ctx, question); err != nil {
 			return err
 		}
 	}
 	var failures []error
 	for i := range gone {
-		if err := o.env.Remove(gone[i].Path); err != nil {
+		if err := o.Env.Remove(gone[i].Path); err != nil {
 			failures = append(failures, err)
 			continue
 		}
@@ -197,7 +198,7 @@ func runBackupsPrune(ctx context.Context, o *backupsPruneOptions, rule pruneRule
 	if err != nil && answer.Removed > 0 {
 		err = outcome.Partly(err)
 	}
-	return errors.Join(err, o.print(answer))
+	return errors.Join(err, o.Print(answer))
 }
 
 func sizeOf(backups []keptBackup) (bytes int64) {
@@ -209,15 +210,15 @@ func sizeOf(backups []keptBackup) (bytes int64) {
 
 // keptBackups lists the backups with what decides whether they may go.
 func (o *backupsPruneOptions) keptBackups(ctx context.Context) (*backup.Folder, []keptBackup, error) {
-	folder, err := o.backupFolder()
+	folder, err := o.BackupFolder()
 	if err != nil {
 		return nil, nil, err
 	}
 	files, err := folder.List()
 	if err != nil {
-		return nil, nil, usagef("the backups cannot be listed: %s", err)
+		return nil, nil, cli.Usagef("the backups cannot be listed: %s", err)
 	}
-	runs, err := o.localRuns(ctx)
+	runs, err := localRuns(o.Globals, ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -239,7 +240,7 @@ func (o *backupsPruneOptions) keptBackups(ctx context.Context) (*backup.Folder, 
 			b.store += "\x00" + header.Prefix
 		}
 		over, known := ended[strings.TrimSuffix(file.Path, ".gz")]
-		b.unended = known && !over || !known && o.env.Now().Sub(file.Changed) < settled
+		b.unended = known && !over || !known && o.Env.Now().Sub(file.Changed) < settled
 		all[i] = b
 	}
 	return folder, all, nil

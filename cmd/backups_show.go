@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -17,15 +18,15 @@ import (
 )
 
 type backupsShowOptions struct {
-	*globalOptions
+	*cli.Globals
 	all bool
 }
 
 // shownKeys is how many keys of a backup are shown on a terminal, unless all are wanted.
 const shownKeys = 40
 
-func newBackupsShowCmd(global *globalOptions) *cobra.Command {
-	o := &backupsShowOptions{globalOptions: global}
+func newBackupsShowCmd(global *cli.Globals) *cobra.Command {
+	o := &backupsShowOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "show BACKUP",
 		Short: "Show what a backup holds",
@@ -36,12 +37,12 @@ terminal only the first 40 keys are shown; --all shows all.`,
 		Example: "  limitctl backups show 20261122T031405.120Z-4711.jsonl\n  limitctl backups show backup.jsonl --all",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("backups show takes one BACKUP; `limitctl backups list` shows which there are")
+				return cli.Usagef("backups show takes one BACKUP; `limitctl backups list` shows which there are")
 			}
 			return nil
 		},
 		RunE:              func(cmd *cobra.Command, args []string) error { return runBackupsShow(cmd.Context(), o, args[0]) },
-		ValidArgsFunction: completer{global}.backups,
+		ValidArgsFunction: cli.Offers(global).Backups,
 	}
 	cmd.Flags().BoolVar(&o.all, "all", false, "show all keys on a terminal, too")
 	return cmd
@@ -63,33 +64,33 @@ type backupKey struct {
 }
 
 func runBackupsShow(ctx context.Context, o *backupsShowOptions, name string) error {
-	path := o.findBackup(name)
-	file, err := o.env.Open(path)
+	path := findBackup(o.Globals, name)
+	file, err := o.Env.Open(path)
 	if err != nil {
-		return usagef("the backup cannot be read: %s", err)
+		return cli.Usagef("the backup cannot be read: %s", err)
 	}
 	defer file.Close()
 	contents, err := backup.Check(file)
 	if err != nil {
-		return usagef("%s: %s", path, err)
+		return cli.Usagef("%s: %s", path, err)
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return usagef("%s: %s", path, err)
+		return cli.Usagef("%s: %s", path, err)
 	}
 	answer := &backupAnswer{SchemaVersion: output.SchemaVersion, Path: path, Header: contents.Header, Bytes: info.Size(),
 		Whole: !contents.Torn && contents.Damaged == 0, Damaged: contents.Damaged, Count: contents.Records, Layouts: contents.Layouts,
 		Keys: []backupKey{}}
-	if o.env.OutIsTerminal && o.format.String() == "table" && !o.all {
+	if o.Env.OutIsTerminal && o.Format.String() == "table" && !o.all {
 		answer.most = shownKeys
 	}
 	for _, damage := range contents.Damage {
-		o.note("warning: %s: %s", path, output.Printable(message(damage)))
+		o.Note("warning: %s: %s", path, output.Printable(cli.Message(damage)))
 	}
 	if _, err := file.Seek(0, 0); err != nil {
-		return usagef("%s: %s", path, err)
+		return cli.Usagef("%s: %s", path, err)
 	}
-	now := store.InstantOf(o.env.Now())
+	now := store.InstantOf(o.Env.Now())
 	const batchSize = 500
 	err = contents.Each(file, batchSize, func(batch backup.Batch) error {
 		for i := range batch.Records {
@@ -102,7 +103,7 @@ func runBackupsShow(ctx context.Context, o *backupsShowOptions, name string) err
 	if err != nil {
 		return err
 	}
-	return o.print(answer)
+	return o.Print(answer)
 }
 
 // backupAnswer is what backups show says.
@@ -151,7 +152,7 @@ func (k *backupKey) used(unknown string) string {
 	if k.Used == nil {
 		return unknown
 	}
-	return number(*k.Used)
+	return cli.Number(*k.Used)
 }
 
 // Document implements output.Answer.

@@ -6,21 +6,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type checkOptions struct {
-	*globalOptions
-	requestFlags
+	*cli.Globals
+	cli.RequestFlags
 	onError  string
 	watch    string
 	interval time.Duration
-	request  *limitRequest
+	request  *cli.LimitRequest
 }
 
-func newCheckCmd(global *globalOptions) *cobra.Command {
-	o := &checkOptions{globalOptions: global}
+func newCheckCmd(global *cli.Globals) *cobra.Command {
+	o := &checkOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD | check --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Would it be allowed? Writes nothing",
@@ -38,43 +39,43 @@ limit can be asked.`,
   if limitctl check -q deploys --limit 3/1h; then echo "room for one more"; fi
   limitctl check -q user:42 --limit 10/1m --on-error allow`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.request, err = o.requestFlags.request(cmd, global, store.Peek, args); err != nil {
-				if check := o.partial(cmd, global, args); check != nil && o.watch == "" {
+			if o.request, err = o.RequestFlags.Request(cmd, global, store.Peek, args); err != nil {
+				if check := partial(&o.RequestFlags, cmd, global, args); check != nil && o.watch == "" {
 					return runPartialCheck(cmd.Context(), o, check)
 				}
 				return err
 			}
-			if o.interval, err = parseWatch(o.watch); err != nil {
+			if o.interval, err = cli.ParseWatch(o.watch); err != nil {
 				return err
 			}
-			if err := global.checkWatch(o.interval); err != nil {
+			if err := global.CheckWatch(o.interval); err != nil {
 				return err
 			}
 			return runCheck(cmd.Context(), o)
 		},
-		ValidArgsFunction: completer{global}.keyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
-	o.addFlags(cmd, global)
+	o.AddFlags(cmd, global)
 	addOnErrorFlag(cmd, &o.onError)
-	addWatchFlag(cmd, &o.watch)
+	cli.AddWatchFlag(cmd, &o.watch)
 	return cmd
 }
 
 func runCheck(ctx context.Context, o *checkOptions) error {
-	backend, err := openToDecide(ctx, o.globalOptions, store.Peek, o.onError, o.request)
+	backend, err := openToDecide(ctx, o.Globals, store.Peek, o.onError, o.request)
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
 	if o.interval > 0 {
-		return o.watchAnswers(ctx, o.interval, func(int) (output.Answer, string, error) {
-			decisions, err := decide(ctx, backend, store.Peek, o.request.reqs)
-			return &decisionAnswer{verb: "allowed", limitRequest: o.request, decisions: decisions, now: o.env.Now()}, "check", err
+		return o.WatchAnswers(ctx, o.interval, func(int) (output.Answer, string, error) {
+			decisions, err := decide(ctx, backend, store.Peek, o.request.Reqs)
+			return &decisionAnswer{verb: "allowed", LimitRequest: o.request, decisions: decisions, now: o.Env.Now()}, "check", err
 		})
 	}
-	decisions, err := decide(ctx, backend, store.Peek, o.request.reqs)
+	decisions, err := decide(ctx, backend, store.Peek, o.request.Reqs)
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{verb: "allowed", limitRequest: o.request, decisions: decisions})
+	return printDecision(o.Globals, &decisionAnswer{verb: "allowed", LimitRequest: o.request, decisions: decisions})
 }

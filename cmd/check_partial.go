@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -25,22 +26,22 @@ type partialCheck struct {
 	// asked are the limits that can be asked, by their index in the policy, and request
 	// what they are asked.
 	asked   []int
-	request *limitRequest
+	request *cli.LimitRequest
 }
 
 // partial returns what can be checked with some of a policy's attributes. It is nil if none is
 // missing, or the command line has another mistake.
-func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []string) *partialCheck {
+func partial(o *cli.RequestFlags, cmd *cobra.Command, g *cli.Globals, args []string) *partialCheck {
 	for _, flag := range []string{"limit", "algorithm", "burst"} {
 		if cmd.Flags().Changed(flag) {
 			return nil
 		}
 	}
-	c, err := g.config()
+	c, err := g.Config()
 	if err != nil {
 		return nil
 	}
-	p, err := c.Policy(o.policy)
+	p, err := c.Policy(o.Policy)
 	if err != nil {
 		return nil
 	}
@@ -48,11 +49,11 @@ func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []stri
 	if err != nil || p.CheckAttributes(attributes) != nil {
 		return nil
 	}
-	units, err := p.UnitsOf(o.cost.units, o.cost.fields...)
-	if err != nil || o.cost.check(p, store.Peek) != nil {
+	units, err := p.UnitsOf(o.Cost.Units, o.Cost.Fields...)
+	if err != nil || o.Cost.Check(p, store.Peek) != nil {
 		return nil
 	}
-	check := &partialCheck{policy: p, attributes: attributes, request: &limitRequest{key: strings.Join(args, " "), policy: p}}
+	check := &partialCheck{policy: p, attributes: attributes, request: &cli.LimitRequest{Key: strings.Join(args, " "), Policy: p}}
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		missing := l.Missing(attributes)
@@ -64,12 +65,12 @@ func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []stri
 		if len(missing) == 0 {
 			limit, _ := l.For(attributes)
 			check.asked = append(check.asked, i)
-			check.request.reqs = append(check.request.reqs,
+			check.request.Reqs = append(check.request.Reqs,
 				store.Request{Key: p.Key(l, attributes), Limit: limit, Cost: units[i], Shadow: l.Shadow})
 		}
 	}
-	if len(check.request.reqs) > 0 {
-		check.request.reqs, err = store.NormalizeAll(nil, store.Peek, check.request.reqs)
+	if len(check.request.Reqs) > 0 {
+		check.request.Reqs, err = store.NormalizeAll(nil, store.Peek, check.request.Reqs)
 	}
 	if err != nil || len(check.missing) == 0 {
 		return nil
@@ -82,22 +83,22 @@ func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []stri
 func runPartialCheck(ctx context.Context, o *checkOptions, check *partialCheck) error {
 	answer := &partialAnswer{partialCheck: check}
 	if len(check.asked) > 0 {
-		backend, err := openToDecide(ctx, o.globalOptions, store.Peek, o.onError, check.request)
+		backend, err := openToDecide(ctx, o.Globals, store.Peek, o.onError, check.request)
 		if err != nil {
 			return err
 		}
 		defer backend.Close()
-		if answer.decisions, err = decide(ctx, backend, store.Peek, check.request.reqs); err != nil {
+		if answer.decisions, err = decide(ctx, backend, store.Peek, check.request.Reqs); err != nil {
 			return err
 		}
 	}
-	if err := o.print(answer); err != nil {
+	if err := o.Print(answer); err != nil {
 		return err
 	}
 	if answer.isDenied() {
-		return errDenied
+		return cli.ErrDenied
 	}
-	err := usagef("policy %q was not decided: it needs %s; add %s", check.policy.Name, strings.Join(check.missing, " and "),
+	err := cli.Usagef("policy %q was not decided: it needs %s; add %s", check.policy.Name, strings.Join(check.missing, " and "),
 		attributesWanted(check.missing))
 	if len(check.asked) > 0 {
 		return &undecidedError{err}
@@ -127,7 +128,7 @@ func (a *partialAnswer) isDenied() bool {
 // decision returns the decision of a limit of the policy, if it was asked.
 func (a *partialAnswer) decision(i int) (request *store.Request, d *store.Decision) {
 	if n := slices.Index(a.asked, i); n >= 0 {
-		return &a.request.reqs[n], &a.decisions[n]
+		return &a.request.Reqs[n], &a.decisions[n]
 	}
 	return nil, nil
 }
@@ -201,7 +202,7 @@ func (a *partialAnswer) Records() [][]string {
 		d := a.document(i)
 		record := []string{d.Limit, strings.Join(d.By, " "), strings.Join(d.Missing, " "), d.Key, "", "", "", a.mayAllow(i)}
 		if d.Decided != nil {
-			record[4], record[5], record[6] = fmt.Sprint(*d.Decided.Allowed), number(d.Decided.Used), number(d.Decided.Remaining)
+			record[4], record[5], record[6] = fmt.Sprint(*d.Decided.Allowed), cli.Number(d.Decided.Used), cli.Number(d.Decided.Remaining)
 		}
 		records = append(records, record)
 	}
@@ -214,7 +215,7 @@ func (a *partialAnswer) mayAllow(i int) string {
 	for _, candidate := range a.document(i).MayAllow {
 		text := candidate.Limit
 		if len(candidate.When) > 0 {
-			text += " if " + attributesText(candidate.When)
+			text += " if " + cli.AttributesText(candidate.When)
 		}
 		texts = append(texts, text)
 	}
@@ -227,7 +228,7 @@ func (a *partialAnswer) Print(p *output.Printer) {
 	if a.isDenied() {
 		mark = p.Paint(output.AtEnd, "✗ denied")
 	}
-	p.Line("%s  %s: without %s, not all limits of policy %s can be asked", mark, output.Printable(cmp.Or(a.request.key, a.policy.Name)),
+	p.Line("%s  %s: without %s, not all limits of policy %s can be asked", mark, output.Printable(cmp.Or(a.request.Key, a.policy.Name)),
 		strings.Join(a.missing, " and "), a.policy.Name)
 	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true},
 		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "NOTE", Shrinks: 24}}
@@ -243,7 +244,7 @@ func (a *partialAnswer) Print(p *output.Printer) {
 				note += ", shadow"
 			}
 			row = []output.Cell{{Text: "✓", Style: output.Calm}, {Text: l.Name}, {Text: fmt.Sprintf("%d/%d", d.Used, request.Limit.Capacity())},
-				{Text: number(d.Remaining)}, {Text: orDash(d.RetryAfter)}, {Text: note}}
+				{Text: cli.Number(d.Remaining)}, {Text: cli.OrDash(d.RetryAfter)}, {Text: note}}
 			switch {
 			case !d.Allowed && l.Shadow:
 				row[0] = output.Cell{Text: "~", Style: output.Near}

@@ -18,13 +18,14 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // world is an Env in memory, whose clock Sleep moves.
 type world struct {
-	*Env
+	*cli.Env
 	out, err bytes.Buffer
 	now      time.Time
 	slept    []time.Duration
@@ -35,7 +36,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{now: time.Now()}
 	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir(),
 		"GOGC": "200"} // or a scan of many keys changes it for all tests
-	w.Env = &Env{
+	w.Env = &cli.Env{
 		Account: func() string { return "builder" }, Host: func() string { return "here" },
 		In:        strings.NewReader(""),
 		Out:       &w.out,
@@ -313,7 +314,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			look(sub)
 		}
 	}
-	look(newRootCmd(&globalOptions{env: newWorld(t).Env}))
+	look(newRootCmd(&cli.Globals{Env: newWorld(t).Env}))
 }
 
 // Who lifts an override needs its ID, and whom it is for, however narrow the terminal. What a row has no room for

@@ -7,20 +7,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/spelling"
 )
 
 type compareOptions struct {
-	*globalOptions
+	*cli.Globals
 	summaryFlags
 	margin string
 	only   []string
 }
 
-func newCompareCmd(global *globalOptions) *cobra.Command {
-	o := &compareOptions{globalOptions: global}
+func newCompareCmd(global *cli.Globals) *cobra.Command {
+	o := &compareOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "compare BASE [BASE...] NEW",
 		Short: "Compare saved reports, and say what became worse",
@@ -48,7 +49,7 @@ reports have no limit in common.`,
   limitctl compare base.json new.json --only p99,errors,over_admitted --margin 25% -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usagef("compare takes two reports or more, BASE and NEW, and %d was given", len(args))
+				return cli.Usagef("compare takes two reports or more, BASE and NEW, and %d was given", len(args))
 			}
 			return nil
 		},
@@ -57,7 +58,7 @@ reports have no limit in common.`,
 			if cmd.Flags().Changed("margin") {
 				share, ok := parsePercent(o.margin)
 				if !ok {
-					return usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
+					return cli.Usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
 				}
 				options.Margins = report.OneMargin(share)
 			}
@@ -65,7 +66,7 @@ reports have no limit in common.`,
 			if options.Only, err = o.parseOnly(); err != nil {
 				return err
 			}
-			if err := o.summaryFlags.check(cmd, o.globalOptions); err != nil {
+			if err := o.summaryFlags.check(cmd, o.Globals); err != nil {
 				return err
 			}
 			return runCompare(o, args, options)
@@ -92,7 +93,7 @@ func (o *compareOptions) parseOnly() ([]string, error) {
 			if near := spelling.Nearest(name, metrics, 2); near != "" {
 				hint = "did you mean " + near + "?"
 			}
-			return nil, usagef("--only %s: no such metric is judged; %s", shell.Command(name), hint)
+			return nil, cli.Usagef("--only %s: no such metric is judged; %s", shell.Command(name), hint)
 		}
 		only = append(only, name)
 	}
@@ -108,7 +109,7 @@ func runCompare(o *compareOptions, paths []string, options report.CompareOptions
 	all := make([]report.Named, len(paths))
 	for i, path := range paths {
 		var err error
-		if all[i], err = o.readReport(path); err != nil {
+		if all[i], err = readReport(o.Globals, path); err != nil {
 			return err
 		}
 	}
@@ -117,16 +118,16 @@ func runCompare(o *compareOptions, paths []string, options report.CompareOptions
 	if err != nil {
 		return err
 	}
-	if err := o.summaryFlags.write(o.globalOptions, comparison); err != nil {
+	if err := o.summaryFlags.write(o.Globals, comparison); err != nil {
 		return err
 	}
 	if !o.summaryFlags.replacesAnswer() {
-		if err := o.print(comparison); err != nil {
+		if err := o.Print(comparison); err != nil {
 			return err
 		}
 	}
 	if comparison.Regressions > 0 {
-		return errDenied
+		return cli.ErrDenied
 	}
 	return nil
 }
@@ -139,10 +140,10 @@ func parsePercent(text string) (share float64, ok bool) {
 }
 
 // readReport reads a report from a file.
-func (g *globalOptions) readReport(path string) (report.Named, error) {
-	data, err := g.env.ReadFile(path, report.MaxSize+report.MaxAnswers)
+func readReport(g *cli.Globals, path string) (report.Named, error) {
+	data, err := g.Env.ReadFile(path, report.MaxSize+report.MaxAnswers)
 	if err != nil {
-		return report.Named{}, usagef("the report cannot be read: %s", err)
+		return report.Named{}, cli.Usagef("the report cannot be read: %s", err)
 	}
 	d, err := report.Read(path, data)
 	return report.Named{Name: path, Document: d}, err

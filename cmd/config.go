@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -13,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func newConfigCmd(global *globalOptions) *cobra.Command {
+func newConfigCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and explain the configuration file",
@@ -29,7 +30,7 @@ docs/configuration.md describes every field.`,
 		Example: `  limitctl config validate
   limitctl config show --origin
   limitctl config explain --policy login ip=203.0.113.9 email=a@example.com`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigValidateCmd(global), newConfigShowCmd(global), newConfigExplainCmd(global),
@@ -37,7 +38,7 @@ docs/configuration.md describes every field.`,
 	return cmd
 }
 
-func newConfigValidateCmd(global *globalOptions) *cobra.Command {
+func newConfigValidateCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate [FILE]",
 		Short: "Find all mistakes of the configuration",
@@ -46,7 +47,7 @@ each mistake with its line. The exit code is 0 without mistakes, and 2
 otherwise. With -o json, the mistakes are also on standard output. A policy that
 takes a secret as it is, such as header:Authorization, is a warning.`,
 		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
-		Args:    atMostOneArgument,
+		Args:    cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return runConfigValidateFile(global, args[0])
@@ -56,20 +57,20 @@ takes a secret as it is, such as header:Authorization, is a warning.`,
 	}
 }
 
-func runConfigValidate(g *globalOptions) error {
-	env := configEnvironment(g)
+func runConfigValidate(g *cli.Globals) error {
+	env := cli.ConfigEnvironment(g)
 	env.CheckStore = storeChecker(g)
 	c, err := config.Load(env)
 	if err == nil && len(c.Read) == 0 {
-		return usagef("there is no configuration file; looked for %s; name one with --config FILE", strings.Join(c.Searched, ", "))
+		return cli.Usagef("there is no configuration file; looked for %s; name one with --config FILE", strings.Join(c.Searched, ", "))
 	}
 	return printValidation(g, c, err)
 }
 
-func runConfigValidateFile(g *globalOptions, path string) error {
-	data, err := g.env.readConfig(path)
+func runConfigValidateFile(g *cli.Globals, path string) error {
+	data, err := g.Env.ReadConfig(path)
 	if err != nil {
-		return usagef("the file cannot be read: %s", err)
+		return cli.Usagef("the file cannot be read: %s", err)
 	}
 	c, err := config.Parse(path, data, storeChecker(g))
 	return printValidation(g, c, err)
@@ -77,11 +78,11 @@ func runConfigValidateFile(g *globalOptions, path string) error {
 
 // storeChecker returns what tells what is wrong with a store's URL. It does not connect, and needs no
 // password: that may be where only the machine has it on which the context is used.
-func storeChecker(g *globalOptions) func(url string) error {
+func storeChecker(g *cli.Globals) func(url string) error {
 	const unread = "(the password is not read)"
 	return func(url string) error {
-		backend, _, err := connect.Open(url, connect.Options{Prefix: store.DefaultPrefix, Timeout: g.timeout, Password: unread,
-			ReadFile: g.env.readCertificate})
+		backend, _, err := connect.Open(url, connect.Options{Prefix: store.DefaultPrefix, Timeout: g.Timeout, Password: unread,
+			ReadFile: g.Env.ReadCertificate})
 		if err != nil {
 			return err
 		}
@@ -90,9 +91,9 @@ func storeChecker(g *globalOptions) func(url string) error {
 }
 
 // printValidation answers that a configuration is valid, or what is wrong with it.
-func printValidation(g *globalOptions, c *config.Config, err error) error {
+func printValidation(g *cli.Globals, c *config.Config, err error) error {
 	answer := &validAnswer{SchemaVersion: output.SchemaVersion, Valid: err == nil, Mistakes: []config.Mistake{}}
-	if mistakes := mistakesOf(err); mistakes != nil {
+	if mistakes := cli.MistakesOf(err); mistakes != nil {
 		answer.Mistakes = mistakes.List
 	} else if err != nil {
 		return err
@@ -101,7 +102,7 @@ func printValidation(g *globalOptions, c *config.Config, err error) error {
 		answer.Files, answer.Policies, answer.Layouts, answer.Contexts = c.Read, len(c.Policies), len(c.Layouts), len(c.Contexts)
 		warnOfSecrets(g, c)
 	}
-	if printErr := g.print(answer); printErr != nil {
+	if printErr := g.Print(answer); printErr != nil {
 		return printErr
 	}
 	return err
@@ -152,7 +153,7 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-func newConfigSchemaCmd(global *globalOptions) *cobra.Command {
+func newConfigSchemaCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the configuration file",
@@ -161,15 +162,15 @@ Begin the file with
 
   # yaml-language-server: $schema=limitctl.schema.json`,
 		Example:           "  limitctl config schema > limitctl.schema.json",
-		Args:              noArguments,
+		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := configfile.SchemaText()
 			if err != nil {
 				return err
 			}
-			if _, err := global.env.Out.Write(text); err != nil {
-				return &outputError{err}
+			if _, err := global.Env.Out.Write(text); err != nil {
+				return cli.NotPrinted(err)
 			}
 			return nil
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -16,7 +17,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func newConfigDiffCmd(global *globalOptions) *cobra.Command {
+func newConfigDiffCmd(global *cli.Globals) *cobra.Command {
 	scanRate := 0
 	cmd := &cobra.Command{
 		Use:   "diff [OLD] [NEW]",
@@ -38,13 +39,13 @@ The exit code is 0 if nothing differs, and 1 if something does.`,
   limitctl config diff --context prod -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
-				return usagef("%s given, and diff takes at most two files", several(args))
+				return cli.Usagef("%s given, and diff takes at most two files", cli.Several(args))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if scanRate < 0 {
-				return usagef("--rate-limit-scan %d is negative; give keys per second", scanRate)
+				return cli.Usagef("--rate-limit-scan %d is negative; give keys per second", scanRate)
 			}
 			return runConfigDiff(cmd.Context(), global, args, scanRate)
 		},
@@ -54,12 +55,12 @@ The exit code is 0 if nothing differs, and 1 if something does.`,
 	return cmd
 }
 
-func runConfigDiff(ctx context.Context, g *globalOptions, args []string, scanRate int) error {
+func runConfigDiff(ctx context.Context, g *cli.Globals, args []string, scanRate int) error {
 	files := make([]*config.Config, len(args))
 	for i, path := range args {
-		data, err := g.env.readConfig(path)
+		data, err := g.Env.ReadConfig(path)
 		if err != nil {
-			return usagef("the file cannot be read: %s", err)
+			return cli.Usagef("the file cannot be read: %s", err)
 		}
 		if files[i], err = config.Parse(path, data, nil); err != nil {
 			return err
@@ -75,26 +76,26 @@ func runConfigDiff(ctx context.Context, g *globalOptions, args []string, scanRat
 	case 1:
 		answer.rows, err = keyDifferences(ctx, g, files[0], scanRate)
 	default:
-		c, loadErr := g.config()
+		c, loadErr := g.Config()
 		if loadErr != nil {
 			return loadErr
 		}
 		if len(c.Policies) == 0 {
-			return usagef("there is no configuration with policies to compare the store with; name one with --config FILE")
+			return cli.Usagef("there is no configuration with policies to compare the store with; name one with --config FILE")
 		}
 		answer.rows, err = keyDifferences(ctx, g, c, scanRate)
 	}
 	if err != nil {
 		return err
 	}
-	if err := g.print(answer); err != nil {
+	if err := g.Print(answer); err != nil {
 		return err
 	}
 	if len(answer.rows) > 0 {
-		return errDenied
+		return cli.ErrDenied
 	}
-	if !g.quiet {
-		g.note("nothing differs")
+	if !g.Quiet {
+		g.Note("nothing differs")
 	}
 	return nil
 }
@@ -107,14 +108,14 @@ type diffRow struct {
 }
 
 // keyDifferences compares the keys in use with a configuration.
-func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, scanRate int) ([]diffRow, error) {
-	backend, _, err := g.openToRead()
+func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanRate int) ([]diffRow, error) {
+	backend, _, err := g.OpenToRead()
 	if err != nil {
 		return nil, err
 	}
 	defer backend.Close()
-	overrides, withoutOverrides := g.overridesOf(ctx, backend)
-	limits := newConfiguredLimits(c)
+	overrides, withoutOverrides := g.OverridesOf(ctx, backend)
+	limits := cli.NewConfiguredLimits(c)
 	everything, err := store.ParsePattern("*")
 	if err != nil {
 		return nil, err
@@ -123,17 +124,17 @@ func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, sca
 	type group struct{ policy, limit, old, new string }
 	places := map[group]int{}
 	var rows []diffRow
-	found, err := g.scan(ctx, backend, &selection, func(e *admin.Entry, foreign error) error {
+	found, err := g.Scan(ctx, backend, &selection, func(e *admin.Entry, foreign error) error {
 		parts, isPolicys := policy.ParseKey(e.Key)
 		if foreign != nil || !isPolicys || !e.LimitKnown() {
 			return nil
 		}
 		d := config.Difference{Policy: parts.Policy, Limit: parts.Limit, Change: config.Dropped, Old: e.Limit.String()}
 		if limits[[2]string{parts.Policy, parts.Limit}] != nil {
-			if !limits.hasDrifted(e.Key, e.Limit, overrides.For(e.Key)) {
+			if !limits.HasDrifted(e.Key, e.Limit, overrides.For(e.Key)) {
 				return nil
 			}
-			d.Change, d.New = becomes(e.Limit, limits.candidates(e.Key))
+			d.Change, d.New = becomes(e.Limit, limits.Candidates(e.Key))
 		}
 		name := group{d.Policy, d.Limit, d.Old, d.New}
 		place, known := places[name]
@@ -150,7 +151,7 @@ func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, sca
 		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.keys, a.keys), cmp.Compare(a.Old, b.Old))
 	})
 	if err == nil { // else that error says it
-		g.warnOfOverrides(withoutOverrides)
+		g.WarnOfOverrides(withoutOverrides)
 	}
 	return rows, found.WithProgress(err)
 }
@@ -225,9 +226,9 @@ func (a *diffAnswer) Records() [][]string {
 	for _, row := range a.rows {
 		keys := ""
 		if a.ofKeys {
-			keys = number(row.keys)
+			keys = cli.Number(row.keys)
 		}
-		records = append(records, []string{row.Policy, row.Limit, attributesText(row.When), string(row.Change), row.Old, row.New, keys,
+		records = append(records, []string{row.Policy, row.Limit, cli.AttributesText(row.When), string(row.Change), row.Old, row.New, keys,
 			row.example})
 	}
 	return records
@@ -253,10 +254,10 @@ func (a *diffAnswer) Print(p *output.Printer) {
 		if r.Limit != "" {
 			name = fmt.Sprintf("%s/%s", r.Policy, r.Limit)
 		}
-		row := []output.Cell{{Text: cmp.Or(name, "-")}, {Text: cmp.Or(attributesText(r.When), "all others")},
+		row := []output.Cell{{Text: cmp.Or(name, "-")}, {Text: cmp.Or(cli.AttributesText(r.When), "all others")},
 			{Text: string(r.Change), Style: styles[r.Change]}, {Text: cmp.Or(r.Old, "-")}, {Text: cmp.Or(r.New, "-")}}
 		if a.ofKeys {
-			row[1] = output.Cell{Text: number(r.keys)}
+			row[1] = output.Cell{Text: cli.Number(r.keys)}
 			row = append(row, output.Cell{Text: r.example})
 		}
 		rows = append(rows, row)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -17,13 +18,13 @@ import (
 )
 
 type configExplainOptions struct {
-	*globalOptions
+	*cli.Globals
 	policy string
 	args   []string
 }
 
-func newConfigExplainCmd(global *globalOptions) *cobra.Command {
-	o := &configExplainOptions{globalOptions: global}
+func newConfigExplainCmd(global *cli.Globals) *cobra.Command {
+	o := &configExplainOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "explain --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Show which limits and overrides would apply",
@@ -38,67 +39,67 @@ does not answer, there is a warning, and the limits are shown without them.`,
 			return runConfigExplain(cmd.Context(), o)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			return completer{global}.attributes(o.policy, args, begun)
+			return cli.Offers(global).Attributes(o.policy, args, begun)
 		},
 	}
 	cmd.Flags().StringVar(&o.policy, "policy", "", "`NAME` of the policy")
-	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
+	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	return cmd
 }
 
 func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	if o.policy == "" {
-		return usagef("no policy given; name one with --policy NAME")
+		return cli.Usagef("no policy given; name one with --policy NAME")
 	}
-	d, err := policyRequest(o.globalOptions, o.policy, store.Peek, o.args, nil, nil)
+	d, err := cli.PolicyRequest(o.Globals, o.policy, store.Peek, o.args, nil, nil)
 	if err != nil {
 		return err
 	}
-	s, err := o.settings()
+	s, err := o.Settings()
 	if err != nil {
 		return err
 	}
-	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.policy.Name, OnError: d.policy.OnError.String(),
-		LocalShare: localShare(d.policy), HashBy: d.policy.HashBy}
-	if origin, said := o.loaded.Origin("policies." + d.policy.Name); said {
+	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.Policy.Name, OnError: d.Policy.OnError.String(),
+		LocalShare: localShare(d.Policy), HashBy: d.Policy.HashBy}
+	if origin, said := o.Loaded.Origin("policies." + d.Policy.Name); said {
 		answer.Origin = origin.String()
 	}
-	answer.now = o.env.Now()
+	answer.now = o.Env.Now()
 	overrides := o.readOverrides(ctx)
-	for i, req := range d.reqs {
+	for i, req := range d.Reqs {
 		applied, limit := overrides.For(req.Key), req.Limit
 		if applied != nil {
 			limit = applied.Apply(limit)
 		}
 		explained := explainedLimit{
-			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
-			StoreKey:  admin.OwnLayout(s.prefix.value).StoreKey(req.Key),
+			Limit: d.LimitName(i), By: d.Policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
+			StoreKey:  admin.OwnLayout(s.Prefix.Value).StoreKey(req.Key),
 			Algorithm: limit.Algorithm.String(), Count: limit.Count, PeriodMS: output.Milliseconds(limit.Period),
-			Burst: limit.Burst, Slices: limit.Slices, Cost: d.policy.Limits[i].Cost.String(),
-			Shadow: req.Shadow, Override: d.overrides[i] + 1, Applied: decision.NewAppliedOverride(applied, req.Limit),
+			Burst: limit.Burst, Slices: limit.Slices, Cost: d.Policy.Limits[i].Cost.String(),
+			Shadow: req.Shadow, Override: d.Overrides[i] + 1, Applied: decision.NewAppliedOverride(applied, req.Limit),
 			applied: applied, text: limit.String(),
 		}
-		if d.overrides[i] >= 0 {
-			explained.When = d.policy.Limits[i].Overrides[d.overrides[i]].When
+		if d.Overrides[i] >= 0 {
+			explained.When = d.Policy.Limits[i].Overrides[d.Overrides[i]].When
 		}
 		answer.Limits = append(answer.Limits, explained)
 	}
-	return o.print(answer)
+	return o.Print(answer)
 }
 
 // readOverrides reads the operator's overrides, without saying which store that is: where
 // there are none the store does not matter.
 func (o *configExplainOptions) readOverrides(ctx context.Context) *store.OverrideList {
-	silent := *o.globalOptions
-	silent.quiet = true
-	backend, _, err := silent.openToRead()
+	silent := *o.Globals
+	silent.Quiet = true
+	backend, _, err := silent.OpenToRead()
 	if err != nil {
-		o.note("warning: overrides cannot be read: %s", message(err))
+		o.Note("warning: overrides cannot be read: %s", cli.Message(err))
 		return store.NewOverrideList(nil)
 	}
 	defer backend.Close()
-	overrides, err := o.overridesOf(ctx, backend)
-	o.warnOfOverrides(err)
+	overrides, err := o.OverridesOf(ctx, backend)
+	o.WarnOfOverrides(err)
 	return overrides
 }
 
@@ -146,9 +147,9 @@ func (a *explainAnswer) Records() [][]string {
 	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow",
 		"override", "when", "applied_override", "override_effect", "override_expires_at", "override_reason", "override_by"}}
 	for _, l := range a.Limits {
-		record := []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count),
-			number(l.PeriodMS), number(l.Burst),
-			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When)}
+		record := []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, cli.Number(l.Count),
+			cli.Number(l.PeriodMS), cli.Number(l.Burst),
+			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), cli.AttributesText(l.When)}
 		records = append(records, append(record, l.Applied.Cells()...))
 	}
 	return records
@@ -177,10 +178,10 @@ func (a *explainAnswer) Print(p *output.Printer) {
 			notes = append(notes, "shadow")
 		}
 		if l.Override > 0 {
-			notes = append(notes, fmt.Sprintf("override %d: %s", l.Override, attributesText(l.When)))
+			notes = append(notes, fmt.Sprintf("override %d: %s", l.Override, cli.AttributesText(l.When)))
 		}
 		if l.applied != nil {
-			notes = append(notes, operatorsText(l.applied))
+			notes = append(notes, cli.OperatorsText(l.applied))
 		}
 		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: l.StoreKey}, {Text: strings.Join(notes, ", ")}})
 	}
@@ -189,5 +190,5 @@ func (a *explainAnswer) Print(p *output.Printer) {
 	for i := range a.Limits {
 		applied = append(applied, a.Limits[i].applied)
 	}
-	printApplied(p, applied, a.now)
+	cli.PrintApplied(p, applied, a.now)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
@@ -16,12 +17,12 @@ import (
 )
 
 type configShowOptions struct {
-	*globalOptions
+	*cli.Globals
 	origin bool
 }
 
-func newConfigShowCmd(global *globalOptions) *cobra.Command {
-	o := &configShowOptions{globalOptions: global}
+func newConfigShowCmd(global *cli.Globals) *cobra.Command {
+	o := &configShowOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show what is configured, with all defaults",
@@ -29,7 +30,7 @@ func newConfigShowCmd(global *globalOptions) *cobra.Command {
 all policies, layouts and contexts. With --origin, it says where each value
 comes from: a line of a file, a flag, an environment variable, or the default.`,
 		Example:           "  limitctl config show\n  limitctl config show --origin\n  limitctl config show -o yaml",
-		Args:              noArguments,
+		Args:              cli.NoArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runConfigShow(o) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -38,28 +39,28 @@ comes from: a line of a file, a flag, an environment variable, or the default.`,
 }
 
 func runConfigShow(o *configShowOptions) error {
-	c, err := o.config()
+	c, err := o.Config()
 	if err != nil {
 		return err
 	}
-	s, err := o.settings()
+	s, err := o.Settings()
 	if err != nil {
 		return err
 	}
 	answer := &showAnswer{origins: o.origin}
-	answer.add("store", storeurl.Redact(s.store.value), s.store.origin)
-	answer.add("prefix", s.prefix.value, s.prefix.origin)
+	answer.add("store", storeurl.Redact(s.Store.Value), s.Store.Origin)
+	answer.add("prefix", s.Prefix.Value, s.Prefix.Origin)
 	timeout := "default"
-	if o.changed("timeout") {
+	if o.Changed("timeout") {
 		timeout = "flag --timeout"
 	}
-	answer.add("timeout", o.timeout.String(), timeout)
+	answer.add("timeout", o.Timeout.String(), timeout)
 	answer.addOutage(c)
-	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.store.value),
-		Prefix:  s.prefix.value,
-		Timeout: o.timeout.String(), LocalShare: c.LocalShare.String(), Breaker: newBreakerDocument(c.Breaker),
+	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.Store.Value),
+		Prefix:  s.Prefix.Value,
+		Timeout: o.Timeout.String(), LocalShare: c.LocalShare.String(), Breaker: newBreakerDocument(c.Breaker),
 		Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
-	name := s.access().Context
+	name := s.Access().Context
 	answer.document.Context = name
 	for _, p := range c.Policies {
 		answer.addPolicy(c, p)
@@ -80,7 +81,7 @@ func runConfigShow(o *configShowOptions) error {
 			answer.document.Origins[row.name] = row.origin
 		}
 	}
-	return o.print(answer)
+	return o.Print(answer)
 }
 
 // addDenials adds whether commands count who is denied.
@@ -240,7 +241,7 @@ func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
 		a.addFrom(c, path+".shadow", fmt.Sprint(l.Shadow))
 		for j, override := range l.Overrides {
 			path := fmt.Sprintf("%s.overrides[%d]", path, j)
-			a.addFrom(c, path+".when", attributesText(override.When))
+			a.addFrom(c, path+".when", cli.AttributesText(override.When))
 			a.addFrom(c, path+".limit", override.Limit.String(), path+".burst", path+".algorithm")
 		}
 	}
@@ -284,15 +285,6 @@ func (a *showAnswer) addContext(c *config.Config, x *config.Context) {
 }
 
 func listed(names []string) string { return "[" + strings.Join(names, ", ") + "]" }
-
-// attributesText writes attributes as they are given on the command line.
-func attributesText(attributes policy.Attributes) string {
-	var parts []string
-	for _, name := range attributes.Names() {
-		parts = append(parts, name+"="+attributes[name])
-	}
-	return strings.Join(parts, " ")
-}
 
 // Document implements output.Answer.
 func (a *showAnswer) Document() any { return a.document }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
@@ -17,23 +18,23 @@ import (
 )
 
 type consumeOptions struct {
-	*globalOptions
-	requestFlags
-	consentOptions
+	*cli.Globals
+	cli.RequestFlags
+	cli.ConsentOptions
 	onError string
 	wait    string
 	force   bool
 	upTo    int64
 	op      store.Op // as force and upTo say
-	request *limitRequest
+	request *cli.LimitRequest
 	// patience is how long to wait for a turn: nothing, a while, or for ever.
 	patience time.Duration
 }
 
 const forever = time.Duration(1<<63 - 1)
 
-func newConsumeCmd(global *globalOptions) *cobra.Command {
-	o := &consumeOptions{globalOptions: global}
+func newConsumeCmd(global *cli.Globals) *cobra.Command {
+	o := &consumeOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "consume KEY --limit [ALGORITHM:]COUNT/PERIOD | consume --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Take units, if they fit",
@@ -79,7 +80,7 @@ bring it to the real cost with "limitctl settle".`,
 			if o.op, err = o.chooseOp(cmd); err != nil {
 				return err
 			}
-			if o.request, err = o.requestFlags.request(cmd, global, o.op, args); err != nil {
+			if o.request, err = o.RequestFlags.Request(cmd, global, o.op, args); err != nil {
 				return err
 			}
 			if o.patience, err = parseWait(o.wait); err != nil {
@@ -87,15 +88,15 @@ bring it to the real cost with "limitctl settle".`,
 			}
 			return runConsume(cmd.Context(), o)
 		},
-		ValidArgsFunction: completer{global}.keyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
-	o.addFlags(cmd, global)
-	o.addChargeConsentFlags(cmd)
+	o.AddFlags(cmd, global)
+	o.AddChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of failing, at most `DURATION` if one is given (--wait=30s)")
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
-	o.addTokenFlag(cmd, "charge a request once, however often it is asked with the same `TEXT`, such as the number of an order")
-	o.addTokenTTLFlag(cmd)
+	o.AddTokenFlag(cmd, "charge a request once, however often it is asked with the same `TEXT`, such as the number of an order")
+	o.AddTokenTTLFlag(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
 	cmd.Flags().Int64Var(&o.upTo, "up-to", 0, "take as many of `N` units as fit, and say how many")
 	return cmd
@@ -107,23 +108,23 @@ func (o *consumeOptions) chooseOp(cmd *cobra.Command) (store.Op, error) {
 	op, flag := store.Take, ""
 	switch {
 	case o.force && flags.Changed("up-to"):
-		return 0, usagef("--force takes all units and --up-to those that fit; give one of them")
+		return 0, cli.Usagef("--force takes all units and --up-to those that fit; give one of them")
 	case o.force:
 		op, flag = store.Charge, "--force"
 	case flags.Changed("up-to"):
 		if flags.Changed("cost") {
-			return 0, usagef("--cost and --up-to both say how many units; give one of them")
+			return 0, cli.Usagef("--cost and --up-to both say how many units; give one of them")
 		}
 		if o.upTo < 1 || o.upTo > store.MaxCount {
-			return 0, usagef("--up-to %d is out of range; it must be from 1 to %d", o.upTo, store.MaxCount)
+			return 0, cli.Usagef("--up-to %d is out of range; it must be from 1 to %d", o.upTo, store.MaxCount)
 		}
-		op, flag, o.cost.units = store.TakeUpTo, "--up-to", o.upTo
+		op, flag, o.Cost.Units = store.TakeUpTo, "--up-to", o.upTo
 	}
 	switch {
 	case op != store.Take && flags.Changed("wait"):
-		return 0, usagef("%s does not wait for a turn; leave out --wait or %s", flag, flag)
+		return 0, cli.Usagef("%s does not wait for a turn; leave out --wait or %s", flag, flag)
 	case op != store.Take && flags.Changed("on-error"):
-		return 0, usagef("--on-error is for a yes or no; with %s an unreachable store is an error, so leave it out", flag)
+		return 0, cli.Usagef("--on-error is for a yes or no; with %s an unreachable store is an error, so leave it out", flag)
 	}
 	return op, nil
 }
@@ -137,45 +138,45 @@ func parseWait(text string) (time.Duration, error) {
 	}
 	patience, err := store.ParsePeriod(text)
 	if err != nil || patience <= 0 {
-		return 0, usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as long as it takes", text)
+		return 0, cli.Usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as long as it takes", text)
 	}
 	return patience, nil
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
-	asked := operation.IsLarge(o.request.reqs) || o.confirm != ""
-	s, err := o.settings()
+	asked := operation.IsLarge(o.request.Reqs) || o.Confirm != ""
+	s, err := o.Settings()
 	if asked {
-		s, err = o.settingsToChange(ctx)
+		s, err = o.SettingsToChange(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	if asked {
-		if err := o.checkCharge(s.access(), o.env.InIsTerminal, "consume"); err != nil {
+		if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, "consume"); err != nil {
 			return err
 		}
 	}
-	backend, err := openToDecide(ctx, o.globalOptions, store.Take, o.onError, o.request)
+	backend, err := openToDecide(ctx, o.Globals, store.Take, o.onError, o.request)
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
-	if s.access().ReadOnly {
+	if s.Access().ReadOnly {
 		o.patience = 0 // it is refused now, not after a wait
 	}
 	take := func(ctx context.Context) ([]store.Decision, error) { return o.take(ctx, backend) }
 	var decisions []store.Decision
 	if keyspace, has := store.As[connect.Store](backend); asked && has {
-		plan := &operation.ConsumePlan{Requests: o.request.reqs, Text: o.words(o.request), Consent: o.given(), Take: take}
-		decisions, err = o.runner(s, keyspace, o.request.where).Consume(ctx, plan, &observer{global: o.globalOptions})
+		plan := &operation.ConsumePlan{Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given(), Take: take}
+		decisions, err = o.Runner(s, keyspace, o.request.Where).Consume(ctx, plan, &cli.Observer{Global: o.Globals})
 	} else {
 		decisions, err = take(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{verb: o.verb(decisions), limitRequest: o.request, decisions: decisions,
+	return printDecision(o.Globals, &decisionAnswer{verb: o.verb(decisions), LimitRequest: o.request, decisions: decisions,
 		charges: true, again: "already decided: nothing more was charged"})
 }
 
@@ -184,8 +185,8 @@ func (o *consumeOptions) verb(decisions []store.Decision) string {
 	sum := store.Summarize(decisions)
 	switch o.op {
 	case store.Charge:
-		if o.request.policy != nil && o.request.policy.HasOwnCosts() {
-			return "charged " + o.request.amounts()
+		if o.request.Policy != nil && o.request.Policy.HasOwnCosts() {
+			return "charged " + o.request.Amounts()
 		}
 		return fmt.Sprintf("charged %d", sum.Granted)
 	case store.TakeUpTo:
@@ -198,17 +199,17 @@ func (o *consumeOptions) verb(decisions []store.Decision) string {
 // take takes at once, as force and upTo say, or waits for its turn.
 func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store.Decision, error) {
 	if o.patience == 0 {
-		return decide(ctx, backend, o.op, o.request.reqs)
+		return decide(ctx, backend, o.op, o.request.Reqs)
 	}
-	turn := layers.Waiter{Store: backend, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
-		if !o.quiet {
-			fmt.Fprintf(o.env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
+	turn := layers.Waiter{Store: backend, Now: o.Env.Now, Sleep: o.Env.Sleep, OnWait: func(wait time.Duration) {
+		if !o.Quiet {
+			fmt.Fprintf(o.Env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
 		}
 	}}
 	if o.patience != forever {
 		turn.Patience = o.patience
 	}
-	decisions, err := turn.Take(ctx, o.request.reqs...)
+	decisions, err := turn.Take(ctx, o.request.Reqs...)
 	if errors.Is(err, layers.ErrNotGivenBack) {
 		err = outcome.Partly(err)
 	}

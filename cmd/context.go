@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-func newContextCmd(global *globalOptions) *cobra.Command {
+func newContextCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
 		Short: "Stores with names: list them, choose one",
@@ -33,30 +34,30 @@ all commands from now on.`,
 		Example: `  limitctl context list
   limitctl context use dev
   limitctl check user:42 --limit 10/1m --context dev`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newContextListCmd(global), newContextUseCmd(global), newContextShowCmd(global))
 	return cmd
 }
 
-func newContextListCmd(global *globalOptions) *cobra.Command {
+func newContextListCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:               "list",
 		Short:             "List the contexts; the one in use has a star",
 		Example:           "  limitctl context list\n  limitctl context list -o json",
-		Args:              noArguments,
+		Args:              cli.NoArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runContextList(global) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 }
 
-func runContextList(g *globalOptions) error {
-	c, err := g.config()
+func runContextList(g *cli.Globals) error {
+	c, err := g.Config()
 	if err != nil {
 		return err
 	}
-	current, err := g.currentContext()
+	current, err := g.CurrentContext()
 	if err != nil {
 		return err
 	}
@@ -64,20 +65,20 @@ func runContextList(g *globalOptions) error {
 	for _, x := range c.Contexts {
 		answer.Contexts = append(answer.Contexts, newContextDocument(c, x, current))
 	}
-	if len(c.Contexts) == 0 && !g.quiet {
-		g.note("there are no contexts; looked in %s", strings.Join(c.ContextFiles(), ", "))
+	if len(c.Contexts) == 0 && !g.Quiet {
+		g.Note("there are no contexts; looked in %s", strings.Join(c.ContextFiles(), ", "))
 	}
-	return g.print(answer)
+	return g.Print(answer)
 }
 
 type contextUseOptions struct {
-	*globalOptions
+	*cli.Globals
 	none bool
 	name string
 }
 
-func newContextUseCmd(global *globalOptions) *cobra.Command {
-	o := &contextUseOptions{globalOptions: global}
+func newContextUseCmd(global *cli.Globals) *cobra.Command {
+	o := &contextUseOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "use NAME | use --none",
 		Short: "Use a context from now on",
@@ -87,7 +88,7 @@ the state directory; configuration files are not written.`,
 		Example: "  limitctl context use dev\n  limitctl context use --none",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.none != (len(args) == 0) || len(args) > 1 {
-				return usagef("give the NAME of one context, or --none")
+				return cli.Usagef("give the NAME of one context, or --none")
 			}
 			return nil
 		},
@@ -97,24 +98,24 @@ the state directory; configuration files are not written.`,
 			}
 			return runContextUse(o)
 		},
-		ValidArgsFunction: completer{global}.contexts,
+		ValidArgsFunction: cli.Offers(global).Contexts,
 	}
 	cmd.Flags().BoolVar(&o.none, "none", false, "use no context")
 	return cmd
 }
 
 func runContextUse(o *contextUseOptions) error {
-	path := contextFile(o.env.Getenv)
+	path := cli.ContextFile(o.Env.Getenv)
 	if path == "" {
-		return usagef("neither XDG_STATE_HOME nor HOME is set, so no context can be remembered; give --context NAME to each command")
+		return cli.Usagef("neither XDG_STATE_HOME nor HOME is set, so no context can be remembered; give --context NAME to each command")
 	}
 	if o.none {
-		if err := o.env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return usagef("the choice of a context cannot be removed: %s", err)
+		if err := o.Env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return cli.Usagef("the choice of a context cannot be removed: %s", err)
 		}
 		return o.confirm("using no context from now on")
 	}
-	c, err := o.config()
+	c, err := o.Config()
 	if err != nil {
 		return err
 	}
@@ -122,28 +123,28 @@ func runContextUse(o *contextUseOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := o.env.WriteFile(path, []byte(x.Name+"\n")); err != nil {
-		return usagef("the choice of a context cannot be written: %s", err)
+	if err := o.Env.WriteFile(path, []byte(x.Name+"\n")); err != nil {
+		return cli.Usagef("the choice of a context cannot be written: %s", err)
 	}
-	if o.env.Getenv("LIMITCTL_STORE") != "" && !o.quiet {
-		fmt.Fprintln(o.env.Err, "limitctl: LIMITCTL_STORE is set, and overrides the chosen context")
+	if o.Env.Getenv("LIMITCTL_STORE") != "" && !o.Quiet {
+		fmt.Fprintln(o.Env.Err, "limitctl: LIMITCTL_STORE is set, and overrides the chosen context")
 	}
 	return o.confirm("using the context %s from now on: %s", x.Name, storeurl.Redact(x.Store))
 }
 
 func (o *contextUseOptions) confirm(format string, args ...any) error {
-	if !o.quiet {
-		o.note(format, args...)
+	if !o.Quiet {
+		o.Note(format, args...)
 	}
 	return nil
 }
 
-func newContextShowCmd(global *globalOptions) *cobra.Command {
+func newContextShowCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show [NAME]",
 		Short:   "Show a context, or the one in use",
 		Example: "  limitctl context show dev\n  limitctl context show --context dev -o json",
-		Args:    atMostOneArgument,
+		Args:    cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""
 			if len(args) > 0 {
@@ -151,12 +152,12 @@ func newContextShowCmd(global *globalOptions) *cobra.Command {
 			}
 			return runContextShow(global, name)
 		},
-		ValidArgsFunction: completer{global}.contexts,
+		ValidArgsFunction: cli.Offers(global).Contexts,
 	}
 }
 
-func runContextShow(g *globalOptions, name string) error {
-	current, err := g.currentContext()
+func runContextShow(g *cli.Globals, name string) error {
+	current, err := g.CurrentContext()
 	if err != nil {
 		return err
 	}
@@ -164,9 +165,9 @@ func runContextShow(g *globalOptions, name string) error {
 		name = current
 	}
 	if name == "" {
-		return usagef("no context is in use; name one or choose one with `limitctl context use`")
+		return cli.Usagef("no context is in use; name one or choose one with `limitctl context use`")
 	}
-	c, err := g.config()
+	c, err := g.Config()
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func runContextShow(g *globalOptions, name string) error {
 	if err != nil {
 		return err
 	}
-	return g.print(&contextAnswer{output.SchemaVersion, newContextDocument(c, x, current)})
+	return g.Print(&contextAnswer{output.SchemaVersion, newContextDocument(c, x, current)})
 }
 
 // contextDocument is a context as it is shown, without its password.

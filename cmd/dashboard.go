@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
@@ -21,8 +22,8 @@ import (
 )
 
 type dashboardOptions struct {
-	*globalOptions
-	selectionOptions
+	*cli.Globals
+	cli.SelectionOptions
 	refresh string
 	maxKeys int
 	once    bool
@@ -30,8 +31,8 @@ type dashboardOptions struct {
 	play    string
 }
 
-func newDashboardCmd(global *globalOptions) *cobra.Command {
-	o := &dashboardOptions{globalOptions: global}
+func newDashboardCmd(global *cli.Globals) *cobra.Command {
+	o := &dashboardOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:     "dashboard [PATTERN] | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Aliases: []string{"top"},
@@ -51,7 +52,7 @@ can stay open on a busy server. It says how many of the keys it covers. Keys
 that are denied are always shown. Without a terminal it prints one frame, as
 with --once.
 
-` + selectionHelp,
+` + cli.SelectionHelp,
 		Example: `  limitctl dashboard
   limitctl dashboard 'tenant:acme:*'
   limitctl dashboard --policy api tenant=acme --refresh 500ms
@@ -67,13 +68,13 @@ with --once.
 			}
 			if !o.once && !o.onTerminal() {
 				o.once = true
-				o.note("this is no terminal that shows frames, so one is printed, as by --once")
+				o.Note("this is no terminal that shows frames, so one is printed, as by --once")
 			}
 			return runDashboard(cmd.Context(), o, options)
 		},
-		ValidArgsFunction: completer{global}.keyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
-	o.addSelectionFlags(cmd, global)
+	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.refresh, "refresh", "1s", "look at the keys every `INTERVAL`")
 	flags.IntVar(&o.maxKeys, "max-keys", 5000, "follow at most `N` keys, those closest to their limit")
@@ -88,7 +89,7 @@ with --once.
 
 // checkArguments is the check of the arguments. No argument means all keys.
 func (o *dashboardOptions) checkArguments(cmd *cobra.Command, args []string) error {
-	return o.arguments(cmd, orAll(args))
+	return o.Arguments(cmd, orAll(args))
 }
 
 func orAll(args []string) []string {
@@ -100,21 +101,21 @@ func orAll(args []string) []string {
 
 // plan turns the flags and arguments into what is to be shown. Where from is not in it yet.
 func (o *dashboardOptions) plan(args []string) (options dash.Options, err error) {
-	if o.policy == "" {
+	if o.Policy == "" {
 		args = orAll(args)
 	}
-	selection, err := o.selected(o.globalOptions, args)
+	selection, err := o.Selected(o.Globals, args)
 	if err != nil {
 		return options, err
 	}
 	interval, err := store.ParsePeriod(o.refresh)
 	if err != nil || interval < 100*time.Millisecond || interval > time.Minute {
-		return options, usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
+		return options, cli.Usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
 	}
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
-		Refresh: interval, Timeout: o.timeout, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
-		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(), Layouts: o.layoutsName, Beyond: beyondOf,
+		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys, ScanRate: o.ScanRate,
+		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: beyondOf,
 	}
 	return options, o.checkFlags()
 }
@@ -123,45 +124,45 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 func (o *dashboardOptions) checkFlags() error {
 	const most = 100_000
 	switch {
-	case o.foreign:
-		return usagef("the dashboard shows only limits; see foreign values with `limitctl inspect --foreign`")
+	case o.Foreign:
+		return cli.Usagef("the dashboard shows only limits; see foreign values with `limitctl inspect --foreign`")
 	case o.maxKeys < 1 || o.maxKeys > most:
-		return usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
-	case o.quiet:
-		return usagef("--quiet would leave nothing of the dashboard to show; leave it out")
-	case o.format.String() != "table":
-		return usagef("the dashboard cannot be shown as %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.format, o.format)
+		return cli.Usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
+	case o.Quiet:
+		return cli.Usagef("--quiet would leave nothing of the dashboard to show; leave it out")
+	case o.Format.String() != "table":
+		return cli.Usagef("the dashboard cannot be shown as %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.Format, o.Format)
 	case o.play != "" && (o.record != "" || o.once):
-		return usagef("--play shows a recording; it cannot be given with --record or --once")
+		return cli.Usagef("--play shows a recording; it cannot be given with --record or --once")
 	case !o.once && !o.onTerminal() && (o.record != "" || o.play != ""):
-		return usagef("--record and --play need a terminal to show the frames; --record with --once records without one")
+		return cli.Usagef("--record and --play need a terminal to show the frames; --record with --once records without one")
 	}
 	return nil
 }
 
 // onTerminal reports whether there is somebody who sees frames and presses keys. A dumb terminal cannot move its cursor.
 func (o *dashboardOptions) onTerminal() bool {
-	return o.env.InIsTerminal && o.env.OutIsTerminal && o.env.Getenv("TERM") != "dumb"
+	return o.Env.InIsTerminal && o.Env.OutIsTerminal && o.Env.Getenv("TERM") != "dumb"
 }
 
 func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options) error {
 	if o.play != "" {
-		recording, err := o.env.Open(o.play)
+		recording, err := o.Env.Open(o.play)
 		if err != nil {
-			return usagef("the recording cannot be read: %s", err)
+			return cli.Usagef("the recording cannot be read: %s", err)
 		}
 		defer recording.Close()
 		options.Play, options.Where = recording, o.play
 		return o.show(ctx, options)
 	}
-	url, connection, err := o.connection()
+	url, connection, err := o.Connection()
 	if err != nil {
 		return err
 	}
 	backend, client, where, err := connect.OpenWithClient(url, connection)
-	allow := o.openedToWrite
+	allow := o.OpenedToWrite
 	if o.once {
-		allow = o.opened // it writes nothing
+		allow = o.Opened // it writes nothing
 	}
 	if backend, err = allow(backend, err); err != nil {
 		return err
@@ -170,16 +171,16 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	options.Store, options.Where = backend, where
 	options.Denials, _ = admin.DenialTableOf(backend)
 	options.Overrides, _ = admin.OverrideTableOf(backend)
-	s, err := o.settings()
+	s, err := o.Settings()
 	if err == nil && !o.once {
-		s, err = o.settingsToChange(ctx)
+		s, err = o.SettingsToChange(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	options.Context, options.Protected = s.access().Context, s.access().Protected
-	if c, err := o.config(); err == nil && o.layouts == nil {
-		options.InForce = newConfiguredLimits(c).inForce
+	options.Context, options.Protected = s.Access().Context, s.Access().Protected
+	if c, err := o.Config(); err == nil && o.Layouts == nil {
+		options.InForce = cli.NewConfiguredLimits(c).InForce
 	}
 	if client != nil {
 		options.NodeOf = doctor.NodeOf(client)
@@ -192,50 +193,50 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		options.LookYourself = func(storeKey, valueType string) string { return lookYourself(words, storeKey, valueType) }
 	}
 	if o.record != "" {
-		file, err := o.env.Create(o.record)
+		file, err := o.Env.Create(o.record)
 		if err != nil {
-			return usagef("the recording cannot be written: %s", err)
+			return cli.Usagef("the recording cannot be written: %s", err)
 		}
 		defer file.Close()
 		options.Record = file
 	}
 	if o.once {
 		columns, lines := 0, 0 // all rows, as a pipe or a file has room for them
-		if o.env.OutIsTerminal {
-			columns, lines = o.env.Size()
+		if o.Env.OutIsTerminal {
+			columns, lines = o.Env.Size()
 		}
 		incomplete := false
 		likely := operation.Selection{Query: options.Query}
-		o.addLikely(o.globalOptions, &likely)
+		o.AddLikely(o.Globals, &likely)
 		options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 			return likely.Entries(ctx, backend, q, &incomplete)
 		}
-		if err = dash.Once(ctx, o.env.Out, options, columns, lines); err == nil && incomplete {
-			o.noteIncomplete()
+		if err = dash.Once(ctx, o.Env.Out, options, columns, lines); err == nil && incomplete {
+			o.NoteIncomplete()
 		}
 		return err
 	}
-	actions := newDashActions(o.globalOptions, s, backend, where, options.Query.Subjects)
+	actions := newDashActions(o.Globals, s, backend, where, options.Query.Subjects)
 	if actions == nil {
 		return o.show(ctx, options)
 	}
 	options.Actions = actions
 	err = o.show(ctx, options)
 	if actions.warning != "" {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s\n", actions.warning)
+		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s\n", actions.warning)
 	}
 	for _, undo := range actions.undo() {
-		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.restoreCommand(s, undo))
+		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", o.RestoreCommand(s, undo))
 	}
 	return err
 }
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
-	o.env.Hold() // the terminal is put in order at the end
-	options.Tmux = o.env.Getenv("TMUX") != ""
-	err := dash.Run(ctx, o.env.In, o.env.rawOut, options)
+	o.Env.Hold() // the terminal is put in order at the end
+	options.Tmux = o.Env.Getenv("TMUX") != ""
+	err := dash.Run(ctx, o.Env.In, o.Env.RawOut, options)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		return errLeft // by Ctrl-C, which is one way to leave
+		return cli.ErrLeft // by Ctrl-C, which is one way to leave
 	}
 	return err
 }
@@ -274,7 +275,7 @@ func dashServers(all []doctor.Vitals) []dash.Server {
 		servers[i] = dash.Server{Name: v.Address, Version: v.Version, Role: v.Role, OpsPerSecond: v.OpsPerSecond,
 			UsedMemory: v.UsedMemory, MaxMemory: v.MaxMemory, RoundTrip: v.RoundTrip}
 		if v.Problem != nil {
-			servers[i].Problem = message(v.Problem)
+			servers[i].Problem = cli.Message(v.Problem)
 		}
 	}
 	return servers

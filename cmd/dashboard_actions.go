@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
@@ -34,15 +35,15 @@ type dashActions struct {
 }
 
 // newDashActions returns nil where nothing may be changed.
-func newDashActions(g *globalOptions, s *settings, backend connect.Store, where string, subjects store.Pattern) *dashActions {
-	access := s.access()
+func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, where string, subjects store.Pattern) *dashActions {
+	access := s.Access()
 	if access.ReadOnly {
 		return nil
 	}
 	actions := &dashActions{
-		runner:    g.runner(s, backend, where),
+		runner:    g.Runner(s, backend, where),
 		consent:   operation.Consent{Yes: true, Context: access.Context},
-		newBackup: func() (*operation.BackupPlan, error) { return defaultBackup(g.env) },
+		newBackup: func() (*operation.BackupPlan, error) { return cli.DefaultBackup(g.Env) },
 		usedSince: map[string]map[store.Key]bool{}, subjects: subjects,
 	}
 	actions.runner.Warn = actions.warn
@@ -51,7 +52,7 @@ func newDashActions(g *globalOptions, s *settings, backend connect.Store, where 
 
 // warn keeps a warning until the screen is free for it. The first one is enough: they are about
 // the audit in the store, and all say the same.
-func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, message(err)) }
+func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, cli.Message(err)) }
 
 // undo are the ways back from all resets so far, in their order.
 func (a *dashActions) undo() []operation.Undo { return a.observer.undo }
@@ -124,14 +125,14 @@ func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool
 func (a *dashActions) ParseOverride(form dash.OverrideForm) (o store.Override, lasts time.Duration, err error) {
 	o.Effect, o.Reason = form.Effect, form.Reason
 	if lasts, err = store.ParsePeriod(form.For); err != nil || lasts < time.Second || lasts > store.MaxOverrideTime {
-		return o, lasts, usagef("%q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", form.For)
+		return o, lasts, cli.Usagef("%q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", form.For)
 	}
 	switch form.Effect {
 	case store.OverrideTimes:
-		o.Thousandths, err = parseTimes(form.Value)
+		o.Thousandths, err = cli.ParseTimes(form.Value)
 	case store.OverrideAdd:
 		if o.Units, err = strconv.ParseInt(form.Value, 10, 64); err != nil {
-			err = usagef("%q is not a number of units; write it like 100, or -100 to take units away", form.Value)
+			err = cli.Usagef("%q is not a number of units; write it like 100, or -100 to take units away", form.Value)
 		}
 	case store.OverrideLimit:
 		o.Limit, err = store.ParseLimit(form.Value)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/internal/layers"
@@ -17,9 +18,9 @@ import (
 // dashActionsOf returns the actions of a dashboard of a store.
 func dashActionsOf(t *testing.T, backend connect.Store) *dashActions {
 	t.Helper()
-	g := &globalOptions{env: newWorld(t).Env}
+	g := &cli.Globals{Env: newWorld(t).Env}
 	newRootCmd(g) // which has the flags
-	s, err := g.settings()
+	s, err := g.Settings()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -28,15 +29,15 @@ type failure struct {
 	decides string
 }
 
-// failure is what --on-error says, else what the limits' policy says, which may be nil.
-func (g *globalOptions) failure(onError string, p *policy.Policy) (f failure, err error) {
+// failureOf is what --on-error says, else what the limits' policy says, which may be nil.
+func failureOf(g *cli.Globals, onError string, p *policy.Policy) (f failure, err error) {
 	said := "--on-error " + onError
 	if onError == "" && p != nil {
 		f.Policy, said = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
 		if f.Policy == store.LocalOnError {
 			f.Share = p.LocalShare
 		}
-	} else if f.Failure, err = g.parseOnError(onError, p); err != nil {
+	} else if f.Failure, err = g.ParseOnError(onError, p); err != nil {
 		return f, err
 	}
 	f.decides = said + " decides"
@@ -46,55 +47,25 @@ func (g *globalOptions) failure(onError string, p *policy.Policy) (f failure, er
 	return f, nil
 }
 
-// parseOnError reads what --on-error says. A share that it does not say is that of the
-// limits' policy, which may be nil, else that of the configuration.
-func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f layers.Failure, err error) {
-	word, share, hasShare := strings.Cut(onError, "=")
-	isLocal := word == store.LocalOnError.String()
-	switch {
-	case onError == "":
-		return f, nil
-	case isLocal && hasShare:
-		f.Share, err = store.ParseShare(share)
-	case isLocal && p != nil:
-		f.Share = p.LocalShare
-	case isLocal:
-		c, err := g.config()
-		if err != nil {
-			return f, err
-		}
-		f.Share = c.LocalShare
-	default: // "allow=20%" is no policy
-		word = onError
-	}
-	if err == nil {
-		f.Policy, err = store.ParseFailurePolicy(word)
-	}
-	if err != nil {
-		return f, usagef("--on-error: %s", err)
-	}
-	return f, nil
-}
-
 // openToDecide opens the store for op, a take or a peek, under a failure policy: that of
 // --on-error, else that of the request's policy, if it has one.
-func openToDecide(ctx context.Context, g *globalOptions, op store.Op, onError string, request *limitRequest) (store.Store, error) {
-	f, err := g.failure(onError, request.policy)
+func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError string, request *cli.LimitRequest) (store.Store, error) {
+	f, err := failureOf(g, onError, request.Policy)
 	if err != nil {
 		return nil, err
 	}
-	open := g.openToRead
+	open := g.OpenToRead
 	if op != store.Peek {
-		open = g.open
+		open = g.Open
 	}
 	opened, where, err := open()
 	if err != nil {
 		return nil, err
 	}
-	request.where = where
-	with := layers.Layers{Budget: g.budgetLayer, Overrides: overridesLayer(ctx, g, opened, request)}
-	if request.withoutOverrides != nil { // a failure policy must not let in what can never fit
-		if _, err := store.NormalizeAll(nil, op, request.reqs); err != nil {
+	request.Where = where
+	with := layers.Layers{Budget: budgetLayer(g), Overrides: overridesLayer(ctx, g, opened, request)}
+	if request.WithoutOverrides != nil { // a failure policy must not let in what can never fit
+		if _, err := store.NormalizeAll(nil, op, request.Reqs); err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
 	}
@@ -104,10 +75,10 @@ func openToDecide(ctx context.Context, g *globalOptions, op store.Op, onError st
 		}
 	}
 	f.OnFailure = func(err error) {
-		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; %s\n", message(err), f.decides)
+		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s; %s\n", cli.Message(err), f.decides)
 	}
 	if f.Policy == store.LocalOnError {
-		f.Shadow = store.WithBudget(g.openShadow(), g.timeout)
+		f.Shadow = store.WithBudget(openShadow(g), g.Timeout)
 		with.Around = func(backend store.Store) store.Store { return &withShadow{backend, f.Shadow} }
 	}
 	with.Failure = func(backend store.Store) store.Store { return layers.WithFailure(backend, f.Failure) }
@@ -121,16 +92,45 @@ func decide(ctx context.Context, backend store.Store, op store.Op, reqs []store.
 }
 
 // printDecision prints a decision, and returns a denial as the error that it is to a script.
-func printDecision(g *globalOptions, a *decisionAnswer) error {
-	a.now = g.env.Now()
-	if err := a.withoutOverrides; err != nil && store.Summarize(a.decisions).DecidedBy == store.DecidedByStore {
-		g.warnOfOverrides(err) // who else decided was told of already
+func printDecision(g *cli.Globals, a *decisionAnswer) error {
+	a.now = g.Env.Now()
+	if err := a.WithoutOverrides; err != nil && store.Summarize(a.decisions).DecidedBy == store.DecidedByStore {
+		g.WarnOfOverrides(err) // who else decided was told of already
 	}
-	if err := g.print(a); err != nil {
+	if err := g.Print(a); err != nil {
 		return err
 	}
 	if !store.Summarize(a.decisions).Allowed {
-		return errDenied
+		return cli.ErrDenied
 	}
 	return nil
+}
+
+// denialLayer returns the layer that counts who is denied by a command that takes, if the
+// configuration wants to know that. What was denied is written to backend when the result is closed. A
+// command does not count whom a local file denies: it ends at once, and should not wait a second
+// time for a store that is away.
+func denialLayer(g *cli.Globals, backend store.Store) (func(store.Store) store.Store, error) {
+	c, err := g.Config()
+	if err != nil || !c.Denials {
+		return nil, err
+	}
+	return layers.CollectDenials(backend, layers.DenialLog{WithoutLocal: true, OnError: func(err error) {
+		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", cli.Message(err))
+	}}).Wrap, nil
+}
+
+// overridesLayer returns the layer by which the overrides in force in backend apply. They are read now. If
+// they cannot be, the store decides without them, and request says why.
+func overridesLayer(ctx context.Context, g *cli.Globals, backend store.Store, request *cli.LimitRequest) func(store.Store) store.Store {
+	watch := layers.WatchOverrides(backend, layers.Overrides{})
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout/operation.OverrideShare)
+	defer cancel()
+	request.WithoutOverrides = watch.Load(ctx)
+	return watch.Wrap
+}
+
+// budgetLayer returns the layer that bounds each call of the store by --timeout.
+func budgetLayer(g *cli.Globals) func(store.Store) store.Store {
+	return func(backend store.Store) store.Store { return store.WithBudget(backend, g.Timeout) }
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -14,7 +15,7 @@ import (
 // decisionAnswer is the answer of check, consume, refund and settle.
 type decisionAnswer struct {
 	verb string // in the past tense, for a yes: "allowed", "refunded"
-	*limitRequest
+	*cli.LimitRequest
 	decisions []store.Decision
 	charges   bool   // what is granted is shown
 	again     string // is said where the decision repeats an earlier one
@@ -23,7 +24,7 @@ type decisionAnswer struct {
 
 // told is the answer as programs see it.
 func (a *decisionAnswer) told() *decision.Answer {
-	return &decision.Answer{Key: a.key, Policy: a.policy, Requests: a.reqs, Overrides: a.overrides,
+	return &decision.Answer{Key: a.Key, Policy: a.Policy, Requests: a.Reqs, Overrides: a.Overrides,
 		Decisions: a.decisions, Charges: a.charges}
 }
 
@@ -40,24 +41,23 @@ func (a *decisionAnswer) Records() [][]string {
 		"override", "granted", "repeated", "decided_by", "applied_override", "override_effect", "override_expires_at",
 		"override_reason", "override_by"}}
 	policyName := ""
-	if a.policy != nil {
-		policyName = a.policy.Name
+	if a.Policy != nil {
+		policyName = a.Policy.Name
 	}
 	told := a.told()
 	for i, d := range a.decisions {
 		limit := told.Decided(i)
-		record := []string{a.key, number(a.reqs[i].Cost), limit.Name, limit.Algorithm,
-			number(limit.Count), number(limit.PeriodMS), number(limit.Burst), strconv.FormatBool(d.Allowed),
-			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS),
+		record := []string{a.Key, cli.Number(a.Reqs[i].Cost), limit.Name, limit.Algorithm,
+			cli.Number(limit.Count), cli.Number(limit.PeriodMS), cli.Number(limit.Burst), strconv.FormatBool(d.Allowed),
+			cli.Number(limit.Used), cli.Number(limit.Remaining), cli.Number(limit.RetryAfterMS), cli.Number(limit.ResetAfterMS),
+			cli.Number(limit.DelayMS),
 			strconv.FormatBool(d.Unguarded),
-			policyName, limit.PolicysName, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override)),
-			number(d.Granted), strconv.FormatBool(d.Repeated), limit.DecidedBy}
+			policyName, limit.PolicysName, a.Reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), cli.Number(int64(limit.Override)),
+			cli.Number(d.Granted), strconv.FormatBool(d.Repeated), limit.DecidedBy}
 		records = append(records, append(record, limit.Applied.Cells()...))
 	}
 	return records
 }
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Print implements output.Answer: a line that says it all, and for several
 // limits a table of them.
@@ -73,17 +73,17 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	mark := p.Paint(output.Calm, "✓ "+a.verb+local+repeated)
 	if !sum.Allowed {
 		mark = "✗ denied" + local
-		if a.policy != nil && !sum.Unguarded {
+		if a.Policy != nil && !sum.Unguarded {
 			mark += " by " + strings.Join(a.told().DeniedBy(), ", ")
 		}
 		mark = p.Paint(output.AtEnd, mark)
 	}
-	subject := output.Printable(a.key)
+	subject := output.Printable(a.Key)
 	if sum.Unguarded {
 		p.Line("%s  %s: the store did not answer", mark, subject)
 		return
 	}
-	if len(a.reqs) == 1 && a.policy == nil {
+	if len(a.Reqs) == 1 && a.Policy == nil {
 		p.Line("%s  %s: %d of %d used, %d remaining%s", mark, subject,
 			sum.Used, a.told().Capacity(0), sum.Remaining, times(sum))
 		a.printOverrides(p)
@@ -96,7 +96,7 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	} else {
 		p.Line("%s  %s", mark, subject)
 	}
-	if a.policy != nil {
+	if a.Policy != nil {
 		a.printPolicy(p)
 	} else {
 		a.printLimits(p)
@@ -115,8 +115,8 @@ func (a *decisionAnswer) printLimits(p *output.Printer) {
 		if !d.Allowed {
 			sign, style = "✗", output.AtEnd
 		}
-		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.told().Effective(i).String()}, {Text: number(d.Used)},
-			{Text: number(d.Remaining)}, {Text: orDash(d.RetryAfter)}, {Text: orDash(d.ResetAfter)}})
+		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.told().Effective(i).String()}, {Text: cli.Number(d.Used)},
+			{Text: cli.Number(d.Remaining)}, {Text: cli.OrDash(d.RetryAfter)}, {Text: cli.OrDash(d.ResetAfter)}})
 	}
 	p.Table(columns, rows)
 }
@@ -131,7 +131,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 	for i, d := range a.decisions {
 		sign, style := "✓", output.Calm
 		var notes []string
-		used, remaining := fmt.Sprintf("%d/%d", d.Used, a.told().Capacity(i)), number(d.Remaining)
+		used, remaining := fmt.Sprintf("%d/%d", d.Used, a.told().Capacity(i)), cli.Number(d.Remaining)
 		switch {
 		case d.Unguarded:
 			sign, style, used, remaining = "?", output.Near, "-", "-"
@@ -144,18 +144,18 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 		case !d.Allowed:
 			sign, style = "✗", output.AtEnd
 		}
-		if a.policy.HasOwnCosts() {
-			notes = append(notes, fmt.Sprintf("cost %d", a.reqs[i].Cost))
+		if a.Policy.HasOwnCosts() {
+			notes = append(notes, fmt.Sprintf("cost %d", a.Reqs[i].Cost))
 		}
-		if a.overrides[i] >= 0 {
-			notes = append(notes, fmt.Sprintf("override %d", a.overrides[i]+1))
+		if a.Overrides[i] >= 0 {
+			notes = append(notes, fmt.Sprintf("override %d", a.Overrides[i]+1))
 		}
 		if d.Override != nil {
-			notes = append(notes, operatorsText(d.Override))
+			notes = append(notes, cli.OperatorsText(d.Override))
 		}
-		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.limitName(i)}, {Text: a.reqs[i].Key.Subject},
-			{Text: used}, {Text: remaining}, {Text: orDash(d.RetryAfter)},
-			{Text: orDash(d.ResetAfter)}, {Text: strings.Join(notes, ", ")}})
+		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.LimitName(i)}, {Text: a.Reqs[i].Key.Subject},
+			{Text: used}, {Text: remaining}, {Text: cli.OrDash(d.RetryAfter)},
+			{Text: cli.OrDash(d.ResetAfter)}, {Text: strings.Join(notes, ", ")}})
 	}
 	p.Table(columns, rows)
 }
@@ -175,9 +175,11 @@ func times(d store.Summary) string {
 	return text
 }
 
-func orDash(d time.Duration) string {
-	if d <= 0 {
-		return "-"
+// printOverrides says which overrides applied.
+func (a *decisionAnswer) printOverrides(p *output.Printer) {
+	var applied []*store.Override
+	for i := range a.decisions {
+		applied = append(applied, a.decisions[i].Override)
 	}
-	return output.Duration(d)
+	cli.PrintApplied(p, applied, a.now)
 }

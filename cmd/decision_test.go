@@ -11,6 +11,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -105,7 +106,8 @@ func TestALimitThatWasNotAsked(t *testing.T) {
 	p := &policy.Policy{Name: "api", Limits: []policy.Limit{{Name: "first"}, {Name: "away"}}}
 	reqs := []store.Request{{Key: store.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1},
 		{Key: store.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
-	answer := &decisionAnswer{verb: "allowed", limitRequest: &limitRequest{key: "a=1 b=1", reqs: reqs, policy: p, overrides: []int{-1, -1}},
+	answer := &decisionAnswer{verb: "allowed", LimitRequest: &cli.LimitRequest{Key: "a=1 b=1", Reqs: reqs, Policy: p, Overrides: []int{-1,
+		-1}},
 		decisions: []store.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}, charges: true}
 	var out strings.Builder
 	answer.Print(&output.Printer{Out: &out})

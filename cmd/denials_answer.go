@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -187,7 +188,7 @@ func (a *denialsAnswer) Records() [][]string {
 		if a.by != "" {
 			record = []string{a.by, row.value}
 		}
-		records = append(records, append(record, number(row.denied), row.lastAt.Time().Format(time.RFC3339), number(row.blocked)))
+		records = append(records, append(record, cli.Number(row.denied), row.lastAt.Time().Format(time.RFC3339), cli.Number(row.blocked)))
 	}
 	return records
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
@@ -27,15 +28,15 @@ const (
 )
 
 type doctorOptions struct {
-	*globalOptions
-	layoutOptions
+	*cli.Globals
+	cli.LayoutOptions
 	subjects                 string // a pattern of the limits of other limiters
 	scanLimit, rateLimitScan int
 	failOn                   string
 }
 
-func newDoctorCmd(global *globalOptions) *cobra.Command {
-	o := &doctorOptions{globalOptions: global}
+func newDoctorCmd(global *cli.Globals) *cobra.Command {
+	o := &doctorOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "doctor [PATTERN]",
 		Short: "Examine the store and say what to fix",
@@ -65,25 +66,25 @@ reached. With 3 and 4 that is the only finding.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
-				return usagef("%s given, and doctor takes at most one PATTERN; quote it, so that the shell does not expand it", several(args))
+				return cli.Usagef("%s given, and doctor takes at most one PATTERN; quote it, so that the shell does not expand it", cli.Several(args))
 			case o.scanLimit < 0:
-				return usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
+				return cli.Usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
 			case o.rateLimitScan < 0:
-				return usagef("--rate-limit-scan %d is negative; give keys per second, or 0 for no bound", o.rateLimitScan)
+				return cli.Usagef("--rate-limit-scan %d is negative; give keys per second, or 0 for no bound", o.rateLimitScan)
 			case o.failOn != failOnError && o.failOn != failOnWarn:
-				return usagef("--fail-on %q is neither warn nor error", o.failOn)
+				return cli.Usagef("--fail-on %q is neither warn nor error", o.failOn)
 			}
-			if err := o.use(o.globalOptions); err != nil {
+			if err := o.Use(o.Globals); err != nil {
 				return err
 			}
-			if o.subjects = strings.Join(args, ""); o.subjects != "" && o.layouts == nil {
-				return usagef("a PATTERN is for the keys of other limiters, and %q was given without --layout; the store is --store", o.subjects)
+			if o.subjects = strings.Join(args, ""); o.subjects != "" && o.Layouts == nil {
+				return cli.Usagef("a PATTERN is for the keys of other limiters, and %q was given without --layout; the store is --store", o.subjects)
 			}
 			return runDoctor(cmd.Context(), o)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.addLayoutFlags(cmd)
+	o.AddLayoutFlags(cmd)
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
 	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0,
 		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
@@ -98,7 +99,7 @@ func runDoctor(ctx context.Context, o *doctorOptions) error {
 	if report == nil {
 		return err
 	}
-	if printErr := o.print(&doctorAnswer{report}); printErr != nil {
+	if printErr := o.Print(&doctorAnswer{report}); printErr != nil {
 		return printErr
 	}
 	switch {
@@ -107,14 +108,14 @@ func runDoctor(ctx context.Context, o *doctorOptions) error {
 	case err != nil:
 		return err
 	case report.Count(doctor.Fail) > 0, o.failOn == failOnWarn && report.Count(doctor.Warn) > 0:
-		return errDenied
+		return cli.ErrDenied
 	}
 	return nil
 }
 
 // examine returns no report if there is nothing to examine.
 func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
-	url, options, err := o.connection()
+	url, options, err := o.Connection()
 	if err != nil {
 		return nil, err
 	}
@@ -145,19 +146,19 @@ func (o *doctorOptions) openLayouts(url string, options connect.Options) (layout
 		return layouts, func() error { return nil }, nil
 	}
 	pattern := cmp.Or(o.subjects, "*")
-	if layouts.Subjects, err = parseSubjects(pattern, false); err != nil {
+	if layouts.Subjects, err = cli.ParseSubjects(pattern, false); err != nil {
 		return layouts, nil, err
 	}
-	s, err := o.settings()
+	s, err := o.Settings()
 	if err != nil {
 		return layouts, nil, err
 	}
 	layouts.ResetStuck = func(layout string) string {
 		words := []string{"reset", pattern, "--layout", layout}
-		if o.saidLimit != "" {
-			words = append(words, "--limit", o.saidLimit)
+		if o.SaidLimit != "" {
+			words = append(words, "--limit", o.SaidLimit)
 		}
-		return o.commandHere(s, append(words, "--stuck", "--dry-run")...)
+		return o.CommandHere(s, append(words, "--stuck", "--dry-run")...)
 	}
 	keys, _, err := connect.Open(url, options)
 	if err != nil {
@@ -187,26 +188,26 @@ func (o *doctorOptions) examineRedis(ctx context.Context, url string, options co
 		sentinels = append(sentinels, doctor.Sentinel(s))
 	}
 	return doctor.Redis(ctx, client, doctor.Options{
-		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: o.rateLimitScan, Now: o.env.Now, Store: store,
+		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: o.rateLimitScan, Now: o.Env.Now, Store: store,
 		Transport: doctor.Transport(transport), Sentinels: sentinels, Layouts: layouts,
 	})
 }
 
 // localFiles looks at what limitctl keeps on this machine.
 func (o *doctorOptions) localFiles() doctor.LocalFiles {
-	found := doctor.LocalFiles{Directory: stateDir(o.env.Getenv)}
+	found := doctor.LocalFiles{Directory: cli.StateDir(o.Env.Getenv)}
 	if found.Directory == "" {
 		return found
 	}
-	entries, err := o.env.List(filepath.Join(found.Directory, "backups"))
+	entries, err := o.Env.List(filepath.Join(found.Directory, "backups"))
 	for _, entry := range entries {
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
 			found.Backups++
 			found.BackupBytes += info.Size()
 		}
 	}
-	shadow, shadowErr := o.shadowFile()
-	if entries, listErr := o.env.List(found.Directory); listErr == nil {
+	shadow, shadowErr := o.ShadowFile()
+	if entries, listErr := o.Env.List(found.Directory); listErr == nil {
 		for _, entry := range entries {
 			info, err := entry.Info()
 			switch {

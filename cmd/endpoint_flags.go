@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 )
 
@@ -76,30 +77,30 @@ func endpointOnlyFlags() []string {
 func isEndpoint(text string) bool { return strings.Contains(text, "://") }
 
 // client returns the client of the endpoint at a URL.
-func (o *endpointFlags) client(g *globalOptions, url string) (endpoint.Client, error) {
+func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, error) {
 	isRLS := endpoint.IsRLS(url)
 	if !isRLS && o.rls.given() {
-		return nil, usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
+		return nil, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
 	}
 	options := o.request
-	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied.statuses, o.hosts, g.timeout
+	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied.statuses, o.hosts, g.Timeout
 	options.UserAgent = userAgent(g)
 	options.Body = o.body
 	if path, isFile := strings.CutPrefix(o.body, "@"); isFile {
-		text, err := g.env.ReadFile(path, maxBodyFile)
+		text, err := g.Env.ReadFile(path, maxBodyFile)
 		if err != nil {
-			return nil, usagef("--body: the file %q cannot be read: %s", path, cause(err))
+			return nil, cli.Usagef("--body: the file %q cannot be read: %s", path, cli.Cause(err))
 		}
 		options.Body = string(text)
 	}
 	if o.cacert != "" {
-		text, err := g.env.readCertificate(o.cacert)
+		text, err := g.Env.ReadCertificate(o.cacert)
 		if err != nil {
-			return nil, usagef("--cacert: the file %q cannot be read: %s", o.cacert, cause(err))
+			return nil, cli.Usagef("--cacert: the file %q cannot be read: %s", o.cacert, cli.Cause(err))
 		}
 		options.Roots = x509.NewCertPool()
 		if !options.Roots.AppendCertsFromPEM(text) {
-			return nil, usagef("--cacert: %q holds no certificate; it must be a PEM file", o.cacert)
+			return nil, cli.Usagef("--cacert: %q holds no certificate; it must be a PEM file", o.cacert)
 		}
 	}
 	if isRLS {
@@ -112,12 +113,12 @@ func (o *endpointFlags) client(g *globalOptions, url string) (endpoint.Client, e
 }
 
 // userAgent says to others who asks them.
-func userAgent(g *globalOptions) string {
-	return "limitctl/" + newVersionAnswer(g.env.Version).Version + " (rate limit test; https://github.com/limitctl/limitctl)"
+func userAgent(g *cli.Globals) string {
+	return "limitctl/" + g.Env.ProgramVersion() + " (rate limit test; https://github.com/limitctl/limitctl)"
 }
 
 // renamed returns a client that calls subjects as the flags say.
-func (o *endpointFlags) renamed(g *globalOptions, client endpoint.Client) (endpoint.Client, error) {
+func (o *endpointFlags) renamed(g *cli.Globals, client endpoint.Client) (endpoint.Client, error) {
 	if o.subjects == "" && o.naming.Format == "" {
 		return client, nil
 	}
@@ -126,17 +127,17 @@ func (o *endpointFlags) renamed(g *globalOptions, client endpoint.Client) (endpo
 }
 
 // names returns what subjects are called.
-func (o *endpointFlags) names(g *globalOptions) (endpoint.Subjects, error) {
+func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 	names := o.naming
 	if o.subjects == "" {
 		return names, names.Check()
 	}
 	if names.Format != "" {
-		return names, usagef("--subjects and --subject-format both say what subjects are called; give one of them")
+		return names, cli.Usagef("--subjects and --subject-format both say what subjects are called; give one of them")
 	}
-	text, err := g.env.ReadFile(o.subjects, maxSubjectsFile)
+	text, err := g.Env.ReadFile(o.subjects, maxSubjectsFile)
 	if err != nil {
-		return names, usagef("--subjects: the file %q cannot be read: %s", o.subjects, cause(err))
+		return names, cli.Usagef("--subjects: the file %q cannot be read: %s", o.subjects, cli.Cause(err))
 	}
 	seen := map[string]bool{}
 	number := 0
@@ -146,15 +147,15 @@ func (o *endpointFlags) names(g *globalOptions) (endpoint.Subjects, error) {
 		case strings.TrimSpace(line) == "":
 			continue
 		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
-			return names, usagef("--subjects: line %d of %q has a control character", number, o.subjects)
+			return names, cli.Usagef("--subjects: line %d of %q has a control character", number, o.subjects)
 		case seen[line]: // its text may be secret
-			return names, usagef("--subjects: line %d of %q is there already; name each subject once", number, o.subjects)
+			return names, cli.Usagef("--subjects: line %d of %q is there already; name each subject once", number, o.subjects)
 		}
 		seen[line] = true
 		names.List = append(names.List, line)
 	}
 	if len(names.List) == 0 {
-		return names, usagef("--subjects: %q names no subject; write one a line", o.subjects)
+		return names, cli.Usagef("--subjects: %q names no subject; write one a line", o.subjects)
 	}
 	return names, nil
 }

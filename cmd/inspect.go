@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -19,8 +20,8 @@ import (
 )
 
 type inspectOptions struct {
-	*globalOptions
-	selectionOptions
+	*cli.Globals
+	cli.SelectionOptions
 	sort    string
 	limit   int
 	all     bool
@@ -41,15 +42,15 @@ type inspectOptions struct {
 	withoutOverrides error
 }
 
-func newInspectCmd(global *globalOptions) *cobra.Command {
-	o := &inspectOptions{globalOptions: global, selectionOptions: selectionOptions{judgesPolicy: true}}
+func newInspectCmd(global *cli.Globals) *cobra.Command {
+	o := &inspectOptions{Globals: global, SelectionOptions: cli.SelectionOptions{JudgesPolicy: true}}
 	cmd := &cobra.Command{
 		Use:   "inspect PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Show the state of every matching key",
 		Long: `Inspect shows what is used of every limit whose subject matches PATTERN, those
 closest to their limit first. It writes nothing.
 
-` + selectionHelp + `
+` + cli.SelectionHelp + `
 
 DENIED counts the denials of a key in the last 10 minutes, as the command
 denials does. A key at its limit has nothing left now, and may have denied
@@ -76,11 +77,11 @@ for limits without a name with usual periods. If it finds any, it says so with
   limitctl inspect 'login:*' --layout redis_rate --limit 10/1m
   limitctl inspect -q --policy api --at-limit --fail-if-any
   limitctl inspect '*' -o csv > limits.csv`,
-		Args: o.arguments,
+		Args: o.Arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("by") {
 				if err := policy.ValidateName("attribute", o.by); err != nil {
-					return usagef("--by: %s", err)
+					return cli.Usagef("--by: %s", err)
 				}
 			}
 			if err := o.parse(args); err != nil {
@@ -88,9 +89,9 @@ for limits without a name with usual periods. If it finds any, it says so with
 			}
 			return runInspect(cmd.Context(), o)
 		},
-		ValidArgsFunction: completer{global}.keyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
-	o.addSelectionFlags(cmd, global)
+	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "",
 		"`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, denied, bytes, reset or key")
@@ -102,8 +103,8 @@ for limits without a name with usual periods. If it finds any, it says so with
 	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, instead of by limit")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if any key is selected, for alerts")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
-	addWatchFlag(cmd, &o.watch)
-	cmd.RegisterFlagCompletionFunc("by", completer{global}.allAttributes)
+	cli.AddWatchFlag(cmd, &o.watch)
+	cmd.RegisterFlagCompletionFunc("by", cli.Offers(global).AllAttributes)
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orderNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -112,65 +113,65 @@ for limits without a name with usual periods. If it finds any, it says so with
 const terminalRows = 100
 
 func (o *inspectOptions) parse(args []string) (err error) {
-	if o.keys, err = o.selected(o.globalOptions, args); err != nil {
+	if o.keys, err = o.Selected(o.Globals, args); err != nil {
 		return err
 	}
 	if o.sort != "" && orders()[o.sort] == nil {
-		return usagef("--sort %q is not an order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
+		return cli.Usagef("--sort %q is not an order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
 	}
 	if o.limit < 0 {
-		return usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
+		return cli.Usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
 	}
 	if o.all && o.limit > 0 {
-		return usagef("--all and --limit-rows both say how many rows to show; give one of them")
+		return cli.Usagef("--all and --limit-rows both say how many rows to show; give one of them")
 	}
 	o.summary = o.summary || o.by != ""
-	if o.summary && (o.limit > 0 || o.foreign || o.sort != "" && o.sort != "denied") {
-		return usagef("--summary shows no keys; it cannot be given with --limit-rows, --foreign or a --sort other than denied")
+	if o.summary && (o.limit > 0 || o.Foreign || o.sort != "" && o.sort != "denied") {
+		return cli.Usagef("--summary shows no keys; it cannot be given with --limit-rows, --foreign or a --sort other than denied")
 	}
-	if o.foreign && (o.sort != "" && o.sort != "key") {
-		return usagef("--foreign shows values that are not limits; the only order they have is --sort key")
+	if o.Foreign && (o.sort != "" && o.sort != "key") {
+		return cli.Usagef("--foreign shows values that are not limits; the only order they have is --sort key")
 	}
-	o.addLikely(o.globalOptions, &o.keys)
+	o.AddLikely(o.Globals, &o.keys)
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
-	if o.interval, err = parseWatch(o.watch); err != nil {
+	if o.interval, err = cli.ParseWatch(o.watch); err != nil {
 		return err
 	}
 	switch {
 	case o.failIf && o.interval > 0:
-		return usagef("--fail-if-any ends with an exit code, but --watch goes on; give one of them")
+		return cli.Usagef("--fail-if-any ends with an exit code, but --watch goes on; give one of them")
 	case o.failIfNone && o.interval > 0:
-		return usagef("--fail-if-none ends with an exit code, but --watch goes on; give one of them")
+		return cli.Usagef("--fail-if-none ends with an exit code, but --watch goes on; give one of them")
 	case o.failIf && o.failIfNone:
-		return usagef("--fail-if-any and --fail-if-none would always fail together; give one of them")
+		return cli.Usagef("--fail-if-any and --fail-if-none would always fail together; give one of them")
 	}
-	return o.checkWatch(o.interval)
+	return o.CheckWatch(o.interval)
 }
 
 func runInspect(ctx context.Context, o *inspectOptions) error {
-	backend, where, err := o.openToRead()
+	backend, where, err := o.OpenToRead()
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
-	s, err := o.settings()
+	s, err := o.Settings()
 	if err != nil {
 		return err
 	}
-	o.where, o.layout = where, admin.OwnLayout(s.prefix.value)
-	if o.resetStuck = o.commandHere(s, "reset") + " " + o.keys.Text; !o.stuck {
+	o.where, o.layout = where, admin.OwnLayout(s.Prefix.Value)
+	if o.resetStuck = o.CommandHere(s, "reset") + " " + o.keys.Text; !o.Stuck {
 		o.resetStuck += " --stuck"
 	}
 	o.resetStuck += " --dry-run"
 	if o.interval > 0 {
 		return o.watchInspect(ctx, backend)
 	}
-	p := o.printer()
+	p := o.Printer()
 	if p.Streams() && !p.Quiet && !o.summary && o.sort == "" && o.limit == 0 {
 		return o.stream(ctx, backend, p)
 	}
 	most := o.limit
-	if most == 0 && !o.all && o.env.OutIsTerminal && o.format.String() == "table" {
+	if most == 0 && !o.all && o.Env.OutIsTerminal && o.Format.String() == "table" {
 		most = terminalRows
 	}
 	answer, f, err := o.look(ctx, backend, most)
@@ -187,16 +188,16 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 func (o *inspectOptions) printInspection(answer inspection, p *output.Printer) error {
 	keys, is := answer.(*inspectAnswer)
 	if !is || !p.Streams() || p.Quiet {
-		return o.print(answer)
+		return o.Print(answer)
 	}
 	stream, err := p.Stream(keys.header())
 	if err != nil {
-		return &outputError{err}
+		return cli.NotPrinted(err)
 	}
 	if err := errors.Join(keys.write(stream), stream.Flush()); err != nil {
-		return &outputError{err}
+		return cli.NotPrinted(err)
 	}
-	warnOfFormulas(o.globalOptions, p)
+	cli.WarnOfFormulas(o.Globals, p)
 	return nil
 }
 
@@ -211,11 +212,11 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most 
 	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
 	if o.summary {
 		answer := newSummaryAnswer(o.by, most, facts)
-		answer.layouts = o.layouts != nil
+		answer.layouts = o.Layouts != nil
 		if err != nil {
 			return answer, operation.Found{}, err
 		}
-		f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
+		f, err := o.Scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
 			row := facts.row(e, nil)
 			answer.add(&row)
 			return nil
@@ -228,19 +229,19 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most 
 		return answer, f, err
 	}
 	order := "share"
-	if o.foreign {
+	if o.Foreign {
 		order = "key"
 	}
 	if o.sort != "" {
 		order = o.sort
 	}
-	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign, layouts: o.layouts != nil,
-		denied: order == "denied", now: o.env.Now(), resetStuck: o.resetStuck}
+	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.Foreign, layouts: o.Layouts != nil,
+		denied: order == "denied", now: o.Env.Now(), resetStuck: o.resetStuck}
 	answer.kept = newKeptRows(orders()[order], most, o.layout, facts)
 	if err != nil {
 		return answer, operation.Found{}, err
 	}
-	f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
+	f, err := o.Scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
 		row := facts.row(e, foreign)
 		answer.kept.add(&row)
 		return nil
@@ -264,29 +265,29 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *
 	if err != nil {
 		return err
 	}
-	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign, layouts: o.layouts != nil}
+	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.Foreign, layouts: o.Layouts != nil}
 	stream, err := p.Stream(answer.header())
 	if err != nil {
-		return &outputError{err}
+		return cli.NotPrinted(err)
 	}
-	f, err := o.scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
+	f, err := o.Scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
 		row := facts.row(e, foreign)
 		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
-			return &outputError{err}
+			return cli.NotPrinted(err)
 		}
 		return nil
 	})
 	if flushErr := stream.Flush(); flushErr != nil {
-		return &outputError{flushErr}
+		return cli.NotPrinted(flushErr)
 	}
-	warnOfFormulas(o.globalOptions, p)
+	cli.WarnOfFormulas(o.Globals, p)
 	return o.conclude(ctx, backend, nil, &f, err)
 }
 
 // conclude says what the answer does not, and what went wrong after all. answer is nil if
 // all keys were printed.
 func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found, err error) error {
-	var printing *outputError
+	var printing *cli.OutputError
 	switch {
 	case errors.As(err, &printing):
 		return err
@@ -295,19 +296,19 @@ func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, a
 	case err != nil: // it also says why overrides could not be read
 		return f.WithProgress(err)
 	}
-	o.warnOfOverrides(o.withoutOverrides)
+	o.WarnOfOverrides(o.withoutOverrides)
 	if unknown := o.unknownPolicy(); unknown != nil && f.Matched == 0 && f.Foreign.Count() == 0 {
 		return unknown
-	} else if unknown != nil && !o.quiet {
-		o.note("warning: %s", message(unknown))
+	} else if unknown != nil && !o.Quiet {
+		o.Note("warning: %s", cli.Message(unknown))
 	}
-	if !o.quiet {
+	if !o.Quiet {
 		o.explain(ctx, backend, answer, f)
 	}
-	if some := f.Matched > 0 || o.foreign && f.Foreign.Count() > 0; some && o.failIf || !some && o.failIfNone {
-		return errDenied
+	if some := f.Matched > 0 || o.Foreign && f.Foreign.Count() > 0; some && o.failIf || !some && o.failIfNone {
+		return cli.ErrDenied
 	}
-	if o.foreign {
+	if o.Foreign {
 		return nil
 	}
 	return f.Foreign.Err(f.Matched > 0)
@@ -318,35 +319,35 @@ func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, an
 	switch answer := answer.(type) {
 	case *inspectAnswer:
 		all := f.Matched
-		if o.foreign {
+		if o.Foreign {
 			all = int64(f.Foreign.Count())
 		}
 		if shown := int64(answer.rows()); shown < all && o.limit > 0 {
-			o.note("%d of %d keys shown", shown, all)
+			o.Note("%d of %d keys shown", shown, all)
 		} else if shown < all {
-			o.note("%s of %s keys shown; add --all for all, or --limit-rows N", output.Thousands(shown), output.Thousands(all))
+			o.Note("%s of %s keys shown; add --all for all, or --limit-rows N", output.Thousands(shown), output.Thousands(all))
 		}
 	case *summaryAnswer:
 		if shown := len(answer.shown()); shown < answer.rows() {
-			o.note("%s of %s rows shown; add --all for all", output.Thousands(int64(shown)), output.Thousands(int64(answer.rows())))
+			o.Note("%s of %s rows shown; add --all for all", output.Thousands(int64(shown)), output.Thousands(int64(answer.rows())))
 		}
 	}
 	if o.summary {
-		o.noteUnsure(&f.Unsure, "not counted")
+		noteUnsure(o.Globals, &f.Unsure, "not counted")
 	} else {
-		o.noteUnsure(&f.Unsure, "not shown")
+		noteUnsure(o.Globals, &f.Unsure, "not shown")
 	}
 	switch {
 	case f.Incomplete:
-		o.noteIncomplete()
+		o.NoteIncomplete()
 	case f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0:
-		o.sayNothingMatches(ctx, backend, &o.keys, o.where)
+		o.SayNothingMatches(ctx, backend, &o.keys, o.where)
 	}
 }
 
 // watchInspect looks again and again.
 func (o *inspectOptions) watchInspect(ctx context.Context, backend admin.Keyspace) error {
-	return o.watchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
+	return o.WatchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
 		if o.limit > 0 && (rows == 0 || o.limit < rows) {
 			rows = o.limit
 		}
@@ -359,7 +360,7 @@ func (o *inspectOptions) watchInspect(ctx context.Context, backend admin.Keyspac
 		} else if shown := answer.rows(); int64(shown) < f.Matched {
 			note = fmt.Sprintf("%d of %s", shown, note)
 		}
-		if f.Foreign.Count() > 0 && !o.foreign {
+		if f.Foreign.Count() > 0 && !o.Foreign {
 			note += fmt.Sprintf(", %d foreign", f.Foreign.Count())
 		}
 		if f.Unsure.Count > 0 {
@@ -373,4 +374,22 @@ func (o *inspectOptions) watchInspect(ctx context.Context, backend admin.Keyspac
 		}
 		return answer, note, err
 	})
+}
+
+// unknownPolicy is the mistake of a --policy without a glob that the configuration does not
+// have. Where its keys are found it may be one of an earlier configuration; but if nothing is,
+// it is more likely a slip, and would look like good news.
+func (o *inspectOptions) unknownPolicy() error {
+	c, err := o.Config()
+	if err != nil || o.Policy == "" || len(c.Policies) == 0 {
+		return nil
+	}
+	name, err := store.ParsePattern(o.Policy)
+	if err != nil {
+		return err
+	}
+	if exact, is := name.Exact(); is {
+		_, err = c.Policy(exact)
+	}
+	return err
 }

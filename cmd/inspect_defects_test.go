@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
@@ -120,10 +121,10 @@ func TestAskingForUnsureKeys(t *testing.T) {
 // What an error says of the values that it leaves out is not left out.
 func TestMessageKeepsHowManyMore(t *testing.T) {
 	err := errors.New("a\nb\nc\nd\ne\nand 295 more foreign values")
-	if got, want := message(err), "a; b; c; d; e; and 295 more foreign values"; got != want {
+	if got, want := cli.Message(err), "a; b; c; d; e; and 295 more foreign values"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := message(errors.New("a\nb\nc\nd\ne\nf\ng")), "a; b; c; d; e; and 2 more"; got != want {
+	if got, want := cli.Message(errors.New("a\nb\nc\nd\ne\nf\ng")), "a; b; c; d; e; and 2 more"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

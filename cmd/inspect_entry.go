@@ -3,6 +3,7 @@ package cmd
 import (
 	"slices"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
@@ -116,9 +117,9 @@ func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 		d.KeyBase64, d.StoreKeyBase64 = output.Base64IfNeeded(e.Key.Subject), output.Base64IfNeeded(e.StoreKey)
 		d.NameBase64, d.StoreKeysBase64 = output.Base64IfNeeded(e.Key.Name), output.AllBase64IfNeeded(d.StoreKeys)
 	} else if parts, isPolicys := policy.ParseKey(e.Key); isPolicys {
-		d.Policy, d.Limit, d.Attributes = parts.Policy, parts.Limit, attributesOf(parts.Attributes)
+		d.Policy, d.Limit, d.Attributes = parts.Policy, parts.Limit, cli.AttributesOf(parts.Attributes)
 	} else if attributes, is := policy.ParseSubject(e.Key.Subject); is {
-		d.Attributes = attributesOf(attributes)
+		d.Attributes = cli.AttributesOf(attributes)
 	}
 	d.Override = decision.NewAppliedOverride(row.override, store.Limit{})
 	if row.hasDrifted() {
@@ -153,7 +154,7 @@ func resetText(e *admin.Entry) output.Cell {
 	case !e.ResetKnown():
 		return output.Cell{Text: notKnown}
 	}
-	return output.Cell{Text: orDash(e.ResetAfter)}
+	return output.Cell{Text: cli.OrDash(e.ResetAfter)}
 }
 
 // rowLimitText is the limit of a row, and what an override makes of it.
@@ -182,10 +183,10 @@ func limitText(e *admin.Entry) string {
 func usedText(e *admin.Entry) string {
 	used, capacity := notKnown, notKnown
 	if e.UsedKnown() {
-		used = number(e.Used)
+		used = cli.Number(e.Used)
 	}
 	if e.CapacityKnown() {
-		capacity = number(e.Limit.Capacity())
+		capacity = cli.Number(e.Limit.Capacity())
 	}
 	return used + "/" + capacity
 }
@@ -194,7 +195,7 @@ func remainingText(e *admin.Entry) string {
 	if !e.RemainingKnown() {
 		return notKnown
 	}
-	return number(e.Remaining)
+	return cli.Number(e.Remaining)
 }
 
 // closeness is the colour of an entry: calm, near the limit, or at it.

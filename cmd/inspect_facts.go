@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -22,7 +23,7 @@ type inspectRow struct {
 	override *store.Override
 }
 
-// hasDrifted reports whether the configuration has another limit than the key.
+// HasDrifted reports whether the configuration has another limit than the key.
 func (r *inspectRow) hasDrifted() bool { return r.configured != (store.Limit{}) }
 
 // keyFacts are what is known of keys besides their state: how often they were denied, and
@@ -32,24 +33,24 @@ type keyFacts struct {
 	counted, exact bool
 	denials        []admin.Denied
 	denied         map[store.Key]int64
-	limits         configuredLimits
+	limits         cli.ConfiguredLimits
 	overrides      *store.OverrideList
 }
 
 // keyFacts reads what is known of keys. needed says that the denials have to be known.
 func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, needed bool) (*keyFacts, error) {
 	f := &keyFacts{denied: map[store.Key]int64{}}
-	if o.layouts != nil { // what is known of limitctl's own keys says nothing of others
+	if o.Layouts != nil { // what is known of limitctl's own keys says nothing of others
 		if needed {
 			return f, store.Invalidf("nothing counts who is denied by other limiters")
 		}
 		return f, nil
 	}
-	if c, err := o.config(); err == nil {
-		f.limits = newConfiguredLimits(c)
+	if c, err := o.Config(); err == nil {
+		f.limits = cli.NewConfiguredLimits(c)
 	}
-	f.overrides, o.withoutOverrides = o.overridesOf(ctx, backend)
-	ctx, cancel := store.BudgetContext(ctx, o.timeout)
+	f.overrides, o.withoutOverrides = o.OverridesOf(ctx, backend)
+	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
 	defer cancel()
 	table, has := admin.DenialTableOf(backend)
 	if !has {
@@ -59,7 +60,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 		return f, nil
 	}
 	denials, err := table.Denials(ctx, operation.DeniedLately)
-	if err != nil && !isPartial(err) { // such as a user without the right to read them
+	if err != nil && !cli.IsPartial(err) { // such as a user without the right to read them
 		if needed {
 			return f, err
 		}
@@ -85,11 +86,11 @@ func (f *keyFacts) row(e *admin.Entry, foreign error) inspectRow {
 		return row // it was charged under the limit that is in force
 	}
 	recorded := recordedLimit(e)
-	limit, _ := f.limits.of(e.Key, recorded, row.override)
+	limit, _ := f.limits.Of(e.Key, recorded, row.override)
 	if row.override != nil {
 		row.limit = limit
 	}
-	if e.LimitKnown() && f.limits.hasDrifted(e.Key, recorded, row.override) {
+	if e.LimitKnown() && f.limits.HasDrifted(e.Key, recorded, row.override) {
 		row.configured = limit
 	}
 	return row
@@ -114,7 +115,7 @@ func (f *keyFacts) overrideOf(key store.Key) *store.Override {
 // selecting returns a selection whose entries tell what the limits and the overrides in force leave.
 func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
 	own := *s
-	own.Query.InForce = func(e *admin.Entry) store.Limit { return f.limits.inForce(e, f.overrideOf(e.Key)) }
+	own.Query.InForce = func(e *admin.Entry) store.Limit { return f.limits.InForce(e, f.overrideOf(e.Key)) }
 	own.Keep = func(e *admin.Entry) bool {
 		if o := f.overrideOf(e.Key); o != nil {
 			allowance.Block(e, o, o.Left)

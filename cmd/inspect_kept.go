@@ -213,10 +213,14 @@ func (k *keptRows) row(i int) inspectRow {
 }
 
 // Len, Less, Swap, Push and Pop implement heap.Interface, the last row on top.
-func (k *keptRows) Len() int           { return len(k.rows) }
+func (k *keptRows) Len() int { return len(k.rows) }
+
 func (k *keptRows) Less(i, j int) bool { return k.rows[i].compare(&k.rows[j]) > 0 }
-func (k *keptRows) Swap(i, j int)      { k.rows[i], k.rows[j] = k.rows[j], k.rows[i] }
-func (k *keptRows) Push(row any)       { k.rows = append(k.rows, row.(keptRow)) }
+
+func (k *keptRows) Swap(i, j int) { k.rows[i], k.rows[j] = k.rows[j], k.rows[i] }
+
+func (k *keptRows) Push(row any) { k.rows = append(k.rows, row.(keptRow)) }
+
 func (k *keptRows) Pop() any {
 	last := k.rows[len(k.rows)-1]
 	k.rows = k.rows[:len(k.rows)-1]

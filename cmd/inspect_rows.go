@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
@@ -73,25 +74,25 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 		if n == nil {
 			return ""
 		}
-		return number(*n)
+		return cli.Number(*n)
 	}
 	algorithm, slices := "", ""
 	if d.Algorithm != nil {
 		algorithm = *d.Algorithm
 	}
 	if d.Slices != 0 {
-		slices = number(d.Slices)
+		slices = cli.Number(d.Slices)
 	}
-	cells := []string{d.Key, d.StoreKey, number(d.TTLMS), d.Name, algorithm, cell(d.Count), cell(d.PeriodMS), cell(d.Burst), slices,
+	cells := []string{d.Key, d.StoreKey, cli.Number(d.TTLMS), d.Name, algorithm, cell(d.Count), cell(d.PeriodMS), cell(d.Burst), slices,
 		cell(d.Used), cell(d.Remaining), cell(d.RetryAfterMS), cell(d.ResetAfterMS), cell(d.DelayMS)}
 	if a.bytes {
-		cells = append(cells, number(d.Bytes))
+		cells = append(cells, cli.Number(d.Bytes))
 	}
 	override := ""
 	if row.override != nil {
 		override = row.override.ID
 	}
-	cells = append(cells, override, cell(d.Denied), d.Policy, d.Limit, attributesText(d.Attributes), d.ConfiguredLimit, d.RecordedLimit)
+	cells = append(cells, override, cell(d.Denied), d.Policy, d.Limit, cli.AttributesText(d.Attributes), d.ConfiguredLimit, d.RecordedLimit)
 	if a.layouts {
 		var kinds []string
 		for i := range d.Defects {
@@ -192,7 +193,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: rowLimitText(&rows[i])},
 			{Text: barText(e), Style: style}, {Text: usedText(e), Style: style}, {Text: remainingText(e)}}
 		if rows[i].override != nil {
-			row[4].Text += overrideMark
+			row[4].Text += cli.OverrideMark
 		}
 		applied = append(applied, rows[i].override)
 		if drifting > 0 {
@@ -214,12 +215,12 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		}
 		row = append(row, resetText(e))
 		if a.bytes {
-			row = append(row, output.Cell{Text: number(e.Bytes)})
+			row = append(row, output.Cell{Text: cli.Number(e.Bytes)})
 		}
 		cells[i] = row
 	}
 	p.Table(columns, cells)
-	printApplied(p, applied, a.now)
+	cli.PrintApplied(p, applied, a.now)
 	if drifting > 0 {
 		p.Line("%s %s last charged under another limit; the configuration's is in force, and shown", drifted, keysWere(drifting))
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -72,7 +73,7 @@ func (g *summaryGroup) atLimitText() string {
 	if g.unknown > 0 && g.unknown == g.keys {
 		return notKnown
 	}
-	return number(g.atLimit)
+	return cli.Number(g.atLimit)
 }
 
 // newSummaryAnswer returns a summary of at most that many lines, including the line of
@@ -223,7 +224,7 @@ func (a *summaryAnswer) Records() [][]string {
 			atLimit = text
 		}
 		if a.facts.counted {
-			denied = number(g.denied)
+			denied = cli.Number(g.denied)
 		}
 		names := []string{g.name.policy, g.name.limit}
 		if a.by != "" {
@@ -231,7 +232,7 @@ func (a *summaryAnswer) Records() [][]string {
 		} else if a.layouts {
 			names[0] = g.name.layout
 		}
-		records = append(records, append(names, number(g.keys), atLimit, number(g.bytes), denied, number(g.drifted)))
+		records = append(records, append(names, cli.Number(g.keys), atLimit, cli.Number(g.bytes), denied, cli.Number(g.drifted)))
 	}
 	return records
 }
@@ -263,12 +264,12 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 			style = output.AtEnd
 		}
 		row := a.nameCells(g)
-		row = append(row, output.Cell{Text: number(g.keys)}, output.Cell{Text: g.atLimitText(), Style: style})
+		row = append(row, output.Cell{Text: cli.Number(g.keys)}, output.Cell{Text: g.atLimitText(), Style: style})
 		if !a.layouts {
 			row = append(row, a.facts.deniedCell(g.denied))
 		}
 		if a.overall.drifted > 0 {
-			row = append(row, output.Cell{Text: number(g.drifted), Style: output.Near})
+			row = append(row, output.Cell{Text: cli.Number(g.drifted), Style: output.Near})
 		}
 		rows = append(rows, append(row, output.Cell{Text: output.Bytes(g.bytes)}))
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
@@ -48,7 +49,7 @@ const longestShown = 100
 
 // noteUnsure says which keys look like a limiter's and were left out; left is what became of
 // them, such as "not shown".
-func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
+func noteUnsure(g *cli.Globals, u *operation.Unsure, left string) {
 	if u.Count == 0 {
 		return
 	}
@@ -60,7 +61,7 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 		case key.NeverExpires:
 			wrong = " (no TTL, so it may deny for ever)"
 		}
-		g.note("1 key may be of %s and is %s: %s%s; ask for it with %s", strings.Join(key.Layouts, " or "), left,
+		g.Note("1 key may be of %s and is %s: %s%s; ask for it with %s", strings.Join(key.Layouts, " or "), left,
 			output.Printable(output.Shorten(key.StoreKey, longestShown)), wrong, waysToAsk(u.First)[0])
 		return
 	}
@@ -68,15 +69,15 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 	if u.Count == 1 {
 		are = "is"
 	}
-	g.note("%s %s %s%s:", output.Plural(int(u.Count), "key"), are, left, noTTLText(u))
+	g.Note("%s %s %s%s:", output.Plural(int(u.Count), "key"), are, left, noTTLText(u))
 	for _, key := range u.First {
-		g.say("  %s", output.Printable(output.Shorten(key.Error(), 3*longestShown)))
+		g.Say("  %s", output.Printable(output.Shorten(key.Error(), 3*longestShown)))
 	}
 	if more := u.Count - int64(len(u.First)); more > 0 {
-		g.say("  … and %s more", output.Thousands(more))
+		g.Say("  … and %s more", output.Thousands(more))
 	}
 	if ways := waysToAsk(u.First); len(ways) > 0 {
-		g.say("  ask for such keys with %s", strings.Join(ways, ", or "))
+		g.Say("  ask for such keys with %s", strings.Join(ways, ", or "))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 )
 
 // orderly is how long a command that was interrupted has to end by itself, and to say
@@ -28,7 +30,7 @@ func await(ctx context.Context, done <-chan int, work *storeWork, stderr io.Writ
 	}
 	if work.leave() {
 		fmt.Fprintln(stderr, "limitctl: interrupted")
-		return exitInterrupted
+		return errorkind.ExitInterrupted
 	}
 	return <-done
 }

@@ -5,11 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
-func newLayoutsCmd(global *globalOptions) *cobra.Command {
+func newLayoutsCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "layouts [NAME]",
 		Short: "List the rate limiters whose keys limitctl can read",
@@ -22,7 +23,7 @@ and what a reset does not reach. With a NAME it shows all that is known of it.`,
   limitctl layouts -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("layouts takes one NAME, or none for all")
+				return cli.Usagef("layouts takes one NAME, or none for all")
 			}
 			return nil
 		},
@@ -31,25 +32,25 @@ and what a reset does not reach. With a NAME it shows all that is known of it.`,
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return layoutNames()[1:], cobra.ShellCompDirectiveNoFileComp
+			return cli.LayoutNames()[1:], cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 }
 
-func runLayouts(g *globalOptions, args []string) error {
+func runLayouts(g *cli.Globals, args []string) error {
 	answer := &layoutsAnswer{SchemaVersion: output.SchemaVersion}
 	if len(args) == 0 {
 		for _, layout := range foreign.All() {
 			answer.Layouts = append(answer.Layouts, describeLayout(layout))
 		}
-		return g.print(answer)
+		return g.Print(answer)
 	}
 	layout, err := foreign.Named(args[0])
 	if err != nil {
 		return err
 	}
 	answer.Layouts, answer.one = []layoutFacts{describeLayout(layout)}, true
-	return g.print(answer)
+	return g.Print(answer)
 }
 
 // layoutFacts is what is told of a layout.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -114,7 +115,7 @@ func (o *loadOptions) parseCosts() (loadgen.Costs, error) {
 	text := o.cost
 	if field, units, has := strings.Cut(text, "="); has {
 		if err := policy.ValidateName("cost", field); err != nil {
-			return loadgen.Costs{}, usagef("--cost %q: %s", text, err)
+			return loadgen.Costs{}, cli.Usagef("--cost %q: %s", text, err)
 		}
 		o.costField, text = field, units
 	}
@@ -125,17 +126,17 @@ func (o *loadOptions) parseCosts() (loadgen.Costs, error) {
 func (o *loadOptions) checkCost(p *policy.Policy, load *trial.Load, given bool) error {
 	if p == nil {
 		if o.costField != "" {
-			return usagef("--cost %s is for a --policy with that cost; write the number alone", o.cost)
+			return cli.Usagef("--cost %s is for a --policy with that cost; write the number alone", o.cost)
 		}
 		return nil
 	}
 	if load.Scenario != nil && p.HasOwnCosts() {
-		return usagef("--scenario %s sends what one limit allows, and limits of policy %q have their own costs; send a --rate",
+		return cli.Usagef("--scenario %s sends what one limit allows, and limits of policy %q have their own costs; send a --rate",
 			o.scenario, p.Name)
 	}
 	fields := p.CostFields()
 	if o.costField == "" && len(fields) > 0 {
-		return missingCosts(p, fields)
+		return cli.MissingCosts(p, fields)
 	}
 	if o.costField == "" {
 		return p.CheckCost(store.Take, load.Mix.Costs.Least, given)
@@ -150,17 +151,17 @@ func (o *loadOptions) checkCost(p *policy.Policy, load *trial.Load, given bool) 
 func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 	switch {
 	case given("rate") && (!(o.rate > 0) || o.rate > maxRate):
-		return usagef("--rate %v is out of range; it must be above 0 and at most %d", float64(o.rate), maxRate)
+		return cli.Usagef("--rate %v is out of range; it must be above 0 and at most %d", float64(o.rate), maxRate)
 	case o.workers < 1 || o.workers > maxWorkers:
-		return usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, maxWorkers)
+		return cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, maxWorkers)
 	case given("duration") && (o.duration <= 0 || o.duration > trial.MaxDuration):
-		return usagef("--duration %s is out of range; it must be above 0 and at most %s", o.duration, store.FormatPeriod(trial.MaxDuration))
+		return cli.Usagef("--duration %s is out of range; it must be above 0 and at most %s", o.duration, store.FormatPeriod(trial.MaxDuration))
 	case given("requests") && o.requests < 1:
-		return usagef("--requests %d is not positive; it must be 1 or more", o.requests)
+		return cli.Usagef("--requests %d is not positive; it must be 1 or more", o.requests)
 	case o.warmup < 0:
-		return usagef("--warmup %s is negative; it must be 0 or more", o.warmup)
+		return cli.Usagef("--warmup %s is negative; it must be 0 or more", o.warmup)
 	case o.keys < 1 || o.keys > maxSubjects:
-		return usagef("--keys %d is out of range; it must be from 1 to %d", o.keys, maxSubjects)
+		return cli.Usagef("--keys %d is out of range; it must be from 1 to %d", o.keys, maxSubjects)
 	}
 	return nil
 }
@@ -172,7 +173,7 @@ func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err e
 		switch {
 		case !given(other):
 		case flag != "":
-			return "", usagef("--%s and --%s both say when requests are sent; give one of them", flag, other)
+			return "", cli.Usagef("--%s and --%s both say when requests are sent; give one of them", flag, other)
 		default:
 			flag = other
 		}
@@ -183,13 +184,13 @@ func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err e
 			return "", err
 		}
 		if flag != "" {
-			return "", usagef("--arrivals %s and --%s both say when requests are sent; give one of them", o.arrivals, flag)
+			return "", cli.Usagef("--arrivals %s and --%s both say when requests are sent; give one of them", o.arrivals, flag)
 		}
 		return "arrivals", nil
 	case o.arrivals != "uniform" && o.arrivals != "poisson":
-		return "", usagef("--arrivals %q is unknown; it is uniform, poisson or bursts:N/INTERVAL", o.arrivals)
+		return "", cli.Usagef("--arrivals %q is unknown; it is uniform, poisson or bursts:N/INTERVAL", o.arrivals)
 	case given("arrivals") && (flag == "scenario" || flag == "replay"):
-		return "", usagef("--arrivals and --%s both say when requests are sent; give one of them", flag)
+		return "", cli.Usagef("--arrivals and --%s both say when requests are sent; give one of them", flag)
 	}
 	return flag, nil
 }
@@ -223,7 +224,7 @@ func (o *loadOptions) addSchedule(load *trial.Load, schedule string, given func(
 		words = fmt.Sprintf("bursts of %d every %s", load.Burst, store.FormatPeriod(load.Interval))
 	case schedule == "" && given("workers"):
 		if given("arrivals") {
-			return usagef("--arrivals %s needs a rate, and --workers alone has none; add --rate N", o.arrivals)
+			return cli.Usagef("--arrivals %s needs a rate, and --workers alone has none; add --rate N", o.arrivals)
 		}
 		words = "closed loop of " + output.Plural(o.workers, "worker")
 	default:
@@ -241,16 +242,16 @@ func (o *loadOptions) addSchedule(load *trial.Load, schedule string, given func(
 func (o *loadOptions) addScenario(load *trial.Load, given func(flag string) bool) error {
 	scenario, err := loadgen.ParseScenario(o.scenario)
 	if err != nil {
-		return usagef("--scenario: %s", err)
+		return cli.Usagef("--scenario: %s", err)
 	}
 	if given("distribution") {
-		return usagef("--distribution and --scenario both say who asks; give one of them")
+		return cli.Usagef("--distribution and --scenario both say who asks; give one of them")
 	}
 	if !given("keys") {
 		load.Subjects = scenario.Subjects
 	}
 	if load.Subjects < scenario.LeastSubjects {
-		return usagef("--keys %d is too few for the scenario %s; it needs %d or more", load.Subjects, scenario.Name, scenario.LeastSubjects)
+		return cli.Usagef("--keys %d is too few for the scenario %s; it needs %d or more", load.Subjects, scenario.Name, scenario.LeastSubjects)
 	}
 	load.Scenario = &scenario
 	load.Words = scenario.About + ", over " + output.Plural(load.Subjects, "key")

@@ -1,10 +1,12 @@
 package cmd
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -16,7 +18,7 @@ func parseBursts(text string) (size int, interval time.Duration, err error) {
 	size, err = strconv.Atoi(n)
 	interval, intervalErr := store.ParsePeriod(every)
 	if !found || err != nil || intervalErr != nil || size < 1 || size > maxRate || interval <= 0 {
-		return 0, 0, usagef("--arrivals %q does not describe bursts; write bursts:N/INTERVAL, such as bursts:100/1s", text)
+		return 0, 0, cli.Usagef("--arrivals %q does not describe bursts; write bursts:N/INTERVAL, such as bursts:100/1s", text)
 	}
 	return size, interval, nil
 }
@@ -31,13 +33,13 @@ func parseStages(text string) ([]loadgen.Stage, error) {
 		target, rateErr := strconv.ParseFloat(rate, 64)
 		fits := duration > 0 && duration <= trial.MaxDuration && target >= 0 && target <= maxRate
 		if !found || err != nil || rateErr != nil || !fits {
-			return nil, usagef("--stages: %q is not a stage; write DURATION:RATE, such as 30s:5000, with commas between stages", part)
+			return nil, cli.Usagef("--stages: %q is not a stage; write DURATION:RATE, such as 30s:5000, with commas between stages", part)
 		}
 		durations, targets = append(durations, duration), append(targets, target)
 	}
 	stages := loadgen.Ramp(0, durations, targets)
 	if loadgen.Total(stages) < 1 {
-		return nil, usagef("--stages %s sends nothing; give a rate above 0", text)
+		return nil, cli.Usagef("--stages %s sends nothing; give a rate above 0", text)
 	}
 	return stages, nil
 }
@@ -51,7 +53,7 @@ func parseCosts(text string) (loadgen.Costs, error) {
 	low, err := strconv.ParseInt(least, 10, 64)
 	high, highErr := strconv.ParseInt(most, 10, 64)
 	if err != nil || highErr != nil || low < 1 || high < low || high > store.MaxCount {
-		return loadgen.Costs{}, usagef("--cost %q is not a cost; write a number from 1 to %d, or uniform:1-100", text, store.MaxCount)
+		return loadgen.Costs{}, cli.Usagef("--cost %q is not a cost; write a number from 1 to %d, or uniform:1-100", text, store.MaxCount)
 	}
 	return loadgen.Costs{Least: low, Most: high}, nil
 }
@@ -69,28 +71,71 @@ func parseDistribution(text string, subjects int) (d loadgen.Distribution, err e
 		if s, err := strconv.ParseFloat(rest, 64); err == nil && s > 0 && s <= 10 {
 			return loadgen.Zipf(n, s), nil
 		}
-		return d, usagef("--distribution %q needs a number S above 0 and at most 10; write zipf:S, such as zipf:1.1", text)
+		return d, cli.Usagef("--distribution %q needs a number S above 0 and at most 10; write zipf:S, such as zipf:1.1", text)
 	case how == "hot":
 		share, few, found := strings.Cut(rest, "/")
-		part, _, err := parseShare(share)
+		part, _, err := cli.ParseShare(share)
 		hot, fewErr := strconv.Atoi(few)
 		if !found || err != nil || fewErr != nil || hot < 1 || !(part > 0 && part <= 1) {
-			return d, usagef("--distribution %q needs a share and a number of keys; write hot:SHARE/N, "+
+			return d, cli.Usagef("--distribution %q needs a share and a number of keys; write hot:SHARE/N, "+
 				"such as hot:90%%/3 for three keys that get nine tenths", text)
 		}
 		if hot > subjects {
-			return d, usagef("--distribution %s has more hot keys than the %d there are; raise --keys", text, subjects)
+			return d, cli.Usagef("--distribution %s has more hot keys than the %d there are; raise --keys", text, subjects)
 		}
 		return loadgen.Hot(n, uint32(hot), part), nil
 	}
-	return d, usagef("--distribution %q is unknown; it is uniform, zipf:S, hot:SHARE/N or sequential", text)
+	return d, cli.Usagef("--distribution %q is unknown; it is uniform, zipf:S, hot:SHARE/N or sequential", text)
 }
 
 // parseCount reads a whole number from least to most. what names it in the error.
 func parseCount(what, text string, least, most int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
-		return 0, usagef("%s=%s is out of range; it must be from %d to %d", what, text, least, most)
+		return 0, cli.Usagef("%s=%s is out of range; it must be from %d to %d", what, text, least, most)
 	}
 	return n, nil
 }
+
+// rateFlag is a number of requests a second. It is written as a number, or as vegeta's
+// users do: 500/s, 500/1s, 30000/1m.
+type rateFlag float64
+
+// Set implements pflag.Value.
+func (r *rateFlag) Set(text string) error {
+	number, per, divided := strings.Cut(text, "/")
+	rate, err := strconv.ParseFloat(number, 64)
+	period := time.Second
+	if divided {
+		var perErr error
+		if period, perErr = store.ParsePeriod(per); perErr != nil || period <= 0 {
+			return errRate
+		}
+	}
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return err
+	case err != nil:
+		return errRate
+	}
+	*r = rateFlag(rate / period.Seconds())
+	return nil
+}
+
+var errRate = cli.Usagef("write a number of requests a second such as 500, or 500/s, or 30000/1m")
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
+}
+
+// String implements pflag.Value. It is empty for no rate, so that help shows no default.
+func (r *rateFlag) String() string {
+	if *r == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(*r), 'f', -1, 64)
+}
+
+// Type implements pflag.Value.
+func (r *rateFlag) Type() string { return "rate" }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
 )
 
 type loadtestOptions struct {
-	*globalOptions
+	*cli.Globals
 	trialLimitFlags
 	loadOptions
 	wrapFlags
@@ -34,8 +35,8 @@ type loadtestOptions struct {
 	url            string // of an endpoint; empty for a store
 }
 
-func newLoadtestCmd(global *globalOptions) *cobra.Command {
-	o := &loadtestOptions{globalOptions: global}
+func newLoadtestCmd(global *cli.Globals) *cobra.Command {
+	o := &loadtestOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...] | loadtest URL --limit ...",
 		Short: "Drive a limit with load: is it right, is it fast, what does it cost?",
@@ -115,7 +116,7 @@ load that never reached its limit passes, with a warning.`,
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
 	flags.StringVar(&o.startAt, "start-at", "",
 		"begin at `TIME`, such as 15:04:05 or 2026-01-31T15:04:05Z, so that several machines begin together")
-	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
+	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("implementation",
 		cobra.FixedCompletions([]string{trial.Script, trial.Naive}, cobra.ShellCompDirectiveNoFileComp))
 	for _, flag := range []string{"values", "start-at", "run", "machines"} {
@@ -134,15 +135,15 @@ type loadtestPlan struct {
 }
 
 func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadtestPlan, err error) {
-	plan = &loadtestPlan{LoadTest: trial.LoadTest{Open: o.target, Timeout: o.timeout, Keep: o.keep}}
+	plan = &loadtestPlan{LoadTest: trial.LoadTest{Open: o.target, Timeout: o.Timeout, Keep: o.keep}}
 	if args, err = o.parseURL(cmd, args); err != nil {
 		return nil, err
 	}
 	if o.implementation != trial.Script && o.implementation != trial.Naive {
-		return nil, usagef("--implementation %q is unknown; it is script or naive", o.implementation)
+		return nil, cli.Usagef("--implementation %q is unknown; it is script or naive", o.implementation)
 	}
 	if cmd.Flags().Changed("start-at") {
-		if plan.start, err = parseStart(o.startAt, o.env.Now()); err != nil {
+		if plan.start, err = parseStart(o.startAt, o.Env.Now()); err != nil {
 			return nil, err
 		}
 	}
@@ -158,12 +159,12 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	if plan.speed, err = o.parseReplay(cmd); err != nil {
 		return nil, err
 	}
-	if plan.promises, err = o.reportingOptions.parse(cmd, o.globalOptions, report.LoadTest, o.logOptions.file); err != nil {
+	if plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.LoadTest, o.logOptions.file); err != nil {
 		return nil, err
 	}
 	if o.abortOnFail {
 		if plan.AbortOn = plan.promises; len(plan.AbortOn) == 0 {
-			return nil, usagef("--abort-on-fail needs a --threshold")
+			return nil, cli.Usagef("--abort-on-fail needs a --threshold")
 		}
 	}
 	plan.Candidates, err = o.candidates(cmd, args)
@@ -178,10 +179,10 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	if plan.Shared, err = o.sharedRunFlags.parse(cmd, plan); err != nil {
 		return nil, err
 	}
-	if plan.Failure, err = o.parseOnError(o.onError, plan.Candidates[0].Policy); err != nil {
+	if plan.Failure, err = o.ParseOnError(o.onError, plan.Candidates[0].Policy); err != nil {
 		return nil, err
 	}
-	if plan.Breaker, err = o.outageOptions.settings(o.globalOptions); err != nil {
+	if plan.Breaker, err = o.outageOptions.settings(o.Globals); err != nil {
 		return nil, err
 	}
 	reading, err := o.logOptions.parse(cmd, plan.Candidates)
@@ -196,7 +197,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 func parseStart(text string, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		if at.Before(now) {
-			return at, usagef("--start-at %s is past; it is %s now", text, now.Format(time.RFC3339))
+			return at, cli.Usagef("--start-at %s is past; it is %s now", text, now.Format(time.RFC3339))
 		}
 		return at, nil
 	}
@@ -209,7 +210,7 @@ func parseStart(text string, now time.Time) (time.Time, error) {
 			return next, nil
 		}
 	}
-	return time.Time{}, usagef("--start-at %q is not a time; write 15:04:05, or 2026-01-31T15:04:05Z", text)
+	return time.Time{}, cli.Usagef("--start-at %q is not a time; write 15:04:05, or 2026-01-31T15:04:05Z", text)
 }
 
 // parseReplay reads how fast a recording is to be sent again.
@@ -217,22 +218,22 @@ func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (speed float64, err er
 	if !cmd.Flags().Changed("replay") {
 		for _, flag := range append(logFlags(), "speed") {
 			if cmd.Flags().Changed(flag) {
-				return 0, usagef("--%s needs a log to --replay", flag)
+				return 0, cli.Usagef("--%s needs a log to --replay", flag)
 			}
 		}
 		return 0, nil
 	}
 	for _, flag := range []string{"keys", "distribution", "cost", "values", "seed"} {
 		if cmd.Flags().Changed(flag) {
-			return 0, usagef("--%s and --replay both say who asks for how much; give one of them", flag)
+			return 0, cli.Usagef("--%s and --replay both say who asks for how much; give one of them", flag)
 		}
 	}
 	if o.logOptions.file == "" {
-		return 0, usagef("--replay is empty; name a log, or - for standard input")
+		return 0, cli.Usagef("--replay is empty; name a log, or - for standard input")
 	}
 	speed, err = strconv.ParseFloat(strings.TrimPrefix(strings.TrimSuffix(o.speed, "x"), "×"), 64)
 	if err != nil || !(speed > 0) || speed > 1e9 {
-		return 0, usagef("--speed %q is not a speed; write a number above 0, such as 10 for ten times as fast", o.speed)
+		return 0, cli.Usagef("--speed %q is not a speed; write a number above 0, such as 10 for ten times as fast", o.speed)
 	}
 	return speed, nil
 }
@@ -240,13 +241,13 @@ func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (speed float64, err er
 // target opens the store that is to be driven, or the endpoint.
 func (o *loadtestOptions) target() (trial.Target, error) {
 	if o.url != "" {
-		client, err := o.client(o.globalOptions, o.url)
+		client, err := o.client(o.Globals, o.url)
 		if err != nil {
 			return nil, err
 		}
 		return trial.NewEndpointTarget(client), nil
 	}
-	url, options, err := o.connection()
+	url, options, err := o.Connection()
 	if err != nil {
 		return nil, err
 	}
@@ -263,34 +264,34 @@ func (o *loadtestOptions) target() (trial.Target, error) {
 
 func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) error {
 	if o.url == "" {
-		if err := o.refuseTrial(ctx, "load test"); err != nil {
+		if err := refuseTrial(o.Globals, ctx, "load test"); err != nil {
 			return err
 		}
 	}
 	if plan.log != nil {
-		log, err := plan.log.read(ctx, o.globalOptions)
+		log, err := plan.log.read(ctx, o.Globals)
 		if err != nil {
 			return err
 		}
 		plan.Load.Replay = &trial.Replay{Log: log, Speed: plan.speed}
 	}
-	watcher := &loadtestWatcher{global: o.globalOptions, start: plan.start, several: len(plan.Candidates) > 1}
+	watcher := &loadtestWatcher{global: o.Globals, start: plan.start, several: len(plan.Candidates) > 1}
 	document, failure := plan.Run(ctx, watcher)
 	if len(document.Runs) == 0 {
 		return failure
 	}
-	err := o.finish(o.globalOptions, document, plan.promises)
+	err := o.finish(o.Globals, document, plan.promises)
 	var left *trial.LeftoverError
 	switch {
 	case failure == nil:
 		failure = err
-	case errors.Is(err, errDenied) && errors.As(failure, &left):
+	case errors.Is(err, cli.ErrDenied) && errors.As(failure, &left):
 		// The verdict is what a pipeline asks for, so it decides the exit code.
-		o.note("%s", o.withoutSecrets(message(failure)))
+		o.Note("%s", o.WithoutSecrets(cli.Message(failure)))
 		failure = err
 	}
 	// The report says which thresholds were missed until the interrupt.
-	if document.Interrupted && (failure == nil || errors.Is(failure, errDenied)) {
+	if document.Interrupted && (failure == nil || errors.Is(failure, cli.ErrDenied)) {
 		failure = ctx.Err()
 	}
 	return failure

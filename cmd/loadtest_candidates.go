@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -17,14 +18,14 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial
 		return []trial.Candidate{candidate}, err
 	}
 	switch {
-	case len(args) > 0 && o.quiet && isNumber(args[0]): // as hey's users write it
+	case len(args) > 0 && o.Quiet && isNumber(args[0]): // as hey's users write it
 		return nil, quietRate(args[0])
 	case len(args) > 0 && looksLikeHost(args[0]):
-		return nil, usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
+		return nil, cli.Usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
 	case len(args) > 0:
-		return nil, usagef("%q was given, and only a --policy takes arguments: attributes, such as tenant=acme", args[0])
+		return nil, cli.Usagef("%q was given, and only a --policy takes arguments: attributes, such as tenant=acme", args[0])
 	case len(o.values) > 0:
-		return nil, usagef("--values needs a --policy, whose attributes it is for")
+		return nil, cli.Usagef("--values needs a --policy, whose attributes it is for")
 	}
 	sets, err := o.trialLimitFlags.sets(cmd)
 	if err != nil {
@@ -39,7 +40,7 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial
 
 // quietRate answers those who write a rate behind -q, as hey's users do.
 func quietRate(rate string) error {
-	return usagef("-q prints nothing and takes no number; for %s requests a second write %s", rate, shell.Command("--rate", rate))
+	return cli.Usagef("-q prints nothing and takes no number; for %s requests a second write %s", rate, shell.Command("--rate", rate))
 }
 
 // looksLikeHost reports whether an argument seems to be a URL that misses its beginning, or a part
@@ -55,10 +56,10 @@ func looksLikeHost(text string) bool {
 func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c trial.Candidate, err error) {
 	for _, flag := range []string{"limit", "algorithm", "burst"} {
 		if cmd.Flags().Changed(flag) {
-			return c, usagef("--policy and --%s both say what is allowed; give one of them", flag)
+			return c, cli.Usagef("--policy and --%s both say what is allowed; give one of them", flag)
 		}
 	}
-	configured, err := o.config()
+	configured, err := o.Config()
 	if err != nil {
 		return c, err
 	}
@@ -66,7 +67,7 @@ func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c 
 		return c, err
 	}
 	if o.logOptions.file != "" && len(args) > 0 {
-		return c, usagef("%q was given, and the attributes of a --replay are fields of the log; map them by --attribute NAME=FIELD", args[0])
+		return c, cli.Usagef("%q was given, and the attributes of a --replay are fields of the log; map them by --attribute NAME=FIELD", args[0])
 	}
 	if c.Fixed, err = policy.ParseAttributes(args); err != nil {
 		return c, err
@@ -82,15 +83,15 @@ func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c 
 func (o *loadtestOptions) attributeValues(c *trial.Candidate) (map[string]int, error) {
 	for _, text := range o.values {
 		if name, n, found := strings.Cut(text, "="); !found || name == "" || n == "" {
-			return nil, usagef("--values %q does not say how many values; write ATTRIBUTE=N, such as user=100", text)
+			return nil, cli.Usagef("--values %q does not say how many values; write ATTRIBUTE=N, such as user=100", text)
 		}
 	}
 	numbers, err := policy.ParseAttributes(o.values)
 	if err != nil {
-		return nil, usagef("--values: %s", err)
+		return nil, cli.Usagef("--values: %s", err)
 	}
 	if err := c.Policy.CheckAttributes(numbers); err != nil {
-		return nil, usagef("--values: %s", err)
+		return nil, cli.Usagef("--values: %s", err)
 	}
 	values := map[string]int{}
 	for _, name := range c.Policy.Needed() {
@@ -104,7 +105,8 @@ func (o *loadtestOptions) attributeValues(c *trial.Candidate) (map[string]int, e
 			return nil, err
 		}
 		if c.Fixed[name] != "" {
-			return nil, usagef("attribute %s is fixed to %q, so --values %s=%d does not apply; leave one of them out", name, c.Fixed[name], name, n)
+			return nil, cli.Usagef("attribute %s is fixed to %q, so --values %s=%d does not apply; leave one of them out", name, c.Fixed[name],
+				name, n)
 		}
 		values[name] = n
 	}

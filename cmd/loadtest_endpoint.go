@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
@@ -33,9 +34,9 @@ func (o *farClockFlags) parse(cmd *cobra.Command) (options interval.Options, err
 	}
 	switch {
 	case o.resolution < 0 || o.resolution > most:
-		return options, usagef("--resolution %s is out of range; it must be from 0 to %s", o.resolution, most)
+		return options, cli.Usagef("--resolution %s is out of range; it must be from 0 to %s", o.resolution, most)
 	case o.skew < 0 || o.skew > most:
-		return options, usagef("--clock-skew %s is out of range; it must be from 0 to %s", o.skew, most)
+		return options, cli.Usagef("--clock-skew %s is out of range; it must be from 0 to %s", o.skew, most)
 	}
 	return options, nil
 }
@@ -48,10 +49,10 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 		}
 		if len(args) > 1 {
 			other := args[(i+1)%len(args)]
-			if o.quiet && isNumber(other) {
+			if o.Quiet && isNumber(other) {
 				return nil, quietRate(other)
 			}
-			return nil, usagef("the URL of an endpoint is the only argument that there can be; leave out %q", endpoint.RedactURL(other))
+			return nil, cli.Usagef("the URL of an endpoint is the only argument that there can be; leave out %q", endpoint.RedactURL(other))
 		}
 		o.url = arg
 	}
@@ -59,7 +60,7 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 	if o.url == "" {
 		for _, flag := range endpointOnlyFlags() {
 			if given(flag) {
-				return nil, usagef("--%s is for an endpoint, and none was given; add its URL, such as http://127.0.0.1:8080/", flag)
+				return nil, cli.Usagef("--%s is for an endpoint, and none was given; add its URL, such as http://127.0.0.1:8080/", flag)
 			}
 		}
 		return args, nil
@@ -68,18 +69,18 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 		"wrap", "replicas", "implementation", "keep", "store", "context", "prefix", "on-error", "breaker", "policy", "values",
 	} {
 		if given(flag) {
-			return nil, usagef("--%s is about a store, and the limit at %s is decided by somebody else; leave it out", flag,
+			return nil, cli.Usagef("--%s is about a store, and the limit at %s is decided by somebody else; leave it out", flag,
 				endpoint.RedactURL(o.url))
 		}
 	}
 	if endpoint.IsRLS(o.url) {
 		for _, flag := range httpFlags() {
 			if given(flag) {
-				return nil, usagef("--%s is for HTTP, and %s is a rate limit service; leave it out", flag, endpoint.RedactURL(o.url))
+				return nil, cli.Usagef("--%s is for HTTP, and %s is a rate limit service; leave it out", flag, endpoint.RedactURL(o.url))
 			}
 		}
 	}
-	if o.naming, err = o.names(o.globalOptions); err == nil && len(o.naming.List) > 0 && !given("keys") {
+	if o.naming, err = o.names(o.Globals); err == nil && len(o.naming.List) > 0 && !given("keys") {
 		o.keys = len(o.naming.List)
 	}
 	return nil, err
@@ -91,7 +92,7 @@ func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) e
 	if o.url == "" {
 		return nil
 	}
-	client, err := o.client(o.globalOptions, o.url)
+	client, err := o.client(o.Globals, o.url)
 	if err != nil {
 		return err
 	}
@@ -99,9 +100,9 @@ func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) e
 	names, isReplay := o.naming, cmd.Flags().Changed("replay")
 	switch n := len(names.List); {
 	case n > 0 && isReplay:
-		return usagef("--subjects and --replay both say who asks; give one of them")
+		return cli.Usagef("--subjects and --replay both say who asks; give one of them")
 	case n > 0 && plan.Load.Subjects > n:
-		return usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n, plan.Load.Subjects)
+		return cli.Usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n, plan.Load.Subjects)
 	}
 	plan.Endpoint = &trial.EndpointPlan{Subjects: names}
 	if plan.Endpoint.Intervals, err = o.farClock.parse(cmd); err != nil {
@@ -115,13 +116,13 @@ func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) e
 	plan.Endpoint.Intervals.UsedBefore = !hasSubject || !names.IsFresh()
 	switch {
 	case !hasSubject && (plan.Load.Subjects > 1 || isReplay):
-		return usagef("nothing in the requests says who asks, so the endpoint cannot tell subjects apart; "+
+		return cli.Usagef("nothing in the requests says who asks, so the endpoint cannot tell subjects apart; "+
 			"put %s into the URL, a --header or the --body, or ask as one subject", endpoint.SubjectPlace)
 	case !hasSubject && (names.Format != "" || len(names.List) > 0):
-		return usagef("names of subjects were given, and there is no place for them; put %s into the URL, a --header or the --body",
+		return cli.Usagef("names of subjects were given, and there is no place for them; put %s into the URL, a --header or the --body",
 			endpoint.SubjectPlace)
 	case !hasCost && (strings.TrimSpace(o.cost) != "1" || cmd.Flags().Changed("cost-field")):
-		return usagef("requests have a cost, and nothing in them says so; put %s into the URL, a --header or the --body", endpoint.CostPlace)
+		return cli.Usagef("requests have a cost, and nothing in them says so; put %s into the URL, a --header or the --body", endpoint.CostPlace)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package cmd
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/internal/layers"
 )
 
@@ -22,16 +23,16 @@ func (o *outageOptions) addFlags(cmd *cobra.Command) {
 }
 
 // settings of the breaker that --breaker asks for; nil if it does not.
-func (o *outageOptions) settings(g *globalOptions) (*layers.Breaker, error) {
+func (o *outageOptions) settings(g *cli.Globals) (*layers.Breaker, error) {
 	if !o.breaker {
 		return nil, nil
 	}
-	c, err := g.config()
+	c, err := g.Config()
 	if err != nil {
 		return nil, err
 	}
 	if c.Breaker == nil {
-		return nil, usagef("--breaker needs a breaker, and the configuration says that services have none; change its field breaker")
+		return nil, cli.Usagef("--breaker needs a breaker, and the configuration says that services have none; change its field breaker")
 	}
 	return c.Breaker, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
@@ -34,27 +35,27 @@ const maxRunName = 64
 func (o *sharedRunFlags) parse(cmd *cobra.Command, plan *loadtestPlan) (*report.Shared, error) {
 	if !cmd.Flags().Changed("run") {
 		if cmd.Flags().Changed("machines") {
-			return nil, usagef("--machines needs the --run that the machines share")
+			return nil, cli.Usagef("--machines needs the --run that the machines share")
 		}
 		return nil, nil
 	}
 	switch err := store.ValidatePrefix(o.run); {
 	case o.run == "":
-		return nil, usagef("--run is empty; give a name that all machines use")
+		return nil, cli.Usagef("--run is empty; give a name that all machines use")
 	case len(o.run) > maxRunName:
-		return nil, usagef("--run %.20q… is %d bytes long; at most %d fit", o.run, len(o.run), maxRunName)
+		return nil, cli.Usagef("--run %.20q… is %d bytes long; at most %d fit", o.run, len(o.run), maxRunName)
 	case err != nil:
-		return nil, usagef("--run %q cannot be part of a key; use letters, digits, - and _", o.run)
+		return nil, cli.Usagef("--run %q cannot be part of a key; use letters, digits, - and _", o.run)
 	case strings.ContainsAny(o.run, ":{}*?[]"):
-		return nil, usagef("--run %q has a character that means something else in keys; use letters, digits, - and _", o.run)
+		return nil, cli.Usagef("--run %q has a character that means something else in keys; use letters, digits, - and _", o.run)
 	case o.machines < 1 || o.machines > mostMachines:
-		return nil, usagef("--run needs --machines, how many there are in all, from 1 to %d", mostMachines)
+		return nil, cli.Usagef("--run needs --machines, how many there are in all, from 1 to %d", mostMachines)
 	case plan.start.IsZero():
-		return nil, usagef("--run needs --start-at, so that all machines begin together, with keys that nobody has used")
+		return nil, cli.Usagef("--run needs --start-at, so that all machines begin together, with keys that nobody has used")
 	case len(plan.Candidates) > 1:
-		return nil, usagef("--run is for one algorithm at a time; run the others under other names")
+		return nil, cli.Usagef("--run is for one algorithm at a time; run the others under other names")
 	case !plan.Wrap.IsZero():
-		return nil, usagef("--run goes without --wrap and --replicas; each machine is a replica of its own")
+		return nil, cli.Usagef("--run goes without --wrap and --replicas; each machine is a replica of its own")
 	}
 	if !cmd.Flags().Changed("seed") { // else all machines would ask in lockstep
 		plan.Load.Seed = rand.Uint64()
@@ -65,11 +66,11 @@ func (o *sharedRunFlags) parse(cmd *cobra.Command, plan *loadtestPlan) (*report.
 // openStore opens the store of a run, under the run's prefix if others share it.
 func (o *loadtestOptions) openStore(url string, options connect.Options) (*trial.Store, error) {
 	if o.run == "" {
-		return o.openTrial(url, options)
+		return openTrial(o.Globals, url, options)
 	}
 	if strings.HasPrefix(url, "memory:") {
-		return nil, usagef("--run needs a store that other machines reach, and %s is in this process", url)
+		return nil, cli.Usagef("--run needs a store that other machines reach, and %s is in this process", url)
 	}
 	backend, err := trial.OpenNamedStore(url, options, o.run)
-	return o.openedTrial(backend, err)
+	return openedTrial(o.Globals, backend, err)
 }

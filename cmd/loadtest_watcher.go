@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/progress"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
@@ -14,7 +15,7 @@ import (
 
 // loadtestWatcher shows how a load test goes. It is a [trial.LoadTestObserver].
 type loadtestWatcher struct {
-	global  *globalOptions
+	global  *cli.Globals
 	start   time.Time // when the load begins, zero for at once
 	several bool      // candidates, so that the bar says which it is about
 	bar     *progress.Bar
@@ -22,14 +23,14 @@ type loadtestWatcher struct {
 
 // Ready waits until the time to begin.
 func (w *loadtestWatcher) Ready(ctx context.Context) error {
-	wait := w.start.Sub(w.global.env.Now())
+	wait := w.start.Sub(w.global.Env.Now())
 	if w.start.IsZero() || wait <= 0 {
 		return nil
 	}
-	if !w.global.quiet {
-		w.global.note("beginning in %s, at %s", output.Duration(wait.Round(time.Second)), w.start.Format(time.TimeOnly))
+	if !w.global.Quiet {
+		w.global.Note("beginning in %s, at %s", output.Duration(wait.Round(time.Second)), w.start.Format(time.TimeOnly))
 	}
-	return w.global.env.Sleep(ctx, wait)
+	return w.global.Env.Sleep(ctx, wait)
 }
 
 // Begin shows a bar where somebody can see it.
@@ -38,7 +39,7 @@ func (w *loadtestWatcher) Begin(candidate *trial.Candidate) (wantsProgress bool)
 	if w.several {
 		title = candidate.Title()
 	}
-	w.bar = w.global.progress(title, "")
+	w.bar = w.global.Progress(title, "")
 	return w.bar != nil
 }
 
@@ -52,8 +53,8 @@ func (w *loadtestWatcher) End() { w.bar.Close() }
 
 // Kept says where the keys are.
 func (w *loadtestWatcher) Kept(prefix string) {
-	if !w.global.quiet {
-		w.global.note("the run's keys are kept under %s", shell.Command("--prefix", prefix))
+	if !w.global.Quiet {
+		w.global.Note("the run's keys are kept under %s", shell.Command("--prefix", prefix))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -58,7 +59,7 @@ type logReading struct {
 func (o *logOptions) parse(cmd *cobra.Command, candidates []trial.Candidate) (r *logReading, err error) {
 	for _, flag := range []string{"time-field", "cost-field"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return nil, usagef("--%s is empty; give it a value or leave it out", flag)
+			return nil, cli.Usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
 	r = &logReading{file: o.file, name: output.Printable(o.file), keyFields: o.keyFields}
@@ -66,16 +67,16 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []trial.Candidate) (r 
 		r.name = "standard input"
 	}
 	if r.from.Format, err = trace.ParseFormat(o.logFormat); err != nil {
-		return nil, usagef("--log-format: %s", err)
+		return nil, cli.Usagef("--log-format: %s", err)
 	}
 	r.from.Time, r.from.Cost, r.from.Key = o.timeField, o.costField, o.keyFields
 	for i, name := range o.keyFields {
 		if name == "" || slices.Index(o.keyFields, name) < i {
-			return nil, usagef("--key-field %q is empty or given twice; name each field once", name)
+			return nil, cli.Usagef("--key-field %q is empty or given twice; name each field once", name)
 		}
 	}
 	if r.fieldOf, err = policy.ParseAttributes(o.attributes); err != nil {
-		return nil, usagef("--attribute: %s", err)
+		return nil, cli.Usagef("--attribute: %s", err)
 	}
 	if err := r.addCost(candidates); err != nil {
 		return r, err
@@ -94,7 +95,7 @@ func (r *logReading) addCost(candidates []trial.Candidate) error {
 	slices.Sort(fields)
 	switch fields = slices.Compact(fields); {
 	case len(fields) > 1:
-		return usagef("the policies have the costs %s, and the requests of a trial have one; try limits with one of them",
+		return cli.Usagef("the policies have the costs %s, and the requests of a trial have one; try limits with one of them",
 			strings.Join(fields, " and "))
 	case len(fields) == 1 && r.from.Cost == "":
 		r.from.Cost = fields[0]
@@ -108,9 +109,9 @@ func (r *logReading) addAttributes(candidates []trial.Candidate) error {
 	policies := slices.ContainsFunc(candidates, func(c trial.Candidate) bool { return c.Policy != nil })
 	switch {
 	case !policies && len(r.fieldOf) > 0:
-		return usagef("--attribute needs a --policy, whose attributes it is for")
+		return cli.Usagef("--attribute needs a --policy, whose attributes it is for")
 	case !limits && len(r.keyFields) > 0:
-		return usagef("--key-field needs a --limit; name a policy's fields by --attribute NAME=FIELD")
+		return cli.Usagef("--key-field needs a --limit; name a policy's fields by --attribute NAME=FIELD")
 	}
 	log := &trial.Log{FieldOf: r.fieldOf}
 	used := policy.Attributes{}
@@ -131,7 +132,7 @@ func (r *logReading) addAttributes(candidates []trial.Candidate) error {
 	}
 	for _, name := range r.fieldOf.Names() {
 		if policies && used[name] == "" {
-			return usagef("--attribute %s is not an attribute of the policies; they know %s", name, strings.Join(used.Names(), ", "))
+			return cli.Usagef("--attribute %s is not an attribute of the policies; they know %s", name, strings.Join(used.Names(), ", "))
 		}
 	}
 	return nil

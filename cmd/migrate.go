@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
@@ -16,10 +17,10 @@ import (
 )
 
 type migrateOptions struct {
-	*globalOptions
-	selectionOptions
-	consentOptions
-	backupOptions
+	*cli.Globals
+	cli.SelectionOptions
+	cli.ConsentOptions
+	cli.BackupOptions
 	target     migrateTarget
 	into       string
 	dryRun     bool
@@ -27,8 +28,8 @@ type migrateOptions struct {
 	failIfNone bool
 }
 
-func newMigrateCmd(global *globalOptions) *cobra.Command {
-	o := &migrateOptions{globalOptions: global}
+func newMigrateCmd(global *cli.Globals) *cobra.Command {
+	o := &migrateOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "migrate PATTERN --from LAYOUT --to LIMIT | migrate PATTERN --from LAYOUT --to-policy POLICY ATTRIBUTE=TEMPLATE...",
 		Short: "Carry over what was used of another limiter's limits",
@@ -65,30 +66,30 @@ and why, and exits with 5.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.addFlags(cmd, global)
-	o.addConsentFlags(cmd)
-	o.addBackupFlags(cmd)
+	o.AddConsentFlags(cmd)
+	o.AddBackupFlags(cmd)
 	return cmd
 }
 
-func (o *migrateOptions) addFlags(cmd *cobra.Command, global *globalOptions) {
+func (o *migrateOptions) addFlags(cmd *cobra.Command, global *cli.Globals) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.layoutName, "from", "", "the `LAYOUT` of the keys to read, or auto; see limitctl layouts")
-	flags.StringVar(&o.saidLimit, "limit", "", "the old `LIMIT`, as far as the keys do not tell it, such as 10/1m,burst=20")
+	flags.StringVar(&o.LayoutName, "from", "", "the `LAYOUT` of the keys to read, or auto; see limitctl layouts")
+	flags.StringVar(&o.SaidLimit, "limit", "", "the old `LIMIT`, as far as the keys do not tell it, such as 10/1m,burst=20")
 	flags.StringArrayVar(&o.target.limits, "to", nil, "the new `LIMIT`, such as token-bucket:10/1m; repeat it for several of a subject")
 	flags.StringVar(&o.target.policy, "to-policy", "", "carry over into the limits of the policy of that `NAME`; the arguments after PATTERN "+
 		"are its attributes, as templates")
 	flags.StringVar(&o.target.subject, "subject", "{subject}", "the new subject, as a `TEMPLATE`")
 	flags.StringVar(&o.target.newName, "name", "", "the name of the new limit, as a `TEMPLATE` (default the limit, as consume --limit has it)")
 	flags.StringVar(&o.into, "into", "", "carry over into another store: its `URL` or the name of its context")
-	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject or key, even if it holds glob characters")
-	flags.StringVar(&o.name, "limit-name", "", "only old limits of that `NAME` (a glob), such as kong/minute")
-	flags.IntVar(&o.scanRate, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+	flags.BoolVar(&o.Exact, "exact", false, "take PATTERN as a subject or key, even if it holds glob characters")
+	flags.StringVar(&o.Name, "limit-name", "", "only old limits of that `NAME` (a glob), such as kong/minute")
+	flags.IntVar(&o.ScanRate, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be carried over and change nothing")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be looked at, carry over what was found")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
-	cmd.RegisterFlagCompletionFunc("from", completeLayouts)
-	cmd.RegisterFlagCompletionFunc("to-policy", completer{global}.policies)
-	cmd.RegisterFlagCompletionFunc("into", completer{global}.contexts)
+	cmd.RegisterFlagCompletionFunc("from", cli.CompleteLayouts)
+	cmd.RegisterFlagCompletionFunc("to-policy", cli.Offers(global).Policies)
+	cmd.RegisterFlagCompletionFunc("into", cli.Offers(global).Contexts)
 	for _, flag := range []string{"limit", "to", "subject", "name", "limit-name"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
@@ -99,30 +100,30 @@ func (o *migrateOptions) arguments(cmd *cobra.Command, args []string) error {
 	flags := cmd.Flags()
 	for _, flag := range []string{"from", "to-policy", "subject", "name", "into", "limit", "limit-name"} {
 		if flags.Changed(flag) && flags.Lookup(flag).Value.String() == "" {
-			return usagef("--%s is empty; give it a value or leave it out", flag)
+			return cli.Usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
 	switch {
 	case len(args) == 0:
-		return usagef("no PATTERN given; write a glob over the other limiter's keys, as in `%s 'rate:*' --from redis_rate --to 10/1m`",
+		return cli.Usagef("no PATTERN given; write a glob over the other limiter's keys, as in `%s 'rate:*' --from redis_rate --to 10/1m`",
 			cmd.CommandPath())
-	case o.layoutName == "":
-		return usagef("no layout given; say with --from whose keys they are, or --from auto; see `limitctl layouts`")
-	case o.layoutName == config.OwnLayout:
-		return usagef("--from %s are limitctl's own keys, whose usage stays when their limit changes; name another limiter's layout",
-			o.layoutName)
-	case config.CheckLayouts(strings.Split(o.layoutName, ",")) != nil:
-		return usagef("--from: %s", config.CheckLayouts(strings.Split(o.layoutName, ",")))
+	case o.LayoutName == "":
+		return cli.Usagef("no layout given; say with --from whose keys they are, or --from auto; see `limitctl layouts`")
+	case o.LayoutName == config.OwnLayout:
+		return cli.Usagef("--from %s are limitctl's own keys, whose usage stays when their limit changes; name another limiter's layout",
+			o.LayoutName)
+	case config.CheckLayouts(strings.Split(o.LayoutName, ",")) != nil:
+		return cli.Usagef("--from: %s", config.CheckLayouts(strings.Split(o.LayoutName, ",")))
 	case len(o.target.limits) == 0 && o.target.policy == "":
-		return usagef("no new limit given; add --to LIMIT, such as --to token-bucket:10/1m, or --to-policy POLICY")
+		return cli.Usagef("no new limit given; add --to LIMIT, such as --to token-bucket:10/1m, or --to-policy POLICY")
 	case len(o.target.limits) > 0 && o.target.policy != "":
-		return usagef("--to and --to-policy both say what the new limits are; give one of them")
+		return cli.Usagef("--to and --to-policy both say what the new limits are; give one of them")
 	case o.target.policy != "" && (flags.Changed("subject") || flags.Changed("name")):
-		return usagef("--subject and --name are for --to; with --to-policy the attributes say who is meant, as in user='{subject}'")
+		return cli.Usagef("--subject and --name are for --to; with --to-policy the attributes say who is meant, as in user='{subject}'")
 	case o.target.policy == "" && len(args) > 1:
-		return usagef("%s given, and migrate takes one PATTERN; quote it, so that the shell does not expand it", several(args))
+		return cli.Usagef("%s given, and migrate takes one PATTERN; quote it, so that the shell does not expand it", cli.Several(args))
 	case len(o.target.limits) > 1 && o.target.newName != "":
-		return usagef("--name names one limit, and there are %d; give one --to, or leave --name out", len(o.target.limits))
+		return cli.Usagef("--name names one limit, and there are %d; give one --to, or leave --name out", len(o.target.limits))
 	}
 	return nil
 }
@@ -131,28 +132,28 @@ func (o *migrateOptions) arguments(cmd *cobra.Command, args []string) error {
 type migrating struct {
 	*migrateOptions
 	// from is for the store that is read, and to for that whose limits are changed.
-	from, to *globalOptions
+	from, to *cli.Globals
 	plan     *operation.MigratePlan
 }
 
 // plan turns the flags and arguments into what is to be done.
 func (o *migrateOptions) migrating(ctx context.Context, args []string) (m *migrating, err error) {
-	from, to := *o.globalOptions, *o.globalOptions
+	from, to := *o.Globals, *o.Globals
 	m = &migrating{migrateOptions: o, from: &from, to: &to,
-		plan: &operation.MigratePlan{DryRun: o.dryRun, KeepGoing: o.keepGoing, Consent: o.given()}}
-	if err := o.checkBackup(); err != nil {
+		plan: &operation.MigratePlan{DryRun: o.dryRun, KeepGoing: o.keepGoing, Consent: o.Given()}}
+	if err := o.CheckBackup(); err != nil {
 		return nil, err
 	}
-	if m.plan.Selection, err = o.selected(m.from, args[:1]); err != nil {
+	if m.plan.Selection, err = o.Selected(m.from, args[:1]); err != nil {
 		return nil, err
 	}
 	if o.into != "" {
-		to.chosen, to.readPassword = nil, ""
-		if to.store, to.contextName = o.into, ""; !strings.Contains(o.into, ":") {
-			to.store, to.contextName = "", o.into
+		to.Chosen, to.ReadPassword = nil, ""
+		if to.Store, to.ContextName = o.into, ""; !strings.Contains(o.into, ":") {
+			to.Store, to.ContextName = "", o.into
 		}
 	}
-	if m.plan.Into, err = o.target.requests(o.globalOptions, args[1:]); err != nil {
+	if m.plan.Into, err = o.target.requests(o.Globals, args[1:]); err != nil {
 		return nil, err
 	}
 	m.plan.Selection.Text = o.fromText(args[0])
@@ -160,29 +161,29 @@ func (o *migrateOptions) migrating(ctx context.Context, args []string) (m *migra
 	if o.dryRun {
 		return m, nil
 	}
-	s, err := m.to.settingsToChange(ctx)
+	s, err := m.to.SettingsToChange(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.check(s.access(), o.env.InIsTerminal, "migrate", "changes limits", ", or --dry-run to look first"); err != nil {
+	if err := o.Check(s.Access(), o.Env.InIsTerminal, "migrate", "changes limits", ", or --dry-run to look first"); err != nil {
 		return nil, err
 	}
-	m.plan.Backup, err = o.backupPlan(o.env)
+	m.plan.Backup, err = o.BackupPlan(o.Env)
 	return m, err
 }
 
 // fromText is what is read, in the words of a command line.
 func (o *migrateOptions) fromText(pattern string) string {
 	words := []string{pattern}
-	if o.exact {
+	if o.Exact {
 		words = []string{"--exact", pattern}
 	}
-	words = append(words, "--from", o.layoutName)
-	if o.saidLimit != "" {
-		words = append(words, "--limit", o.saidLimit)
+	words = append(words, "--from", o.LayoutName)
+	if o.SaidLimit != "" {
+		words = append(words, "--limit", o.SaidLimit)
 	}
-	if o.name != "" {
-		words = append(words, "--limit-name", o.name)
+	if o.Name != "" {
+		words = append(words, "--limit-name", o.Name)
 	}
 	return shell.Command(words...)
 }
@@ -193,7 +194,7 @@ func runMigrate(cmd *cobra.Command, o *migrateOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := m.to.settings()
+	s, err := m.to.Settings()
 	if err != nil {
 		return err
 	}
@@ -202,9 +203,9 @@ func runMigrate(cmd *cobra.Command, o *migrateOptions, args []string) error {
 		return err
 	}
 	defer old.Close()
-	open := m.to.open
+	open := m.to.Open
 	if o.dryRun {
-		open = m.to.openToRead
+		open = m.to.OpenToRead
 	}
 	store, where, err := open()
 	if err != nil {
@@ -212,13 +213,13 @@ func runMigrate(cmd *cobra.Command, o *migrateOptions, args []string) error {
 	}
 	defer store.Close()
 	m.plan.From = old
-	watching := &observer{global: o.globalOptions}
-	if !o.quiet || !o.dryRun && !m.plan.Consent.Covers(s.access()) { // who is asked is shown what about
-		watching.show = func(selected *operation.Selected) { m.show(selected, s.place(where)) }
+	watching := &cli.Observer{Global: o.Globals}
+	if !o.Quiet || !o.dryRun && !m.plan.Consent.Covers(s.Access()) { // who is asked is shown what about
+		watching.Show = func(selected *operation.Selected) { m.show(selected, s.Place(where)) }
 	}
-	result, err := m.to.runner(s, store, where).Migrate(ctx, m.plan, watching)
+	result, err := m.to.Runner(s, store, where).Migrate(ctx, m.plan, watching)
 	if result == nil {
-		return o.withHint(err)
+		return o.WithHint(err)
 	}
 	return m.tell(ctx, s, old, oldPlace, result, err)
 }
@@ -226,43 +227,43 @@ func runMigrate(cmd *cobra.Command, o *migrateOptions, args []string) error {
 // openFrom opens the store whose keys are read.
 func (m *migrating) openFrom() (store connect.Store, where string, err error) {
 	reading := *m.from
-	reading.quiet = m.from.quiet || m.into == "" // else the other one says which store was chosen
-	store, where, err = reading.openToRead()
-	m.from.chosen = reading.chosen
+	reading.Quiet = m.from.Quiet || m.into == "" // else the other one says which store was chosen
+	store, where, err = reading.OpenToRead()
+	m.from.Chosen = reading.Chosen
 	return store, where, err
 }
 
 // tell prints the answer of a migration that ended with err.
-func (m *migrating) tell(ctx context.Context, s *settings, old connect.Store, oldPlace string, result *operation.MigrateResult,
+func (m *migrating) tell(ctx context.Context, s *cli.Settings, old connect.Store, oldPlace string, result *operation.MigrateResult,
 	err error) error {
 	if broken := (*operation.BrokenScanError)(nil); errors.As(err, &broken) {
 		err = fmt.Errorf("%w; --keep-going carries over what was found", err)
 	}
-	if none := (*operation.NotCarriedError)(nil); errors.As(err, &none) && none.UsageUnknown > 0 && m.saidLimit == "" {
+	if none := (*operation.NotCarriedError)(nil); errors.As(err, &none) && none.UsageUnknown > 0 && m.SaidLimit == "" {
 		err = fmt.Errorf("%w; say what the old limit is with --limit, such as --limit 10/1m", err)
 	}
-	fromSettings, settingsErr := m.from.settings()
+	fromSettings, settingsErr := m.from.Settings()
 	if settingsErr != nil {
 		return settingsErr
 	}
 	answer := newMigrateAnswer(m.plan, result, err)
-	answer.ResetOld = m.from.commandHere(fromSettings, m.resetWords()...)
-	answer.doctor = m.from.commandHere(fromSettings, m.doctorWords()...)
+	answer.ResetOld = m.from.CommandHere(fromSettings, m.resetWords()...)
+	answer.doctor = m.from.CommandHere(fromSettings, m.doctorWords()...)
 	if result.Undo != nil {
-		answer.Backup, answer.Undo = result.Undo.Backup, m.to.restoreCommand(s, *result.Undo)
+		answer.Backup, answer.Undo = result.Undo.Backup, m.to.RestoreCommand(s, *result.Undo)
 	}
-	printErr := m.print(answer)
-	if answer.Undo != "" && (!m.quiet || printErr != nil) {
-		fmt.Fprintf(m.env.Err, "limitctl: undo with: %s\n", m.to.undoLine(s, *result.Undo))
+	printErr := m.Print(answer)
+	if answer.Undo != "" && (!m.Quiet || printErr != nil) {
+		fmt.Fprintf(m.Env.Err, "limitctl: undo with: %s\n", m.to.UndoLine(s, *result.Undo))
 	}
-	if !m.quiet {
+	if !m.Quiet {
 		m.noteMigration(result, answer)
 	}
-	if err == nil && result.Matched == 0 && !m.quiet {
-		m.from.sayNothingMatches(ctx, old, &m.plan.Selection, oldPlace)
+	if err == nil && result.Matched == 0 && !m.Quiet {
+		m.from.SayNothingMatches(ctx, old, &m.plan.Selection, oldPlace)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && m.failIfNone {
-		return errDenied
+		return cli.ErrDenied
 	}
 	return errors.Join(err, printErr)
 }
@@ -271,23 +272,23 @@ func (m *migrating) tell(ctx context.Context, s *settings, old connect.Store, ol
 func (m *migrating) resetWords() []string {
 	words := []string{"reset"}
 	pattern, _ := m.plan.Selection.Query.Subjects.Exact()
-	if m.exact {
+	if m.Exact {
 		words = append(words, "--exact", pattern)
 	} else {
 		words = append(words, m.plan.Selection.Query.Subjects.String())
 	}
-	words = append(words, "--layout", m.layoutName)
-	if m.name != "" {
-		words = append(words, "--limit-name", m.name)
+	words = append(words, "--layout", m.LayoutName)
+	if m.Name != "" {
+		words = append(words, "--limit-name", m.Name)
 	}
 	return words
 }
 
 // doctorWords are the words of the command that looks for what is wrong with the old keys.
 func (m *migrating) doctorWords() []string {
-	words := []string{"doctor", "--layout", m.layoutName}
-	if m.saidLimit != "" {
-		words = append(words, "--limit", m.saidLimit)
+	words := []string{"doctor", "--layout", m.LayoutName}
+	if m.SaidLimit != "" {
+		words = append(words, "--limit", m.SaidLimit)
 	}
 	return words
 }
@@ -295,28 +296,20 @@ func (m *migrating) doctorWords() []string {
 // noteMigration says what else there is to know.
 func (m *migrating) noteMigration(result *operation.MigrateResult, answer *migrateAnswer) {
 	if n := result.Filled; n > 0 {
-		m.note("%s used more than the new limit holds, which is used up now", countOf(n, "old limit had", "old limits had"))
+		m.Note("%s used more than the new limit holds, which is used up now", cli.CountOf(n, "old limit had", "old limits had"))
 	}
 	if n := result.Shared; n > 0 {
-		m.note("%s with another one into the same limit, where the one most used counts; --limit-name selects some of them",
-			countOf(n, "old limit went together", "old limits went together"))
+		m.Note("%s with another one into the same limit, where the one most used counts; --limit-name selects some of them",
+			cli.CountOf(n, "old limit went together", "old limits went together"))
 	}
 	if n := result.Stuck; n > 0 {
-		m.note("warning: %s that never comes back by itself: see `%s`",
-			countOf(n, "old limit has usage", "old limits have usage"), answer.doctor)
+		m.Note("warning: %s that never comes back by itself: see `%s`",
+			cli.CountOf(n, "old limit has usage", "old limits have usage"), answer.doctor)
 	}
-	m.noteUnsure(&result.Unsure, "not carried over")
+	noteUnsure(m.migrateOptions.Globals, &result.Unsure, "not carried over")
 	if result.Carried() > 0 && !m.dryRun {
-		m.note("the old keys were left alone; once nothing uses them any more, delete them with: %s", answer.ResetOld)
+		m.Note("the old keys were left alone; once nothing uses them any more, delete them with: %s", answer.ResetOld)
 	}
-}
-
-// countOf is a number of things in words, of which one and several are said differently.
-func countOf(n int64, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return output.Thousands(n) + " " + several
 }
 
 // show shows what a migration is about to do; place is where.
@@ -325,17 +318,17 @@ func (m *migrating) show(s *operation.Selected, place string) {
 		return
 	}
 	migration := s.Migration
-	m.say("%s %s, to be carried over into %s:", countOf(migration.Matched, "old limit matches", "old limits match"),
+	m.Say("%s %s, to be carried over into %s:", cli.CountOf(migration.Matched, "old limit matches", "old limits match"),
 		m.plan.Selection.Text, place)
 	for i := range migration.Sample {
 		c := &migration.Sample[i]
-		m.say("  %s  %s used → %s  %s → %s used", output.Printable(c.Old.StoreKey), usedText(&c.Old), output.Printable(c.Key.String()),
+		m.Say("  %s  %s used → %s  %s → %s used", output.Printable(c.Old.StoreKey), usedText(&c.Old), output.Printable(c.Key.String()),
 			output.Thousands(c.Before), output.Thousands(c.After))
 	}
 	if more := migration.Matched - int64(len(migration.Sample)); more > 0 {
-		m.say("  … and %s more", output.Thousands(more))
+		m.Say("  … and %s more", output.Thousands(more))
 	}
 	if s.Incomplete != nil {
-		fmt.Fprintf(m.env.Err, "limitctl: warning: not all keys could be looked at: %s\n", message(s.Incomplete))
+		fmt.Fprintf(m.Env.Err, "limitctl: warning: not all keys could be looked at: %s\n", cli.Message(s.Incomplete))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
@@ -70,18 +71,19 @@ func (a *migrateAnswer) Records() [][]string {
 	}
 	return [][]string{{"matched", "carried", "raised", "already", "filled", "shared", "usage_unknown", "unfit", "occupied", "unreadable",
 		"unsure", "stuck", "dry_run", "complete", "unknown", "backup"},
-		{number(a.Matched), number(a.Carried), number(a.Raised), number(a.Already), number(a.Filled), number(a.Shared),
-			number(a.UsageUnknown), number(a.Unfit), number(a.Occupied), number(a.Unreadable), number(unsure), number(a.Stuck),
-			fmt.Sprint(a.DryRun), fmt.Sprint(a.Complete), number(a.Unknown), a.Backup}}
+		{cli.Number(a.Matched), cli.Number(a.Carried), cli.Number(a.Raised), cli.Number(a.Already), cli.Number(a.Filled), cli.Number(a.Shared),
+			cli.Number(a.UsageUnknown), cli.Number(a.Unfit), cli.Number(a.Occupied), cli.Number(a.Unreadable), cli.Number(unsure),
+			cli.Number(a.Stuck),
+			fmt.Sprint(a.DryRun), fmt.Sprint(a.Complete), cli.Number(a.Unknown), a.Backup}}
 }
 
 // Print implements output.Answer.
 func (a *migrateAnswer) Print(p *output.Printer) {
-	verb, dryRun, raised, already := "carried over", "", countOf(a.Raised, "has more in use now", "have more in use now"),
-		countOf(a.Already, "had as much in use", "had as much in use")
+	verb, dryRun, raised, already := "carried over", "", cli.CountOf(a.Raised, "has more in use now", "have more in use now"),
+		cli.CountOf(a.Already, "had as much in use", "had as much in use")
 	if a.DryRun {
-		verb, dryRun, raised, already = "would carry over", " (dry run)", countOf(a.Raised, "gets more in use", "get more in use"),
-			countOf(a.Already, "has as much in use", "have as much in use")
+		verb, dryRun, raised, already = "would carry over", " (dry run)", cli.CountOf(a.Raised, "gets more in use", "get more in use"),
+			cli.CountOf(a.Already, "has as much in use", "have as much in use")
 	}
 	var parts []string
 	if a.Raised > 0 {
@@ -98,5 +100,5 @@ func (a *migrateAnswer) share() string {
 	if a.Carried == a.Matched {
 		return output.Plural(int(a.Matched), "old limit")
 	}
-	return fmt.Sprintf("%s of %s", number(a.Carried), output.Plural(int(a.Matched), "old limit"))
+	return fmt.Sprintf("%s of %s", cli.Number(a.Carried), output.Plural(int(a.Matched), "old limit"))
 }

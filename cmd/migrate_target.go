@@ -3,6 +3,7 @@ package cmd
 import (
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -35,7 +36,7 @@ func (t *migrateTarget) text(attributes []string) string {
 }
 
 // requests returns what makes requests of an old limit.
-func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*admin.Entry) ([]store.Request, error), error) {
+func (t *migrateTarget) requests(g *cli.Globals, arguments []string) (func(*admin.Entry) ([]store.Request, error), error) {
 	if t.policy != "" {
 		return t.policyRequests(g, arguments)
 	}
@@ -43,7 +44,7 @@ func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*ad
 	for i, text := range t.limits {
 		var err error
 		if limits[i], err = store.ParseLimit(text); err != nil {
-			return nil, usagef("--to: %s", err)
+			return nil, cli.Usagef("--to: %s", err)
 		}
 	}
 	subject, err := parseTemplate("--subject", t.subject)
@@ -66,8 +67,8 @@ func (t *migrateTarget) requests(g *globalOptions, arguments []string) (func(*ad
 
 // policyRequests returns what makes requests of an old limit under a policy, whose attributes are
 // templates.
-func (t *migrateTarget) policyRequests(g *globalOptions, arguments []string) (func(*admin.Entry) ([]store.Request, error), error) {
-	c, err := g.config()
+func (t *migrateTarget) policyRequests(g *cli.Globals, arguments []string) (func(*admin.Entry) ([]store.Request, error), error) {
+	c, err := g.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ type template string
 func parseTemplate(what, text string) (template, error) {
 	rest := strings.NewReplacer("{subject}", "", "{name}", "").Replace(text)
 	if at := strings.IndexAny(rest, "{}"); at >= 0 {
-		return "", usagef("%s %q has a brace that is not of {subject} or {name}; these two are what it can have", what, text)
+		return "", cli.Usagef("%s %q has a brace that is not of {subject} or {name}; these two are what it can have", what, text)
 	}
 	return template(text), nil
 }

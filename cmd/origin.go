@@ -5,15 +5,16 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
 // origin is what makes a report, as it is saved with it.
-func (g *globalOptions) origin() *report.Origin {
+func origin(g *cli.Globals) *report.Origin {
 	return &report.Origin{
-		Version: newVersionAnswer(g.env.Version).Version, Command: g.commandLine(), Host: g.env.Host(),
+		Version: g.Env.ProgramVersion(), Command: commandLine(g), Host: g.Env.Host(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0),
 	}
 }
@@ -23,10 +24,10 @@ const hiddenWord = "..."
 
 // commandLine is the command line as one would paste it, without what may be a secret:
 // passwords of URLs, and the values of header fields and bodies.
-func (g *globalOptions) commandLine() string {
+func commandLine(g *cli.Globals) string {
 	words := []string{"limitctl"}
 	var hide func(value string) string // how to write the next word, if it may be a secret
-	for _, arg := range g.args {
+	for _, arg := range g.Args {
 		name, value, valued := strings.Cut(arg, "=")
 		switch hiding := hidingOf(name); {
 		case hide != nil:
@@ -46,7 +47,7 @@ func (g *globalOptions) commandLine() string {
 		}
 		words = append(words, arg)
 	}
-	return g.withoutSecrets(shell.Command(words...))
+	return g.WithoutSecrets(shell.Command(words...))
 }
 
 // hidingOf returns how to write the value of a flag that may hold a secret, and nil for

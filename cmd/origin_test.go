@@ -3,6 +3,8 @@ package cmd
 import (
 	"strings"
 	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 )
 
 // A saved run tells the command line that made it, and no secret that was on it.
@@ -19,8 +21,8 @@ func TestTheCommandLineOfAReport(t *testing.T) {
 		"loadtest -H Authorization:hunter2 -HX-Key:hunter2":            "limitctl loadtest -H 'Authorization: ...' '-HX-Key: ...'",
 	} {
 		w := newWorld(t)
-		g := &globalOptions{env: w.Env, args: strings.Fields(line)}
-		if got := g.commandLine(); got != want {
+		g := &cli.Globals{Env: w.Env, Args: strings.Fields(line)}
+		if got := commandLine(g); got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/subjecttext"
@@ -15,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func newOverrideCmd(global *globalOptions) *cobra.Command {
+func newOverrideCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "override",
 		Short: "Change limits for a while, without a deploy",
@@ -32,7 +33,7 @@ one with --limit-name before one without, and then the newest.`,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
   limitctl override list
   limitctl override revoke 3f9a1c`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newOverrideSetCmd(global), newOverrideListCmd(global), newOverrideRevokeCmd(global))
@@ -40,7 +41,7 @@ one with --limit-name before one without, and then the newest.`,
 }
 
 type overrideListOptions struct {
-	*globalOptions
+	*cli.Globals
 	exact bool
 	// text is PATTERN as it was given; empty for all. It is about subjects or about attributes.
 	text       string
@@ -48,8 +49,8 @@ type overrideListOptions struct {
 	attributes policy.Attributes
 }
 
-func newOverrideListCmd(global *globalOptions) *cobra.Command {
-	o := &overrideListOptions{globalOptions: global}
+func newOverrideListCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideListOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "list [PATTERN]",
 		Short: "Show the overrides that are in force",
@@ -64,14 +65,14 @@ to keys with that attribute.`,
   limitctl override list tenant:acme:user:7
   limitctl override list tenant=acme
   limitctl override list -o json`,
-		Args: atMostOneArgument,
+		Args: cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.parse(args); err != nil {
 				return err
 			}
 			return runOverrideList(cmd.Context(), o)
 		},
-		ValidArgsFunction: completer{global}.keys,
+		ValidArgsFunction: cli.Offers(global).Keys,
 	}
 	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	return cmd
@@ -80,7 +81,7 @@ to keys with that attribute.`,
 func (o *overrideListOptions) parse(args []string) error {
 	if len(args) == 0 {
 		if o.exact {
-			return usagef("--exact is for a PATTERN, and none is given")
+			return cli.Usagef("--exact is for a PATTERN, and none is given")
 		}
 		return nil
 	}
@@ -89,17 +90,9 @@ func (o *overrideListOptions) parse(args []string) error {
 		o.attributes = attributes
 		return nil
 	}
-	pattern, err := parseSubjects(args[0], o.exact)
+	pattern, err := cli.ParseSubjects(args[0], o.exact)
 	o.subjects = &pattern
 	return err
-}
-
-// parseSubjects reads a PATTERN; exact takes it as a subject.
-func parseSubjects(text string, exact bool) (store.Pattern, error) {
-	if exact {
-		return store.ExactPattern(text)
-	}
-	return store.ParsePattern(text)
 }
 
 // keeps reports whether an override is to be listed: whether it can apply to a key that was asked for.
@@ -125,7 +118,7 @@ func (o *overrideListOptions) keeps(override *store.Override) bool {
 		return true
 	}
 	attributes, _ := policy.ParseSubject(subject)
-	has := attributesOf(attributes)
+	has := cli.AttributesOf(attributes)
 	for name, value := range override.Attributes {
 		if has[name] != value {
 			return false
@@ -161,44 +154,44 @@ func canHave(subjects store.Pattern, name, value string) bool {
 }
 
 func runOverrideList(ctx context.Context, o *overrideListOptions) error {
-	s, err := o.settings()
+	s, err := o.Settings()
 	if err != nil {
 		return err
 	}
-	backend, where, err := o.openToRead()
+	backend, where, err := o.OpenToRead()
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
-	overrides, err := o.runner(s, backend, where).Overrides(ctx)
+	overrides, err := o.Runner(s, backend, where).Overrides(ctx)
 	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return err
 	}
-	answer := &overrideAnswer{now: o.env.Now()}
+	answer := &overrideAnswer{now: o.Env.Now()}
 	for i := range overrides {
 		if o.keeps(&overrides[i]) {
 			answer.overrides = append(answer.overrides, &overrides[i])
 		}
 	}
 	answer.sort()
-	if len(answer.overrides) == 0 && err == nil && !o.quiet {
+	if len(answer.overrides) == 0 && err == nil && !o.Quiet {
 		switch others := len(overrides); {
 		case others == 0:
-			o.note("no override is in force in %s", s.place(where))
+			o.Note("no override is in force in %s", s.Place(where))
 		default:
-			o.note("none of the %s in force in %s can apply to %s", output.Plural(others, "override"), s.place(where), output.Printable(o.text))
+			o.Note("none of the %s in force in %s can apply to %s", output.Plural(others, "override"), s.Place(where), output.Printable(o.text))
 		}
 	}
-	return errors.Join(o.print(answer), err)
+	return errors.Join(o.Print(answer), err)
 }
 
 type overrideRevokeOptions struct {
-	*globalOptions
-	consentOptions
+	*cli.Globals
+	cli.ConsentOptions
 }
 
-func newOverrideRevokeCmd(global *globalOptions) *cobra.Command {
-	o := &overrideRevokeOptions{globalOptions: global}
+func newOverrideRevokeCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideRevokeOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
 		Short: "End overrides now",
@@ -209,47 +202,47 @@ nothing is done, and the exit code is 1.`,
   limitctl override revoke 3f9a1c 77b0de --yes`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("no ID given; `limitctl override list` shows them")
+				return cli.Usagef("no ID given; `limitctl override list` shows them")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runOverrideRevoke(cmd.Context(), o, args)
 		},
-		ValidArgsFunction: completer{global}.overrideIDs,
+		ValidArgsFunction: overrideCompleter{global}.overrideIDs,
 	}
-	o.addConsentFlags(cmd)
+	o.AddConsentFlags(cmd)
 	return cmd
 }
 
 func runOverrideRevoke(ctx context.Context, o *overrideRevokeOptions, ids []string) error {
-	s, err := o.settingsToChange(ctx)
+	s, err := o.SettingsToChange(ctx)
 	if err != nil {
 		return err
 	}
-	if err := o.check(s.access(), o.env.InIsTerminal, "override revoke", "ends overrides", ""); err != nil {
+	if err := o.Check(s.Access(), o.Env.InIsTerminal, "override revoke", "ends overrides", ""); err != nil {
 		return err
 	}
-	backend, where, err := o.open()
+	backend, where, err := o.Open()
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
-	plan := &operation.RevokePlan{IDs: ids, Consent: o.given()}
-	return o.revoke(ctx, o.runner(s, backend, where), plan)
+	plan := &operation.RevokePlan{IDs: ids, Consent: o.Given()}
+	return o.revoke(ctx, o.Runner(s, backend, where), plan)
 }
 
 // revoke ends the overrides of a plan and prints them.
 func (o *overrideRevokeOptions) revoke(ctx context.Context, runner *operation.Runner, plan *operation.RevokePlan) error {
-	revoked, err := runner.RevokeOverrides(ctx, plan, &observer{global: o.globalOptions})
+	revoked, err := runner.RevokeOverrides(ctx, plan, &cli.Observer{Global: o.Globals})
 	if err != nil && len(revoked) == 0 {
 		return err
 	}
-	answer := &overrideAnswer{now: o.env.Now(), did: "revoked"}
+	answer := &overrideAnswer{now: o.Env.Now(), did: "revoked"}
 	for i := range revoked {
 		answer.overrides = append(answer.overrides, &revoked[i])
 	}
-	if printErr := o.print(answer); err == nil {
+	if printErr := o.Print(answer); err == nil {
 		err = printErr
 	}
 	return err

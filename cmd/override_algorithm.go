@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -20,7 +21,7 @@ func (o *overrideSetOptions) inAlgorithmOf(override *store.Override) (text strin
 	if override.Effect != store.OverrideLimit || strings.Contains(o.limit, ":") {
 		return "", false
 	}
-	c, err := o.config()
+	c, err := o.Config()
 	if err != nil {
 		return "", false
 	}
@@ -59,7 +60,7 @@ func concerns(override *store.Override, p *policy.Policy, l *policy.Limit) bool 
 	known := maps.Clone(override.Attributes)
 	if subject, exact := override.Subjects.Exact(); exact {
 		list, _ := policy.ParseSubject(subject)
-		known = attributesOf(list)
+		known = cli.AttributesOf(list)
 	}
 	some := policy.Attributes{} // of somebody whom the limit is about, as far as they are known
 	for _, name := range l.By {
@@ -86,7 +87,7 @@ func (o *overrideSetOptions) noteAlgorithm(plan *overridePlan, c *operation.Conc
 	limit, _ := plan.Override.Limit.Normalize()
 	for i := range c.Examples {
 		if was := c.Examples[i].Written; was.Count > 0 && was.Algorithm != limit.Algorithm {
-			o.note("it changes the algorithm, such as of %s to %s; to keep it, write %s", was.String(), limit.String(),
+			o.Note("it changes the algorithm, such as of %s to %s; to keep it, write %s", was.String(), limit.String(),
 				shell.Command("--limit", was.Algorithm.String()+":"+o.limit))
 			return
 		}

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
@@ -102,11 +102,11 @@ func (a *overrideAnswer) Records() [][]string {
 		case store.OverrideTimes:
 			factor = overridetext.Factor(o.Thousandths)
 		case store.OverrideAdd:
-			units = number(o.Units)
+			units = cli.Number(o.Units)
 		case store.OverrideBlock, store.OverrideExempt:
 		}
-		records = append(records, []string{d.ID, subject, d.Name, attributesText(d.Attributes), d.Effect, limit, factor, units, d.Reason,
-			d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339), number(d.RemainingMS)})
+		records = append(records, []string{d.ID, subject, d.Name, cli.AttributesText(d.Attributes), d.Effect, limit, factor, units, d.Reason,
+			d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS)})
 	}
 	return records
 }
@@ -130,7 +130,7 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 	for i, line := range p.TableLines(a.table(false)) {
 		fmt.Fprintln(p.Out, line)
 		if i > 0 {
-			p.Line("%s%s", indent, output.Cut(ending(a.overrides[i-1], a.now), p.Width-len(indent)))
+			p.Line("%s%s", indent, output.Cut(cli.Ending(a.overrides[i-1], a.now), p.Width-len(indent)))
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 		row := []output.Cell{{Text: overridetext.Whom(o)}, {Text: overridetext.Pattern(o.Names)},
 			{Text: overridetext.Effect(o), Style: styles[o.Effect]}, {Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: o.ID}}
 		if whole {
-			row = slices.Insert(row, 4, output.Cell{Text: clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
+			row = slices.Insert(row, 4, output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
 		}
 		rows = append(rows, row)
 	}
@@ -156,15 +156,5 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 
 // sentence says all of an override, for people.
 func sentence(o *store.Override, now time.Time) string {
-	return fmt.Sprintf("override %s: %s %s", o.ID, output.Printable(overridetext.All(o)), ending(o, now))
-}
-
-// ending says until when an override is in force, who set it and why.
-func ending(o *store.Override, now time.Time) string {
-	text := fmt.Sprintf("until %s (%s left), by %s", clock(o.ExpiresAt, now),
-		output.Duration(o.Left.Truncate(time.Second)), output.Printable(o.By))
-	if reason := strings.TrimSpace(o.Reason); reason != "" {
-		text += ": " + output.Printable(reason)
-	}
-	return text
+	return fmt.Sprintf("override %s: %s %s", o.ID, output.Printable(overridetext.All(o)), cli.Ending(o, now))
 }

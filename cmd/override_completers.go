@@ -6,19 +6,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// overrideCompleter offers a shell what is overridden.
+type overrideCompleter struct{ *cli.Globals }
+
 // overridesInForce are those that a shell can be offered, quickly or not at all.
-func (c completer) overridesInForce() []store.Override {
-	ctx, cancel := context.WithTimeout(context.Background(), c.env.TabTime)
+func (c overrideCompleter) overridesInForce() []store.Override {
+	ctx, cancel := context.WithTimeout(context.Background(), c.Env.TabTime)
 	defer cancel()
-	quiet := *c.globalOptions
-	quiet.quiet, quiet.timeout = true, c.env.TabTime
-	backend, _, err := quiet.openToRead()
+	quiet := *c.Globals
+	quiet.Quiet, quiet.Timeout = true, c.Env.TabTime
+	backend, _, err := quiet.OpenToRead()
 	if err != nil {
 		return nil
 	}
@@ -35,7 +39,7 @@ func (c completer) overridesInForce() []store.Override {
 }
 
 // overrideIDs offers the IDs of the overrides in force that are not given yet.
-func (c completer) overrideIDs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c overrideCompleter) overrideIDs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var ids []string
 	for _, o := range c.overridesInForce() {
 		if !slices.Contains(args, o.ID) {
@@ -47,7 +51,7 @@ func (c completer) overrideIDs(_ *cobra.Command, args []string, _ string) ([]str
 
 // blockedPatterns offers the patterns that are blocked. A glob would mean something to a
 // shell, so only subjects are offered.
-func (c completer) blockedPatterns(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c overrideCompleter) blockedPatterns(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var subjects []string
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -1,12 +1,12 @@
 package cmd
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -44,7 +44,7 @@ func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (te
 	}
 	switch {
 	case len(given) > 1:
-		return "", usagef("%s are given; an override does one thing, so keep one of them", strings.Join(given, " and "))
+		return "", cli.Usagef("%s are given; an override does one thing, so keep one of them", strings.Join(given, " and "))
 	case o.block:
 		override.Effect = store.OverrideBlock
 		return "--block", nil
@@ -52,7 +52,7 @@ func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (te
 		override.Effect = store.OverrideExempt
 		return "--exempt", nil
 	case len(given) == 0:
-		return "", usagef("nothing says what the override does; give one of --limit COUNT/PERIOD, --times N, --add N, --block and --exempt")
+		return "", cli.Usagef("nothing says what the override does; give one of --limit COUNT/PERIOD, --times N, --add N, --block and --exempt")
 	}
 	switch given[0] {
 	case "--limit":
@@ -62,42 +62,28 @@ func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (te
 		return shell.Command("--limit", o.limit), err
 	case "--times":
 		override.Effect = store.OverrideTimes
-		override.Thousandths, err = parseTimes(o.times)
+		override.Thousandths, err = cli.ParseTimes(o.times)
 		return shell.Command("--times", o.times), err
 	default:
 		override.Effect, override.Units = store.OverrideAdd, o.add
 		if o.add == 0 || o.add > store.MaxCount || o.add < -store.MaxCount {
-			return "", usagef("--add %d is out of range; it must be from 1 to %d, or below 0 to take units away", o.add, store.MaxCount)
+			return "", cli.Usagef("--add %d is out of range; it must be from 1 to %d, or below 0 to take units away", o.add, store.MaxCount)
 		}
-		return shell.Command("--add", number(o.add)), nil
+		return shell.Command("--add", cli.Number(o.add)), nil
 	}
-}
-
-// parseTimes reads a factor such as 3, 2.5 or 0.5, in thousandths.
-func parseTimes(text string) (thousandths int64, err error) {
-	wrong := usagef("--times %q is not a factor from 0.001 to 1000000 with at most three decimals; write it like 3, 2.5 or 0.5", text)
-	whole, decimals, _ := strings.Cut(strings.TrimSpace(text), ".")
-	if len(decimals) > 3 || whole+decimals == "" || strings.Trim(whole+decimals, "0123456789") != "" || len(whole) > 7 {
-		return 0, wrong
-	}
-	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", 3-len(decimals)), 10, 64)
-	if err != nil || n < 1 || n > store.MaxOverrideThousandths {
-		return 0, wrong
-	}
-	return n, nil
 }
 
 // parseEnd returns when an override ends, as --for or --until say.
 func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.Time, err error) {
 	switch hasFor, hasUntil := cmd.Flags().Changed("for"), cmd.Flags().Changed("until"); {
 	case hasFor && hasUntil:
-		return end, usagef("--for and --until both say when it ends; give one of them")
+		return end, cli.Usagef("--for and --until both say when it ends; give one of them")
 	case !hasFor && !hasUntil:
-		return end, usagef("nothing says when it ends; give --for DURATION, such as 2h, or --until TIME, such as 04:00")
+		return end, cli.Usagef("nothing says when it ends; give --for DURATION, such as 2h, or --until TIME, such as 04:00")
 	case hasFor:
 		d, err := store.ParsePeriod(lasts)
 		if err != nil || d < time.Second || d > store.MaxOverrideTime {
-			return end, usagef("--for %q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", lasts)
+			return end, cli.Usagef("--for %q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", lasts)
 		}
 		return now.Add(d), nil
 	}
@@ -106,31 +92,20 @@ func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.
 	}
 	switch left := end.Sub(now); {
 	case left <= 0:
-		return end, usagef("--until %s is over: it is %s now", until, clock(now, now))
+		return end, cli.Usagef("--until %s is over: it is %s now", until, cli.Clock(now, now))
 	case left < time.Second:
-		return end, usagef("--until %s is less than 1s away; an override lasts at least 1s", until)
+		return end, cli.Usagef("--until %s is less than 1s away; an override lasts at least 1s", until)
 	case left > store.MaxOverrideTime:
-		return end, usagef("--until %s is %s away; an override lasts at most 30d", until, output.Duration(left))
+		return end, cli.Usagef("--until %s is %s away; an override lasts at most 30d", until, output.Duration(left))
 	}
 	return end, nil
 }
 
 // parseUntil reads a time of day, which is the next one after now, or an instant.
 func parseUntil(text string, now time.Time) (time.Time, error) {
-	if t, is := parseInstant(text, now, true); is {
+	if t, is := cli.ParseInstant(text, now, true); is {
 		return t, nil
 	}
-	return time.Time{}, usagef("--until %q is not a time; write it like 04:00, '%s' or %s", text,
+	return time.Time{}, cli.Usagef("--until %q is not a time; write it like 04:00, '%s' or %s", text,
 		now.Add(time.Hour).Format("2006-01-02 15:04"), now.Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z"))
-}
-
-// clock writes an instant as people say it: the time of day, with the date unless it is
-// that of now, and the zone.
-func clock(t, now time.Time) string {
-	t = t.In(now.Location())
-	layout := "2006-01-02 15:04:05 MST"
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		layout = "15:04:05 MST"
-	}
-	return t.Format(layout)
 }

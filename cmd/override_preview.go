@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -15,12 +16,12 @@ import (
 // it looks at all keys only for a dry run of a pattern, since people wait for it.
 func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runner, plan *overridePlan, place string) (
 	*operation.Concerned, error) {
-	most := o.timeout
+	most := o.Timeout
 	if _, exact := plan.Override.Subjects.Exact(); o.dryRun && !exact {
 		most = 0
 	}
 	concerned, err := o.concerned(ctx, runner, plan, most)
-	if err != nil || o.quiet && o.dryRun {
+	if err != nil || o.Quiet && o.dryRun {
 		return concerned, err
 	}
 	switch {
@@ -32,24 +33,24 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 		if concerned.Keys == 1 {
 			verb = "matches"
 		}
-		o.say("%s in use %s %s in %s: %s", plural(concerned.Keys, "key"), verb, plan.selection.Text, place, changesText(concerned))
+		o.Say("%s in use %s %s in %s: %s", cli.Plural(concerned.Keys, "key"), verb, plan.selection.Text, place, changesText(concerned))
 		if concerned.DeniedOf > 0 {
-			o.say("among them %s", deniedText(concerned))
+			o.Say("among them %s", deniedText(concerned))
 		}
 	}
 	for i := range concerned.Examples {
 		e := &concerned.Examples[i]
-		o.say("  %s  %s → %s", output.Printable(e.StoreKey), ruleText(&e.Now), ruleText(&e.Then))
+		o.Say("  %s  %s → %s", output.Printable(e.StoreKey), ruleText(&e.Now), ruleText(&e.Then))
 	}
 	if more := concerned.Keys - int64(len(concerned.Examples)); more > 0 {
-		o.say("  … and %s more", output.Thousands(more))
+		o.Say("  … and %s more", output.Thousands(more))
 	}
 	o.noteAlgorithm(plan, concerned)
 	for _, w := range concerned.Winning {
-		o.say("to %s of them %s applies instead, %s", output.Thousands(w.Keys), sentence(w.Override, o.env.Now()), "which comes first")
+		o.Say("to %s of them %s applies instead, %s", output.Thousands(w.Keys), sentence(w.Override, o.Env.Now()), "which comes first")
 	}
 	if concerned.Incomplete != nil {
-		o.note("warning: not all keys could be looked at: %s", message(concerned.Incomplete))
+		o.Note("warning: not all keys could be looked at: %s", cli.Message(concerned.Incomplete))
 	}
 	return concerned, nil
 }
@@ -58,24 +59,24 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 func (o *overrideSetOptions) concerned(ctx context.Context, runner *operation.Runner, plan *overridePlan, most time.Duration) (
 	*operation.Concerned, error) {
 	return runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
-		Configured: o.configured(), Most: most}, &observer{global: o.globalOptions})
+		Configured: o.Configured(), Most: most}, &cli.Observer{Global: o.Globals})
 }
 
 // noteUnder says whom an override is about, to who was not shown it before. A pattern that is misspelt
 // must not look like help.
 func (o *overrideSetOptions) noteUnder(plan *overridePlan, c *operation.Concerned, place string) {
 	if c.Keys == 0 && c.Denied == 0 && !c.Cut {
-		o.note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
+		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
 		return
 	}
 	var parts []string
 	looked := fmt.Sprintf("%s of about %s keys of %s looked at in %s", output.Thousands(c.Looked), output.Thousands(c.Total), place,
-		store.FormatPeriod(o.timeout))
+		store.FormatPeriod(o.Timeout))
 	switch {
 	case c.Keys > 0 && c.Cut:
-		parts = append(parts, fmt.Sprintf("at least %s in use (%s)", plural(c.Keys, "key"), looked))
+		parts = append(parts, fmt.Sprintf("at least %s in use (%s)", cli.Plural(c.Keys, "key"), looked))
 	case c.Keys > 0:
-		parts = append(parts, plural(c.Keys, "key")+" in use")
+		parts = append(parts, cli.Plural(c.Keys, "key")+" in use")
 	case c.Cut:
 		parts = append(parts, "none of the "+looked)
 	}
@@ -86,7 +87,7 @@ func (o *overrideSetOptions) noteUnder(plan *overridePlan, c *operation.Concerne
 	if c.Keys == 0 && c.Denied == 0 {
 		doubt = "; is the pattern right?"
 	}
-	o.note("%s concerns %s%s", plan.selection.Text, strings.Join(parts, ", and "), doubt)
+	o.Note("%s concerns %s%s", plan.selection.Text, strings.Join(parts, ", and "), doubt)
 }
 
 // deniedText is how many of the keys that were denied lately an override is about.
@@ -216,7 +217,7 @@ func (a *previewAnswer) Lines() []any { return []any{a.Document()} }
 func (a *previewAnswer) Records() [][]string {
 	records := [][]string{{"change", "keys"}}
 	for _, count := range changeCounts(a.concerned) {
-		records = append(records, []string{count.word, number(count.keys)})
+		records = append(records, []string{count.word, cli.Number(count.keys)})
 	}
 	return records
 }
@@ -227,7 +228,7 @@ func (a *previewAnswer) Print(p *output.Printer) {
 	if changed != "" {
 		changed = ": " + changed
 	}
-	keys := plural(a.concerned.Keys, "key")
+	keys := cli.Plural(a.concerned.Keys, "key")
 	if a.concerned.Cut {
 		keys = "at least " + keys
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/subjecttext"
@@ -20,8 +21,8 @@ import (
 
 // overrideSetOptions are the flags of the commands that set an override.
 type overrideSetOptions struct {
-	*globalOptions
-	consentOptions
+	*cli.Globals
+	cli.ConsentOptions
 	exact     bool
 	policy    string
 	limitName string
@@ -44,8 +45,8 @@ many keys in use that concerns, and how many of those that were denied in the
 last 10 minutes. It looks at keys for --timeout at most. It writes a line to the
 audit (see limitctl audit).`
 
-func newOverrideSetCmd(global *globalOptions) *cobra.Command {
-	o := &overrideSetOptions{globalOptions: global}
+func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideSetOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "set PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Let some through, or hold them back, until an instant",
@@ -68,8 +69,8 @@ has that of the configured limits which it is for, if they have one in common.
 }
 
 // newBlockCmd makes "limitctl block", which is override set --block.
-func newBlockCmd(global *globalOptions) *cobra.Command {
-	o := &overrideSetOptions{globalOptions: global, effectOptions: effectOptions{block: true}}
+func newBlockCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{block: true}}
 	cmd := &cobra.Command{
 		Use:   "block PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Deny everything of some subjects for a while",
@@ -88,8 +89,8 @@ for "limitctl override set --block".
 }
 
 // newExemptCmd makes "limitctl exempt", which is override set --exempt.
-func newExemptCmd(global *globalOptions) *cobra.Command {
-	o := &overrideSetOptions{globalOptions: global, effectOptions: effectOptions{exempt: true}}
+func newExemptCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{exempt: true}}
 	cmd := &cobra.Command{
 		Use:   "exempt PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Deny nothing of some subjects for a while",
@@ -106,10 +107,10 @@ override set --exempt".
 	return cmd
 }
 
-// addFlags adds the flags of all commands that set an override.
+// AddFlags adds the flags of all commands that set an override.
 func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
-	complete := completer{o.globalOptions}
-	cmd.ValidArgsFunction = complete.keyOrAttributes
+	complete := cli.Offers(o.Globals)
+	cmd.ValidArgsFunction = complete.KeyOrAttributes
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return o.arguments(cmd, args) }
 	flags := cmd.Flags()
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
@@ -118,10 +119,10 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
 	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
-	o.addConsentFlags(cmd)
+	o.AddConsentFlags(cmd)
 	flags.Lookup("reason").Usage = "why, in a `TEXT` for others; it is shown with the override and in the audit"
-	cmd.RegisterFlagCompletionFunc("policy", complete.policies)
-	cmd.RegisterFlagCompletionFunc("limit-name", complete.limitNames)
+	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
 	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
 	cmd.RegisterFlagCompletionFunc("until", cobra.NoFileCompletions)
@@ -130,9 +131,9 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 // arguments is the check of the command's arguments.
 func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error {
 	if o.policy != "" && o.exact {
-		return usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
+		return cli.Usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
 	}
-	if err := o.selection().arguments(cmd, args); err != nil {
+	if err := o.selection().Arguments(cmd, args); err != nil {
 		return err
 	}
 	if o.exact {
@@ -145,7 +146,7 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 		name, value, _ := strings.Cut(attribute, "=")
 		network, err := netip.ParsePrefix(value)
 		if strings.ContainsAny(value, "*?[") || err == nil && network.Addr().Is4() { // clients of IPv6 are networks, see httplimit
-			return usagef("%s: an attribute is taken as it is, so %q is no pattern; write %s without --policy", attribute, value,
+			return cli.Usagef("%s: an attribute is taken as it is, so %q is no pattern; write %s without --policy", attribute, value,
 				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
 		}
 	}
@@ -160,21 +161,21 @@ func checkBlockable(pattern string) error {
 	_, networkErr := netip.ParsePrefix(pattern)
 	switch {
 	case isPair && subjecttext.IsName(name):
-		return usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'", pattern,
+		return cli.Usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'", pattern,
 			shell.Command(name+":"+value))
 	case addressErr == nil:
-		return usagef("%s is an address, and subjects begin with a name; write %s, or add --exact if a subject is the address alone", pattern,
+		return cli.Usagef("%s is an address, and subjects begin with a name; write %s, or add --exact if a subject is the address alone", pattern,
 			shell.Command("ip:"+pattern))
 	case networkErr == nil:
-		return usagef("%s is a network, and subjects begin with a name; write %s, or add --exact if a subject is the network alone", pattern,
+		return cli.Usagef("%s is a network, and subjects begin with a name; write %s, or add --exact if a subject is the network alone", pattern,
 			shell.Command("ip:"+pattern))
 	}
 	return nil
 }
 
 // selection is whom the override is about, as the commands that select keys have it.
-func (o *overrideSetOptions) selection() *selectionOptions {
-	return &selectionOptions{exact: o.exact, policy: o.policy, name: o.limitName}
+func (o *overrideSetOptions) selection() *cli.SelectionOptions {
+	return &cli.SelectionOptions{Exact: o.exact, Policy: o.policy, Name: o.limitName}
 }
 
 // run sets the override of the command line, or shows what it would do.
@@ -183,16 +184,16 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.settings()
+	s, err := o.Settings()
 	if err == nil && !o.dryRun {
-		s, err = o.settingsToChange(cmd.Context())
+		s, err = o.SettingsToChange(cmd.Context())
 	}
 	if err != nil {
 		return err
 	}
 	if !o.dryRun {
 		name := strings.TrimPrefix(cmd.CommandPath(), "limitctl ")
-		if err := o.check(s.access(), o.env.InIsTerminal, name, "sets an override", ", or --dry-run to look first"); err != nil {
+		if err := o.Check(s.Access(), o.Env.InIsTerminal, name, "sets an override", ", or --dry-run to look first"); err != nil {
 			return err
 		}
 	}
@@ -208,24 +209,24 @@ type overridePlan struct {
 
 // plan turns the flags and arguments into the override that is to be set.
 func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overridePlan, error) {
-	plan := &overridePlan{OverridePlan: operation.OverridePlan{Consent: o.given()}}
+	plan := &overridePlan{OverridePlan: operation.OverridePlan{Consent: o.Given()}}
 	override := &plan.Override
 	effect, err := o.effect(cmd, override)
 	if err != nil {
 		return nil, err
 	}
-	now := o.env.Now()
+	now := o.Env.Now()
 	end, err := parseEnd(cmd, o.lasts, o.until, now)
 	if err != nil {
 		return nil, err
 	}
 	plan.Lasts = end.Sub(now)
 	override.CreatedAt, override.ExpiresAt, override.Left = now, end, plan.Lasts // as far as this machine knows
-	override.Reason = strings.TrimSpace(o.reason)
+	override.Reason = strings.TrimSpace(o.Reason)
 	if override.Reason == "" && !o.dryRun {
-		return nil, usagef("no reason given; say why with --reason TEXT, for those who find the override later")
+		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later")
 	}
-	if plan.selection, err = o.selection().selected(o.globalOptions, args); err != nil {
+	if plan.selection, err = o.selection().Selected(o.Globals, args); err != nil {
 		return nil, err
 	}
 	if err := o.subjects(override, args); err != nil {
@@ -235,7 +236,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 		effect = shell.Command("--limit", text)
 	}
 	if subject, exact := override.Subjects.Exact(); exact && plan.selection.Query.Keys == nil {
-		plan.selection.Likely = o.likelyKeys(subject)
+		plan.selection.Likely = o.LikelyKeys(subject)
 	}
 	if err := override.Check(plan.Lasts); err != nil { // before the audit says that a change begins
 		return nil, err
@@ -254,7 +255,7 @@ func (o *overrideSetOptions) subjects(override *store.Override, args []string) (
 	limits := o.limitName
 	switch {
 	case o.policy == "":
-		if override.Subjects, err = parseSubjects(args[0], o.exact); err != nil || limits == "" {
+		if override.Subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil || limits == "" {
 			return err
 		}
 		if o.isOfPolicies(limits) {
@@ -264,7 +265,7 @@ func (o *overrideSetOptions) subjects(override *store.Override, args []string) (
 		if override.Attributes, err = policy.ParseAttributes(args); err != nil {
 			return err
 		}
-		if limits, err = withoutPolicy(cmp.Or(limits, "*"), o.policy); err != nil {
+		if limits, err = cli.WithoutPolicy(cmp.Or(limits, "*"), o.policy); err != nil {
 			return err
 		}
 		limits = o.policy + "/" + limits
@@ -280,55 +281,55 @@ func (o *overrideSetOptions) isOfPolicies(limitName string) bool {
 	if err != nil || strings.Contains(limitName, "/") {
 		return false
 	}
-	c, err := o.config()
+	c, err := o.Config()
 	return err == nil && slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool {
 		return slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return name.Match(l.Name) })
 	})
 }
 
 // set shows what the override concerns, asks, sets it and prints it.
-func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overridePlan) error {
-	open := o.open
+func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *overridePlan) error {
+	open := o.Open
 	if o.dryRun {
-		open = o.openToRead
+		open = o.OpenToRead
 	}
 	backend, where, err := open()
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
-	runner := o.runner(s, backend, where)
-	answer := &overrideAnswer{now: o.env.Now(), did: "set"}
-	if o.dryRun || !plan.Consent.Covers(s.access()) { // who is asked is shown what about
-		if answer.concerned, err = o.preview(ctx, runner, plan, s.place(where)); err != nil {
+	runner := o.Runner(s, backend, where)
+	answer := &overrideAnswer{now: o.Env.Now(), did: "set"}
+	if o.dryRun || !plan.Consent.Covers(s.Access()) { // who is asked is shown what about
+		if answer.concerned, err = o.preview(ctx, runner, plan, s.Place(where)); err != nil {
 			return err
 		}
 	}
 	if o.dryRun {
 		answer.overrides = []*store.Override{&plan.Override}
-		return o.print(&previewAnswer{overrideAnswer: *answer})
+		return o.Print(&previewAnswer{overrideAnswer: *answer})
 	}
 	var before []store.Override
-	if !o.quiet {
+	if !o.Quiet {
 		before, _ = runner.Overrides(ctx) // only to say what changes
 	}
-	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &observer{global: o.globalOptions})
+	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &cli.Observer{Global: o.Globals})
 	if set == nil {
 		return err
 	}
 	answer.overrides = []*store.Override{set}
-	printErr := o.print(answer)
+	printErr := o.Print(answer)
 	if at := slices.IndexFunc(before, func(b store.Override) bool { return b.ID == set.ID }); at >= 0 {
-		o.note("it was in force already, %s; its end and its reason are new", ending(&before[at], o.env.Now()))
+		o.Note("it was in force already, %s; its end and its reason are new", cli.Ending(&before[at], o.Env.Now()))
 	}
-	if answer.concerned == nil && !o.quiet {
-		if under, err := o.concerned(ctx, runner, plan, o.timeout); err == nil && under.Incomplete == nil {
-			o.noteUnder(plan, under, s.place(where))
+	if answer.concerned == nil && !o.Quiet {
+		if under, err := o.concerned(ctx, runner, plan, o.Timeout); err == nil && under.Incomplete == nil {
+			o.noteUnder(plan, under, s.Place(where))
 			o.noteAlgorithm(plan, under)
 		}
 	}
-	if !o.quiet || printErr != nil {
-		o.note("end it sooner with: %s", o.commandHere(s, "override", "revoke", set.ID))
+	if !o.Quiet || printErr != nil {
+		o.Note("end it sooner with: %s", o.CommandHere(s, "override", "revoke", set.ID))
 	}
 	return errors.Join(err, printErr)
 }

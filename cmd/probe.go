@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/probe"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type probeOptions struct {
-	*globalOptions
+	*cli.Globals
 	endpointFlags
 	summaryFlags
 	limits   []string
@@ -32,8 +33,8 @@ const (
 	mostWorkers   = 1000
 )
 
-func newProbeCmd(global *globalOptions) *cobra.Command {
-	o := &probeOptions{globalOptions: global}
+func newProbeCmd(global *cli.Globals) *cobra.Command {
+	o := &probeOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "probe URL [--limit [ALGORITHM:]COUNT/PERIOD]",
 		Short: "Find out what limit an endpoint has, and whether it keeps what it says",
@@ -90,11 +91,11 @@ func exactlyOneURL(command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0:
-			return usagef("%s needs the URL of an endpoint, such as http://127.0.0.1:8080/", command)
+			return cli.Usagef("%s needs the URL of an endpoint, such as http://127.0.0.1:8080/", command)
 		case len(args) > 1:
-			return usagef("%s takes one URL, and %q was given as well", command, args[1])
+			return cli.Usagef("%s takes one URL, and %q was given as well", command, args[1])
 		case !isEndpoint(args[0]):
-			return usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
+			return cli.Usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
 		}
 		return nil
 	}
@@ -105,27 +106,27 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	if err != nil {
 		return err
 	}
-	client, err := o.client(o.globalOptions, url)
+	client, err := o.client(o.Globals, url)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	if config.Client, err = o.renamed(o.globalOptions, client); err != nil {
+	if config.Client, err = o.renamed(o.Globals, client); err != nil {
 		return err
 	}
 	if o.plan {
-		return o.print(&probePlan{config: config, endpoint: client.Describe()})
+		return o.Print(&probePlan{config: config, endpoint: client.Describe()})
 	}
-	began := o.env.Now()
-	config.Observer = &probeProgress{global: o.globalOptions}
-	bounded, cancel := store.BudgetContext(ctx, o.timeout)
+	began := o.Env.Now()
+	config.Observer = &probeProgress{global: o.Globals}
+	bounded, cancel := store.BudgetContext(ctx, o.Timeout)
 	err = client.Connect(bounded)
 	cancel()
 	if err != nil {
 		return fmt.Errorf("%s: %w", client.Describe(), err)
 	}
 	result, failure := probe.Run(ctx, config)
-	a := &probeAnswer{Result: result, endpoint: client.Describe(), given: config.Limit != nil, began: began, took: o.env.Now().Sub(began)}
+	a := &probeAnswer{Result: result, endpoint: client.Describe(), given: config.Limit != nil, began: began, took: o.Env.Now().Sub(began)}
 	noLimit := errors.Is(failure, probe.ErrNoLimit)
 	a.unfinished = failure != nil && !noLimit
 	if err := o.tell(a); err != nil {
@@ -135,38 +136,38 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	case a.unfinished:
 		return failure
 	case noLimit || a.Limit == nil || a.failed() > 0:
-		return errDenied
+		return cli.ErrDenied
 	}
 	return nil
 }
 
 // tell prints the answer, and writes it where CI systems read it.
 func (o *probeOptions) tell(a *probeAnswer) error {
-	if err := o.summaryFlags.write(o.globalOptions, a); err != nil {
+	if err := o.summaryFlags.write(o.Globals, a); err != nil {
 		return err
 	}
 	if o.summaryFlags.replacesAnswer() {
 		return nil
 	}
-	return o.print(a)
+	return o.Print(a)
 }
 
 // config is what is probed, without its client.
 func (o *probeOptions) config() (*probe.Config, error) {
-	config := &probe.Config{Budget: o.requests, MaxTime: o.maxTime, Timeout: o.timeout, Workers: o.workers, DeniedStatus: o.deniedStatus}
+	config := &probe.Config{Budget: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.deniedStatus}
 	switch {
 	case o.requests < 1:
-		return nil, usagef("--requests %d is not a number of requests; give 1 or more", o.requests)
+		return nil, cli.Usagef("--requests %d is not a number of requests; give 1 or more", o.requests)
 	case o.maxTime <= 0:
-		return nil, usagef("--max-time %s is no time; give for instance 2m", o.maxTime)
+		return nil, cli.Usagef("--max-time %s is no time; give for instance 2m", o.maxTime)
 	case o.workers < 1 || o.workers > mostWorkers:
-		return nil, usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, mostWorkers)
+		return nil, cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, mostWorkers)
 	}
 	if len(o.limits) == 0 {
 		return config, nil
 	}
 	if len(o.limits) > 1 {
-		return nil, usagef("--limit is there %d times, and an endpoint is held to one limit; give the one that denies first",
+		return nil, cli.Usagef("--limit is there %d times, and an endpoint is held to one limit; give the one that denies first",
 			len(o.limits))
 	}
 	limit, err := store.ParseLimit(o.limits[0])
@@ -178,19 +179,19 @@ func (o *probeOptions) config() (*probe.Config, error) {
 }
 
 // probeProgress tells on the standard error stream how a probe goes.
-type probeProgress struct{ global *globalOptions }
+type probeProgress struct{ global *cli.Globals }
 
 // Plan implements [probe.Observer].
 func (p *probeProgress) Plan(steps []string) {
-	if p.global.quiet {
+	if p.global.Quiet {
 		return
 	}
 	for i, step := range steps {
 		if i == 0 {
-			p.global.note("plan: %s", step)
+			p.global.Note("plan: %s", step)
 			continue
 		}
-		p.global.say("  %d. %s", i, step)
+		p.global.Say("  %d. %s", i, step)
 	}
 }
 
@@ -198,10 +199,10 @@ func (p *probeProgress) Plan(steps []string) {
 func (p *probeProgress) Step(what string, atMost time.Duration) {
 	const soon = 500 * time.Millisecond
 	switch {
-	case p.global.quiet || atMost < soon:
+	case p.global.Quiet || atMost < soon:
 	case atMost > store.MaxPeriod: // there is no bound
-		p.global.note("%s", what)
+		p.global.Note("%s", what)
 	default:
-		p.global.note("%s: at most %s", what, output.Duration(atMost))
+		p.global.Note("%s: at most %s", what, output.Duration(atMost))
 	}
 }

@@ -5,20 +5,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type refundOptions struct {
-	*globalOptions
-	requestFlags
-	consentOptions
-	request *limitRequest
+	*cli.Globals
+	cli.RequestFlags
+	cli.ConsentOptions
+	request *cli.LimitRequest
 }
 
-func newRefundCmd(global *globalOptions) *cobra.Command {
-	o := &refundOptions{globalOptions: global}
+func newRefundCmd(global *cli.Globals) *cobra.Command {
+	o := &refundOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "refund KEY --limit [ALGORITHM:]COUNT/PERIOD | refund --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Give units back",
@@ -34,16 +35,16 @@ In a protected context it asks for the context's name, or takes it from
   limitctl refund --policy login ip=203.0.113.9 email=a@example.com
   limitctl refund llm:team-a --limit 100000/1m --cost 1200`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.request, err = o.requestFlags.request(cmd, global, store.Refund, args); err != nil {
+			if o.request, err = o.RequestFlags.Request(cmd, global, store.Refund, args); err != nil {
 				return err
 			}
 			return runRefund(cmd.Context(), o)
 		},
-		ValidArgsFunction: completer{global}.keyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
-	o.addFlags(cmd, global)
-	o.addTokenFlag(cmd, "give back what was taken with the token `TEXT`, once")
-	o.addChargeConsentFlags(cmd)
+	o.AddFlags(cmd, global)
+	o.AddTokenFlag(cmd, "give back what was taken with the token `TEXT`, once")
+	o.AddChargeConsentFlags(cmd)
 	cmd.Flags().Lookup("cost").Usage =
 		"`N` units to give back, or tokens=N of the limits of a policy whose cost is tokens; repeat it for several"
 	cmd.Flags().Lookup("policy").Usage =
@@ -52,33 +53,33 @@ In a protected context it asks for the context's name, or takes it from
 }
 
 func runRefund(ctx context.Context, o *refundOptions) error {
-	s, err := o.settingsToChange(ctx)
+	s, err := o.SettingsToChange(ctx)
 	if err != nil {
 		return err
 	}
-	if err := o.checkCharge(s.access(), o.env.InIsTerminal, "refund"); err != nil {
+	if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, "refund"); err != nil {
 		return err
 	}
-	backend, where, err := o.open()
+	backend, where, err := o.Open()
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
-	result, err := o.runner(s, backend, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.reqs, Text: o.words(o.request),
-		Consent: o.given()}, &observer{global: o.globalOptions})
+	result, err := o.Runner(s, backend, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.Reqs, Text: o.Words(o.request),
+		Consent: o.Given()}, &cli.Observer{Global: o.Globals})
 	if err != nil {
 		return err
 	}
-	o.request.withoutOverrides = result.WithoutOverrides
-	answer := &refundAnswer{decisionAnswer{verb: "refunded", limitRequest: o.request, decisions: result.Decisions, now: o.env.Now()}}
-	if err := o.print(answer); err != nil {
+	o.request.WithoutOverrides = result.WithoutOverrides
+	answer := &refundAnswer{decisionAnswer{verb: "refunded", LimitRequest: o.request, decisions: result.Decisions, now: o.Env.Now()}}
+	if err := o.Print(answer); err != nil {
 		return err
 	}
 	if answer.told().Refunded() == 0 {
-		if !o.quiet {
-			o.note("see what is in use with: %s", shell.Command("limitctl", "inspect", "--exact", o.request.reqs[0].Key.Subject))
+		if !o.Quiet {
+			o.Note("see what is in use with: %s", shell.Command("limitctl", "inspect", "--exact", o.request.Reqs[0].Key.Subject))
 		}
-		return errDenied
+		return cli.ErrDenied
 	}
 	return nil
 }

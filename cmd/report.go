@@ -1,22 +1,21 @@
 package cmd
 
 import (
-	"bytes"
-
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 )
 
 type reportOptions struct {
-	*globalOptions
+	*cli.Globals
 	summaryFlags
 	verdictFlags
 	html string
 }
 
-func newReportCmd(global *globalOptions) *cobra.Command {
-	o := &reportOptions{globalOptions: global}
+func newReportCmd(global *cli.Globals) *cobra.Command {
+	o := &reportOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "report FILE [FILE...]",
 		Short: "Show a saved report, or those of several machines as one",
@@ -39,15 +38,15 @@ Exit codes: 0 pass; 1 a threshold is missed, or an audit failed (unless
   limitctl report machine-a.json machine-b.json -o csv`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("report takes a file that loadtest or simulate saved, and none was given")
+				return cli.Usagef("report takes a file that loadtest or simulate saved, and none was given")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("html") && o.html == "" {
-				return usagef("--html is empty; give the file to write")
+				return cli.Usagef("--html is empty; give the file to write")
 			}
-			if err := o.summaryFlags.check(cmd, o.globalOptions); err != nil {
+			if err := o.summaryFlags.check(cmd, o.Globals); err != nil {
 				return err
 			}
 			return runReport(o, args)
@@ -65,11 +64,11 @@ func runReport(o *reportOptions, paths []string) error {
 	all := make([]report.Named, len(paths))
 	for i, path := range paths {
 		if seen[path] {
-			return usagef("%s was given twice; give each machine's report once", path)
+			return cli.Usagef("%s was given twice; give each machine's report once", path)
 		}
 		seen[path] = true
 		var err error
-		if all[i], err = o.readReport(path); err != nil {
+		if all[i], err = readReport(o.Globals, path); err != nil {
 			return err
 		}
 	}
@@ -81,29 +80,17 @@ func runReport(o *reportOptions, paths []string) error {
 		}
 	}
 	if o.html != "" {
-		if err := o.writePage(d, o.html); err != nil {
+		if err := writePage(o.Globals, d, o.html); err != nil {
 			return err
 		}
 	}
-	if err := o.summaryFlags.write(o.globalOptions, d); err != nil {
+	if err := o.summaryFlags.write(o.Globals, d); err != nil {
 		return err
 	}
 	if !o.summaryFlags.replacesAnswer() {
-		if err := o.print(d); err != nil {
+		if err := o.Print(d); err != nil {
 			return err
 		}
 	}
 	return o.exit(d)
-}
-
-// writePage writes a report as HTML.
-func (g *globalOptions) writePage(d *report.Document, path string) error {
-	var page bytes.Buffer
-	if err := d.HTML(&page); err != nil {
-		return err
-	}
-	if err := g.env.WriteShared(path, page.Bytes()); err != nil {
-		return usagef("the page cannot be written: %s", err)
-	}
-	return nil
 }

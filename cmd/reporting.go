@@ -1,12 +1,13 @@
 package cmd
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
@@ -28,10 +29,10 @@ func (o *verdictFlags) addFlags(cmd *cobra.Command) {
 		"do not exit with 1 because the audit found something wrong; the report still says so, and a threshold still counts")
 }
 
-// exit returns errDenied if a promise was not kept or an audit failed.
+// exit returns ErrDenied if a promise was not kept or an audit failed.
 func (o *verdictFlags) exit(d *report.Document) error {
 	if d.Missed() || d.AuditFailed() && !o.noFail {
-		return errDenied
+		return cli.ErrDenied
 	}
 	return nil
 }
@@ -49,20 +50,10 @@ func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	cmd.RegisterFlagCompletionFunc("threshold", cobra.NoFileCompletions)
 }
 
-// cause is why a file could not be written, without the name of the temporary file that
-// was written first.
-func cause(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
-}
-
 // parse returns the promises. It also checks that the report can be written to where it
 // is wanted, so that it is not lost after the run, and that it does not replace the file
 // that the command reads.
-func (o *reportingOptions) parse(cmd *cobra.Command, g *globalOptions, kind report.Kind, reads string) ([]report.Expression, error) {
+func (o *reportingOptions) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind, reads string) ([]report.Expression, error) {
 	var promises []report.Expression
 	for _, text := range o.thresholds {
 		promise, err := report.ParseThreshold(text)
@@ -80,17 +71,17 @@ func (o *reportingOptions) parse(cmd *cobra.Command, g *globalOptions, kind repo
 	return promises, checkPlaces(cmd, g, reads, "save", "html", "markdown", "junit")
 }
 
-// finish prints the document, writes it to where it is wanted, and returns errDenied if a
+// finish prints the document, writes it to where it is wanted, and returns ErrDenied if a
 // promise was not kept or an audit failed.
-func (o *reportingOptions) finish(g *globalOptions, document *report.Document, promises []report.Expression) error {
+func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, promises []report.Expression) error {
 	// A run may not have the figure that a promise is about. The rest is printed anyway.
-	document.Origin = g.origin()
+	document.Origin = origin(g)
 	_, failure := document.Evaluate(promises)
 	if err := o.write(g, document); err != nil {
 		failure = errors.Join(err, failure)
 	}
 	if !o.summaryFlags.replacesAnswer() {
-		if err := g.print(document); err != nil {
+		if err := g.Print(document); err != nil {
 			return errors.Join(err, failure)
 		}
 	}
@@ -100,20 +91,32 @@ func (o *reportingOptions) finish(g *globalOptions, document *report.Document, p
 	return o.exit(document)
 }
 
-func (o *reportingOptions) write(g *globalOptions, document *report.Document) error {
+func (o *reportingOptions) write(g *cli.Globals, document *report.Document) error {
 	if o.save != "" {
 		data, err := document.Save()
 		if err == nil {
-			err = g.env.WriteShared(o.save, data)
+			err = g.Env.WriteShared(o.save, data)
 		}
 		if err != nil {
-			return &outputError{fmt.Errorf("%s: %w", shell.Command("--save", o.save), err)}
+			return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command("--save", o.save), err))
 		}
 	}
 	if o.html != "" {
-		if err := g.writePage(document, o.html); err != nil {
-			return &outputError{err}
+		if err := writePage(g, document, o.html); err != nil {
+			return cli.NotPrinted(err)
 		}
 	}
 	return o.summaryFlags.write(g, document)
+}
+
+// writePage writes a report as HTML.
+func writePage(g *cli.Globals, d *report.Document, path string) error {
+	var page bytes.Buffer
+	if err := d.HTML(&page); err != nil {
+		return err
+	}
+	if err := g.Env.WriteShared(path, page.Bytes()); err != nil {
+		return cli.Usagef("the page cannot be written: %s", err)
+	}
+	return nil
 }

@@ -8,15 +8,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 type resetOptions struct {
-	*globalOptions
-	selectionOptions
-	consentOptions
-	backupOptions
+	*cli.Globals
+	cli.SelectionOptions
+	cli.ConsentOptions
+	cli.BackupOptions
 	dryRun      bool
 	toRemaining int64
 	atLeast     bool
@@ -24,8 +25,8 @@ type resetOptions struct {
 	failIfNone  bool
 }
 
-func newResetCmd(global *globalOptions) *cobra.Command {
-	o := &resetOptions{globalOptions: global}
+func newResetCmd(global *cli.Globals) *cobra.Command {
+	o := &resetOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "reset PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Delete matching keys, so that nothing of them is used",
@@ -51,7 +52,7 @@ It first writes the keys that it is about to change to a backup, and prints the
 command that brings them back. It also writes a line to the audit (see
 limitctl audit).
 
-` + selectionHelp,
+` + cli.SelectionHelp,
 		Example: `  limitctl reset user:42
   limitctl reset 'tenant:acme:*' --dry-run
   limitctl reset 'tenant:acme:*' --yes
@@ -60,7 +61,7 @@ limitctl audit).
   limitctl reset user:42 --to-remaining 100 --yes
   limitctl reset 203.0.113.9 --layout auto --dry-run
   limitctl reset 'tenant:acme:*' --to-remaining 50 --at-least --yes`,
-		Args: o.arguments,
+		Args: o.Arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			plan, err := o.plan(cmd, args)
 			if err != nil {
@@ -68,11 +69,11 @@ limitctl audit).
 			}
 			return runReset(cmd.Context(), o, plan)
 		},
-		ValidArgsFunction: completer{global}.keyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
-	o.addSelectionFlags(cmd, global)
-	o.addConsentFlags(cmd)
-	o.addBackupFlags(cmd)
+	o.AddSelectionFlags(cmd, global)
+	o.AddConsentFlags(cmd)
+	o.AddBackupFlags(cmd)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
 	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", 0, "instead of deleting, leave exactly `N` units remaining of each limit")
 	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, leave keys that have more as they are")
@@ -83,28 +84,28 @@ limitctl audit).
 
 // plan turns the flags and arguments into what is to be done.
 func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.ResetPlan, err error) {
-	plan = &operation.ResetPlan{DryRun: o.dryRun, KeepGoing: o.keepGoing, Consent: o.given()}
+	plan = &operation.ResetPlan{DryRun: o.dryRun, KeepGoing: o.keepGoing, Consent: o.Given()}
 	if cmd.Flags().Changed("to-remaining") {
 		if o.toRemaining < 0 {
-			return nil, usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
+			return nil, cli.Usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
 		}
 		plan.Remaining = &operation.Remaining{Units: o.toRemaining, AtLeast: o.atLeast}
 	} else if o.atLeast {
-		return nil, usagef("--at-least is for --to-remaining N; add it, or leave --at-least out")
+		return nil, cli.Usagef("--at-least is for --to-remaining N; add it, or leave --at-least out")
 	}
-	if o.foreign {
-		return nil, usagef("reset never touches values that limitctl did not write; see them with `limitctl inspect --foreign`")
+	if o.Foreign {
+		return nil, cli.Usagef("reset never touches values that limitctl did not write; see them with `limitctl inspect --foreign`")
 	}
-	if err := o.checkBackup(); err != nil {
+	if err := o.CheckBackup(); err != nil {
 		return nil, err
 	}
-	if plan.Selection, err = o.selected(o.globalOptions, args); err != nil {
+	if plan.Selection, err = o.Selected(o.Globals, args); err != nil {
 		return nil, err
 	}
 	plan.Text = plan.Selection.Text
 	if plan.Remaining != nil {
-		if o.layouts == nil {
-			plan.Remaining.Configured = o.configured()
+		if o.Layouts == nil {
+			plan.Remaining.Configured = o.Configured()
 		}
 		plan.Text += fmt.Sprintf(" --to-remaining %d", plan.Remaining.Units)
 		if o.atLeast {
@@ -114,23 +115,23 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	if o.dryRun {
 		return plan, nil
 	}
-	s, err := o.settingsToChange(cmd.Context())
+	s, err := o.SettingsToChange(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
-	if err := o.check(s.access(), o.env.InIsTerminal, "reset", "deletes", ", or --dry-run to look first"); err != nil {
+	if err := o.Check(s.Access(), o.Env.InIsTerminal, "reset", "deletes", ", or --dry-run to look first"); err != nil {
 		return nil, err
 	}
-	plan.Backup, err = o.backupPlan(o.env)
+	plan.Backup, err = o.BackupPlan(o.Env)
 	return plan, err
 }
 
 func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) error {
-	open := o.open
+	open := o.Open
 	if o.dryRun {
-		open = o.openToRead
+		open = o.OpenToRead
 	}
-	s, err := o.settings()
+	s, err := o.Settings()
 	if err != nil {
 		return err
 	}
@@ -139,40 +140,40 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		return err
 	}
 	defer store.Close()
-	runner := o.runner(s, store, where)
-	watching := &observer{global: o.globalOptions}
-	if !o.quiet || !o.dryRun && !plan.Consent.Covers(s.access()) { // who is asked is shown what about
-		watching.show = func(selected *operation.Selected) { o.showSelected(selected, plan.Selection.Text, s.place(where)) }
+	runner := o.Runner(s, store, where)
+	watching := &cli.Observer{Global: o.Globals}
+	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // who is asked is shown what about
+		watching.Show = func(selected *operation.Selected) { o.showSelected(selected, plan.Selection.Text, s.Place(where)) }
 	}
 	result, err := runner.Reset(ctx, plan, watching)
 	if result == nil {
-		return o.withHint(err)
+		return o.WithHint(err)
 	}
 	if broken := (*operation.BrokenScanError)(nil); errors.As(err, &broken) {
 		err = fmt.Errorf("%w; --keep-going changes the %s found", err, keysThatWere(result.Matched))
 	}
 	answer := newResetAnswer(plan, result, err)
 	if result.Undo != nil {
-		answer.Backup, answer.Undo = result.Undo.Backup, o.restoreCommand(s, *result.Undo)
+		answer.Backup, answer.Undo = result.Undo.Backup, o.RestoreCommand(s, *result.Undo)
 	}
-	printErr := o.print(answer)
-	if answer.Undo != "" && (!o.quiet || printErr != nil) {
-		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoLine(s, *result.Undo))
+	printErr := o.Print(answer)
+	if answer.Undo != "" && (!o.Quiet || printErr != nil) {
+		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", o.UndoLine(s, *result.Undo))
 	}
-	if result.Gone > 0 && answer.Undo != "" && !o.quiet {
-		o.note("that brings back the keys that somebody else has deleted meanwhile, too")
+	if result.Gone > 0 && answer.Undo != "" && !o.Quiet {
+		o.Note("that brings back the keys that somebody else has deleted meanwhile, too")
 	}
-	if result.Damaged > 0 && !o.quiet {
-		o.note("%s; no backup keeps what cannot be read", damagedRecords(result.Damaged))
+	if result.Damaged > 0 && !o.Quiet {
+		o.Note("%s; no backup keeps what cannot be read", damagedRecords(result.Damaged))
 	}
-	if !o.quiet {
-		o.noteUnsure(&result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
+	if !o.Quiet {
+		noteUnsure(o.Globals, &result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
 	}
-	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.quiet {
-		o.sayNothingToDelete(ctx, store, &plan.Selection, where)
+	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
+		o.SayNothingToDelete(ctx, store, &plan.Selection, where)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
-		return errDenied
+		return cli.ErrDenied
 	}
 	return errors.Join(err, printErr)
 }
@@ -202,7 +203,7 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	if s.Count == 1 {
 		verb = "matches"
 	}
-	o.say("%s %s %s in %s:", output.Plural(s.Count, "key"), verb, selection, place)
+	o.Say("%s %s %s in %s:", output.Plural(s.Count, "key"), verb, selection, place)
 	for i := range s.Sample {
 		e := &s.Sample[i]
 		storeKeys := []string{e.StoreKey}
@@ -212,20 +213,20 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 		for i, key := range storeKeys {
 			storeKeys[i] = output.Printable(output.Shorten(key, 2*longestShown))
 		}
-		o.say("  %s  %s used", strings.Join(storeKeys, " + "), usedText(e))
+		o.Say("  %s  %s used", strings.Join(storeKeys, " + "), usedText(e))
 	}
 	if more := s.Count - len(s.Sample); more > 0 {
-		fmt.Fprintf(o.env.Err, "  … and %d more\n", more)
+		fmt.Fprintf(o.Env.Err, "  … and %d more\n", more)
 		o.showLimits(s.Limits)
 	}
 	if s.Remaining != nil {
-		o.say("%s", s.Effect.Future())
+		o.Say("%s", s.Effect.Future())
 	}
 	for _, beyond := range allBeyond(s.Layouts) {
-		o.say("%s: %s", beyond.Layout, beyond.Text)
+		o.Say("%s: %s", beyond.Layout, beyond.Text)
 	}
 	if s.Incomplete != nil {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: not all keys could be looked at: %s\n", message(s.Incomplete))
+		fmt.Fprintf(o.Env.Err, "limitctl: warning: not all keys could be looked at: %s\n", cli.Message(s.Incomplete))
 	}
 }
 
@@ -234,15 +235,15 @@ const shownLimits = 5
 
 // showLimits shows how the keys divide into limits.
 func (o *resetOptions) showLimits(limits []operation.LimitCount) {
-	fmt.Fprintf(o.env.Err, "by limit:")
+	fmt.Fprintf(o.Env.Err, "by limit:")
 	for i, limit := range limits[:min(shownLimits, len(limits))] {
 		if i > 0 {
-			fmt.Fprint(o.env.Err, ",")
+			fmt.Fprint(o.Env.Err, ",")
 		}
-		fmt.Fprintf(o.env.Err, " %s %d", output.Printable(limit.Name), limit.Keys)
+		fmt.Fprintf(o.Env.Err, " %s %d", output.Printable(limit.Name), limit.Keys)
 	}
 	if more := len(limits) - shownLimits; more > 0 {
-		fmt.Fprintf(o.env.Err, ", and %d other limits", more)
+		fmt.Fprintf(o.Env.Err, ", and %d other limits", more)
 	}
-	fmt.Fprintln(o.env.Err)
+	fmt.Fprintln(o.Env.Err)
 }

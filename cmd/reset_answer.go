@@ -3,6 +3,7 @@ package cmd
 import (
 	"fmt"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
@@ -87,8 +88,8 @@ func (a *resetAnswer) Lines() []any { return []any{a} }
 // Records implements output.Answer.
 func (a *resetAnswer) Records() [][]string {
 	return [][]string{{"matched", "deleted", "dry_run", "adjusted", "backup", "complete", "unknown", "gained", "lost", "unchanged"},
-		{number(a.Matched), number(a.Deleted), fmt.Sprint(a.DryRun), number(a.Adjusted), a.Backup, fmt.Sprint(a.Complete),
-			number(a.Unknown), number(a.effect.Gain), number(a.effect.Lose), number(a.effect.Stay)}}
+		{cli.Number(a.Matched), cli.Number(a.Deleted), fmt.Sprint(a.DryRun), cli.Number(a.Adjusted), a.Backup, fmt.Sprint(a.Complete),
+			cli.Number(a.Unknown), cli.Number(a.effect.Gain), cli.Number(a.effect.Lose), cli.Number(a.effect.Stay)}}
 }
 
 // Print implements output.Answer.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
@@ -16,16 +17,16 @@ import (
 )
 
 type restoreOptions struct {
-	*globalOptions
-	consentOptions
+	*cli.Globals
+	cli.ConsentOptions
 	replace   bool
 	intoOther bool
 	last      bool
 	dryRun    bool
 }
 
-func newRestoreCmd(global *globalOptions) *cobra.Command {
-	o := &restoreOptions{globalOptions: global}
+func newRestoreCmd(global *cli.Globals) *cobra.Command {
+	o := &restoreOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "restore BACKUP | --last",
 		Short: "Bring back what a reset deleted",
@@ -49,18 +50,18 @@ code 5); the others are restored.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case o.last && len(args) > 0:
-				return usagef("restore takes a BACKUP or --last; give one of them")
+				return cli.Usagef("restore takes a BACKUP or --last; give one of them")
 			case !o.last && len(args) != 1:
-				return usagef("restore takes one BACKUP that a reset wrote; `limitctl backups list` shows them, --last takes the last one")
+				return cli.Usagef("restore takes one BACKUP that a reset wrote; `limitctl backups list` shows them, --last takes the last one")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runRestore(cmd.Context(), o, args)
 		},
-		ValidArgsFunction: completer{global}.backups,
+		ValidArgsFunction: cli.Offers(global).Backups,
 	}
-	o.addConsentFlags(cmd)
+	o.AddConsentFlags(cmd)
 	cmd.Flags().BoolVar(&o.replace, "replace", false, "bring back keys that have been used since, too, over what they hold now")
 	cmd.Flags().BoolVar(&o.intoOther, "into-other-store", false, "restore also into another store than the backup came from")
 	cmd.Flags().BoolVar(&o.last, "last", false, "take the last backup of this store")
@@ -89,19 +90,19 @@ type restoreAnswer struct {
 }
 
 func runRestore(ctx context.Context, o *restoreOptions, args []string) error {
-	r := &restoring{globalOptions: o.globalOptions, consentOptions: o.consentOptions, command: "restore", dryRun: o.dryRun,
-		plan: &operation.RestorePlan{Replace: o.replace, IntoOther: o.intoOther, Consent: o.given()}}
+	r := &restoring{Globals: o.Globals, ConsentOptions: o.ConsentOptions, command: "restore", dryRun: o.dryRun,
+		plan: &operation.RestorePlan{Replace: o.replace, IntoOther: o.intoOther, Consent: o.Given()}}
 	return r.run(ctx, func(runner *operation.Runner) (string, error) {
 		if o.last {
 			return o.lastBackup(ctx, runner)
 		}
-		return o.findBackup(args[0]), nil
+		return findBackup(o.Globals, args[0]), nil
 	})
 }
 
 // findBackup returns the path of the backup that the command line names.
-func (g *globalOptions) findBackup(name string) string {
-	folder, err := g.backupFolder()
+func findBackup(g *cli.Globals, name string) string {
+	folder, err := g.BackupFolder()
 	if err != nil {
 		return name
 	}
@@ -109,36 +110,36 @@ func (g *globalOptions) findBackup(name string) string {
 	if !found {
 		return name
 	}
-	if other, err := g.env.Open(name); err == nil { // somebody may have put it there to be taken
+	if other, err := g.Env.Open(name); err == nil { // somebody may have put it there to be taken
 		other.Close()
-		g.note("%s is taken from %s, and not the file of that name in this directory; give ./%s for that", name, folder.Path, name)
+		g.Note("%s is taken from %s, and not the file of that name in this directory; give ./%s for that", name, folder.Path, name)
 	}
 	return path
 }
 
 // lastBackup returns the path of the newest backup of the store.
 func (o *restoreOptions) lastBackup(ctx context.Context, runner *operation.Runner) (string, error) {
-	folder, err := o.backupFolder()
+	folder, err := o.BackupFolder()
 	if err != nil {
 		return "", err
 	}
 	files, err := folder.List()
 	if err != nil {
-		return "", usagef("the backups cannot be listed: %s", err)
+		return "", cli.Usagef("the backups cannot be listed: %s", err)
 	}
 	for _, file := range files {
 		if header, err := folder.Header(file.Path); err == nil && runner.IsOrigin(ctx, &header) {
 			return file.Path, nil
 		}
 	}
-	return "", usagef("%s holds no backup of %s; `limitctl backups list` shows of which stores there are", folder.Path,
+	return "", cli.Usagef("%s holds no backup of %s; `limitctl backups list` shows of which stores there are", folder.Path,
 		runner.Place.Store)
 }
 
 // restoring is the restore of one backup, for the commands restore and undo.
 type restoring struct {
-	*globalOptions
-	consentOptions
+	*cli.Globals
+	cli.ConsentOptions
 	command string // "restore" or "undo"
 	plan    *operation.RestorePlan
 	dryRun  bool
@@ -150,32 +151,32 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	if err != nil {
 		return err
 	}
-	r.ofAnyKeys = true // the backup says of which
-	open := r.open
+	r.OfAnyKeys = true // the backup says of which
+	open := r.Open
 	if r.dryRun {
-		open = r.openToRead
+		open = r.OpenToRead
 	}
 	backend, where, err := open()
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
-	runner := r.runner(s, backend, where)
+	runner := r.Runner(s, backend, where)
 	path, err := choose(runner)
 	if err != nil {
 		return err
 	}
-	if r.plan.Backup, err = operation.OpenBackup(&runner.Files, path, s.prefix.value); err != nil {
+	if r.plan.Backup, err = operation.OpenBackup(&runner.Files, path, s.Prefix.Value); err != nil {
 		return withRestoreHint(err)
 	}
 	defer r.plan.Backup.Close()
 	if layout := r.plan.Backup.Layout; layout != "" {
-		r.layouts, r.layoutsName = foreign.Sources{}, layout // the records name their keys
+		r.Layouts, r.LayoutsName = foreign.Sources{}, layout // the records name their keys
 	}
 	if s, err = r.settingsToRestore(ctx); err != nil {
 		return err
 	}
-	if r.layouts != nil {
+	if r.Layouts != nil {
 		if err := backend.Close(); err != nil {
 			return err
 		}
@@ -183,15 +184,15 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 			return err
 		}
 		defer backend.Close()
-		runner = r.runner(s, backend, where)
+		runner = r.Runner(s, backend, where)
 	}
 	if !r.plan.IntoOther {
 		if err := runner.CheckOrigin(ctx, r.plan.Backup); err != nil {
 			return withRestoreHint(err)
 		}
 	}
-	if !r.quiet || r.asks(s) && !r.plan.Consent.Covers(s.access()) {
-		r.showBackup(r.plan.Backup, s.place(where))
+	if !r.Quiet || r.asks(s) && !r.plan.Consent.Covers(s.Access()) {
+		r.showBackup(r.plan.Backup, s.Place(where))
 	}
 	r.warnOfBackup(r.plan.Backup)
 	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: r.plan.Backup.Records, DryRun: r.dryRun, Backup: path}
@@ -200,58 +201,58 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 			return err
 		}
 		answer.FirstStoreKeysBase64 = output.AllBase64IfNeeded(answer.FirstStoreKeys)
-		return errors.Join(r.plan.Backup.DamageError(), r.print(answer))
+		return errors.Join(r.plan.Backup.DamageError(), r.Print(answer))
 	}
-	if r.asks(s) && !r.plan.Consent.Covers(s.access()) {
+	if r.asks(s) && !r.plan.Consent.Covers(s.Access()) {
 		if err := r.showStoreKeys(); err != nil {
 			return err
 		}
 	}
-	result, err := runner.Restore(ctx, r.plan, &observer{global: r.globalOptions})
+	result, err := runner.Restore(ctx, r.plan, &cli.Observer{Global: r.Globals})
 	if result == nil {
 		return withRestoreHint(err)
 	}
 	answer.Restored, answer.Already, answer.Lapsed = result.Restored, result.Already, result.Lapsed
 	answer.InUse, answer.Foreign, answer.Unfit = result.InUse, result.Foreign, result.Unfit
-	return errors.Join(withRestoreHint(err), r.print(answer))
+	return errors.Join(withRestoreHint(err), r.Print(answer))
 }
 
 // settingsToRestore finds out which store is meant, and reports what forbids to restore there.
 // It is called again once the backup is open: where that is of other limiters' keys, more
 // contexts can protect them, and a --confirm can be for one of these.
-func (r *restoring) settingsToRestore(ctx context.Context) (*settings, error) {
+func (r *restoring) settingsToRestore(ctx context.Context) (*cli.Settings, error) {
 	if r.dryRun {
-		return r.settings()
+		return r.Settings()
 	}
-	if r.chosen != nil && r.chosen.guard == nil && r.layouts != nil {
-		r.chosen.looked = false
+	if r.Chosen != nil && r.Chosen.Guard == nil && r.Layouts != nil {
+		r.Chosen.Looked = false
 	}
-	s, err := r.settingsToChange(ctx)
+	s, err := r.SettingsToChange(ctx)
 	if err != nil {
 		return s, err
 	}
-	mayBeGuarded := r.plan.Backup == nil && s.access().Context == ""
-	if r.confirm != "" && mayBeGuarded || r.confirm == "" && !r.asks(s) && !s.access().ReadOnly {
+	mayBeGuarded := r.plan.Backup == nil && s.Access().Context == ""
+	if r.Confirm != "" && mayBeGuarded || r.Confirm == "" && !r.asks(s) && !s.Access().ReadOnly {
 		return s, nil
 	}
 	does := "overwrites"
 	if r.plan.Ask {
 		does = "restores"
 	}
-	return s, r.check(s.access(), r.env.InIsTerminal, r.command, does, "")
+	return s, r.Check(s.Access(), r.Env.InIsTerminal, r.command, does, "")
 }
 
 // asks reports whether the restore has to be confirmed.
-func (r *restoring) asks(s *settings) bool { return !r.dryRun && r.plan.MustAsk(s.access()) }
+func (r *restoring) asks(s *cli.Settings) bool { return !r.dryRun && r.plan.MustAsk(s.Access()) }
 
 // showBackup shows what is about to be restored, and where. What made the backup was said by an undo
 // that is not quiet.
 func (r *restoring) showBackup(b *operation.Backup, place string) {
 	made := ""
-	if r.command != "undo" || r.quiet {
+	if r.command != "undo" || r.Quiet {
 		made = fmt.Sprintf(" (%s %s begun at %s)", output.Printable(b.Command), output.Printable(b.Selection), clockTime(b.Time))
 	}
-	r.say("%s of %s%s, into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), made, place) // the file may be anybody's
+	r.Say("%s of %s%s, into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), made, place) // the file may be anybody's
 }
 
 // showStoreKeys shows which keys of other limiters are about to be written, before that is asked.
@@ -265,12 +266,12 @@ func (r *restoring) showStoreKeys() error {
 	if r.plan.Replace {
 		what = "whatever they hold now is overwritten"
 	}
-	r.say("%s of the store; %s:", output.Plural(count, "key"), what)
+	r.Say("%s of the store; %s:", output.Plural(count, "key"), what)
 	for _, storeKey := range first {
-		r.say("  %s", output.Printable(output.Shorten(storeKey, longestShown)))
+		r.Say("  %s", output.Printable(output.Shorten(storeKey, longestShown)))
 	}
 	if more := count - len(first); more > 0 {
-		r.say("  … and %s more; --dry-run shows more of them", output.Thousands(int64(more)))
+		r.Say("  … and %s more; --dry-run shows more of them", output.Thousands(int64(more)))
 	}
 	return nil
 }
@@ -278,10 +279,10 @@ func (r *restoring) showStoreKeys() error {
 // warnOfBackup warns of lines that are left out.
 func (r *restoring) warnOfBackup(b *operation.Backup) {
 	if b.Torn {
-		r.note("warning: the last line of %s is not whole and is left out; its writer was stopped in the middle", b.Path)
+		r.Note("warning: the last line of %s is not whole and is left out; its writer was stopped in the middle", b.Path)
 	}
 	for _, damage := range b.Damage {
-		fmt.Fprintf(r.env.Err, "limitctl: warning: %s: %s; the line is left out\n", b.Path, message(damage))
+		fmt.Fprintf(r.Env.Err, "limitctl: warning: %s: %s; the line is left out\n", b.Path, cli.Message(damage))
 	}
 }
 
@@ -294,9 +295,9 @@ func withRestoreHint(err error) error {
 	var unknown *operation.OriginUnknownError
 	switch {
 	case errors.As(err, &prefix):
-		return usagef("%s; give %s", prefix, shell.Command("--prefix", prefix.Backup))
+		return cli.Usagef("%s; give %s", prefix, shell.Command("--prefix", prefix.Backup))
 	case errors.As(err, &origin):
-		return usagef("%s; to restore it here all the same, give --into-other-store", origin)
+		return cli.Usagef("%s; to restore it here all the same, give --into-other-store", origin)
 	case errors.As(err, &unknown) && !store.IsAway(err): // such as a user without the right to ask
 		return fmt.Errorf("%w; to restore it here all the same, give --into-other-store", err)
 	case errors.As(err, &left):
@@ -314,8 +315,8 @@ func (a *restoreAnswer) Lines() []any { return []any{a} }
 // Records implements output.Answer.
 func (a *restoreAnswer) Records() [][]string {
 	return [][]string{{"records", "restored", "lapsed", "in_use", "foreign", "dry_run", "already_there", "backup"},
-		{fmt.Sprint(a.InBackup), number(a.Restored), number(a.Lapsed), number(a.InUse), number(a.Foreign), fmt.Sprint(a.DryRun),
-			number(a.Already), a.Backup}}
+		{fmt.Sprint(a.InBackup), cli.Number(a.Restored), cli.Number(a.Lapsed), cli.Number(a.InUse), cli.Number(a.Foreign), fmt.Sprint(a.DryRun),
+			cli.Number(a.Already), a.Backup}}
 }
 
 // Print implements output.Answer.

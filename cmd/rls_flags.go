@@ -1,6 +1,8 @@
 package cmd
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+)
 
 // rlsFlags say what an Envoy rate limit service is asked.
 type rlsFlags struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -12,36 +13,36 @@ import (
 )
 
 // Run executes limitctl with args in env and returns its exit code.
-func Run(ctx context.Context, args []string, env *Env) int {
-	global := &globalOptions{env: env, args: args}
-	env, flush := withTerminals(env, global.color())
+func Run(ctx context.Context, args []string, env *cli.Env) int {
+	global := &cli.Globals{Env: env, Args: args}
+	env, flush := cli.WithTerminals(env, global.Color())
 	defer flush()
-	global.env = env
+	global.Env = env
 	err := panics.Call(func() error { return execute(ctx, global) })
 	if cut := new(serve.CutError); err != nil && ctx.Err() != nil && !errors.As(err, &cut) {
 		err = &interruptedError{err}
 	}
-	if ended := global.endAnswer(err); ended != nil {
-		err = errors.Join(err, &outputError{ended})
+	if ended := global.EndAnswer(err); ended != nil {
+		err = errors.Join(err, cli.NotPrinted(ended))
 	}
-	if err != nil && !errors.Is(err, errDenied) && !errors.Is(err, errLeft) {
+	if err != nil && !errors.Is(err, cli.ErrDenied) && !errors.Is(err, cli.ErrLeft) {
 		fmt.Fprintln(env.Err, complaint(global, err))
 	}
 	if bug := bugIn(err); bug != nil && env.Getenv("LIMITCTL_DEBUG") == "1" {
 		fmt.Fprintf(env.Err, "%s", bug.Stack)
 	}
-	return exitCode(err)
+	return cli.ExitCode(err)
 }
 
-func execute(ctx context.Context, g *globalOptions) error {
-	if isTab(g.args) {
-		return answerTab(ctx, g.args, g.env)
+func execute(ctx context.Context, g *cli.Globals) error {
+	if isTab(g.Args) {
+		return answerTab(ctx, g.Args, g.Env)
 	}
 	root := rootFor(g)
-	root.SetArgs(g.args)
-	root.SetIn(g.env.In)
-	root.SetOut(g.env.Out)
-	root.SetErr(g.env.Err)
+	root.SetArgs(g.Args)
+	root.SetIn(g.Env.In)
+	root.SetOut(g.Env.Out)
+	root.SetErr(g.Env.Err)
 	return root.ExecuteContext(ctx)
 }
 
@@ -61,4 +62,5 @@ func (e *interruptedError) Error() string {
 }
 
 func (e *interruptedError) Is(target error) bool { return target == context.Canceled }
-func (e *interruptedError) Unwrap() error        { return e.error }
+
+func (e *interruptedError) Unwrap() error { return e.error }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
@@ -26,13 +27,13 @@ type serveFlags struct {
 }
 
 type serveOptions struct {
-	*globalOptions
+	*cli.Globals
 	serveFlags
 	proxy proxyOptions
 }
 
-func newServeCmd(global *globalOptions) *cobra.Command {
-	o := &serveOptions{globalOptions: global}
+func newServeCmd(global *cli.Globals) *cobra.Command {
+	o := &serveOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve limits to programs over HTTP",
@@ -83,7 +84,7 @@ second signal ends it at once.`,
   limitctl serve --store redis://127.0.0.1:6379 --listen 0.0.0.0:8080
   limitctl serve --listen unix:http.sock --admin off --log-format json
   curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, o) },
 	}
 	o.addFlags(cmd)
@@ -120,7 +121,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	c, err := o.config()
+	c, err := o.Config()
 	if err != nil {
 		return err
 	}
@@ -128,16 +129,16 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := o.settings()
+	chosen, err := o.Settings()
 	if err != nil {
 		return err
 	}
-	if chosen.context != nil && chosen.context.ReadOnly {
-		return usagef("context %q is read-only, and serve takes units; choose another", chosen.context.Name)
+	if chosen.Context != nil && chosen.Context.ReadOnly {
+		return cli.Usagef("context %q is read-only, and serve takes units; choose another", chosen.Context.Name)
 	}
 
 	// The engine, who is told of what it decides, and what runs next to it.
-	store, where, err := o.openWatched(frame.meter.Batch)
+	store, where, err := o.OpenWatched(frame.meter.Batch)
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)
 	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
 	if upstream == nil {
-		frame.door("http", frame.listen, answers, o.timeout+exchangeTime)
+		frame.door("http", frame.listen, answers, o.Timeout+exchangeTime)
 		frame.operators(nil)
 	} else {
 		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
@@ -179,18 +180,18 @@ func (o *serveOptions) logger() (*slog.Logger, error) {
 			return nil, err
 		}
 	default:
-		return nil, usagef("--log-level %q is not known; give debug, info, warn or error", o.logLevel)
+		return nil, cli.Usagef("--log-level %q is not known; give debug, info, warn or error", o.logLevel)
 	}
 	options.Level = level
 	options.ReplaceAttr = o.withoutSecretsIn
 	switch o.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(o.env.Err, &options)), nil
+		return slog.New(slog.NewTextHandler(o.Env.Err, &options)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(o.env.Err, &options)), nil
+		return slog.New(slog.NewJSONHandler(o.Env.Err, &options)), nil
 	}
-	return nil, usagef("--log-format %q is not known; give text or json", o.logFormat)
+	return nil, cli.Usagef("--log-format %q is not known; give text or json", o.logFormat)
 }
 
 // describe is an error of a store as the server tells it: one line without secrets.
-func (g *globalOptions) describe(err error) string { return g.withoutSecrets(message(err)) }
+func (o *serveOptions) describe(err error) string { return o.WithoutSecrets(cli.Message(err)) }

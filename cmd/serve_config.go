@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
@@ -24,7 +25,7 @@ func engineSettings(c *config.Config) *engine.Settings {
 // begin reads the overrides that operators have set, so that they apply to the first request, and
 // says what is in force.
 func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engine, where string) {
-	ctx, cancel := store.BudgetContext(ctx, f.flags.timeout)
+	ctx, cancel := store.BudgetContext(ctx, f.flags.Timeout)
 	defer cancel()
 	if err := e.LoadOverrides(ctx); err != nil { // the engine tells why, and goes on to try
 		f.Log.Debug("overrides were not read at the start", "error", err)
@@ -33,8 +34,8 @@ func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engi
 	for i, p := range c.Policies {
 		names[i] = p.Name
 	}
-	version := newVersionAnswer(f.flags.env.Version).Version
-	f.Log.Info("limitctl serves", "version", version, "store", f.flags.placeOf(where), "files", c.Read, "policies", names,
+	version := f.flags.Env.ProgramVersion()
+	f.Log.Info("limitctl serves", "version", version, "store", f.flags.PlaceOf(where), "files", c.Read, "policies", names,
 		"hash", reload.Hash(c), "denials", c.ServesDenials())
 }
 
@@ -42,7 +43,7 @@ func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engi
 func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
 	switch value := a.Value.Resolve(); value.Kind() {
 	case slog.KindString:
-		a.Value = slog.StringValue(o.withoutSecrets(value.String()))
+		a.Value = slog.StringValue(o.WithoutSecrets(value.String()))
 	case slog.KindAny:
 		if err, is := value.Any().(error); is {
 			a.Value = slog.StringValue(o.describe(err))
@@ -55,7 +56,7 @@ func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
 // events returns the log of what happens while the server decides, which also tells /readyz.
 func (f *serveFrame) events() *events.Log {
 	o := f.flags
-	log := events.New(events.Options{Log: f.Log, Now: o.env.Now, Describe: o.describe, Subjects: o.logSubjects})
+	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe, Subjects: o.logSubjects})
 	f.Refreshes = append(f.Refreshes, log.Refresh)
 	f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "store", State: func() (bool, any) { return log.State() }})
 	return log
@@ -64,7 +65,7 @@ func (f *serveFrame) events() *events.Log {
 // engineOptions have the metrics and the log told of what an engine does.
 func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 	return engine.Options{
-		Timeout:       f.flags.timeout,
+		Timeout:       f.flags.Timeout,
 		StoreObserver: f.meter.StoreObserver(),
 		OnDecision: func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
 			f.meter.Decided(ask, answer, err, took)
@@ -102,7 +103,7 @@ func (f *serveFrame) probes(e *engine.Engine, told *events.Log) {
 func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*config.Config) error) {
 	o := f.flags
 	reloader := reload.New(reload.Options{
-		Environment: configEnvironment(o.globalOptions),
+		Environment: cli.ConfigEnvironment(o.Globals),
 		Config:      c,
 		Check:       check,
 		Apply:       func(c *config.Config) { e.Replace(engineSettings(c)) },
@@ -111,8 +112,8 @@ func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*con
 		Describe:    o.describe,
 		Subjects:    o.logSubjects,
 		Log:         f.Log,
-		Now:         o.env.Now,
-		Sleep:       o.env.Sleep,
+		Now:         o.Env.Now,
+		Sleep:       o.Env.Sleep,
 	})
 	f.meter.Loaded(reloader.State().Hash)
 	f.Refreshes = append(f.Refreshes, func(ctx context.Context, asked bool) { reloader.Refresh(ctx, asked) })
@@ -127,8 +128,8 @@ func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*con
 func (o *serveOptions) fixedSettings(c *config.Config) map[string]string {
 	fixed := map[string]string{}
 	prefix := c.Prefix
-	if o.chosen != nil && o.chosen.context != nil {
-		if x, err := c.Context(o.chosen.context.Name); err == nil {
+	if o.Chosen != nil && o.Chosen.Context != nil {
+		if x, err := c.Context(o.Chosen.Context.Name); err == nil {
 			fixed["store"] = x.Store + "\n" + x.PasswordFile + "\n" + x.PasswordEnv
 			if x.Prefix != "" {
 				prefix = x.Prefix
@@ -137,7 +138,7 @@ func (o *serveOptions) fixedSettings(c *config.Config) map[string]string {
 			fixed["store"] = "none"
 		}
 	}
-	if !o.changed("prefix") {
+	if !o.Changed("prefix") {
 		fixed["prefix"] = prefix
 	}
 	return fixed

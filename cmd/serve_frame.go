@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
@@ -43,25 +44,25 @@ type serveFrame struct {
 
 // frame reads the flags, and the files that they name.
 func (o *serveOptions) frame() (*serveFrame, error) {
-	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: newVersionAnswer(o.env.Version).Version}), Options: serve.Options{
-		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Remove: o.env.Remove, Hangups: o.env.Hangups(),
+	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: o.Env.ProgramVersion()}), Options: serve.Options{
+		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Remove: o.Env.Remove, Hangups: o.Env.Hangups(),
 		Ready: func(addresses map[string]string) error {
-			return o.printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
+			return o.Printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
 		},
 	}}
 	switch {
 	case o.drain <= 0:
-		return nil, usagef("--drain %s is not positive; give a duration such as 5s", o.drain)
+		return nil, cli.Usagef("--drain %s is not positive; give a duration such as 5s", o.drain)
 	case o.drainDelay < 0 || o.drainDelay >= o.drain:
-		return nil, usagef("--drain-delay %s has to be from 0 to less than %s, which --drain is", o.drainDelay, o.drain)
+		return nil, cli.Usagef("--drain-delay %s has to be from 0 to less than %s, which --drain is", o.drainDelay, o.drain)
 	case o.maxInFlight < 1:
-		return nil, usagef("--max-in-flight %d has to be at least 1", o.maxInFlight)
+		return nil, cli.Usagef("--max-in-flight %d has to be at least 1", o.maxInFlight)
 	case o.maxConnections < 1:
-		return nil, usagef("--max-connections %d has to be at least 1", o.maxConnections)
+		return nil, cli.Usagef("--max-connections %d has to be at least 1", o.maxConnections)
 	case (o.certificate == "") != (o.key == ""):
-		return nil, usagef("--tls-cert and --tls-key belong together; give both")
+		return nil, cli.Usagef("--tls-cert and --tls-key belong together; give both")
 	case o.clientAuthority != "" && o.certificate == "":
-		return nil, usagef("--tls-client-ca needs --tls-cert and --tls-key")
+		return nil, cli.Usagef("--tls-client-ca needs --tls-cert and --tls-key")
 	}
 	var err error
 	if f.Log, err = o.logger(); err != nil {
@@ -83,7 +84,7 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	if err := o.metricsFlags.check(); err != nil {
 		return nil, err
 	}
-	if err := f.read(o.env); err != nil {
+	if err := f.read(o.Env); err != nil {
 		return nil, err
 	}
 	f.measure()
@@ -93,17 +94,17 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 func serveAddress(flag, text string) (*serve.Address, error) {
 	address, err := serve.ParseAddress(text)
 	if err != nil {
-		return nil, usagef("--%s %s", flag, err)
+		return nil, cli.Usagef("--%s %s", flag, err)
 	}
 	return &address, nil
 }
 
 // read reads the certificates and tokens.
-func (f *serveFrame) read(env *Env) (err error) {
+func (f *serveFrame) read(env *cli.Env) (err error) {
 	if f.flags.certificate != "" {
-		f.certificates, err = serve.ReadCertificates(f.flags.certificate, f.flags.key, f.flags.clientAuthority, env.readCertificate)
+		f.certificates, err = serve.ReadCertificates(f.flags.certificate, f.flags.key, f.flags.clientAuthority, env.ReadCertificate)
 		if err != nil {
-			return usagef("TLS: %s", err)
+			return cli.Usagef("TLS: %s", err)
 		}
 		f.Refreshes = append(f.Refreshes, f.refreshCertificates(env.Now))
 		f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "certificate", State: f.certificateState(env.Now)})
@@ -111,17 +112,17 @@ func (f *serveFrame) read(env *Env) (err error) {
 	variable := env.Getenv(tokenVariable)
 	switch {
 	case f.flags.tokenFile != "" && variable != "":
-		return usagef("--token-file and %s both have tokens; give one of them", tokenVariable)
+		return cli.Usagef("--token-file and %s both have tokens; give one of them", tokenVariable)
 	case f.flags.tokenFile != "":
 		read := func(path string) ([]byte, error) { return env.ReadFile(path, files.MaxPassword) }
 		if f.tokens, err = serve.ReadTokens(f.flags.tokenFile, read); err != nil {
-			return usagef("--token-file %s: %s", f.flags.tokenFile, err)
+			return cli.Usagef("--token-file %s: %s", f.flags.tokenFile, err)
 		}
 		f.Refreshes = append(f.Refreshes, f.refreshTokens)
 		f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "tokens", State: f.tokenState})
 	case variable != "":
 		if f.tokens, err = serve.TokensOf([]byte(variable)); err != nil {
-			return usagef("%s: %s", tokenVariable, err)
+			return cli.Usagef("%s: %s", tokenVariable, err)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 )
@@ -23,9 +24,9 @@ func (f *metricsFlags) add(flags *pflag.FlagSet) {
 func (f *metricsFlags) check() error {
 	switch {
 	case f.sampledKeys < 0:
-		return usagef("--metrics-keys %d is negative; give 0 for never", f.sampledKeys)
+		return cli.Usagef("--metrics-keys %d is negative; give 0 for never", f.sampledKeys)
 	case f.topDenied < 0 || f.topDenied > metrics.MaxTopDenied:
-		return usagef("--metrics-top-denied %d has to be from 0 to %d", f.topDenied, metrics.MaxTopDenied)
+		return cli.Usagef("--metrics-top-denied %d has to be from 0 to %d", f.topDenied, metrics.MaxTopDenied)
 	}
 	return nil
 }
@@ -41,7 +42,7 @@ func (f *serveFrame) measure() {
 // sample has the store looked at in the background, for the metrics.
 func (f *serveFrame) sample(store connect.Store) {
 	sampling := metrics.Sampling{
-		Store: store, Timeout: f.flags.timeout, Keys: f.flags.sampledKeys, Huge: f.flags.changed("metrics-keys"),
+		Store: store, Timeout: f.flags.Timeout, Keys: f.flags.sampledKeys, Huge: f.flags.Changed("metrics-keys"),
 		TopDenied: f.flags.topDenied,
 		OnError:   func(err error) { f.Log.Debug("the store could not be looked at for the metrics", "error", err) },
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/proxy"
@@ -47,7 +48,7 @@ func (o *proxyOptions) check(cmd *cobra.Command, c *config.Config) (*proxy.Upstr
 	upstream, err := proxy.ParseUpstream(o.upstream)
 	switch {
 	case err != nil:
-		return nil, usagef("--proxy: %s", err)
+		return nil, cli.Usagef("--proxy: %s", err)
 	case o.policy == "":
 		return nil, store.Invalidf("--proxy needs --policy NAME, the policy that limits its requests")
 	case o.timeout <= 0:

@@ -5,18 +5,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type settleOptions struct {
-	*globalOptions
-	requestFlags
-	request *limitRequest
+	*cli.Globals
+	cli.RequestFlags
+	request *cli.LimitRequest
 }
 
-func newSettleCmd(global *globalOptions) *cobra.Command {
-	o := &settleOptions{globalOptions: global}
+func newSettleCmd(global *cli.Globals) *cobra.Command {
+	o := &settleOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use: "settle KEY --limit [ALGORITHM:]COUNT/PERIOD --token TEXT --cost N | " +
 			"settle --policy NAME ATTRIBUTE=VALUE... --token TEXT --cost N",
@@ -36,18 +37,18 @@ is remembered of the token: nothing was allowed with it, or its time is over.`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			for _, name := range []string{"token", "cost"} {
 				if !cmd.Flags().Changed(name) {
-					return usagef("no %s given; add --%s: settle needs --token TEXT of the consume and --cost N, its real cost", name, name)
+					return cli.Usagef("no %s given; add --%s: settle needs --token TEXT of the consume and --cost N, its real cost", name, name)
 				}
 			}
-			if o.request, err = o.requestFlags.request(cmd, global, store.Settle, args); err != nil {
+			if o.request, err = o.RequestFlags.Request(cmd, global, store.Settle, args); err != nil {
 				return err
 			}
 			return runSettle(cmd.Context(), o)
 		},
-		ValidArgsFunction: completer{global}.keyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
-	o.addFlags(cmd, global)
-	o.addTokenFlag(cmd, "`TEXT` of the token that the units were taken with")
+	o.AddFlags(cmd, global)
+	o.AddTokenFlag(cmd, "`TEXT` of the token that the units were taken with")
 	cmd.Flags().Lookup("cost").Usage = "`N` units that it really took, 0 or more, or tokens=N of the limits of a policy whose cost is " +
 		"tokens; repeat it for several"
 	cmd.Flags().Lookup("cost").DefValue = "0" // so that help shows none; it has to be given
@@ -57,16 +58,17 @@ is remembered of the token: nothing was allowed with it, or its time is over.`,
 }
 
 func runSettle(ctx context.Context, o *settleOptions) error {
-	opened, _, err := o.open()
+	opened, _, err := o.Open()
 	if err != nil {
 		return err
 	}
-	backend := layers.Stack(opened, layers.Layers{Budget: o.budgetLayer, Overrides: overridesLayer(ctx, o.globalOptions, opened, o.request)})
+	backend := layers.Stack(opened, layers.Layers{Budget: budgetLayer(o.Globals), Overrides: overridesLayer(ctx, o.Globals, opened,
+		o.request)})
 	defer backend.Close()
-	decisions, err := decide(ctx, backend, store.Settle, o.request.reqs)
+	decisions, err := decide(ctx, backend, store.Settle, o.request.Reqs)
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{verb: "settled at " + o.cost.text(), limitRequest: o.request,
+	return printDecision(o.Globals, &decisionAnswer{verb: "settled at " + o.Cost.Text(), LimitRequest: o.request,
 		decisions: decisions, charges: true, again: "already settled: nothing was changed"})
 }

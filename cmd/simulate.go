@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/progress"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
@@ -13,7 +14,7 @@ import (
 )
 
 type simulateOptions struct {
-	*globalOptions
+	*cli.Globals
 	trialLimitFlags
 	logOptions
 	wrapFlags
@@ -22,8 +23,8 @@ type simulateOptions struct {
 	suggest  string
 }
 
-func newSimulateCmd(global *globalOptions) *cobra.Command {
-	o := &simulateOptions{globalOptions: global}
+func newSimulateCmd(global *cli.Globals) *cobra.Command {
+	o := &simulateOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "simulate FILE --limit [ALGORITHM:]COUNT/PERIOD... | simulate FILE --policy NAME...",
 		Short: "Tell what a limit would have done to recorded traffic",
@@ -65,9 +66,9 @@ the exit code is 1.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return usagef("no FILE given; name a log, or - for standard input, as in `%s access.log --limit 30/1m`", cmd.CommandPath())
+				return cli.Usagef("no FILE given; name a log, or - for standard input, as in `%s access.log --limit 30/1m`", cmd.CommandPath())
 			case len(args) > 1:
-				return usagef("%s given, and %s takes one FILE", several(args), cmd.Name())
+				return cli.Usagef("%s given, and %s takes one FILE", cli.Several(args), cmd.Name())
 			}
 			return nil
 		},
@@ -88,7 +89,7 @@ the exit code is 1.`,
 	flags.StringVar(&o.suggest, "suggest", "",
 		"search the least count of each limit that keeps a `PROMISE`, such as 'denied_keys<1%'")
 	o.reportingOptions.addFlags(cmd)
-	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
+	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("suggest", cobra.NoFileCompletions)
 	return cmd
 }
@@ -103,11 +104,11 @@ type simulatePlan struct {
 func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err error) {
 	plan = new(simulatePlan)
 	if len(o.limits)+len(o.policies) == 0 {
-		return nil, usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 30/1m, or --policy NAME")
+		return nil, cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 30/1m, or --policy NAME")
 	}
 	for _, flag := range []string{"suggest", "algorithm"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return nil, usagef("--%s is empty; give it a value or leave it out", flag)
+			return nil, cli.Usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
 	each, err := o.each(cmd)
@@ -126,7 +127,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 		return nil, err
 	}
 	for _, name := range o.policies {
-		c, err := o.config()
+		c, err := o.Config()
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +140,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 	if plan.log, err = o.logOptions.parse(cmd, plan.Candidates); err != nil {
 		return nil, err
 	}
-	plan.promises, err = o.reportingOptions.parse(cmd, o.globalOptions, report.Simulation, o.logOptions.file)
+	plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.Simulation, o.logOptions.file)
 	return plan, err
 }
 
@@ -149,11 +150,12 @@ func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
 		return nil, nil
 	}
 	if len(o.limits) == 0 {
-		return nil, usagef("--suggest needs a --limit, whose count it searches")
+		return nil, cli.Usagef("--suggest needs a --limit, whose count it searches")
 	}
 	promise, err := report.ParseThreshold(o.suggest)
 	if err != nil || !promise.IsAboutDenials() {
-		return nil, usagef("--suggest %q is not a promise about denials; write it like denied_keys<1%%, denied<=0.5%% or denied<20", o.suggest)
+		return nil, cli.Usagef("--suggest %q is not a promise about denials; write it like denied_keys<1%%, denied<=0.5%% or denied<20",
+			o.suggest)
 	}
 	return &promise, nil
 }
@@ -161,59 +163,59 @@ func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
 // useStore has the store that was asked for decide, too. A store that is only configured
 // is not asked, because nobody wants it filled with a simulation.
 func (o *simulateOptions) useStore(ctx context.Context, plan *simulatePlan) error {
-	if !o.changed("store") && !o.changed("context") {
+	if !o.Changed("store") && !o.Changed("context") {
 		return nil
 	}
-	url, options, err := o.connection()
+	url, options, err := o.Connection()
 	if err != nil {
 		return err
 	}
 	plan.Open = func(clock func() time.Time) (*trial.Store, error) {
 		options.Clock = clock
-		return o.openTrial(url, options)
+		return openTrial(o.Globals, url, options)
 	}
-	return o.refuseTrial(ctx, "simulation")
+	return refuseTrial(o.Globals, ctx, "simulation")
 }
 
 func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (err error) {
 	if err := o.useStore(ctx, plan); err != nil {
 		return err
 	}
-	if plan.Log, err = plan.log.read(ctx, o.globalOptions); err != nil {
+	if plan.Log, err = plan.log.read(ctx, o.Globals); err != nil {
 		return err
 	}
-	result, err := plan.Run(ctx, &simulateWatcher{global: o.globalOptions})
+	result, err := plan.Run(ctx, &simulateWatcher{global: o.Globals})
 	if err != nil {
 		return err
 	}
 	for _, run := range result.Report.Runs {
 		for _, warning := range run.Warnings[len(plan.Log.Notes):] {
-			o.warnBesideReport(run.Limit + ": " + warning)
+			warnBesideReport(o.Globals, run.Limit+": "+warning)
 		}
 	}
 	for _, d := range result.Disagreements {
-		o.note("%s: the store decided %d of %d requests differently than Go:", d.Limit, d.Count, d.Requests)
+		o.Note("%s: the store decided %d of %d requests differently than Go:", d.Limit, d.Count, d.Requests)
 		for _, line := range d.First {
-			o.note("%s", line)
+			o.Note("%s", line)
 		}
 	}
-	if err := o.finish(o.globalOptions, result.Report, plan.promises); err != nil {
+	if err := o.finish(o.Globals, result.Report, plan.promises); err != nil {
 		return err
 	}
 	if !result.PromiseKept || len(result.Disagreements) > 0 {
-		return errDenied
+		return cli.ErrDenied
 	}
 	return nil
 }
 
 // simulateWatcher shows how a simulation goes. It is a [trial.SimulationObserver].
 type simulateWatcher struct {
-	global *globalOptions
+	global *cli.Globals
 	bar    *progress.Bar
 }
 
 // Begin shows a bar where somebody can see it.
-func (w *simulateWatcher) Begin(*trial.Candidate) { w.bar = w.global.progress("simulating", "denied") }
+func (w *simulateWatcher) Begin(*trial.Candidate) { w.bar = w.global.Progress("simulating", "denied") }
 
 // Progress moves the bar.
 func (w *simulateWatcher) Progress(decided, requests, denied int64) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
@@ -33,9 +34,9 @@ func (o *summaryFlags) addFlags(cmd *cobra.Command) {
 }
 
 // check reports a file that a summary cannot be written to.
-func (o *summaryFlags) check(cmd *cobra.Command, g *globalOptions) error {
+func (o *summaryFlags) check(cmd *cobra.Command, g *cli.Globals) error {
 	if o.markdown == standardOutput && o.junit == standardOutput {
-		return usagef("--markdown - and --junit - both want standard output; give one of them a file")
+		return cli.Usagef("--markdown - and --junit - both want standard output; give one of them a file")
 	}
 	return checkPlaces(cmd, g, "", "markdown", "junit")
 }
@@ -46,7 +47,7 @@ func (o *summaryFlags) replacesAnswer() bool {
 }
 
 // write writes the summaries that are wanted.
-func (o *summaryFlags) write(g *globalOptions, s summarized) error {
+func (o *summaryFlags) write(g *cli.Globals, s summarized) error {
 	for _, summary := range []struct {
 		flag, path string
 		text       func() []byte
@@ -54,8 +55,8 @@ func (o *summaryFlags) write(g *globalOptions, s summarized) error {
 		if summary.path == "" {
 			continue
 		}
-		if err := g.writeSummary(summary.path, summary.text()); err != nil {
-			return &outputError{fmt.Errorf("%s: %w", shell.Command(summary.flag, summary.path), cause(err))}
+		if err := writeSummary(g, summary.path, summary.text()); err != nil {
+			return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command(summary.flag, summary.path), cli.Cause(err)))
 		}
 	}
 	return nil
@@ -66,25 +67,25 @@ const mostSummaries = 4 << 20
 
 // writeSummary writes a summary to a file. To the one that GitHub shows for a step it is
 // added, since the step's other commands write there, too.
-func (g *globalOptions) writeSummary(path string, text []byte) error {
+func writeSummary(g *cli.Globals, path string, text []byte) error {
 	switch {
 	case path == standardOutput:
-		_, err := g.printer().Data.Write(text)
+		_, err := g.Printer().Data.Write(text)
 		return err
-	case path == g.env.Getenv("GITHUB_STEP_SUMMARY"):
-		before, err := g.env.ReadFile(path, mostSummaries)
+	case path == g.Env.Getenv("GITHUB_STEP_SUMMARY"):
+		before, err := g.Env.ReadFile(path, mostSummaries)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		text = append(before, text...)
 	}
-	return g.env.WriteShared(path, text)
+	return g.Env.WriteShared(path, text)
 }
 
 // checkPlaces reports a file that one of the flags names and that cannot be written to, so
 // that what is wanted there is not lost after the work. reads is the file that the command
 // reads.
-func checkPlaces(cmd *cobra.Command, g *globalOptions, reads string, flags ...string) error {
+func checkPlaces(cmd *cobra.Command, g *cli.Globals, reads string, flags ...string) error {
 	taken := map[string]string{} // the flag that names a file
 	for _, flag := range flags {
 		path := cmd.Flags().Lookup(flag).Value.String()
@@ -92,15 +93,15 @@ func checkPlaces(cmd *cobra.Command, g *globalOptions, reads string, flags ...st
 		case !cmd.Flags().Changed(flag), path == standardOutput && flag != "save" && flag != "html":
 			continue
 		case path == "":
-			return usagef("--%s is empty; name a file, or leave it out", flag)
+			return cli.Usagef("--%s is empty; name a file, or leave it out", flag)
 		case reads != "" && filepath.Clean(path) == filepath.Clean(reads):
-			return usagef("--%s %s would replace the log that is read; name another file", flag, path)
+			return cli.Usagef("--%s %s would replace the log that is read; name another file", flag, path)
 		case taken[filepath.Clean(path)] != "":
-			return usagef("--%s and --%s both name %s; give each a file of its own", taken[filepath.Clean(path)], flag, filepath.Clean(path))
+			return cli.Usagef("--%s and --%s both name %s; give each a file of its own", taken[filepath.Clean(path)], flag, filepath.Clean(path))
 		}
 		taken[filepath.Clean(path)] = flag
-		if err := g.env.CanWrite(path); err != nil {
-			return usagef("--%s %s: the report cannot be written there: %s", flag, path, cause(err))
+		if err := g.Env.CanWrite(path); err != nil {
+			return cli.Usagef("--%s %s: the report cannot be written there: %s", flag, path, cli.Cause(err))
 		}
 	}
 	return nil

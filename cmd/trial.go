@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
@@ -13,31 +14,31 @@ import (
 
 // refuseTrial refuses a trial, which writes to the store, in a context that is not for
 // that. kind is the kind of trial, such as "simulation".
-func (g *globalOptions) refuseTrial(ctx context.Context, kind string) error {
-	s, err := g.settingsToChange(ctx)
+func refuseTrial(g *cli.Globals, ctx context.Context, kind string) error {
+	s, err := g.SettingsToChange(ctx)
 	if err != nil {
 		return err
 	}
-	switch access := s.access(); {
+	switch access := s.Access(); {
 	case access.ReadOnly:
 		return &connect.ReadOnlyError{Context: access.Context, What: kind}
 	case access.Reached:
-		return usagef("this is the store of the protected context %q; a %s is for another store", access.Context, kind)
+		return cli.Usagef("this is the store of the protected context %q; a %s is for another store", access.Context, kind)
 	case access.Protected:
-		return usagef("context %q is protected; a %s is for another store", access.Context, kind)
+		return cli.Usagef("context %q is protected; a %s is for another store", access.Context, kind)
 	}
 	return nil
 }
 
 // openTrial opens a store for one trial, under a prefix of its own.
-func (g *globalOptions) openTrial(url string, options connect.Options) (*trial.Store, error) {
+func openTrial(g *cli.Globals, url string, options connect.Options) (*trial.Store, error) {
 	store, err := trial.OpenStore(url, options)
-	return g.openedTrial(store, err)
+	return openedTrial(g, store, err)
 }
 
 // openedTrial checks that a trial may write to the store that was opened.
-func (g *globalOptions) openedTrial(store *trial.Store, err error) (*trial.Store, error) {
-	if _, err := g.openedToWrite(store, err); err != nil {
+func openedTrial(g *cli.Globals, store *trial.Store, err error) (*trial.Store, error) {
+	if _, err := g.OpenedToWrite(store, err); err != nil {
 		return nil, err
 	}
 	return store, nil
@@ -53,7 +54,7 @@ func trialError(cmd *cobra.Command, err error) error {
 	var plan *trial.PlanError
 	if errors.As(err, &plan) {
 		flag := string(plan.Part)
-		return usagef("--%s %s %s", flag, cmd.Flags().Lookup(flag).Value, plan.Problem)
+		return cli.Usagef("--%s %s %s", flag, cmd.Flags().Lookup(flag).Value, plan.Problem)
 	}
 	return err
 }

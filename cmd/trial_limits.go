@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -17,7 +18,7 @@ type trialLimitFlags struct {
 	burst      int64
 }
 
-// addFlags adds the flags. repeated says what repeating --limit is for.
+// AddFlags adds the flags. repeated says what repeating --limit is for.
 func (o *trialLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 	flags := cmd.Flags()
 	// Not a StringSlice: a limit may hold a comma.
@@ -39,7 +40,7 @@ func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]store.Limit, err er
 		return nil, err
 	}
 	if len(each) == 0 {
-		return nil, usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m, or --policy NAME")
+		return nil, cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m, or --policy NAME")
 	}
 	runs := 1
 	for _, under := range each {
@@ -66,7 +67,7 @@ func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, err er
 	if err != nil {
 		return nil, err
 	}
-	burst, err := givenBurst(cmd, o.burst)
+	burst, err := cli.GivenBurst(cmd, o.burst)
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +79,10 @@ func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, err er
 		}
 		withSlices := tried[len(tried)-1]
 		for i := range tried {
-			burst.fill(&tried[i])
+			burst.Fill(&tried[i])
 			// What the flags filled in may break a bound that the text did not.
 			if _, err := tried[i].Normalize(); err != nil {
-				return nil, usagef("limit %q as %s: %s", text, tried[i].Algorithm, err)
+				return nil, cli.Usagef("limit %q as %s: %s", text, tried[i].Algorithm, err)
 			}
 		}
 		if o.algorithms == everyAlgorithm && !named {
@@ -93,11 +94,11 @@ func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, err er
 		algorithmUsed = algorithmUsed || !named
 		each = append(each, tried)
 	}
-	if err := burst.unused(); err != nil {
+	if err := burst.Unused(); err != nil {
 		return nil, err
 	}
 	if o.algorithms != "" && !algorithmUsed {
-		return nil, usagef("--algorithm %s applies to none of the limits; it is for limits that name no algorithm", o.algorithms)
+		return nil, cli.Usagef("--algorithm %s applies to none of the limits; it is for limits that name no algorithm", o.algorithms)
 	}
 	return each, nil
 }
@@ -141,10 +142,10 @@ func parseAlgorithms(text string) ([]store.Algorithm, error) {
 	for name := range strings.SplitSeq(text, ",") {
 		algorithm, err := store.ParseAlgorithm(strings.TrimSpace(name))
 		if err != nil {
-			return nil, usagef("--algorithm: %s; separate several with commas, or write all", err)
+			return nil, cli.Usagef("--algorithm: %s; separate several with commas, or write all", err)
 		}
 		if slices.Contains(algorithms, algorithm) {
-			return nil, usagef("--algorithm names %s twice; name it once", algorithm)
+			return nil, cli.Usagef("--algorithm names %s twice; name it once", algorithm)
 		}
 		algorithms = append(algorithms, algorithm)
 	}

@@ -6,13 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func newUnblockCmd(global *globalOptions) *cobra.Command {
-	o := &overrideRevokeOptions{globalOptions: global}
+func newUnblockCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideRevokeOptions{Globals: global}
 	exact := false
 	cmd := &cobra.Command{
 		Use:   "unblock PATTERN",
@@ -25,44 +26,44 @@ is no such block, the exit code is 1.`,
   limitctl unblock 'tenant:acme:*' --yes`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("unblock takes one PATTERN, that of the block; `limitctl override list` shows them")
+				return cli.Usagef("unblock takes one PATTERN, that of the block; `limitctl override list` shows them")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pattern, err := parseSubjects(args[0], exact)
+			pattern, err := cli.ParseSubjects(args[0], exact)
 			if err != nil {
 				return err
 			}
 			return runUnblock(cmd.Context(), o, pattern, args[0])
 		},
-		ValidArgsFunction: completer{global}.blockedPatterns,
+		ValidArgsFunction: overrideCompleter{global}.blockedPatterns,
 	}
 	cmd.Flags().BoolVar(&exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
-	o.addConsentFlags(cmd)
+	o.AddConsentFlags(cmd)
 	return cmd
 }
 
 // runUnblock ends the blocks of a pattern, or of what the list of overrides shows as text.
 func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern store.Pattern, text string) error {
-	s, err := o.settingsToChange(ctx)
+	s, err := o.SettingsToChange(ctx)
 	if err != nil {
 		return err
 	}
-	if err := o.check(s.access(), o.env.InIsTerminal, "unblock", "ends blocks", ""); err != nil {
+	if err := o.Check(s.Access(), o.Env.InIsTerminal, "unblock", "ends blocks", ""); err != nil {
 		return err
 	}
-	backend, where, err := o.open()
+	backend, where, err := o.Open()
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
-	runner := o.runner(s, backend, where)
+	runner := o.Runner(s, backend, where)
 	overrides, err := runner.Overrides(ctx)
 	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return err
 	}
-	plan := &operation.RevokePlan{Consent: o.given()}
+	plan := &operation.RevokePlan{Consent: o.Given()}
 	around := 0 // blocks of other patterns that may be about the same subjects
 	for i := range overrides {
 		override := &overrides[i]
@@ -75,11 +76,11 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern store.Pat
 		}
 	}
 	if around > 0 {
-		o.note("still in force: %s of another pattern; see `limitctl override list`", plural(int64(around), "block"))
+		o.Note("still in force: %s of another pattern; see `limitctl override list`", cli.Plural(int64(around), "block"))
 	}
 	if len(plan.IDs) == 0 {
-		o.note("no block of exactly %s is in force", pattern)
-		return errDenied
+		o.Note("no block of exactly %s is in force", pattern)
+		return cli.ErrDenied
 	}
 	return o.revoke(ctx, runner, plan)
 }

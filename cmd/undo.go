@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
@@ -17,14 +18,14 @@ import (
 )
 
 type undoOptions struct {
-	*globalOptions
-	consentOptions
+	*cli.Globals
+	cli.ConsentOptions
 	replace bool
 	dryRun  bool
 }
 
-func newUndoCmd(global *globalOptions) *cobra.Command {
-	o := &undoOptions{globalOptions: global}
+func newUndoCmd(global *cli.Globals) *cobra.Command {
+	o := &undoOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "undo",
 		Short: "Undo the last reset that was made from this machine",
@@ -43,19 +44,19 @@ its backup, which "limitctl audit" and "limitctl backups list" show.`,
 		Example: `  limitctl undo --dry-run
   limitctl undo
   limitctl undo --context prod --confirm prod`,
-		Args:              noArguments,
+		Args:              cli.NoArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runUndo(cmd.Context(), o) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.addConsentFlags(cmd)
+	o.AddConsentFlags(cmd)
 	cmd.Flags().BoolVar(&o.replace, "replace", false, "bring back keys that have been used since, too, over what they hold now")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be undone and change nothing")
 	return cmd
 }
 
 func runUndo(ctx context.Context, o *undoOptions) error {
-	r := &restoring{globalOptions: o.globalOptions, consentOptions: o.consentOptions, command: "undo", dryRun: o.dryRun,
-		plan: &operation.RestorePlan{Command: "undo", Ask: true, Replace: o.replace, Consent: o.given()}}
+	r := &restoring{Globals: o.Globals, ConsentOptions: o.ConsentOptions, command: "undo", dryRun: o.dryRun,
+		plan: &operation.RestorePlan{Command: "undo", Ask: true, Replace: o.replace, Consent: o.Given()}}
 	return r.run(ctx, func(runner *operation.Runner) (string, error) {
 		path, adjusts, err := o.lastChange(ctx, runner)
 		r.plan.Replace = r.plan.Replace || adjusts
@@ -66,13 +67,14 @@ func runUndo(ctx context.Context, o *undoOptions) error {
 // nothingToUndo says why nothing is undone. It is an answer, and ends with exit code 1.
 type nothingToUndo struct{ reason string }
 
-func (e *nothingToUndo) Error() string        { return e.reason }
-func (e *nothingToUndo) Is(target error) bool { return target == errNothing }
+func (e *nothingToUndo) Error() string { return e.reason }
+
+func (e *nothingToUndo) Is(target error) bool { return target == cli.ErrNothing }
 
 // lastChange returns the backup of the last change in the store, and whether the change left
 // the keys in use.
 func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) (path string, adjusts bool, err error) {
-	runs, err := o.localRuns(ctx)
+	runs, err := localRuns(o.Globals, ctx)
 	if err != nil {
 		return "", false, err
 	}
@@ -103,14 +105,14 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 		}
 		return "", false, &nothingToUndo{text}
 	case header == nil:
-		return "", false, usagef("the last change, %s, cannot be undone: its backup %s is not there any more, or cannot be read",
+		return "", false, cli.Usagef("the last change, %s, cannot be undone: its backup %s is not there any more, or cannot be read",
 			what, output.Printable(last.run.Backup))
 	}
-	if !o.quiet {
-		o.note("undo %s by %s: %s of %s changed", what, output.Printable(last.run.User), number(last.run.Changed),
+	if !o.Quiet {
+		o.Note("undo %s by %s: %s of %s changed", what, output.Printable(last.run.User), cli.Number(last.run.Changed),
 			output.Plural(int(last.run.Matched), "key"))
 		for _, e := range last.after {
-			o.note("warning: %s came later, has no backup and stays", describeRun(e))
+			o.Note("warning: %s came later, has no backup and stays", describeRun(e))
 		}
 	}
 	return paths[last.run], header.Adjusts || adjusted().MatchString(header.Selection), nil
@@ -134,7 +136,7 @@ func (o *undoOptions) headerOf(path string) (*backup.Header, string) {
 	if path == "" {
 		return nil, ""
 	}
-	folder := &backup.Folder{Open: o.env.Open}
+	folder := &backup.Folder{Open: o.Env.Open}
 	for _, at := range []string{path, path + ".gz"} {
 		if header, err := folder.Header(at); err == nil {
 			return &header, at
@@ -197,14 +199,14 @@ func plainName(path string) string { return strings.TrimSuffix(path, ".gz") }
 func bringsBack(e *trail.Entry) bool { return e.Command == "restore" || e.Command == "undo" }
 
 // localRuns are the runs of this machine's audit in all contexts, the latest last.
-func (g *globalOptions) localRuns(ctx context.Context) ([]*trail.Entry, error) {
-	path, err := auditFile(g.env.Getenv)
+func localRuns(g *cli.Globals, ctx context.Context) ([]*trail.Entry, error) {
+	path, err := cli.AuditFile(g.Env.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	history, err := g.readTrail(ctx, path, trail.Query{})
+	history, err := readTrail(g, ctx, path, trail.Query{})
 	if err != nil {
-		return nil, usagef("the audit cannot be read: %s", err)
+		return nil, cli.Usagef("the audit cannot be read: %s", err)
 	}
 	return history.Runs, nil
 }

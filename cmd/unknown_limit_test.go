@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
@@ -15,8 +16,8 @@ import (
 func inspecting(t *testing.T, change func(*inspectOptions)) *inspectOptions {
 	t.Helper()
 	w := newWorld(t)
-	o := &inspectOptions{globalOptions: &globalOptions{env: w.Env, globalFlags: globalFlags{quiet: true,
-		changed: func(string) bool { return false }}}}
+	o := &inspectOptions{Globals: &cli.Globals{Env: w.Env, Flags: cli.Flags{Quiet: true,
+		Changed: func(string) bool { return false }}}}
 	if change != nil {
 		change(o)
 	}
@@ -136,9 +137,9 @@ func TestOrdersPutWhatIsNotKnownLast(t *testing.T) {
 func TestSelectionsOfStateNeedItKnown(t *testing.T) {
 	for flags, want := range map[string]int64{"": 5, "denied": 1, "min-used": 2, "no-ttl": 1} {
 		o := inspecting(t, func(o *inspectOptions) {
-			o.atLimit, o.noTTL = flags == "denied", flags == "no-ttl"
+			o.AtLimit, o.NoTTL = flags == "denied", flags == "no-ttl"
 			if flags == "min-used" {
-				o.minUsed = "0%"
+				o.MinUsed = "0%"
 			}
 		})
 		_, found, err := o.look(context.Background(), storetest.NotAllKnown(), 0)

@@ -1,24 +1,23 @@
 package cmd
 
 import (
-	"cmp"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-func newVersionCmd(global *globalOptions) *cobra.Command {
+func newVersionCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  limitctl version\n  limitctl version -o json",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return global.print(newVersionAnswer(global.env.Version))
+			return global.Print(newVersionAnswer(global.Env))
 		},
 	}
 }
@@ -31,11 +30,8 @@ type versionAnswer struct {
 	Platform      string `json:"platform"`
 }
 
-func newVersionAnswer(version string) *versionAnswer {
-	if info, ok := debug.ReadBuildInfo(); ok { // set by `go install`
-		version = cmp.Or(version, info.Main.Version)
-	}
-	return &versionAnswer{output.SchemaVersion, cmp.Or(version, "(devel)"), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+func newVersionAnswer(env *cli.Env) *versionAnswer {
+	return &versionAnswer{output.SchemaVersion, env.ProgramVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }
 
 // Document implements output.Answer.

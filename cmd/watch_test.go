@@ -11,6 +11,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/internal/redistest"
 )
 
@@ -71,7 +72,7 @@ func TestWatchWritesLinesIntoAPipe(t *testing.T) {
 	w.run(t, exitYes, "consume", "a", "--limit", "10/1h")
 	lines := strings.Split(strings.TrimSpace(watched(t, w, func(look int) {
 		if look == 1 {
-			code := Run(context.Background(), []string{"consume", "-q", "b", "--limit", "10/1h"}, &Env{
+			code := Run(context.Background(), []string{"consume", "-q", "b", "--limit", "10/1h"}, &cli.Env{
 				In: w.In, Out: &w.err, Err: &w.err, Getenv: w.Getenv, ReadFile: w.ReadFile, Now: w.Now, Sleep: w.Sleep, Size: w.Size, Hold: w.Hold})
 			if code != exitYes {
 				t.Errorf("exit code %d", code)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -41,19 +42,19 @@ func (o *wrapFlags) addFlags(cmd *cobra.Command) {
 // memory is always outside of leases.
 func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
 	if o.replicas < 1 || o.replicas > maxReplicas {
-		return wrap, usagef("--replicas %d is out of range; it must be from 1 to %d", o.replicas, maxReplicas)
+		return wrap, cli.Usagef("--replicas %d is out of range; it must be from 1 to %d", o.replicas, maxReplicas)
 	}
 	wrap.Replicas = o.replicas
 	leaseWords, denialWords := "", ""
 	for _, text := range o.wraps {
 		name, settings, given := strings.Cut(text, "=")
 		if given && settings == "" {
-			return wrap, usagef("--wrap %q ends with =; write a value, or leave = out", text)
+			return wrap, cli.Usagef("--wrap %q ends with =; write a value, or leave = out", text)
 		}
 		switch name {
 		case "denials":
 			if wrap.Denials != nil {
-				return wrap, usagef("--wrap denials is given twice; give it once")
+				return wrap, cli.Usagef("--wrap denials is given twice; give it once")
 			}
 			wrap.Denials, denialWords = &layers.DenialMemory{MaxStale: time.Second}, text
 			if given {
@@ -63,14 +64,14 @@ func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
 			}
 		case "lease":
 			if wrap.Leases != nil {
-				return wrap, usagef("--wrap lease is given twice; give it once")
+				return wrap, cli.Usagef("--wrap lease is given twice; give it once")
 			}
 			if wrap.Leases, err = parseLease(text, settings); err != nil {
 				return wrap, err
 			}
 			leaseWords = text
 		default:
-			return wrap, usagef("--wrap %q is unknown; it is denials[=MAX_STALE], such as denials=1s, or lease[=UNITS[,TERM]], "+
+			return wrap, cli.Usagef("--wrap %q is unknown; it is denials[=MAX_STALE], such as denials=1s, or lease[=UNITS[,TERM]], "+
 				"such as lease=50", text)
 		}
 	}
@@ -91,7 +92,8 @@ func parseLease(text, settings string) (*layers.Leases, error) {
 	units, term, hasTerm := strings.Cut(settings, ",")
 	n, err := strconv.ParseInt(units, 10, 64)
 	if err != nil || n < 2 || n > maxLease {
-		return nil, usagef("--wrap %q: %q is not a number of units from 2 to %d; write it like lease=50 or lease=50,100ms", text, units, maxLease)
+		return nil, cli.Usagef("--wrap %q: %q is not a number of units from 2 to %d; write it like lease=50 or lease=50,100ms", text, units,
+			maxLease)
 	}
 	leases.Max = n
 	if hasTerm {
@@ -104,7 +106,7 @@ func parseLease(text, settings string) (*layers.Leases, error) {
 func wrapDuration(text, duration string, most time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(duration)
 	if err != nil || d < time.Millisecond || d > most {
-		return 0, usagef("--wrap %q: %q is not a duration from 1ms to %s, such as 500ms", text, duration, store.FormatPeriod(most))
+		return 0, cli.Usagef("--wrap %q: %q is not a duration from 1ms to %s, such as 500ms", text, duration, store.FormatPeriod(most))
 	}
 	return d, nil
 }

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"path/filepath"
@@ -11,17 +11,17 @@ import (
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
-// withoutSecrets returns a complaint without any password that the command knows of. It
+// WithoutSecrets returns a complaint without any password that the command knows of. It
 // is the last line of defence: what servers say has none when it gets here. Answers do
 // not come by, for what is the user's own is not to be changed in them.
-func (g *globalOptions) withoutSecrets(text string) string {
-	secrets := redact.New(g.env.Getenv("LIMITCTL_PASSWORD"), g.readPassword)
-	urls := append([]string{g.store, g.env.Getenv("LIMITCTL_STORE")}, urlsAmong(g.args)...)
-	if g.loaded != nil {
-		for _, x := range g.loaded.Contexts {
+func (g *Globals) WithoutSecrets(text string) string {
+	secrets := redact.New(g.Env.Getenv("LIMITCTL_PASSWORD"), g.ReadPassword)
+	urls := append([]string{g.Store, g.Env.Getenv("LIMITCTL_STORE")}, urlsAmong(g.Args)...)
+	if g.Loaded != nil {
+		for _, x := range g.Loaded.Contexts {
 			urls = append(urls, x.Store)
 			if x.PasswordEnv != "" {
-				secrets.Add(g.env.Getenv(x.PasswordEnv))
+				secrets.Add(g.Env.Getenv(x.PasswordEnv))
 			}
 		}
 	}
@@ -52,38 +52,38 @@ func urlsAmong(args []string) (urls []string) {
 }
 
 // password returns the password for a store whose URL has none.
-func (g *globalOptions) password(x *config.Context) (string, error) {
+func (g *Globals) password(x *config.Context) (string, error) {
 	switch {
 	case x != nil && x.PasswordFile != "":
-		c, err := g.config()
+		c, err := g.Config()
 		if err != nil {
 			return "", err
 		}
 		at, _ := c.Origin("contexts." + x.Name + ".password_file")
 		path := x.PasswordFile
-		if rest, is := strings.CutPrefix(path, "~/"); is && g.env.Getenv("HOME") != "" {
-			path = filepath.Join(g.env.Getenv("HOME"), rest)
+		if rest, is := strings.CutPrefix(path, "~/"); is && g.Env.Getenv("HOME") != "" {
+			path = filepath.Join(g.Env.Getenv("HOME"), rest)
 		} else if !filepath.IsAbs(path) {
 			path = filepath.Join(filepath.Dir(at.Path), path)
 		}
-		text, err := g.env.ReadFile(path, files.MaxPassword)
+		text, err := g.Env.ReadFile(path, files.MaxPassword)
 		if err != nil {
-			return "", usagef("the password file of context %q (%s) cannot be read: %s", x.Name, at, err)
+			return "", Usagef("the password file of context %q (%s) cannot be read: %s", x.Name, at, err)
 		}
 		password := strings.TrimRight(string(text), "\r\n")
 		if err := checkPassword(password, "the password file "+path+" of context "+strconv.Quote(x.Name)+" ("+at.String()+")"); err != nil {
 			return "", err
 		}
-		g.readPassword = password
+		g.ReadPassword = password
 		return password, nil
 	case x != nil && x.PasswordEnv != "":
-		password := g.env.Getenv(x.PasswordEnv)
+		password := g.Env.Getenv(x.PasswordEnv)
 		if password == "" {
-			return "", usagef("the password of context %q is in the environment variable %s, which is not set", x.Name, x.PasswordEnv)
+			return "", Usagef("the password of context %q is in the environment variable %s, which is not set", x.Name, x.PasswordEnv)
 		}
 		return password, checkPassword(password, "the environment variable "+x.PasswordEnv)
 	}
-	password := g.env.Getenv("LIMITCTL_PASSWORD")
+	password := g.Env.Getenv("LIMITCTL_PASSWORD")
 	return password, checkPassword(password, "the environment variable LIMITCTL_PASSWORD")
 }
 
@@ -91,11 +91,11 @@ func (g *globalOptions) password(x *config.Context) (string, error) {
 func checkPassword(password, what string) error {
 	switch {
 	case len(password) > files.MaxPassword:
-		return usagef("%s holds %d bytes, but a password has at most %d; is it the right one?", what, len(password), files.MaxPassword)
+		return Usagef("%s holds %d bytes, but a password has at most %d; is it the right one?", what, len(password), files.MaxPassword)
 	case strings.ContainsRune(password, 0):
-		return usagef("%s holds a NUL character, which a password cannot have; is it the right one?", what)
+		return Usagef("%s holds a NUL character, which a password cannot have; is it the right one?", what)
 	case strings.ContainsAny(password, "\r\n"):
-		return usagef("%s holds a line end, which a password cannot have; is it the right one?", what)
+		return Usagef("%s holds a line end, which a password cannot have; is it the right one?", what)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"strings"
@@ -6,9 +6,9 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// endAnswer prints what is left of the answer, with the error that the command ends with,
+// EndAnswer prints what is left of the answer, with the error that the command ends with,
 // for programs. err may be nil.
-func (g *globalOptions) endAnswer(err error) error {
+func (g *Globals) EndAnswer(err error) error {
 	if errorKindOf(err).Word == "" { // done, or an answer such as denied
 		return g.answer.End(nil)
 	}
@@ -16,22 +16,22 @@ func (g *globalOptions) endAnswer(err error) error {
 	if g.answer != nil {
 		return g.answer.End(told)
 	}
-	p := g.printer()
+	p := g.Printer()
 	p.Format = g.formatWanted()
 	return p.Error(told)
 }
 
 // toldError is an error as programs see it.
-func (g *globalOptions) toldError(err error) *output.Error {
-	return &output.Error{Kind: errorKindOf(err).Word, Message: g.withoutSecrets(programMessage(err))}
+func (g *Globals) toldError(err error) *output.Error {
+	return &output.Error{Kind: errorKindOf(err).Word, Message: g.WithoutSecrets(programMessage(err))}
 }
 
 // programMessage is an error as one line for programs: all mistakes of a configuration
 // without excerpts.
 func programMessage(err error) string {
-	mistakes := mistakesOf(err)
+	mistakes := MistakesOf(err)
 	if mistakes == nil {
-		return message(err)
+		return Message(err)
 	}
 	texts := make([]string, len(mistakes.List))
 	for i := range mistakes.List {
@@ -42,11 +42,11 @@ func programMessage(err error) string {
 
 // formatWanted is the output format, also where the command line has a mistake that kept
 // its flags from being read.
-func (g *globalOptions) formatWanted() output.Format {
-	if g.format != "" || g.parsed {
-		return g.format
+func (g *Globals) formatWanted() output.Format {
+	if g.Format != "" || g.Parsed {
+		return g.Format
 	}
-	return formatAmong(g.args)
+	return formatAmong(g.Args)
 }
 
 // formatAmong returns the last output format that the words of a command line name, as far

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"cmp"
@@ -18,32 +18,32 @@ import (
 
 // askingTime is how long a command may look for a protected context whose store it is about
 // to change.
-func (g *globalOptions) askingTime() time.Duration {
-	return min(g.timeout, max(time.Second, g.env.Timeout))
+func (g *Globals) askingTime() time.Duration {
+	return min(g.Timeout, max(time.Second, g.Env.Timeout))
 }
 
-// settingsToChange is settings for a command that changes what others have. What protects a
+// SettingsToChange is settings for a command that changes what others have. What protects a
 // context protects its store, in whichever way that is reached: by URL, by another context,
 // by another node of its Cluster. It asks no server unless there is a protected context of
 // another name and the same prefix. The keys of other limiters are under no prefix of ours, so
 // for these any protected context counts.
-func (g *globalOptions) settingsToChange(ctx context.Context) (*settings, error) {
-	s, err := g.settings()
-	if err != nil || s.looked {
+func (g *Globals) SettingsToChange(ctx context.Context) (*Settings, error) {
+	s, err := g.Settings()
+	if err != nil || s.Looked {
 		return s, err
 	}
-	c, err := g.config()
+	c, err := g.Config()
 	if err != nil {
 		return nil, err
 	}
-	s.looked = true
-	if s.context != nil && (s.context.Protected || s.context.ReadOnly) {
+	s.Looked = true
+	if s.Context != nil && (s.Context.Protected || s.Context.ReadOnly) {
 		return s, nil
 	}
 	var others []*config.Context
 	for _, x := range c.Contexts {
-		samePrefix := cmp.Or(x.Prefix, c.Prefix, store.DefaultPrefix) == s.prefix.value
-		if x.Protected && x != s.context && (samePrefix || g.layouts != nil) {
+		samePrefix := cmp.Or(x.Prefix, c.Prefix, store.DefaultPrefix) == s.Prefix.Value
+		if x.Protected && x != s.Context && (samePrefix || g.Layouts != nil) {
 			others = append(others, x)
 		}
 	}
@@ -52,20 +52,20 @@ func (g *globalOptions) settingsToChange(ctx context.Context) (*settings, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.askingTime())
 	defer cancel()
-	s.guard, err = g.guardOf(ctx, s, others)
+	s.Guard, err = g.guardOf(ctx, s, others)
 	return s, err
 }
 
 // guardOf returns the first of the protected contexts whose store is the chosen one, nil if
 // there is none.
-func (g *globalOptions) guardOf(ctx context.Context, s *settings, protected []*config.Context) (*config.Context, error) {
-	here := identity.Store{Prefix: s.prefix.value}
+func (g *Globals) guardOf(ctx context.Context, s *Settings, protected []*config.Context) (*config.Context, error) {
+	here := identity.Store{Prefix: s.Prefix.Value}
 	var err error
-	if here.Address, err = connect.Address(s.store.value); err != nil {
+	if here.Address, err = connect.Address(s.Store.Value); err != nil {
 		return nil, err
 	}
 	for _, x := range protected { // by the addresses alone, without asking a server
-		there := identity.Store{Prefix: s.prefix.value}
+		there := identity.Store{Prefix: s.Prefix.Value}
 		if there.Address, err = connect.Address(x.Store); err == nil && identity.Meet(ctx, &here, &there, g.lookUp()) {
 			return x, nil
 		}
@@ -90,22 +90,22 @@ func (g *globalOptions) guardOf(ctx context.Context, s *settings, protected []*c
 	for i, x := range protected {
 		known := &asked[i]
 		if known.ID == "" {
-			known.ID = g.rememberedID(x.Name, s.prefix.value)
+			known.ID = g.rememberedID(x.Name, s.Prefix.Value)
 		}
 		if known.ID != "" && known.ID == here.ID || identity.Meet(ctx, &here, known, g.lookUp()) {
 			return x, nil
 		}
-		if errs[i] != nil && known.ID == "" && !g.quiet {
-			g.note("warning: nobody can tell whether this is the store of the protected context %s, which could not be asked: %s",
-				output.Printable(x.Name), message(errs[i]))
+		if errs[i] != nil && known.ID == "" && !g.Quiet {
+			g.Note("warning: nobody can tell whether this is the store of the protected context %s, which could not be asked: %s",
+				output.Printable(x.Name), Message(errs[i]))
 		}
 	}
 	return nil, nil
 }
 
 // askContext finds out which store a context has, by the login of the context.
-func (g *globalOptions) askContext(ctx context.Context, s *settings, x *config.Context) (identity.Store, error) {
-	options := connect.Options{Prefix: s.prefix.value, Timeout: g.askingTime(), ReadFile: g.env.readCertificate}
+func (g *Globals) askContext(ctx context.Context, s *Settings, x *config.Context) (identity.Store, error) {
+	options := connect.Options{Prefix: s.Prefix.Value, Timeout: g.askingTime(), ReadFile: g.Env.ReadCertificate}
 	if x.PasswordFile != "" || x.PasswordEnv != "" { // else LIMITCTL_PASSWORD, which may be for another store
 		var err error
 		aside := *g // which remembers the password of the store that is chosen
@@ -117,21 +117,21 @@ func (g *globalOptions) askContext(ctx context.Context, s *settings, x *config.C
 }
 
 // identifySettings finds out which store is chosen.
-func (g *globalOptions) identifySettings(ctx context.Context, s *settings) (identity.Store, error) {
+func (g *Globals) identifySettings(ctx context.Context, s *Settings) (identity.Store, error) {
 	if s.identity != nil {
 		return *s.identity, nil
 	}
-	known := identity.Store{Prefix: s.prefix.value}
+	known := identity.Store{Prefix: s.Prefix.Value}
 	var err error
-	if known.Address, err = connect.Address(s.store.value); err != nil || !isRedis(s.store.value) {
+	if known.Address, err = connect.Address(s.Store.Value); err != nil || !isRedis(s.Store.Value) {
 		return known, err
 	}
-	password, err := g.password(s.context)
+	password, err := g.password(s.Context)
 	if err != nil {
 		return known, err
 	}
-	asked, err := identity.Ask(ctx, s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: g.askingTime(),
-		Password: password, ReadFile: g.env.readCertificate})
+	asked, err := identity.Ask(ctx, s.Store.Value, connect.Options{Prefix: s.Prefix.Value, Timeout: g.askingTime(),
+		Password: password, ReadFile: g.Env.ReadCertificate})
 	if err != nil {
 		return known, err
 	}
@@ -145,10 +145,10 @@ func isRedis(url string) bool {
 }
 
 // identify is what is known of an open store: see [operation.Runner].
-func (g *globalOptions) identify(ctx context.Context, s *settings, backend connect.Store) (identity.Store, error) {
+func (g *Globals) identify(ctx context.Context, s *Settings, backend connect.Store) (identity.Store, error) {
 	known, err := g.identifySettings(ctx, s)                       // the address at least
-	if known.ID == "" && (err != nil || !isRedis(s.store.value)) { // else it was asked
-		ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	if known.ID == "" && (err != nil || !isRedis(s.Store.Value)) { // else it was asked
+		ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 		defer cancel()
 		var asked error
 		if known.ID, asked = identity.ID(ctx, backend); asked == nil {
@@ -159,7 +159,7 @@ func (g *globalOptions) identify(ctx context.Context, s *settings, backend conne
 }
 
 // lookUp resolves names of hosts.
-func (g *globalOptions) lookUp() identity.LookUp {
+func (g *Globals) lookUp() identity.LookUp {
 	return func(ctx context.Context, host string) ([]string, error) {
 		ctx, cancel := context.WithTimeout(ctx, g.askingTime())
 		defer cancel()
@@ -170,8 +170,8 @@ func (g *globalOptions) lookUp() identity.LookUp {
 // rememberedID is the id that the store of a context had when its last backup was made on this
 // machine; empty if there is none. So a protected store is known also when it was chosen in a
 // way that works and its context does not, as in an outage of the Sentinels.
-func (g *globalOptions) rememberedID(name, prefix string) string {
-	folder, err := g.backupFolder()
+func (g *Globals) rememberedID(name, prefix string) string {
+	folder, err := g.BackupFolder()
 	if err != nil {
 		return ""
 	}

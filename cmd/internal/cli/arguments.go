@@ -1,19 +1,74 @@
-package cmd
+package cli
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"github.com/limitctl/limitctl/internal/lazyregexp"
-	"github.com/limitctl/limitctl/internal/spelling"
 )
 
-// habits are the words that other programs have for what limitctl calls otherwise, by the
+// NoArguments is the argument check of commands that take none, and of those that
+// only have commands of their own.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case !cmd.HasSubCommands():
+		return Usagef("`%s` takes no argument, but %q was given", cmd.CommandPath(), args[0])
+	}
+	return UnknownCommand(cmd, args[0])
+}
+
+// UnknownCommand is the mistake of a name that no command below cmd has.
+func UnknownCommand(cmd *cobra.Command, name string) error {
+	cmd.SuggestionsMinimumDistance = cmd.Root().SuggestionsMinimumDistance
+	hint := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
+	if habit, has := Habits()[cmd.CommandPath()][name]; has {
+		hint = fmt.Sprintf("that is `%s`", habit)
+	} else if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	if cmd.HasParent() {
+		return Usagef("unknown command %q of `%s`; %s", name, cmd.CommandPath(), hint)
+	}
+	return Usagef("unknown command %q; %s", name, hint)
+}
+
+// AtMostOneArgument is the argument check of commands that take one or none.
+func AtMostOneArgument(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return Usagef("%s given, but `%s` takes at most one", Several(args), cmd.CommandPath())
+	}
+	return nil
+}
+
+// oneSubject is the argument check of commands that take one KEY.
+func oneSubject(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return Usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
+	case len(args) > 1:
+		hint := ""
+		if cmd.Flags().Lookup("wait") != nil {
+			hint = ", and write --wait=30s with the ="
+		}
+		return Usagef("%s given, but %s takes one KEY; quote it if it contains spaces%s", Several(args), cmd.Name(), hint)
+	}
+	return nil
+}
+
+// Several is how to say which arguments there are, where they are too many.
+func Several(args []string) string {
+	more := ""
+	if len(args) > 2 {
+		more = ", …"
+	}
+	return fmt.Sprintf("%d arguments (%q, %q%s)", len(args), args[0], args[1], more)
+}
+
+// Habits are the words that other programs have for what limitctl calls otherwise, by the
 // command that they are looked for under, and what to run instead.
-func habits() map[string]map[string]string {
+func Habits() map[string]map[string]string {
 	return map[string]map[string]string{
 		"limitctl": {
 			"get": "limitctl inspect PATTERN", "list": "limitctl inspect PATTERN", "ls": "limitctl inspect PATTERN",
@@ -50,62 +105,5 @@ func habits() map[string]map[string]string {
 			"get": "limitctl config show", "view": "limitctl config show", "list": "limitctl config show", "ls": "limitctl config show",
 			"check": "limitctl config validate", "lint": "limitctl config validate", "test": "limitctl config validate",
 		},
-	}
-}
-
-// flagHabits are flags that other programs have, and what to give instead.
-func flagHabits() map[string]string {
-	return map[string]string{
-		"json": "-o json", "yaml": "-o yaml", "csv": "-o csv", "format": "-o FORMAT", "out": "-o FORMAT",
-		"url": "--store URL", "host": "--store redis://HOST:PORT", "force": "--yes", "f": "--yes", "follow": "--watch",
-		"name": "--limit-name NAME", "reason-text": "--reason TEXT", "noop": "--dry-run", "simulate": "--dry-run",
-	}
-}
-
-// unknownFlag finds the flag in the error of one that a command does not have.
-var unknownFlag = lazyregexp.New(`^unknown flag: --([^=]+)|^unknown shorthand flag: '(.)'`)
-
-// wrongValue finds the value and the flag in the error of a value that the flag does not take.
-var wrongValue = lazyregexp.New(`^invalid argument "(.*)" for "(?:-., )?--([^"]+)" flag`)
-
-// flagHint is what might have been meant by a flag that cmd does not have, after a semicolon, or
-// "".
-func flagHint(cmd *cobra.Command, complaint string) string {
-	found := unknownFlag().FindStringSubmatch(complaint)
-	if found == nil {
-		return ""
-	}
-	name := found[1] + found[2]
-	habit, has := flagHabits()[name]
-	if cmd.Flags().Lookup("rate") != nil || cmd.Flags().Lookup("denied-status") != nil { // it makes load, or asks an endpoint
-		if forLoad, hasLoad := loadHabits()[name]; hasLoad {
-			habit, has = forLoad, true
-		}
-	}
-	if has {
-		flag, _, _ := strings.Cut(strings.TrimLeft(habit, "-"), " ")
-		if cmd.Flags().Lookup(flag) != nil || len(flag) == 1 && cmd.Flags().ShorthandLookup(flag) != nil {
-			return fmt.Sprintf("; did you mean %s?", habit)
-		}
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names = append(names, f.Name)
-		}
-	})
-	if near := spelling.Nearest(name, names, 2); near != "" && len(name) > 1 {
-		return fmt.Sprintf("; did you mean --%s?", near)
-	}
-	return ""
-}
-
-// addUsualAliases lets commands be called as other programs call theirs.
-func addUsualAliases(cmd *cobra.Command) {
-	if cmd.Name() == "list" {
-		cmd.Aliases = append(cmd.Aliases, "ls")
-	}
-	for _, sub := range cmd.Commands() {
-		addUsualAliases(sub)
 	}
 }

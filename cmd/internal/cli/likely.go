@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"slices"
@@ -11,25 +11,25 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// addLikely adds to a selection which keys are likely to be all of it, if it is of one subject.
-func (s *selectionOptions) addLikely(g *globalOptions, selection *operation.Selection) {
+// AddLikely adds to a selection which keys are likely to be all of it, if it is of one subject.
+func (s *SelectionOptions) AddLikely(g *Globals, selection *operation.Selection) {
 	subject, exact := selection.Query.Subjects.Exact()
 	switch {
-	case !exact || s.policy != "" || s.name != "" || s.foreign:
-	case g.layouts == nil:
-		selection.Likely = g.likelyKeys(subject)
+	case !exact || s.Policy != "" || s.Name != "" || s.Foreign:
+	case g.Layouts == nil:
+		selection.Likely = g.LikelyKeys(subject)
 	default:
 		selection.Likely, selection.LikelyStoreKeys = g.likelyForeign(subject)
 	}
 }
 
-// noteIncomplete says that only the likely keys were looked for.
-func (g *globalOptions) noteIncomplete() {
+// NoteIncomplete says that only the likely keys were looked for.
+func (g *Globals) NoteIncomplete() {
 	names := "limits with known names"
-	if g.layouts != nil {
+	if g.Layouts != nil {
 		names = "usual ones of that subject"
 	}
-	g.note("the store has many keys, so only %s were looked for; add %s to look at all", names, shell.Command("--limit-name", "*"))
+	g.Note("the store has many keys, so only %s were looked for; add %s to look at all", names, shell.Command("--limit-name", "*"))
 }
 
 // usualPeriods are the periods of limits without a name that a subject is likely to have.
@@ -40,17 +40,17 @@ func usualPeriods() []time.Duration {
 		time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 7 * day, 30 * day, 365 * day}
 }
 
-// likelyKeys returns the keys that a subject has by the configuration, if there is one
+// LikelyKeys returns the keys that a subject has by the configuration, if there is one
 // without mistakes, and those of limits without a name with the usual periods.
-func (g *globalOptions) likelyKeys(subject string) []store.Key {
-	c, err := g.config()
+func (g *Globals) LikelyKeys(subject string) []store.Key {
+	c, err := g.Config()
 	if err != nil {
 		c = &config.Config{}
 	}
 	var keys []store.Key
 	periods := usualPeriods()
 	list, _ := policy.ParseSubject(subject)
-	attributes := attributesOf(list)
+	attributes := AttributesOf(list)
 	for _, p := range c.Policies {
 		for i := range p.Limits {
 			l := &p.Limits[i]
@@ -76,10 +76,10 @@ func (g *globalOptions) likelyKeys(subject string) []store.Key {
 
 // likelyForeign returns the keys that a subject is likely to have in other limiters, and their
 // store keys: the subject itself, and behind each usual prefix of the layouts.
-func (g *globalOptions) likelyForeign(subject string) (keys []store.Key, storeKeys []string) {
+func (g *Globals) likelyForeign(subject string) (keys []store.Key, storeKeys []string) {
 	storeKeys = []string{subject}
-	for i := range g.layouts {
-		for _, prefix := range g.layouts[i].Layout.Info().Prefixes {
+	for i := range g.Layouts {
+		for _, prefix := range g.Layouts[i].Layout.Info().Prefixes {
 			if !slices.Contains(storeKeys, prefix+subject) {
 				storeKeys = append(storeKeys, prefix+subject)
 			}
@@ -89,22 +89,4 @@ func (g *globalOptions) likelyForeign(subject string) (keys []store.Key, storeKe
 		keys = append(keys, store.Key{Subject: subject})
 	}
 	return keys, storeKeys
-}
-
-// unknownPolicy is the mistake of a --policy without a glob that the configuration does not
-// have. Where its keys are found it may be one of an earlier configuration; but if nothing is,
-// it is more likely a slip, and would look like good news.
-func (o *inspectOptions) unknownPolicy() error {
-	c, err := o.config()
-	if err != nil || o.policy == "" || len(c.Policies) == 0 {
-		return nil
-	}
-	name, err := store.ParsePattern(o.policy)
-	if err != nil {
-		return err
-	}
-	if exact, is := name.Exact(); is {
-		_, err = c.Policy(exact)
-	}
-	return err
 }

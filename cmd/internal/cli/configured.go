@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
@@ -7,11 +7,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// configuredLimits are the limits of a configuration by policy and name.
-type configuredLimits map[[2]string]*policy.Limit
+// ConfiguredLimits are the limits of a configuration by policy and name.
+type ConfiguredLimits map[[2]string]*policy.Limit
 
-func newConfiguredLimits(c *config.Config) configuredLimits {
-	limits := configuredLimits{}
+func NewConfiguredLimits(c *config.Config) ConfiguredLimits {
+	limits := ConfiguredLimits{}
 	for _, p := range c.Policies {
 		for i := range p.Limits {
 			limits[[2]string{p.Name, p.Limits[i].Name}] = &p.Limits[i]
@@ -20,9 +20,9 @@ func newConfiguredLimits(c *config.Config) configuredLimits {
 	return limits
 }
 
-// candidates returns the limits that may count for a key, if it is of a policy's limit that
+// Candidates returns the limits that may count for a key, if it is of a policy's limit that
 // is configured: see [policy.Limit.Candidates].
-func (c configuredLimits) candidates(key store.Key) []policy.Candidate {
+func (c ConfiguredLimits) Candidates(key store.Key) []policy.Candidate {
 	if len(c) == 0 {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (c configuredLimits) candidates(key store.Key) []policy.Candidate {
 	if l == nil {
 		return nil
 	}
-	candidates := l.Candidates(attributesOf(parts.Attributes))
+	candidates := l.Candidates(AttributesOf(parts.Attributes))
 	for i := range candidates {
 		if limit, err := candidates[i].Limit.Normalize(); err == nil {
 			candidates[i].Limit = limit
@@ -43,8 +43,8 @@ func (c configuredLimits) candidates(key store.Key) []policy.Candidate {
 	return candidates
 }
 
-// attributesOf returns the attributes of a key as a map.
-func attributesOf(list []policy.Attribute) policy.Attributes {
+// AttributesOf returns the attributes of a key as a map.
+func AttributesOf(list []policy.Attribute) policy.Attributes {
 	attributes := make(policy.Attributes, len(list))
 	for _, attribute := range list {
 		attributes[attribute.Name] = attribute.Value
@@ -52,11 +52,11 @@ func attributesOf(list []policy.Attribute) policy.Attributes {
 	return attributes
 }
 
-// of returns the limit that the configuration has for a key, before an override. Where it depends on
+// Of returns the limit that the configuration has for a key, before an override. Where it depends on
 // attributes that are not part of the key, it is the one that the key was charged under, as an
 // override may have changed it, or else the last that may count.
-func (c configuredLimits) of(key store.Key, recorded store.Limit, override *store.Override) (limit store.Limit, known bool) {
-	candidates := c.candidates(key)
+func (c ConfiguredLimits) Of(key store.Key, recorded store.Limit, override *store.Override) (limit store.Limit, known bool) {
+	candidates := c.Candidates(key)
 	for _, candidate := range candidates {
 		if candidate.Limit == recorded || override != nil && override.Apply(candidate.Limit) == recorded {
 			return candidate.Limit, true
@@ -68,18 +68,18 @@ func (c configuredLimits) of(key store.Key, recorded store.Limit, override *stor
 	return candidates[len(candidates)-1].Limit, true
 }
 
-// hasDrifted reports whether a key was charged under another limit than the configuration's, also as an
+// HasDrifted reports whether a key was charged under another limit than the configuration's, also as an
 // override has changed that.
-func (c configuredLimits) hasDrifted(key store.Key, recorded store.Limit, override *store.Override) bool {
-	limit, known := c.of(key, recorded, override)
+func (c ConfiguredLimits) HasDrifted(key store.Key, recorded store.Limit, override *store.Override) bool {
+	limit, known := c.Of(key, recorded, override)
 	return known && limit != recorded && (override == nil || override.Apply(limit) != recorded)
 }
 
-// inForce returns the limit that counts now for the key of an entry: that of the configuration, as the
+// InForce returns the limit that counts now for the key of an entry: that of the configuration, as the
 // override that applies to the key changes it, if there is one. Of a key that is not of the configuration
 // only the recorded limit is known, which has the override in it if the key was charged after that was set.
-func (c configuredLimits) inForce(e *admin.Entry, override *store.Override) store.Limit {
-	limit, known := c.of(e.Key, e.Limit, override)
+func (c ConfiguredLimits) InForce(e *admin.Entry, override *store.Override) store.Limit {
+	limit, known := c.Of(e.Key, e.Limit, override)
 	if override == nil || override.Effect != store.OverrideLimit && !known &&
 		(e.State == nil || e.State.Time >= store.InstantOf(override.CreatedAt)) {
 		return limit
@@ -87,16 +87,16 @@ func (c configuredLimits) inForce(e *admin.Entry, override *store.Override) stor
 	return override.Apply(limit)
 }
 
-// configured returns the limit that the configuration has for a key, if it is that of a
+// Configured returns the limit that the configuration has for a key, if it is that of a
 // policy and follows from what is in the key; nil if there is no configuration to ask.
-func (g *globalOptions) configured() func(store.Key) (store.Limit, bool) {
-	c, err := g.config()
+func (g *Globals) Configured() func(store.Key) (store.Limit, bool) {
+	c, err := g.Config()
 	if err != nil || len(c.Policies) == 0 {
 		return nil
 	}
-	limits := newConfiguredLimits(c)
+	limits := NewConfiguredLimits(c)
 	return func(key store.Key) (limit store.Limit, known bool) {
-		candidates := limits.candidates(key)
+		candidates := limits.Candidates(key)
 		if len(candidates) != 1 { // an override may go by an attribute that the key does not have
 			return limit, false
 		}

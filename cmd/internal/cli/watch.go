@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"bytes"
@@ -19,60 +19,60 @@ import (
 // defaultWatch is the interval of --watch alone.
 const defaultWatch = "2s"
 
-func addWatchFlag(cmd *cobra.Command, watch *string) {
+func AddWatchFlag(cmd *cobra.Command, watch *string) {
 	cmd.Flags().StringVarP(watch, "watch", "w", "",
 		"look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until Ctrl-C (exit code 0); into a pipe, as JSON lines")
 	cmd.Flags().Lookup("watch").NoOptDefVal = defaultWatch
 	cmd.RegisterFlagCompletionFunc("watch", cobra.NoFileCompletions)
 }
 
-// parseWatch reads the interval of --watch. It is 0 for the empty text.
-func parseWatch(text string) (time.Duration, error) {
+// ParseWatch reads the interval of --watch. It is 0 for the empty text.
+func ParseWatch(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
 	interval, err := store.ParsePeriod(text)
 	if err != nil || interval < 100*time.Millisecond {
-		return 0, usagef("--watch=%s is not an interval of 100ms or more; write it like --watch=5s, or --watch alone for %s",
+		return 0, Usagef("--watch=%s is not an interval of 100ms or more; write it like --watch=5s, or --watch alone for %s",
 			text, defaultWatch)
 	}
 	return interval, nil
 }
 
-// checkWatch reports a flag that --watch cannot be combined with.
-func (g *globalOptions) checkWatch(interval time.Duration) error {
+// CheckWatch reports a flag that --watch cannot be combined with.
+func (g *Globals) CheckWatch(interval time.Duration) error {
 	switch {
 	case interval == 0:
 		return nil
-	case g.quiet:
-		return usagef("--watch shows answers, but --quiet shows none; give one of them")
-	case g.format == "json" || g.format == "csv" || g.format == "yaml":
-		return usagef("--watch does not work with -o %s; use -o jsonl", g.format)
+	case g.Quiet:
+		return Usagef("--watch shows answers, but --quiet shows none; give one of them")
+	case g.Format == "json" || g.Format == "csv" || g.Format == "yaml":
+		return Usagef("--watch does not work with -o %s; use -o jsonl", g.Format)
 	}
 	return nil
 }
 
-// watchAnswers calls look and prints its answer, again and again until it is interrupted,
+// WatchAnswers calls look and prints its answer, again and again until it is interrupted,
 // which is no error: on a terminal in place of the last answer, elsewhere as JSON lines with
 // the time. look gets the number of rows there is room for, 0 for any number, and returns a
 // note for the head line, too. A store that is away may come back, so watching goes on. An
 // answer that look returns with the error of one part of the store is shown.
-func (g *globalOptions) watchAnswers(
+func (g *Globals) WatchAnswers(
 	ctx context.Context, interval time.Duration, look func(rows int) (output.Answer, string, error),
 ) error {
-	quiet := g.quiet
-	g.quiet = true // nothing but the answers belongs on this screen
-	defer func() { g.quiet = quiet }()
-	w := &watch{globalOptions: g, interval: interval}
-	drawn := g.env.OutIsTerminal && g.format != "jsonl"
+	quiet := g.Quiet
+	g.Quiet = true // nothing but the answers belongs on this screen
+	defer func() { g.Quiet = quiet }()
+	w := &watch{Globals: g, interval: interval}
+	drawn := g.Env.OutIsTerminal && g.Format != "jsonl"
 	if drawn {
-		fmt.Fprint(g.env.rawOut, "\x1b[?25l\x1b[2J")      // no cursor, an empty screen
-		defer fmt.Fprint(g.env.rawOut, "\x1b[?25h\x1b[J") // as it was, below the last answer
+		fmt.Fprint(g.Env.RawOut, "\x1b[?25l\x1b[2J")      // no cursor, an empty screen
+		defer fmt.Fprint(g.Env.RawOut, "\x1b[?25h\x1b[J") // as it was, below the last answer
 	}
 	for {
 		columns, rows := 0, 0
 		if drawn {
-			columns, rows = g.env.Size()
+			columns, rows = g.Env.Size()
 		}
 		answer, note, err := look(max(0, rows-headLines))
 		if ctx.Err() != nil {
@@ -88,17 +88,17 @@ func (g *globalOptions) watchAnswers(
 			err = w.writeLines(answer, err)
 		}
 		if err != nil {
-			return &outputError{err}
+			return NotPrinted(err)
 		}
-		if g.env.Sleep(ctx, interval) != nil {
+		if g.Env.Sleep(ctx, interval) != nil {
 			return nil
 		}
 	}
 }
 
-// watch is what watchAnswers remembers of the looks before.
+// watch is what WatchAnswers remembers of the looks before.
 type watch struct {
-	*globalOptions
+	*Globals
 	interval time.Duration
 	// away is since when the store has been away, zero if it is not.
 	away time.Time
@@ -114,7 +114,7 @@ func (w *watch) heard(away error) {
 	case away == nil:
 		w.away = time.Time{}
 	case w.away.IsZero():
-		w.away = w.env.Now()
+		w.away = w.Env.Now()
 	}
 }
 
@@ -125,10 +125,10 @@ const headLines = 4
 // drawFrame draws over the last frame line by line, so that the screen does not flicker.
 // While the store is away the last good rows stay.
 func (w *watch) drawFrame(answer output.Answer, note string, away error, columns, rows int) error {
-	p := w.printer()
+	p := w.Printer()
 	var body bytes.Buffer
 	p.Out, p.Quiet = output.NewTerminal(&body, p.Color), false
-	partial := answer != nil && isPartial(away)
+	partial := answer != nil && IsPartial(away)
 	if away == nil || partial {
 		answer.Print(p)
 	}
@@ -136,7 +136,7 @@ func (w *watch) drawFrame(answer output.Answer, note string, away error, columns
 	since, wrong := w.away.Format(time.TimeOnly), ""
 	switch {
 	case away == nil:
-		w.good, w.goodAt = drawn, w.env.Now()
+		w.good, w.goodAt = drawn, w.Env.Now()
 	case partial:
 		wrong = "incomplete since " + since
 	case w.good == nil:
@@ -146,9 +146,9 @@ func (w *watch) drawFrame(answer output.Answer, note string, away error, columns
 		drawn = w.good
 	}
 	if away != nil {
-		wrong = output.Cut(wrong+": "+w.withoutSecrets(message(away)), columns)
+		wrong = output.Cut(wrong+": "+w.WithoutSecrets(Message(away)), columns)
 	}
-	head := fmt.Sprintf("%s  every %s  %s  (Ctrl-C ends)", w.env.Now().Format(time.TimeOnly), output.Duration(w.interval), note)
+	head := fmt.Sprintf("%s  every %s  %s  (Ctrl-C ends)", w.Env.Now().Format(time.TimeOnly), output.Duration(w.interval), note)
 	lines := append([]string{p.Paint(output.Faint, output.Cut(head, columns)), p.Paint(output.AtEnd, wrong)}, drawn...)
 	var frame strings.Builder
 	frame.WriteString("\x1b[H")
@@ -156,13 +156,13 @@ func (w *watch) drawFrame(answer output.Answer, note string, away error, columns
 		frame.WriteString(output.CutPainted(line, columns) + "\x1b[K\r\n")
 	}
 	frame.WriteString("\x1b[J")
-	_, err := w.env.rawOut.Write([]byte(frame.String()))
+	_, err := w.Env.RawOut.Write([]byte(frame.String()))
 	return err
 }
 
-// isPartial reports whether an error of a look concerns some servers of a store, and what the
+// IsPartial reports whether an error of a look concerns some servers of a store, and what the
 // others have was read as a whole.
-func isPartial(away error) bool {
+func IsPartial(away error) bool {
 	var incomplete *admin.IncompleteError
 	return errors.As(away, &incomplete)
 }
@@ -171,15 +171,15 @@ func isPartial(away error) bool {
 // error, if any.
 func (w *watch) writeLines(answer output.Answer, away error) error {
 	var lines []any
-	if away == nil || answer != nil && isPartial(away) {
+	if away == nil || answer != nil && IsPartial(away) {
 		lines = answer.Lines()
 	}
 	if away != nil {
 		told := w.toldError(away)
-		fmt.Fprintf(w.env.Err, "limitctl: %s\n", told.Message)
+		fmt.Fprintf(w.Env.Err, "limitctl: %s\n", told.Message)
 		lines = append(lines, told.Document())
 	}
-	now, err := json.Marshal(w.env.Now().UTC().Format(time.RFC3339Nano))
+	now, err := json.Marshal(w.Env.Now().UTC().Format(time.RFC3339Nano))
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (w *watch) writeLines(answer output.Answer, away error) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(w.env.rawOut, `{"time":%s,%s`+"\n", now, strings.TrimPrefix(string(text), "{")); err != nil {
+		if _, err := fmt.Fprintf(w.Env.RawOut, `{"time":%s,%s`+"\n", now, strings.TrimPrefix(string(text), "{")); err != nil {
 			return err
 		}
 	}

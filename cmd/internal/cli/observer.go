@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"bufio"
@@ -12,44 +12,44 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// progress returns a bar, or nil if nobody can see it or it would disturb other output.
-func (g *globalOptions) progress(title, noun string) *progress.Bar {
-	if !g.env.ErrIsTerminal || g.quiet {
+// Progress returns a bar, or nil if nobody can see it or it would disturb other output.
+func (g *Globals) Progress(title, noun string) *progress.Bar {
+	if !g.Env.ErrIsTerminal || g.Quiet {
 		return nil
 	}
-	return progress.New(g.env.rawErr, title, noun)
+	return progress.New(g.Env.rawErr, title, noun)
 }
 
-// observer shows an operation to whoever runs a command, and asks on the terminal.
-type observer struct {
-	global *globalOptions
-	// show shows what a reset is about to change; nil shows nothing.
-	show func(*operation.Selected)
+// Observer shows an operation to whoever runs a command, and asks on the terminal.
+type Observer struct {
+	Global *Globals
+	// Show shows what a reset is about to change; nil shows nothing.
+	Show func(*operation.Selected)
 }
 
 // Begin implements [operation.Observer].
-func (o *observer) Begin(step operation.Step) operation.Progress {
+func (o *Observer) Begin(step operation.Step) operation.Progress {
 	noun := ""
 	if step == operation.Scanning {
 		noun = "matched"
 	}
-	return o.global.progress(string(step), noun)
+	return o.Global.Progress(string(step), noun)
 }
 
 // Selected implements [operation.Observer].
-func (o *observer) Selected(s *operation.Selected) {
-	if o.show != nil {
-		o.show(s)
+func (o *Observer) Selected(s *operation.Selected) {
+	if o.Show != nil {
+		o.Show(s)
 	}
 }
 
 // Undoable implements [operation.Observer]. The command prints the way back after its
 // answer, out of the result.
-func (o *observer) Undoable(operation.Undo) {}
+func (o *Observer) Undoable(operation.Undo) {}
 
 // Confirm implements [operation.Observer].
-func (o *observer) Confirm(ctx context.Context, q operation.Question) error {
-	env := o.global.env
+func (o *Observer) Confirm(ctx context.Context, q operation.Question) error {
+	env := o.Global.Env
 	if q.Context != "" {
 		fmt.Fprintf(env.Err, "Context %s is protected. %s? Type its name to go on: ", output.Escape(q.Context), output.Escape(q.Text))
 	} else {
@@ -77,5 +77,5 @@ func (o *observer) Confirm(ctx context.Context, q operation.Question) error {
 		return nil
 	}
 	fmt.Fprintln(env.Err, "Nothing was changed.")
-	return errDenied
+	return ErrDenied
 }

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"slices"
@@ -13,28 +13,28 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// layoutOptions say by which layouts the keys of other limiters are read.
-type layoutOptions struct {
-	// layoutName is a name, several behind commas, auto, or limitctl; empty for those of the
+// LayoutOptions say by which layouts the keys of other limiters are read.
+type LayoutOptions struct {
+	// LayoutName is a name, several behind commas, auto, or limitctl; empty for those of the
 	// context in use.
-	layoutName string
-	// saidLimit is what the keys do not tell; empty for what the configuration says.
-	saidLimit string
+	LayoutName string
+	// SaidLimit is what the keys do not tell; empty for what the configuration says.
+	SaidLimit string
 }
 
-func (l *layoutOptions) addLayoutFlags(cmd *cobra.Command) {
+func (l *LayoutOptions) AddLayoutFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&l.layoutName, "layout", "", "read the keys of another limiter, by its `NAME` or auto; see limitctl layouts")
-	flags.StringVar(&l.saidLimit, "limit", "", "with --layout, the `LIMIT` that the keys do not tell, such as 10/1m,burst=20")
-	cmd.RegisterFlagCompletionFunc("layout", completeLayouts)
+	flags.StringVar(&l.LayoutName, "layout", "", "read the keys of another limiter, by its `NAME` or auto; see limitctl layouts")
+	flags.StringVar(&l.SaidLimit, "limit", "", "with --layout, the `LIMIT` that the keys do not tell, such as 10/1m,burst=20")
+	cmd.RegisterFlagCompletionFunc("layout", CompleteLayouts)
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 }
 
-// completeLayouts offers the names of layouts to a shell, also behind a comma.
-func completeLayouts(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+// CompleteLayouts offers the names of layouts to a shell, also behind a comma.
+func CompleteLayouts(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	before := begun[:strings.LastIndex(begun, ",")+1]
 	var names []string
-	for _, name := range layoutNames() {
+	for _, name := range LayoutNames() {
 		if before == "" || name != foreign.Auto && name != config.OwnLayout && !slices.Contains(strings.Split(before, ","), name) {
 			names = append(names, before+name)
 		}
@@ -42,8 +42,8 @@ func completeLayouts(_ *cobra.Command, _ []string, begun string) ([]string, cobr
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// layoutNames are what --layout takes.
-func layoutNames() []string {
+// LayoutNames are what --layout takes.
+func LayoutNames() []string {
 	names := []string{foreign.Auto}
 	for _, layout := range foreign.All() {
 		names = append(names, layout.Info().Name)
@@ -51,35 +51,35 @@ func layoutNames() []string {
 	return append(names, config.OwnLayout)
 }
 
-// use makes the command work with the keys of the layouts that are asked for, if any are.
-func (l *layoutOptions) use(g *globalOptions) error {
+// Use makes the command work with the keys of the layouts that are asked for, if any are.
+func (l *LayoutOptions) Use(g *Globals) error {
 	names, err := l.names(g)
 	if err != nil {
 		return err
 	}
-	g.layouts, err = l.sourcesOf(g, names)
-	g.layoutsName = strings.Join(names, ",")
+	g.Layouts, err = l.sourcesOf(g, names)
+	g.LayoutsName = strings.Join(names, ",")
 	return err
 }
 
 // names returns which layouts are asked for: those of --layout, else of the context in use. There
 // are none for limitctl's own keys.
-func (l *layoutOptions) names(g *globalOptions) ([]string, error) {
-	g.ofAnyKeys = true
-	g.ownKeysAsked = l.layoutName == config.OwnLayout
+func (l *LayoutOptions) names(g *Globals) ([]string, error) {
+	g.OfAnyKeys = true
+	g.ownKeysAsked = l.LayoutName == config.OwnLayout
 	var names []string
-	if l.layoutName != "" {
-		names = strings.Split(l.layoutName, ",")
+	if l.LayoutName != "" {
+		names = strings.Split(l.LayoutName, ",")
 		if err := config.CheckLayouts(names); err != nil {
-			return nil, usagef("--layout: %s", err)
+			return nil, Usagef("--layout: %s", err)
 		}
 	} else {
-		s, err := g.settings()
+		s, err := g.Settings()
 		if err != nil {
 			return nil, err
 		}
-		if s.context != nil {
-			names = s.context.Layouts
+		if s.Context != nil {
+			names = s.Context.Layouts
 		}
 	}
 	if slices.Equal(names, []string{config.OwnLayout}) {
@@ -90,14 +90,14 @@ func (l *layoutOptions) names(g *globalOptions) ([]string, error) {
 			return nil, err
 		}
 	}
-	if len(names) == 0 && l.saidLimit != "" {
-		return nil, usagef("--limit says what the keys of another limiter do not tell; give it with --layout")
+	if len(names) == 0 && l.SaidLimit != "" {
+		return nil, Usagef("--limit says what the keys of another limiter do not tell; give it with --layout")
 	}
 	return names, nil
 }
 
-// parseStoreKeys reads a pattern of subjects or store keys of other limiters.
-func parseStoreKeys(text string, exact bool) (store.Pattern, error) {
+// ParseStoreKeys reads a pattern of subjects or store keys of other limiters.
+func ParseStoreKeys(text string, exact bool) (store.Pattern, error) {
 	if exact {
 		return store.ExactStoreKeyPattern(text)
 	}
@@ -105,22 +105,22 @@ func parseStoreKeys(text string, exact bool) (store.Pattern, error) {
 }
 
 // checkHasLayouts reports that the chosen store cannot have keys of other limiters.
-func checkHasLayouts(g *globalOptions) error {
-	s, err := g.settings()
-	if err != nil || isRedis(s.store.value) {
+func checkHasLayouts(g *Globals) error {
+	s, err := g.Settings()
+	if err != nil || isRedis(s.Store.Value) {
 		return err
 	}
-	backend := "the store " + output.Printable(s.store.value)
-	if s.store.origin == byDefault {
+	backend := "the store " + output.Printable(s.Store.Value)
+	if s.Store.Origin == byDefault {
 		backend = "no --store is given, and the file that is used then"
 	}
-	return usagef("%s holds limits of limitctl alone; --layout is for the keys of other limiters in a Redis, "+
+	return Usagef("%s holds limits of limitctl alone; --layout is for the keys of other limiters in a Redis, "+
 		"as --store redis://HOST:PORT names it", backend)
 }
 
 // sourcesOf returns the sources of layouts by their names: what the configuration says of some
 // of their keys, and then all keys of theirs. A --limit is that of all.
-func (l *layoutOptions) sourcesOf(g *globalOptions, names []string) (foreign.Sources, error) {
+func (l *LayoutOptions) sourcesOf(g *Globals, names []string) (foreign.Sources, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -128,7 +128,7 @@ func (l *layoutOptions) sourcesOf(g *globalOptions, names []string) (foreign.Sou
 	if err != nil {
 		return nil, err
 	}
-	c, err := g.config()
+	c, err := g.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -140,12 +140,12 @@ func (l *layoutOptions) sourcesOf(g *globalOptions, names []string) (foreign.Sou
 		}
 	}
 	sources = append(sources, all...)
-	if l.saidLimit == "" {
+	if l.SaidLimit == "" {
 		return sources, nil
 	}
-	said, err := foreign.ParseLimit(l.saidLimit)
+	said, err := foreign.ParseLimit(l.SaidLimit)
 	if err != nil {
-		return nil, usagef("--limit: %s", err)
+		return nil, Usagef("--limit: %s", err)
 	}
 	for i := range sources {
 		sources[i].Limit = said
@@ -154,13 +154,13 @@ func (l *layoutOptions) sourcesOf(g *globalOptions, names []string) (foreign.Sou
 }
 
 // text is the layouts in use and the limit in words.
-func (l *layoutOptions) text(g *globalOptions) string {
-	if len(g.layouts) == 0 {
+func (l *LayoutOptions) text(g *Globals) string {
+	if len(g.Layouts) == 0 {
 		return ""
 	}
-	words := " " + shell.Command("--layout", g.layoutsName)
-	if l.saidLimit != "" {
-		words += " " + shell.Command("--limit", l.saidLimit)
+	words := " " + shell.Command("--layout", g.LayoutsName)
+	if l.SaidLimit != "" {
+		words += " " + shell.Command("--limit", l.SaidLimit)
 	}
 	return words
 }

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"context"
@@ -14,16 +14,19 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// completer offers a shell the words that can come next.
-type completer struct{ *globalOptions }
+// Completer offers a shell the words that can come next.
+type Completer struct{ *Globals }
+
+// Offers returns what offers words to a shell.
+func Offers(global *Globals) Completer { return Completer{global} }
 
 // completionKeys is how many keys are offered at most.
 const completionKeys = 100
 
-// keys offers subjects that are in use, from one scan for a short while. Those
+// Keys offers subjects that are in use, from one scan for a short while. Those
 // that are special to a shell are not looked for; what is left has no glob in it, and
 // so is also the pattern that selects nothing else.
-func (c completer) keys(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (c Completer) Keys(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 || begun != "" && !shell.IsPlain(begun) {
 		return nil, directive
@@ -32,18 +35,18 @@ func (c completer) keys(cmd *cobra.Command, args []string, begun string) ([]stri
 	if err != nil {
 		return nil, directive
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.env.TabTime)
+	ctx, cancel := context.WithTimeout(context.Background(), c.Env.TabTime)
 	defer cancel()
-	quiet := *c.globalOptions
-	quiet.quiet, quiet.timeout = true, c.env.TabTime
+	quiet := *c.Globals
+	quiet.Quiet, quiet.Timeout = true, c.Env.TabTime
 	if cmd.Flags().Lookup("layout") != nil { // the command can be about keys of other limiters
-		var l layoutOptions
-		l.layoutName, _ = cmd.Flags().GetString("layout")
-		if err := l.use(&quiet); err != nil {
+		var l LayoutOptions
+		l.LayoutName, _ = cmd.Flags().GetString("layout")
+		if err := l.Use(&quiet); err != nil {
 			return nil, directive
 		}
 	}
-	backend, _, err := quiet.openToRead()
+	backend, _, err := quiet.OpenToRead()
 	if err != nil {
 		return nil, directive
 	}
@@ -57,7 +60,7 @@ func (c completer) keys(cmd *cobra.Command, args []string, begun string) ([]stri
 			break
 		}
 		subject := entry.Key.Subject
-		if quiet.layouts != nil && !strings.HasPrefix(subject, begun) { // what was begun is a store key
+		if quiet.Layouts != nil && !strings.HasPrefix(subject, begun) { // what was begun is a store key
 			subject = entry.StoreKey
 		}
 		if shell.IsPlain(subject) && !strings.HasPrefix(subject, "-") && !slices.Contains(subjects, subject) {
@@ -67,19 +70,19 @@ func (c completer) keys(cmd *cobra.Command, args []string, begun string) ([]stri
 	return subjects, directive
 }
 
-// keyOrAttributes offers what the arguments of a decision can be: attributes
+// KeyOrAttributes offers what the arguments of a decision can be: attributes
 // of the policy, if one is given, and else keys.
-func (c completer) keyOrAttributes(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (c Completer) KeyOrAttributes(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if name, err := cmd.Flags().GetString("policy"); err == nil && name != "" {
-		return c.attributes(name, args, begun)
+		return c.Attributes(name, args, begun)
 	}
-	return c.keys(cmd, args, begun)
+	return c.Keys(cmd, args, begun)
 }
 
-// attributes offers the attributes of a policy that are not given yet.
-func (c completer) attributes(policyName string, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+// Attributes offers the attributes of a policy that are not given yet.
+func (c Completer) Attributes(policyName string, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	read, err := c.config()
+	read, err := c.Config()
 	if err != nil || strings.Contains(begun, "=") {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -96,10 +99,10 @@ func (c completer) attributes(policyName string, args []string, begun string) ([
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// allAttributes offers the attributes of all policies.
-func (c completer) allAttributes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// AllAttributes offers the attributes of all policies.
+func (c Completer) AllAttributes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	if read, err := c.config(); err == nil {
+	if read, err := c.Config(); err == nil {
 		for _, p := range read.Policies {
 			all, _ := p.Attributes()
 			names = append(names, all...)
@@ -109,9 +112,9 @@ func (c completer) allAttributes(*cobra.Command, []string, string) ([]string, co
 	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// limitNames offers the names of the policies' limits.
-func (c completer) limitNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	read, err := c.config()
+// LimitNames offers the names of the policies' limits.
+func (c Completer) LimitNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	read, err := c.Config()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -127,10 +130,10 @@ func (c completer) limitNames(cmd *cobra.Command, _ []string, _ string) ([]strin
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// contexts offers the names of contexts to a shell.
-func (c completer) contexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// Contexts offers the names of contexts to a shell.
+func (c Completer) Contexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	if read, err := c.config(); err == nil {
+	if read, err := c.Config(); err == nil {
 		for _, x := range read.Contexts {
 			names = append(names, x.Name)
 		}
@@ -138,10 +141,10 @@ func (c completer) contexts(*cobra.Command, []string, string) ([]string, cobra.S
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// policies offers the names of policies to a shell.
-func (c completer) policies(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// Policies offers the names of policies to a shell.
+func (c Completer) Policies(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	if read, err := c.config(); err == nil {
+	if read, err := c.Config(); err == nil {
 		for _, p := range read.Policies {
 			names = append(names, p.Name)
 		}
@@ -149,9 +152,9 @@ func (c completer) policies(*cobra.Command, []string, string) ([]string, cobra.S
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// backups offers the names of backups to a shell, the newest first.
-func (c completer) backups(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	folder, err := c.backupFolder()
+// Backups offers the names of backups to a shell, the newest first.
+func (c Completer) Backups(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	folder, err := c.BackupFolder()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"errors"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+)
+
+// BackupOptions say where to write what is about to be changed.
+type BackupOptions struct {
+	backup   string
+	noBackup bool
+}
+
+func (o *BackupOptions) AddBackupFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.backup, "backup", "", "write the backup to a new `FILE` (default in the state directory)")
+	cmd.Flags().BoolVar(&o.noBackup, "no-backup", false, "write no backup; what is deleted is gone")
+	cmd.MarkFlagFilename("backup")
+}
+
+// CheckBackup reports flags that contradict each other.
+func (o *BackupOptions) CheckBackup() error {
+	if o.noBackup && o.backup != "" {
+		return Usagef("%s and --no-backup contradict each other; give one of them", shell.Command("--backup", o.backup))
+	}
+	return nil
+}
+
+// BackupPlan is where the flags want the backup; nil for no backup.
+func (o *BackupOptions) BackupPlan(env *Env) (*operation.BackupPlan, error) {
+	switch {
+	case o.noBackup:
+		return nil, nil
+	case o.backup != "":
+		return &operation.BackupPlan{Path: o.backup}, nil
+	}
+	return DefaultBackup(env)
+}
+
+// DefaultBackup is a new file in the state directory.
+func DefaultBackup(env *Env) (*operation.BackupPlan, error) {
+	dir := StateDir(env.Getenv)
+	if dir == "" {
+		return nil, errNoState
+	}
+	name := backup.Name(env.Now(), strconv.Itoa(env.Process))
+	return &operation.BackupPlan{Path: filepath.Join(dir, "backups", name), MakeDir: true}, nil
+}
+
+// BackupFolder is where backups are kept.
+func (g *Globals) BackupFolder() (*backup.Folder, error) {
+	dir := StateDir(g.Env.Getenv)
+	if dir == "" {
+		return nil, errNoState
+	}
+	return &backup.Folder{Path: filepath.Join(dir, "backups"), Entries: g.Env.List, Open: g.Env.Open}, nil
+}
+
+// WithHint adds to the error of a backup that cannot be created which flags help.
+func (o *BackupOptions) WithHint(err error) error {
+	var none *operation.NoBackupError
+	if !errors.As(err, &none) {
+		return err
+	}
+	if o.backup == "" {
+		return Usagef("no backup can be kept: %s; give --backup FILE, or --no-backup to do without. Nothing was changed", none.Err)
+	}
+	return Usagef("%s; give another --backup FILE, or --no-backup to do without. Nothing was changed", none)
+}
+
+// RestoreCommand is the command that undoes a change in the store it was made in, whatever is
+// done meanwhile. It holds no password: that has to be given again, as LIMITCTL_PASSWORD.
+func (g *Globals) RestoreCommand(s *Settings, undo operation.Undo) string {
+	words := []string{"restore", undo.Backup}
+	if undo.Replace {
+		words = append(words, "--replace")
+	}
+	return g.CommandHere(s, words...)
+}
+
+// UndoLine is the command to show to people for that. It is "limitctl undo" if the backup is
+// where that looks; undo shows and asks before it does anything, should something else have
+// become the last change. A backup somewhere else may be for another machine.
+func (g *Globals) UndoLine(s *Settings, undo operation.Undo) string {
+	folder, err := g.BackupFolder()
+	if err != nil || filepath.Dir(undo.Backup) != folder.Path {
+		return g.RestoreCommand(s, undo)
+	}
+	return g.CommandHere(s, "undo")
+}
+
+// CommandHere is a command for the store that is chosen.
+func (g *Globals) CommandHere(s *Settings, words ...string) string {
+	words = append([]string{"limitctl"}, words...)
+	if s.Context != nil {
+		words = append(words, "--context", s.Context.Name)
+	} else if s.Store.Origin != byDefault { // it may be pasted where the environment is another
+		words = append(words, "--store", storeurl.WithoutPasswords(s.Store.Value))
+	}
+	if g.ConfigFile != "" {
+		words = append(words, "--config", g.ConfigFile)
+	}
+	if g.Changed("prefix") {
+		words = append(words, "--prefix", g.Prefix)
+	}
+	return shell.Command(words...)
+}

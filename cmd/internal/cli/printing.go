@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// Printer returns where and how to print the answer.
+func (g *Globals) Printer() *output.Printer {
+	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Formulas: g.Formulas, Quiet: g.Quiet}
+	if g.Env.OutIsTerminal {
+		p.Data = p.Out // somebody is looking at it
+		p.Width, _ = g.Env.Size()
+		p.Color = g.Color()
+	}
+	return p
+}
+
+// Color reports whether the terminal is to see colours.
+func (g *Globals) Color() bool {
+	return g.Env.OutIsTerminal && g.Env.Getenv("NO_COLOR") == "" && g.Env.Getenv("TERM") != "dumb"
+}
+
+// Print prints an answer in the chosen form. What is one document is printed when the command
+// ends, since an error is a field of it.
+func (g *Globals) Print(a output.Answer) (err error) {
+	if err := g.answer.End(nil); err != nil { // of an answer before
+		return NotPrinted(err)
+	}
+	p := g.Printer()
+	if g.answer, err = p.Hold(a); err != nil {
+		return NotPrinted(err)
+	}
+	WarnOfFormulas(g, p)
+	return nil
+}
+
+// Say writes one line to stderr, for any arguments. note also says whose line it is.
+func (g *Globals) Say(format string, args ...any) {
+	(&output.Printer{Out: g.Env.Err}).Line(format, args...)
+}
+
+func (g *Globals) Note(format string, args ...any) { g.Say("limitctl: "+format, args...) }
+
+// WarnOfFormulas says so if a CSV that was printed is not for a spreadsheet.
+func WarnOfFormulas(g *Globals, p *output.Printer) {
+	if n := p.FormulaCells(); n > 0 {
+		g.Note("warning: a spreadsheet would take %s for formulas; for one, give --csv-formulas escape", output.Plural(n, "cell"))
+	}
+	if n := p.HiddenCells(); n > 0 && !g.Env.OutIsTerminal {
+		g.Note("warning: %s with control characters, or with bytes that are not UTF-8; CSV has them as they are, and -o json escapes them",
+			CountOf(int64(n), "cell was printed", "cells were printed"))
+	}
+}
+
+func Number(n int64) string { return strconv.FormatInt(n, 10) }
+
+func OrDash(d time.Duration) string {
+	if d <= 0 {
+		return "-"
+	}
+	return output.Duration(d)
+}
+
+func Plural(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%s %s", output.Thousands(n), noun)
+}
+
+// Warn prints a warning, unless --quiet is given.
+func (g *Globals) Warn(text string) {
+	if !g.Quiet {
+		g.Note("warning: %s", text)
+	}
+}
+
+// CountOf is a number of things in words, of which one and several are said differently.
+func CountOf(n int64, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return output.Thousands(n) + " " + several
+}

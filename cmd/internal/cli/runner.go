@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+)
+
+// Runner returns what runs operations in an open store; where is the store's name.
+func (g *Globals) Runner(s *Settings, backend connect.Store, where string) *operation.Runner {
+	return &operation.Runner{
+		Store:     backend,
+		Place:     operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
+		Timeout:   g.Timeout,
+		Files:     g.operationFiles(),
+		Now:       g.Env.Now,
+		Sleep:     g.Env.Sleep,
+		User:      g.user(),
+		Account:   g.account(),
+		Host:      g.Env.Host(),
+		OpenTrail: func() (trail.Writer, error) { return openTrail(g.Env) },
+		Describe:  func(err error) string { return g.WithoutSecrets(Message(err)) },
+		Warn:      func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
+		Identify:  func(ctx context.Context) (identity.Store, error) { return g.identify(ctx, s, backend) },
+		LookUp:    g.lookUp(),
+	}
+}
+
+func (g *Globals) operationFiles() operation.Files {
+	return operation.Files{Open: g.Env.Open, Create: g.Env.Create, MakeDir: g.Env.MakeDir, Remove: g.Env.Remove}
+}
+
+// Scan calls do with each selected key. Somebody who looks is shown how far it has come.
+func (g *Globals) Scan(ctx context.Context, backend admin.Keyspace, s *operation.Selection,
+	do func(e *admin.Entry, foreign error) error) (operation.Found, error) {
+	return operation.Scan(ctx, backend, s, &Observer{Global: g}, do)
+}
+
+// user is who runs the command, as the environment says: behind sudo, who called it. Where it
+// says nothing, as in many containers, it is the name of the process's user.
+func (g *Globals) user() string {
+	for _, name := range []string{"SUDO_USER", "USER", "LOGNAME"} {
+		if user := g.Env.Getenv(name); user != "" {
+			return user
+		}
+	}
+	return cmp.Or(g.Env.Account(), fmt.Sprintf("uid %d", g.Env.UserID))
+}
+
+// account is the name of the process's user, if it is another than the user.
+func (g *Globals) account() string {
+	if account := g.Env.Account(); account != g.user() {
+		return account
+	}
+	return ""
+}
+
+// errNoState says that there is no place for the audit and for backups.
+var errNoState = Usagef("neither XDG_STATE_HOME nor HOME says where the audit and backups can be kept; set one of them")
+
+// AuditFile is the file of the audit trail.
+func AuditFile(getenv func(string) string) (string, error) {
+	dir := StateDir(getenv)
+	if dir == "" {
+		return "", errNoState
+	}
+	return filepath.Join(dir, "audit.jsonl"), nil
+}
+
+// openTrail opens the audit trail to write to it.
+func openTrail(env *Env) (trail.Writer, error) {
+	path, err := AuditFile(env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if err := env.MakeDir(filepath.Dir(path)); err != nil {
+		return nil, Usagef("the audit cannot be kept: %s; nothing was changed", err)
+	}
+	file, err := env.Append(path)
+	if err != nil {
+		return nil, Usagef("the audit cannot be kept: %s; nothing was changed", err)
+	}
+	return trail.NewFile(file), nil
+}
