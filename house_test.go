@@ -46,6 +46,7 @@ var layers = map[string][]string{
 		"internal/layers", "internal/panics", "internal/redact", "pkg/limiter/admin", "pkg/limiter/foreign",
 		"pkg/limiter/policy", "pkg/limiter/store",
 	},
+	"cmd/internal/clitest":   {"cmd/internal/cli", "cmd/internal/files"},
 	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
 	"cmd/internal/backup": {
 		"cmd/internal/files", "cmd/internal/shell", "internal/lines", "internal/panics", "pkg/limiter/admin",
@@ -58,9 +59,9 @@ var layers = map[string][]string{
 		"pkg/limiter/store",
 	},
 	"cmd/internal/connect": {
-		"cmd/internal/shell", "cmd/internal/storeurl", "internal/goroutines", "internal/panics", "internal/redact",
-		"internal/redisserver", "pkg/limiter/admin", "pkg/limiter/filestore", "pkg/limiter/foreign",
-		"pkg/limiter/memorystore", "pkg/limiter/redisstore", "pkg/limiter/store",
+		"cmd/internal/shell", "cmd/internal/storeurl", "internal/goroutines", "internal/panics",
+		"internal/redact", "internal/redisserver", "pkg/limiter/admin", "pkg/limiter/filestore",
+		"pkg/limiter/foreign", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "pkg/limiter/store",
 	},
 	"cmd/internal/dash": {
 		"cmd/internal/allowance", "cmd/internal/output", "cmd/internal/overridetext", "internal/goroutines",
@@ -246,11 +247,13 @@ var drivers = map[string][]string{
 		"pkg/limiter/redisstore", "internal/redisserver", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest",
 		"cmd/internal/cost", "cmd/internal/naive", "cmd/internal/trial", "docs/examples/http-service", "docs/examples/llm-gateway",
 	},
-	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
-	"golang.org/x/net":                        {"cmd/internal/serve/grpc"},
-	"google.golang.org/protobuf":              {"internal/rls", "cmd/internal/serve/grpc"},
-	"github.com/prometheus/client_golang":     {"cmd/internal/serve/metrics"},
-	"github.com/spf13/cobra":                  {"cmd", "cmd/internal/cli"},
+	"modernc.org/sqlite":                  {"pkg/limiter/filestore"},
+	"golang.org/x/net":                    {"cmd/internal/serve/grpc"},
+	"google.golang.org/protobuf":          {"internal/rls", "cmd/internal/serve/grpc"},
+	"github.com/prometheus/client_golang": {"cmd/internal/serve/metrics"},
+	"github.com/spf13/cobra": {
+		"cmd", "cmd/internal/cli",
+	},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
@@ -258,14 +261,14 @@ var drivers = map[string][]string{
 	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
 	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
 	"testing": {
-		"pkg/limiter/storetest", "internal/redistest", "internal/hostile", "internal/tier",
+		"cmd/internal/clitest", "pkg/limiter/storetest", "internal/redistest", "internal/hostile", "internal/tier",
 	},
 }
 
 // systemPlaces may import os. All else gets what it needs handed in.
 var systemPlaces = []string{
-	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
-	"internal/terminaltest",
+	"", "cmd", "cmd/internal/clitest", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile",
+	"pkg/limiter/filestore", "internal/redistest", "internal/terminaltest",
 	"internal/alarm", "internal/mutants", "internal/stress", "docs/examples/worker", "docs/pictures",
 }
 

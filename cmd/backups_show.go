@@ -220,9 +220,9 @@ func (a *backupAnswer) Print(p *output.Printer) {
 		k := &a.Keys[i]
 		limit := k.Limit
 		if len(k.StoreKeys) > 0 {
-			limit = cmp.Or(limit, notKnown)
+			limit = cmp.Or(limit, cli.NotKnown)
 		}
-		row := []output.Cell{{Text: k.Key}, {Text: k.Name}, {Text: limit}, {Text: k.used(notKnown)},
+		row := []output.Cell{{Text: k.Key}, {Text: k.Name}, {Text: limit}, {Text: k.used(cli.NotKnown)},
 			{Text: k.expires("2006-01-02 15:04:05", "never")}}
 		if a.Layout != "" { // what is restored is what these name, whatever the subject
 			row = append(row, output.Cell{Text: strings.Join(k.StoreKeys, " + ")})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,9 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -115,7 +112,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
 		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys, ScanRate: o.ScanRate,
-		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: beyondOf,
+		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
 	}
 	return options, o.checkFlags()
 }
@@ -190,7 +187,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		}
 	}
 	if words := connect.CLI(client); words != nil {
-		options.LookYourself = func(storeKey, valueType string) string { return lookYourself(words, storeKey, valueType) }
+		options.LookYourself = func(storeKey, valueType string) string { return connect.Look(words, storeKey, valueType) }
 	}
 	if o.record != "" {
 		file, err := o.Env.Create(o.record)
@@ -239,33 +236,6 @@ func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error
 		return cli.ErrLeft // by Ctrl-C, which is one way to leave
 	}
 	return err
-}
-
-// lookYourself is the command that shows the beginning of a key's value, or for a sorted set its
-// end, where the latest requests are; words are those that reach its server.
-func lookYourself(words []string, storeKey, valueType string) string {
-	read := []string{"GETRANGE", storeKey, "0", "63"}
-	switch foreign.ValueType(valueType) {
-	case foreign.HashValue:
-		read = []string{"HSCAN", storeKey, "0", "COUNT", "20"}
-	case foreign.ListValue:
-		read = []string{"LRANGE", storeKey, "0", "19"}
-	case foreign.SetValue:
-		read = []string{"SSCAN", storeKey, "0", "COUNT", "20"}
-	case foreign.SortedSetValue:
-		read = []string{"ZRANGE", storeKey, "-20", "-1", "WITHSCORES"}
-	default: // the others go on below
-	}
-	return shell.Command(append(append(slices.Clone(words), "--no-raw"), read...)...)
-}
-
-// beyondOf is what deleting the keys of a layout does not reach.
-func beyondOf(layout string) string {
-	l, err := foreign.Named(layout)
-	if err != nil {
-		return ""
-	}
-	return l.Info().Beyond
 }
 
 // dashServers are the vitals as the dashboard shows them.

@@ -12,6 +12,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -74,7 +75,7 @@ func TestAPolicysAnswerFitsTheTerminal(t *testing.T) {
 		if !strings.Contains(table, "\x1b[") || columns == 120 && !strings.Contains(table, "override 1") {
 			t.Errorf("on %d columns:\n%s", columns, table)
 		}
-		for i, line := range strings.Split(strip(table), "\n") {
+		for i, line := range strings.Split(clitest.Strip(table), "\n") {
 			if width := runewidth.StringWidth(line); i > 0 && width > columns {
 				t.Errorf("a line of %d columns on a terminal of %d:\n%q", width, columns, strings.Split(table, "\n")[i])
 			}

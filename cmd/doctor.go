@@ -263,10 +263,6 @@ func (a *doctorAnswer) Records() [][]string {
 	return records
 }
 
-// narrow is the width below which a finding's text goes under the check's name
-// instead of next to it.
-const narrow = 40
-
 // Print implements output.Answer. What several servers have in common is said once.
 func (a *doctorAnswer) Print(p *output.Printer) {
 	findings := joinServers(a.report.Findings)
@@ -323,15 +319,7 @@ func joinServers(findings []doctor.Finding) []doctor.Finding {
 
 func printFinding(p *output.Printer, f doctor.Finding, label string, indent int) {
 	mark, style := markOf(f.Status)
-	first := p.Paint(style, mark) + " " + label
-	if p.Width > 0 && p.Width-indent < narrow {
-		fmt.Fprintln(p.Out, strings.TrimRight(first, " "))
-		first, indent = "  ", 2
-	}
-	for _, line := range output.Wrap(f.Summary, p.Width-indent) {
-		fmt.Fprintln(p.Out, first+line)
-		first = strings.Repeat(" ", indent)
-	}
+	indent = p.Labelled(p.Paint(style, mark)+" "+label, indent, f.Summary)
 	if f.Advice == "" {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/redistest"
@@ -27,7 +28,7 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 		var b strings.Builder
 		p := &output.Printer{Out: &b, Width: columns, Color: columns > 0}
 		(&doctorAnswer{report}).Print(p)
-		text := strip(b.String())
+		text := clitest.Strip(b.String())
 		for line := range strings.Lines(text) {
 			if width := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); columns > 0 &&
 				width > max(columns, len("1 problem, 2 warnings, 1 fine")) {

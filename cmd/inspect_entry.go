@@ -131,9 +131,6 @@ func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 	return d
 }
 
-// notKnown stands for what is not known, in a table.
-const notKnown = "?"
-
 // barWidth is the bar's columns in the table.
 const barWidth = 10
 
@@ -152,7 +149,7 @@ func resetText(e *admin.Entry) output.Cell {
 	case e.TTL < 0 && !e.KeptOnPurpose():
 		return output.Cell{Text: "no TTL", Style: output.Near}
 	case !e.ResetKnown():
-		return output.Cell{Text: notKnown}
+		return output.Cell{Text: cli.NotKnown}
 	}
 	return output.Cell{Text: cli.OrDash(e.ResetAfter)}
 }
@@ -181,7 +178,7 @@ func limitText(e *admin.Entry) string {
 }
 
 func usedText(e *admin.Entry) string {
-	used, capacity := notKnown, notKnown
+	used, capacity := cli.NotKnown, cli.NotKnown
 	if e.UsedKnown() {
 		used = cli.Number(e.Used)
 	}
@@ -193,7 +190,7 @@ func usedText(e *admin.Entry) string {
 
 func remainingText(e *admin.Entry) string {
 	if !e.RemainingKnown() {
-		return notKnown
+		return cli.NotKnown
 	}
 	return cli.Number(e.Remaining)
 }

@@ -240,7 +240,7 @@ func keysWere(n int) string {
 func (f *keyFacts) deniedCell(n int64) output.Cell {
 	switch text := output.Thousands(n); {
 	case !f.counted:
-		return output.Cell{Text: notKnown}
+		return output.Cell{Text: cli.NotKnown}
 	case n == 0:
 		return output.Cell{Text: "-"}
 	case f.exact:

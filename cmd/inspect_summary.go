@@ -67,11 +67,11 @@ type summaryFigures struct {
 	Unknown int64  `json:"unknown,omitempty"`
 }
 
-// atLimitText is how many keys are at their limit, and notKnown if that can be told of
+// atLimitText is how many keys are at their limit, and "?" if that can be told of
 // none of them.
 func (g *summaryGroup) atLimitText() string {
 	if g.unknown > 0 && g.unknown == g.keys {
-		return notKnown
+		return cli.NotKnown
 	}
 	return cli.Number(g.atLimit)
 }
@@ -220,7 +220,7 @@ func (a *summaryAnswer) Records() [][]string {
 	}
 	for _, g := range a.groups {
 		atLimit, denied := "", ""
-		if text := g.atLimitText(); text != notKnown {
+		if text := g.atLimitText(); text != cli.NotKnown {
 			atLimit = text
 		}
 		if a.facts.counted {

@@ -44,9 +44,6 @@ func newUnsureDocument(u *operation.Unsure) *unsureDocument {
 	return d
 }
 
-// longestShown is how many bytes of a key a message shows.
-const longestShown = 100
-
 // noteUnsure says which keys look like a limiter's and were left out; left is what became of
 // them, such as "not shown".
 func noteUnsure(g *cli.Globals, u *operation.Unsure, left string) {
@@ -62,7 +59,7 @@ func noteUnsure(g *cli.Globals, u *operation.Unsure, left string) {
 			wrong = " (no TTL, so it may deny for ever)"
 		}
 		g.Note("1 key may be of %s and is %s: %s%s; ask for it with %s", strings.Join(key.Layouts, " or "), left,
-			output.Printable(output.Shorten(key.StoreKey, longestShown)), wrong, waysToAsk(u.First)[0])
+			output.Printable(output.Shorten(key.StoreKey, cli.LongestKey)), wrong, waysToAsk(u.First)[0])
 		return
 	}
 	are := "are"
@@ -71,7 +68,7 @@ func noteUnsure(g *cli.Globals, u *operation.Unsure, left string) {
 	}
 	g.Note("%s %s %s%s:", output.Plural(int(u.Count), "key"), are, left, noTTLText(u))
 	for _, key := range u.First {
-		g.Say("  %s", output.Printable(output.Shorten(key.Error(), 3*longestShown)))
+		g.Say("  %s", output.Printable(output.Shorten(key.Error(), 3*cli.LongestKey)))
 	}
 	if more := u.Count - int64(len(u.First)); more > 0 {
 		g.Say("  … and %s more", output.Thousands(more))
@@ -130,8 +127,8 @@ func asksFor(keys []*foreign.UnsureError) (name, pattern string) {
 	if begin := commonBeginning(keys); len(begin) > 1 {
 		return key.Layouts[0], store.EscapeGlob(begin) + "*"
 	}
-	if len(key.StoreKey) > longestShown {
-		return key.Layouts[0], store.EscapeGlob(key.StoreKey[:longestShown]) + "*"
+	if len(key.StoreKey) > cli.LongestKey {
+		return key.Layouts[0], store.EscapeGlob(key.StoreKey[:cli.LongestKey]) + "*"
 	}
 	return key.Layouts[0], store.EscapeGlob(key.StoreKey)
 }
@@ -153,6 +150,6 @@ func commonBeginning(keys []*foreign.UnsureError) string {
 		}
 		begin = begin[:same]
 	}
-	begin = begin[:min(len(begin), longestShown)]
+	begin = begin[:min(len(begin), cli.LongestKey)]
 	return begin[:strings.LastIndexAny(begin, ":/|_-")+1]
 }

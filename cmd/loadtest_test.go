@@ -12,6 +12,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/sleep"
@@ -259,7 +260,7 @@ func TestALoadTestFitsTheTerminal(t *testing.T) {
 			stdout, _ := w.run(t, exitYes, append([]string{"loadtest", "--store", "memory:", "--rate", "1000", "--requests", "60", "--duration",
 				"10m"}, args...)...)
 			for line := range strings.Lines(stdout) {
-				if line = strip(strings.TrimSuffix(line, "\n")); runewidth.StringWidth(line) > columns {
+				if line = clitest.Strip(strings.TrimSuffix(line, "\n")); runewidth.StringWidth(line) > columns {
 					t.Errorf("%q: a line of %d columns on a terminal of %d: %s", args, runewidth.StringWidth(line), columns, line)
 				}
 			}

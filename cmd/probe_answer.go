@@ -193,14 +193,14 @@ func (a *probeAnswer) Print(p *output.Printer) {
 	fmt.Fprintln(p.Out, p.Paint(style, word)+"  "+p.Paint(output.Plain, rest))
 	const label = 10
 	for _, fact := range a.facts() {
-		printWrapped(p, p.Paint(output.Faint, fmt.Sprintf("%-*s", label, fact[0])), label, fact[1])
+		p.Labelled(p.Paint(output.Faint, fmt.Sprintf("%-*s", label, fact[0])), label, fact[1])
 	}
 	fmt.Fprintln(p.Out)
 	for _, c := range a.failedFirst() {
 		printCheck(p, c)
 	}
 	for _, note := range a.Notes {
-		printWrapped(p, p.Paint(output.Near, "! "), 2, note)
+		p.Labelled(p.Paint(output.Near, "! "), 2, note)
 	}
 }
 
@@ -233,23 +233,11 @@ func printCheck(p *output.Printer, c *probe.Check) {
 	}
 	first := p.Paint(style, mark) + " " + fmt.Sprintf("%-*s", label-2, c.Name)
 	for _, text := range seen {
-		printWrapped(p, first, label, text)
+		p.Labelled(first, label, text)
 		first = strings.Repeat(" ", label)
 	}
 	if c.Verdict == probe.Fail {
-		printWrapped(p, strings.Repeat(" ", label)+p.Paint(output.Faint, "expected: "), label+len("expected: "), c.Expected)
-	}
-}
-
-// printWrapped prints a text after a label, and goes on below the text's beginning where it is too long.
-func printWrapped(p *output.Printer, label string, indent int, text string) {
-	if p.Width > 0 && p.Width-indent < narrow {
-		fmt.Fprintln(p.Out, strings.TrimRight(label, " "))
-		label, indent = "  ", 2
-	}
-	for _, line := range output.Wrap(text, max(0, p.Width-indent)) {
-		fmt.Fprintln(p.Out, label+line)
-		label = strings.Repeat(" ", indent)
+		p.Labelled(strings.Repeat(" ", label)+p.Paint(output.Faint, "expected: "), label+len("expected: "), c.Expected)
 	}
 }
 
@@ -286,9 +274,9 @@ func (a *probePlan) Records() [][]string {
 func (a *probePlan) Print(p *output.Printer) {
 	for i, step := range probe.Plan(a.config) {
 		if i == 0 {
-			printWrapped(p, "", 0, a.endpoint+": "+step)
+			p.Labelled("", 0, a.endpoint+": "+step)
 			continue
 		}
-		printWrapped(p, fmt.Sprintf("  %d. ", i), 5, step)
+		p.Labelled(fmt.Sprintf("  %d. ", i), 5, step)
 	}
 }

@@ -211,7 +211,7 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 			storeKeys = several
 		}
 		for i, key := range storeKeys {
-			storeKeys[i] = output.Printable(output.Shorten(key, 2*longestShown))
+			storeKeys[i] = output.Printable(output.Shorten(key, 2*cli.LongestKey))
 		}
 		o.Say("  %s  %s used", strings.Join(storeKeys, " + "), usedText(e))
 	}

@@ -52,7 +52,7 @@ type beyondDocument struct {
 // allBeyond returns what deleting the keys of some layouts does not reach.
 func allBeyond(layouts []string) (all []beyondDocument) {
 	for _, name := range layouts {
-		if text := beyondOf(name); text != "" {
+		if text := cli.BeyondOf(name); text != "" {
 			all = append(all, beyondDocument{name, text})
 		}
 	}

@@ -255,7 +255,10 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 				t.Fatalf("it was not stopped in the middle: %d of %d keys are deleted", deleted, all)
 			}
 			if sig == syscall.SIGINT {
-				var answer resetAnswer
+				var answer struct {
+					Matched, Deleted int64
+					Backup           string
+				}
 				if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil || answer.Deleted != deleted ||
 					answer.Matched != all || answer.Backup != path {
 					t.Errorf("it says %s (%v), and %d are deleted", &stdout, err, deleted)

@@ -268,7 +268,7 @@ func (r *restoring) showStoreKeys() error {
 	}
 	r.Say("%s of the store; %s:", output.Plural(count, "key"), what)
 	for _, storeKey := range first {
-		r.Say("  %s", output.Printable(output.Shorten(storeKey, longestShown)))
+		r.Say("  %s", output.Printable(output.Shorten(storeKey, cli.LongestKey)))
 	}
 	if more := count - len(first); more > 0 {
 		r.Say("  … and %s more; --dry-run shows more of them", output.Thousands(int64(more)))
@@ -324,7 +324,7 @@ func (a *restoreAnswer) Print(p *output.Printer) {
 	if a.DryRun {
 		p.Line("would restore up to %s (dry run)", output.Plural(a.InBackup, "key"))
 		for _, storeKey := range a.FirstStoreKeys {
-			p.Line("  %s", output.Printable(output.Shorten(storeKey, longestShown)))
+			p.Line("  %s", output.Printable(output.Shorten(storeKey, cli.LongestKey)))
 		}
 		if more := a.StoreKeys - len(a.FirstStoreKeys); more > 0 {
 			p.Line("… and %s more; limitctl backups show %s -o jsonl shows them", output.Plural(more, "key"),

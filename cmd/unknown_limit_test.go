@@ -159,7 +159,7 @@ func TestSummaryCountsWhatIsNotKnown(t *testing.T) {
 		answer.add(&inspectRow{entry: e})
 	}
 	answer.finish(false)
-	if got := answer.groups[0].atLimitText(); got != notKnown {
+	if got := answer.groups[0].atLimitText(); got != cli.NotKnown {
 		t.Errorf("at the limit are %q", got)
 	}
 	if cells := answer.Records()[1]; cells[3] != "" {

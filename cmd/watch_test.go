@@ -12,6 +12,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 	"github.com/limitctl/limitctl/internal/redistest"
 )
 
@@ -59,7 +60,7 @@ func TestWatchRedrawsATerminal(t *testing.T) {
 				t.Errorf("%q: a frame of %d lines on a terminal of 10", args, len(lines))
 			}
 			for _, line := range lines[:len(lines)-1] {
-				if !strings.HasSuffix(line, "\x1b[K") || runewidth.StringWidth(strip(strings.TrimSuffix(line, "\x1b[K"))) > 40 {
+				if !strings.HasSuffix(line, "\x1b[K") || runewidth.StringWidth(clitest.Strip(strings.TrimSuffix(line, "\x1b[K"))) > 40 {
 					t.Errorf("%q: a line too long, or over an old one: %q", args, line)
 				}
 			}

@@ -183,3 +183,12 @@ func sourcesOf(names []string) (sources foreign.Sources, err error) {
 	}
 	return sources, nil
 }
+
+// BeyondOf is what deleting the keys of a layout does not reach.
+func BeyondOf(layout string) string {
+	l, err := foreign.Named(layout)
+	if err != nil {
+		return ""
+	}
+	return l.Info().Beyond
+}

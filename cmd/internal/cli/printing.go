@@ -86,3 +86,9 @@ func CountOf(n int64, one, several string) string {
 	}
 	return output.Thousands(n) + " " + several
 }
+
+// NotKnown stands for what is not known, in a table.
+const NotKnown = "?"
+
+// LongestKey is how many bytes of a key a message shows.
+const LongestKey = 100
