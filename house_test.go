@@ -25,9 +25,9 @@ var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/cli", "cmd/internal/config",
-		"cmd/internal/connect", "cmd/internal/dash", "cmd/internal/decision", "cmd/internal/doctor",
-		"cmd/internal/endpoint", "cmd/internal/errorkind", "cmd/internal/files", "cmd/internal/junit",
-		"cmd/internal/markdown", "cmd/internal/noterminalquery", "cmd/internal/operation",
+		"cmd/internal/connect", "cmd/internal/dash", "cmd/internal/decide", "cmd/internal/decision",
+		"cmd/internal/doctor", "cmd/internal/endpoint", "cmd/internal/errorkind", "cmd/internal/files",
+		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/noterminalquery", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/probe",
 		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/serve", "cmd/internal/serve/api",
 		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
@@ -46,7 +46,12 @@ var layers = map[string][]string{
 		"internal/layers", "internal/panics", "internal/redact", "pkg/limiter/admin", "pkg/limiter/foreign",
 		"pkg/limiter/policy", "pkg/limiter/store",
 	},
-	"cmd/internal/clitest":   {"cmd/internal/cli", "cmd/internal/files"},
+	"cmd/internal/clitest": {"cmd/internal/cli", "cmd/internal/files"},
+	"cmd/internal/decide": {
+		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/decision", "cmd/internal/operation",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/shell", "internal/layers",
+		"pkg/limiter/policy", "pkg/limiter/store",
+	},
 	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
 	"cmd/internal/backup": {
 		"cmd/internal/files", "cmd/internal/shell", "internal/lines", "internal/panics", "pkg/limiter/admin",
@@ -252,7 +257,7 @@ var drivers = map[string][]string{
 	"google.golang.org/protobuf":          {"internal/rls", "cmd/internal/serve/grpc"},
 	"github.com/prometheus/client_golang": {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra": {
-		"cmd", "cmd/internal/cli",
+		"cmd", "cmd/internal/cli", "cmd/internal/decide",
 	},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},

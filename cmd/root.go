@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/decide"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -36,10 +37,10 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{"check", newCheckCmd},
-		{"consume", newConsumeCmd},
-		{"refund", newRefundCmd},
-		{"settle", newSettleCmd},
+		{"check", decide.NewCheckCmd},
+		{"consume", decide.NewConsumeCmd},
+		{"refund", decide.NewRefundCmd},
+		{"settle", decide.NewSettleCmd},
 		{"inspect", newInspectCmd},
 		{"denials", newDenialsCmd},
 		{"dashboard", newDashboardCmd},

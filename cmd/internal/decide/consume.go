@@ -1,4 +1,4 @@
-package cmd
+package decide
 
 import (
 	"context"
@@ -33,7 +33,7 @@ type consumeOptions struct {
 
 const forever = time.Duration(1<<63 - 1)
 
-func newConsumeCmd(global *cli.Globals) *cobra.Command {
+func NewConsumeCmd(global *cli.Globals) *cobra.Command {
 	o := &consumeOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "consume KEY --limit [ALGORITHM:]COUNT/PERIOD | consume --policy NAME ATTRIBUTE=VALUE...",

@@ -1,4 +1,4 @@
-package cmd
+package decide
 
 import (
 	"context"
@@ -20,7 +20,7 @@ type checkOptions struct {
 	request  *cli.LimitRequest
 }
 
-func newCheckCmd(global *cli.Globals) *cobra.Command {
+func NewCheckCmd(global *cli.Globals) *cobra.Command {
 	o := &checkOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD | check --policy NAME ATTRIBUTE=VALUE...",

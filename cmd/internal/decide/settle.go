@@ -1,4 +1,4 @@
-package cmd
+package decide
 
 import (
 	"context"
@@ -16,7 +16,7 @@ type settleOptions struct {
 	request *cli.LimitRequest
 }
 
-func newSettleCmd(global *cli.Globals) *cobra.Command {
+func NewSettleCmd(global *cli.Globals) *cobra.Command {
 	o := &settleOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use: "settle KEY --limit [ALGORITHM:]COUNT/PERIOD --token TEXT --cost N | " +
