@@ -24,10 +24,10 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/cli", "cmd/internal/config",
-		"cmd/internal/connect", "cmd/internal/dash", "cmd/internal/decide", "cmd/internal/decision",
-		"cmd/internal/doctor", "cmd/internal/endpoint", "cmd/internal/errorkind", "cmd/internal/files",
-		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/noterminalquery", "cmd/internal/operation",
+		"cmd/internal/backup", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect",
+		"cmd/internal/dash", "cmd/internal/decide", "cmd/internal/decision", "cmd/internal/doctor",
+		"cmd/internal/endpoint", "cmd/internal/errorkind", "cmd/internal/files", "cmd/internal/junit",
+		"cmd/internal/keys", "cmd/internal/markdown", "cmd/internal/noterminalquery", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/probe",
 		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/serve", "cmd/internal/serve/api",
 		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
@@ -50,6 +50,12 @@ var layers = map[string][]string{
 	"cmd/internal/decide": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/decision", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/shell", "internal/layers",
+		"pkg/limiter/policy", "pkg/limiter/store",
+	},
+	"cmd/internal/keys": {
+		"cmd/internal/allowance", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect",
+		"cmd/internal/decision", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
+		"cmd/internal/overridetext", "cmd/internal/shell", "pkg/limiter/admin", "pkg/limiter/foreign",
 		"pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
@@ -257,7 +263,7 @@ var drivers = map[string][]string{
 	"google.golang.org/protobuf":          {"internal/rls", "cmd/internal/serve/grpc"},
 	"github.com/prometheus/client_golang": {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra": {
-		"cmd", "cmd/internal/cli", "cmd/internal/decide",
+		"cmd", "cmd/internal/cli", "cmd/internal/decide", "cmd/internal/keys",
 	},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},

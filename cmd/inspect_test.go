@@ -88,3 +88,13 @@ func TestATerminalGetsTheFirstRows(t *testing.T) {
 		t.Errorf("into a pipe there are %d, %q", n, note)
 	}
 }
+
+func TestStuckNeedsALayout(t *testing.T) {
+	w := newWorld(t)
+	for _, args := range [][]string{{"inspect", "*", "--stuck"}, {"reset", "*", "--stuck", "--yes"}} {
+		w.run(t, exitUsage, args...)
+		if text := w.err.String(); !strings.Contains(text, "--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto") {
+			t.Errorf("%q says %q", args, text)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/decide"
+	"github.com/limitctl/limitctl/cmd/internal/keys"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -41,15 +42,15 @@ func commands() []command {
 		{"consume", decide.NewConsumeCmd},
 		{"refund", decide.NewRefundCmd},
 		{"settle", decide.NewSettleCmd},
-		{"inspect", newInspectCmd},
-		{"denials", newDenialsCmd},
+		{"inspect", keys.NewInspectCmd},
+		{"denials", keys.NewDenialsCmd},
 		{"dashboard", newDashboardCmd},
-		{"reset", newResetCmd},
+		{"reset", keys.NewResetCmd},
 		{"restore", newRestoreCmd},
 		{"undo", newUndoCmd},
 		{"backups", newBackupsCmd},
-		{"migrate", newMigrateCmd},
-		{"layouts", newLayoutsCmd},
+		{"migrate", keys.NewMigrateCmd},
+		{"layouts", keys.NewLayoutsCmd},
 		{"override", newOverrideCmd},
 		{"block", newBlockCmd},
 		{"unblock", newUnblockCmd},

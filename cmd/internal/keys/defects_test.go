@@ -1,15 +1,12 @@
-package cmd
+package keys
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -19,7 +16,7 @@ func TestInspectMarksDefects(t *testing.T) {
 	early := admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"}
 	print := func(defects ...[]admin.Defect) string {
 		facts := &keyFacts{}
-		kept := newKeptRows(orders()["key"], 0, "rl", facts)
+		kept := newTopRows(orders()["key"], 0, "rl", facts)
 		for i, list := range defects {
 			subject := string(rune('a' + i))
 			e := admin.Entry{Key: store.Key{Subject: subject, Name: "kong/minute"}, StoreKey: "ratelimit:" + subject, Layout: "kong",
@@ -29,7 +26,7 @@ func TestInspectMarksDefects(t *testing.T) {
 		}
 		kept.sort()
 		var out strings.Builder
-		answer := &inspectAnswer{kept: kept, facts: facts, resetStuck: "limitctl reset '*' --stuck --dry-run"}
+		answer := &inspectAnswer{top: kept, facts: facts, resetStuck: "limitctl reset '*' --stuck --dry-run"}
 		answer.Print(&output.Printer{Out: &out, Width: 120})
 		return out.String()
 	}
@@ -63,16 +60,6 @@ a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10  
 	}
 }
 
-func TestStuckNeedsALayout(t *testing.T) {
-	w := newWorld(t)
-	for _, args := range [][]string{{"inspect", "*", "--stuck"}, {"reset", "*", "--stuck", "--yes"}} {
-		w.run(t, exitUsage, args...)
-		if text := w.err.String(); !strings.Contains(text, "--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto") {
-			t.Errorf("%q says %q", args, text)
-		}
-	}
-}
-
 // A key that its limiter keeps for ever on purpose resets when its units are back; one that lost its
 // expiry does not say so.
 func TestResetOfAKeyWithoutExpiry(t *testing.T) {
@@ -91,40 +78,5 @@ func TestResetOfAKeyWithoutExpiry(t *testing.T) {
 		if got := resetText(&test.entry).Text; got != test.want {
 			t.Errorf("%s: resets in %q, want %q", test.name, got, test.want)
 		}
-	}
-}
-
-// Several keys nobody is sure of are asked for by what they begin with in common.
-func TestAskingForUnsureKeys(t *testing.T) {
-	keys := func(texts ...string) (list []*foreign.UnsureError) {
-		for _, text := range texts {
-			list = append(list, &foreign.UnsureError{StoreKey: text, Layouts: []string{"counter"}})
-		}
-		return list
-	}
-	for _, test := range []struct {
-		keys []*foreign.UnsureError
-		want string
-	}{
-		{keys("rate_limit:api:10.9.0.1", "rate_limit:api:10.9.9.9"), `rate_limit:api:*`},
-		{keys("rate_limit:anna", "rate_limit:anna:x"), `rate_limit:*`},
-		{keys("quota[x]:1", "quota[x]:2"), `quota\[x\]:*`},
-		{keys("rate_limit:1", "hits:2"), `rate_limit:1`},
-		{keys("rate_limit:1"), `rate_limit:1`},
-	} {
-		if name, got := asksFor(test.keys); name != "counter" || got != test.want {
-			t.Errorf("%s: asks for %s %s, want %s", test.keys[0].StoreKey, name, got, test.want)
-		}
-	}
-}
-
-// What an error says of the values that it leaves out is not left out.
-func TestMessageKeepsHowManyMore(t *testing.T) {
-	err := errors.New("a\nb\nc\nd\ne\nand 295 more foreign values")
-	if got, want := cli.Message(err), "a; b; c; d; e; and 295 more foreign values"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := cli.Message(errors.New("a\nb\nc\nd\ne\nf\ng")), "a; b; c; d; e; and 2 more"; got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package cmd
+package keys
 
 import (
 	"strings"
@@ -13,7 +13,7 @@ import (
 
 // inspectAnswer is the state of keys.
 type inspectAnswer struct {
-	kept    *keptRows
+	top     *topRows
 	facts   *keyFacts
 	bytes   bool // show them
 	foreign bool // the keys are foreign
@@ -27,7 +27,7 @@ type inspectAnswer struct {
 	now      time.Time
 }
 
-func (a *inspectAnswer) rows() int { return len(a.kept.rows) }
+func (a *inspectAnswer) rows() int { return len(a.top.rows) }
 
 // foreignDocument is a value that limitctl did not write.
 type foreignDocument struct {
@@ -121,7 +121,7 @@ func (a *inspectAnswer) Document() any {
 func (a *inspectAnswer) Lines() []any {
 	lines := make([]any, a.rows())
 	for i := range lines {
-		row := a.kept.row(i)
+		row := a.top.row(i)
 		lines[i] = a.line(&row)
 	}
 	return lines
@@ -130,8 +130,8 @@ func (a *inspectAnswer) Lines() []any {
 // Records implements output.Answer.
 func (a *inspectAnswer) Records() [][]string {
 	records := [][]string{a.header()}
-	for i := range a.kept.rows {
-		row := a.kept.row(i)
+	for i := range a.top.rows {
+		row := a.top.row(i)
 		records = append(records, a.csvRow(&row))
 	}
 	return records
@@ -139,8 +139,8 @@ func (a *inspectAnswer) Records() [][]string {
 
 // write writes the rows one after the other, in a format that streams.
 func (a *inspectAnswer) write(stream *output.Stream) error {
-	for i := range a.kept.rows {
-		row := a.kept.row(i)
+	for i := range a.top.rows {
+		row := a.top.row(i)
 		if err := stream.Write(a.line(&row), func() []string { return a.csvRow(&row) }); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	rows := make([]inspectRow, a.rows())
 	denied, drifting := a.denied, 0
 	for i := range rows {
-		rows[i] = a.kept.row(i)
+		rows[i] = a.top.row(i)
 		denied = denied || rows[i].denied > 0
 		if rows[i].hasDrifted() {
 			drifting++
@@ -253,8 +253,8 @@ func (f *keyFacts) deniedCell(n int64) output.Cell {
 func (a *inspectAnswer) printForeign(p *output.Printer) {
 	columns := []output.Column{{Header: "STORE KEY", Shrinks: 12, Names: true}, {Header: "HOLDS", Shrinks: 8}}
 	var rows [][]output.Cell
-	for i := range a.kept.rows {
-		row := a.kept.row(i)
+	for i := range a.top.rows {
+		row := a.top.row(i)
 		rows = append(rows, []output.Cell{{Text: row.entry.StoreKey}, {Text: row.holds}})
 	}
 	p.Table(columns, rows)

@@ -1,4 +1,4 @@
-package cmd
+package keys
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type migrateOptions struct {
 	failIfNone bool
 }
 
-func newMigrateCmd(global *cli.Globals) *cobra.Command {
+func NewMigrateCmd(global *cli.Globals) *cobra.Command {
 	o := &migrateOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "migrate PATTERN --from LAYOUT --to LIMIT | migrate PATTERN --from LAYOUT --to-policy POLICY ATTRIBUTE=TEMPLATE...",

@@ -1,4 +1,4 @@
-package cmd
+package keys
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type denialsOptions struct {
 	subjects store.Pattern
 }
 
-func newDenialsCmd(global *cli.Globals) *cobra.Command {
+func NewDenialsCmd(global *cli.Globals) *cobra.Command {
 	o := &denialsOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "denials [PATTERN]",

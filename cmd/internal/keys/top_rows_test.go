@@ -1,4 +1,4 @@
-package cmd
+package keys
 
 import (
 	"cmp"
@@ -41,7 +41,7 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 		}
 		order := orders()[rapid.SampledFrom(orderNames()).Draw(t, "order")]
 		most := rapid.IntRange(0, 10).Draw(t, "most")
-		kept := newKeptRows(order, most, "rl", &keyFacts{})
+		kept := newTopRows(order, most, "rl", &keyFacts{})
 		for i := range rows {
 			kept.add(&rows[i])
 		}
@@ -82,7 +82,7 @@ func TestAKeptRowIsSmall(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	kept := newKeptRows(orders()["used"], 0, "rl", &keyFacts{})
+	kept := newTopRows(orders()["used"], 0, "rl", &keyFacts{})
 	for i := range keys {
 		key := store.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i), Name: "api/user-route"}
 		e := admin.Entry{Key: key, StoreKey: admin.OwnLayout("rl").StoreKey(key), TTL: time.Hour,

@@ -1,6 +1,7 @@
-package cmd
+package keys
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -9,7 +10,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
-const layoutsPath = "../docs/layouts.md"
+const layoutsPath = "../../../docs/layouts.md"
+
+var updateTable = flag.Bool("update", false, "write the table of docs/layouts.md as the layouts are now")
 
 // The table of docs/layouts.md is what the layouts say of themselves. Write it anew with
 // `make docs`.
@@ -28,7 +31,7 @@ func TestTheTableOfLayoutsIsUpToDate(t *testing.T) {
 	if begin+was == want {
 		return
 	}
-	if !*update {
+	if !*updateTable {
 		t.Fatalf("the table of %s is not up to date; `make docs` writes it", layoutsPath)
 	}
 	if err := os.WriteFile(layoutsPath, []byte(before+want+end+after), 0o644); err != nil {

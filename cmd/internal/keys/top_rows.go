@@ -1,4 +1,4 @@
-package cmd
+package keys
 
 import (
 	"cmp"
@@ -30,8 +30,8 @@ func orders() map[string]keyOrder {
 	}
 }
 
-// byShare orders by the share of the limit that is used. Keys of which that is not known come
-// behind, those with most in use first, and last those of which only the reset is known.
+// byShare orders by the used share of the limit. Keys whose share is not known come last:
+// those with the most units in use first, then those of which only the reset is known.
 func byShare(r *inspectRow) (figure float64, known bool) {
 	e := &r.entry
 	if share, known := e.Share(); known {
@@ -48,10 +48,10 @@ func byShare(r *inspectRow) (figure float64, known bool) {
 
 func orderNames() []string { return slices.Sorted(maps.Keys(orders())) }
 
-// keptRows keeps the first rows in an order, never more than its bound. There can be
+// topRows keeps the first rows in an order, never more than its bound. There can be
 // millions, so a row is kept as few bytes.
-type keptRows struct {
-	rows    []keptRow
+type topRows struct {
+	rows    []topRow
 	order   keyOrder
 	most    int // 0: all
 	layout  admin.OwnLayout
@@ -62,29 +62,29 @@ type keptRows struct {
 	buffer  []byte
 }
 
-// keptRow is a row that is kept: what it is ordered by, and all of it.
-type keptRow struct {
+// topRow is a row that is kept: what it is ordered by, and all of it.
+type topRow struct {
 	figure float64
 	packed string
 }
 
-func newKeptRows(order keyOrder, most int, layout admin.OwnLayout, facts *keyFacts) *keptRows {
-	return &keptRows{order: order, most: most, layout: layout, facts: facts, limitAt: map[store.Limit]uint64{}}
+func newTopRows(order keyOrder, most int, layout admin.OwnLayout, facts *keyFacts) *topRows {
+	return &topRows{order: order, most: most, layout: layout, facts: facts, limitAt: map[store.Limit]uint64{}}
 }
 
-func (k *keptRows) add(row *inspectRow) {
+func (k *topRows) add(row *inspectRow) {
 	figure, known := k.order(row)
 	if !known {
 		figure = math.Inf(-1)
 	}
 	switch {
 	case k.most == 0:
-		k.rows = append(k.rows, keptRow{figure, k.pack(row)})
+		k.rows = append(k.rows, topRow{figure, k.pack(row)})
 	case len(k.rows) < k.most:
-		heap.Push(k, keptRow{figure, k.pack(row)})
+		heap.Push(k, topRow{figure, k.pack(row)})
 	case figure < k.rows[0].figure: // behind the last that is kept
 	default:
-		if kept := (keptRow{figure, k.pack(row)}); kept.compare(&k.rows[0]) < 0 {
+		if kept := (topRow{figure, k.pack(row)}); kept.compare(&k.rows[0]) < 0 {
 			k.rows[0] = kept
 			heap.Fix(k, 0)
 		}
@@ -92,11 +92,11 @@ func (k *keptRows) add(row *inspectRow) {
 }
 
 // sort puts the rows into their order.
-func (k *keptRows) sort() {
-	slices.SortFunc(k.rows, func(a, b keptRow) int { return a.compare(&b) })
+func (k *topRows) sort() {
+	slices.SortFunc(k.rows, func(a, b topRow) int { return a.compare(&b) })
 }
 
-func (r *keptRow) compare(other *keptRow) int {
+func (r *topRow) compare(other *topRow) int {
 	if order := cmp.Compare(other.figure, r.figure); order != 0 {
 		return order
 	}
@@ -111,7 +111,7 @@ func (r *keptRow) compare(other *keptRow) int {
 }
 
 // pack returns a row as few bytes: its texts, and its numbers as varints.
-func (k *keptRows) pack(row *inspectRow) string {
+func (k *topRows) pack(row *inspectRow) string {
 	e := &row.entry
 	storeKey := e.StoreKey
 	if storeKey == k.layout.StoreKey(e.Key) {
@@ -146,7 +146,7 @@ func packTexts(texts []string) string {
 }
 
 // limitNumber returns the number of a limit in the list of those that rows refer to.
-func (k *keptRows) limitNumber(limit store.Limit) uint64 {
+func (k *topRows) limitNumber(limit store.Limit) uint64 {
 	number, known := k.limitAt[limit]
 	if !known {
 		number = uint64(len(k.limits))
@@ -179,7 +179,7 @@ func unpackNumber(packed string) (number uint64, rest string) {
 }
 
 // row returns a row that was kept.
-func (k *keptRows) row(i int) inspectRow {
+func (k *topRows) row(i int) inspectRow {
 	var texts [6]string
 	rest := k.rows[i].packed
 	for n := range texts {
@@ -213,15 +213,15 @@ func (k *keptRows) row(i int) inspectRow {
 }
 
 // Len, Less, Swap, Push and Pop implement heap.Interface, the last row on top.
-func (k *keptRows) Len() int { return len(k.rows) }
+func (k *topRows) Len() int { return len(k.rows) }
 
-func (k *keptRows) Less(i, j int) bool { return k.rows[i].compare(&k.rows[j]) > 0 }
+func (k *topRows) Less(i, j int) bool { return k.rows[i].compare(&k.rows[j]) > 0 }
 
-func (k *keptRows) Swap(i, j int) { k.rows[i], k.rows[j] = k.rows[j], k.rows[i] }
+func (k *topRows) Swap(i, j int) { k.rows[i], k.rows[j] = k.rows[j], k.rows[i] }
 
-func (k *keptRows) Push(row any) { k.rows = append(k.rows, row.(keptRow)) }
+func (k *topRows) Push(row any) { k.rows = append(k.rows, row.(topRow)) }
 
-func (k *keptRows) Pop() any {
+func (k *topRows) Pop() any {
 	last := k.rows[len(k.rows)-1]
 	k.rows = k.rows[:len(k.rows)-1]
 	return last

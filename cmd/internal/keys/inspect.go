@@ -1,4 +1,6 @@
-package cmd
+// Package keys has the commands that look at keys and change what is used of them: inspect, denials, reset,
+// migrate and layouts.
+package keys
 
 import (
 	"context"
@@ -42,7 +44,7 @@ type inspectOptions struct {
 	withoutOverrides error
 }
 
-func newInspectCmd(global *cli.Globals) *cobra.Command {
+func NewInspectCmd(global *cli.Globals) *cobra.Command {
 	o := &inspectOptions{Globals: global, SelectionOptions: cli.SelectionOptions{JudgesPolicy: true}}
 	cmd := &cobra.Command{
 		Use:   "inspect PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
@@ -237,16 +239,16 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most 
 	}
 	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.Foreign, layouts: o.Layouts != nil,
 		denied: order == "denied", now: o.Env.Now(), resetStuck: o.resetStuck}
-	answer.kept = newKeptRows(orders()[order], most, o.layout, facts)
+	answer.top = newTopRows(orders()[order], most, o.layout, facts)
 	if err != nil {
 		return answer, operation.Found{}, err
 	}
 	f, err := o.Scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
 		row := facts.row(e, foreign)
-		answer.kept.add(&row)
+		answer.top.add(&row)
 		return nil
 	})
-	answer.kept.sort()
+	answer.top.sort()
 	answer.complete, answer.unsure = err == nil && !f.Incomplete, f.Unsure
 	return answer, f, err
 }

@@ -1,4 +1,4 @@
-package cmd
+package keys
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
-func newLayoutsCmd(global *cli.Globals) *cobra.Command {
+func NewLayoutsCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "layouts [NAME]",
 		Short: "List the rate limiters whose keys limitctl can read",

@@ -1,4 +1,4 @@
-package cmd
+package keys
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
@@ -15,8 +16,7 @@ import (
 // inspecting returns an inspect of all keys, with a change made to its flags.
 func inspecting(t *testing.T, change func(*inspectOptions)) *inspectOptions {
 	t.Helper()
-	w := newWorld(t)
-	o := &inspectOptions{Globals: &cli.Globals{Env: w.Env, Flags: cli.Flags{Quiet: true,
+	o := &inspectOptions{Globals: &cli.Globals{Env: clitest.Env(t), Flags: cli.Flags{Quiet: true,
 		Changed: func(string) bool { return false }}}}
 	if change != nil {
 		change(o)
