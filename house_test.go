@@ -24,19 +24,18 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/backup", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect",
-		"cmd/internal/dash", "cmd/internal/decide", "cmd/internal/decision", "cmd/internal/doctor",
-		"cmd/internal/endpoint", "cmd/internal/errorkind", "cmd/internal/files", "cmd/internal/junit",
+		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
+		"cmd/internal/decide", "cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/endpoint",
+		"cmd/internal/errorkind", "cmd/internal/files", "cmd/internal/history", "cmd/internal/junit",
 		"cmd/internal/keys", "cmd/internal/markdown", "cmd/internal/noterminalquery", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/probe",
 		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/serve", "cmd/internal/serve/api",
 		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
 		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/serve/reload",
-		"cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial",
-		"internal/configfile", "internal/layers", "internal/lazyregexp", "internal/panics", "internal/sleep",
-		"internal/spelling", "internal/subjecttext", "pkg/limiter/admin", "pkg/limiter/foreign",
-		"pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/audit/interval",
-		"pkg/loadgen/trace",
+		"cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trial", "internal/configfile",
+		"internal/layers", "internal/lazyregexp", "internal/panics", "internal/sleep", "internal/spelling",
+		"internal/subjecttext", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen",
+		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"cmd/internal/cli": {
 		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/errorkind",
@@ -57,6 +56,11 @@ var layers = map[string][]string{
 		"cmd/internal/decision", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
 		"cmd/internal/overridetext", "cmd/internal/shell", "pkg/limiter/admin", "pkg/limiter/foreign",
 		"pkg/limiter/policy", "pkg/limiter/store",
+	},
+	"cmd/internal/history": {
+		"cmd/internal/backup", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/operation",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/shell", "cmd/internal/trail",
+		"internal/lazyregexp", "pkg/limiter/admin", "pkg/limiter/foreign", "pkg/limiter/store",
 	},
 	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
 	"cmd/internal/backup": {
@@ -263,7 +267,7 @@ var drivers = map[string][]string{
 	"google.golang.org/protobuf":          {"internal/rls", "cmd/internal/serve/grpc"},
 	"github.com/prometheus/client_golang": {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra": {
-		"cmd", "cmd/internal/cli", "cmd/internal/decide", "cmd/internal/keys",
+		"cmd", "cmd/internal/cli", "cmd/internal/decide", "cmd/internal/history", "cmd/internal/keys",
 	},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/decide"
+	"github.com/limitctl/limitctl/cmd/internal/history"
 	"github.com/limitctl/limitctl/cmd/internal/keys"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -46,16 +47,16 @@ func commands() []command {
 		{"denials", keys.NewDenialsCmd},
 		{"dashboard", newDashboardCmd},
 		{"reset", keys.NewResetCmd},
-		{"restore", newRestoreCmd},
-		{"undo", newUndoCmd},
-		{"backups", newBackupsCmd},
+		{"restore", history.NewRestoreCmd},
+		{"undo", history.NewUndoCmd},
+		{"backups", history.NewBackupsCmd},
 		{"migrate", keys.NewMigrateCmd},
 		{"layouts", keys.NewLayoutsCmd},
 		{"override", newOverrideCmd},
 		{"block", newBlockCmd},
 		{"unblock", newUnblockCmd},
 		{"exempt", newExemptCmd},
-		{"audit", newAuditCmd},
+		{"audit", history.NewAuditCmd},
 		{"serve", newServeCmd},
 		{"loadtest", newLoadtestCmd},
 		{"probe", newProbeCmd},

@@ -1,4 +1,4 @@
-package cmd
+package history
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-func newBackupsCmd(global *cli.Globals) *cobra.Command {
+func NewBackupsCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backups",
 		Short: "List the backups of this machine, look into them, remove old ones",

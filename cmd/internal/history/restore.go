@@ -1,4 +1,4 @@
-package cmd
+package history
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type restoreOptions struct {
 	dryRun    bool
 }
 
-func newRestoreCmd(global *cli.Globals) *cobra.Command {
+func NewRestoreCmd(global *cli.Globals) *cobra.Command {
 	o := &restoreOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "restore BACKUP | --last",

@@ -1,4 +1,4 @@
-package cmd
+package history
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type undoOptions struct {
 	dryRun  bool
 }
 
-func newUndoCmd(global *cli.Globals) *cobra.Command {
+func NewUndoCmd(global *cli.Globals) *cobra.Command {
 	o := &undoOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "undo",

@@ -1,4 +1,6 @@
-package cmd
+// Package history has the commands about what was changed: who did it, and how to bring back what was there
+// before: audit, backups, restore and undo.
+package history
 
 import (
 	"context"
@@ -32,7 +34,7 @@ type auditOptions struct {
 	from time.Time
 }
 
-func newAuditCmd(global *cli.Globals) *cobra.Command {
+func NewAuditCmd(global *cli.Globals) *cobra.Command {
 	o := &auditOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "audit",
