@@ -28,13 +28,13 @@ var layers = map[string][]string{
 		"cmd/internal/decide", "cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/endpoint",
 		"cmd/internal/errorkind", "cmd/internal/files", "cmd/internal/history", "cmd/internal/junit",
 		"cmd/internal/keys", "cmd/internal/markdown", "cmd/internal/noterminalquery", "cmd/internal/operation",
-		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/probe",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/override", "cmd/internal/probe",
 		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/serve", "cmd/internal/serve/api",
 		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
 		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/serve/reload",
 		"cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trial", "internal/configfile",
 		"internal/layers", "internal/lazyregexp", "internal/panics", "internal/sleep", "internal/spelling",
-		"internal/subjecttext", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen",
+		"pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen",
 		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"cmd/internal/cli": {
@@ -61,6 +61,11 @@ var layers = map[string][]string{
 		"cmd/internal/backup", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/shell", "cmd/internal/trail",
 		"internal/lazyregexp", "pkg/limiter/admin", "pkg/limiter/foreign", "pkg/limiter/store",
+	},
+	"cmd/internal/override": {
+		"cmd/internal/cli", "cmd/internal/operation", "cmd/internal/output", "cmd/internal/overridetext",
+		"cmd/internal/shell", "internal/subjecttext", "pkg/limiter/admin", "pkg/limiter/policy",
+		"pkg/limiter/store",
 	},
 	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
 	"cmd/internal/backup": {
@@ -268,6 +273,7 @@ var drivers = map[string][]string{
 	"github.com/prometheus/client_golang": {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra": {
 		"cmd", "cmd/internal/cli", "cmd/internal/decide", "cmd/internal/history", "cmd/internal/keys",
+		"cmd/internal/override",
 	},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/history"
 	"github.com/limitctl/limitctl/cmd/internal/keys"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/override"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -52,10 +53,10 @@ func commands() []command {
 		{"backups", history.NewBackupsCmd},
 		{"migrate", keys.NewMigrateCmd},
 		{"layouts", keys.NewLayoutsCmd},
-		{"override", newOverrideCmd},
-		{"block", newBlockCmd},
-		{"unblock", newUnblockCmd},
-		{"exempt", newExemptCmd},
+		{"override", override.NewOverrideCmd},
+		{"block", override.NewBlockCmd},
+		{"unblock", override.NewUnblockCmd},
+		{"exempt", override.NewExemptCmd},
 		{"audit", history.NewAuditCmd},
 		{"serve", newServeCmd},
 		{"loadtest", newLoadtestCmd},

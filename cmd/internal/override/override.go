@@ -1,4 +1,6 @@
-package cmd
+// Package override has the commands by which an operator steps in while a service runs: override, block,
+// unblock and exempt.
+package override
 
 import (
 	"context"
@@ -16,7 +18,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func newOverrideCmd(global *cli.Globals) *cobra.Command {
+func NewOverrideCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "override",
 		Short: "Change limits for a while, without a deploy",
@@ -209,7 +211,7 @@ nothing is done, and the exit code is 1.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runOverrideRevoke(cmd.Context(), o, args)
 		},
-		ValidArgsFunction: overrideCompleter{global}.overrideIDs,
+		ValidArgsFunction: completer{global}.overrideIDs,
 	}
 	o.AddConsentFlags(cmd)
 	return cmd

@@ -1,4 +1,4 @@
-package cmd
+package override
 
 import (
 	"cmp"
@@ -68,8 +68,8 @@ has that of the configured limits which it is for, if they have one in common.
 	return cmd
 }
 
-// newBlockCmd makes "limitctl block", which is override set --block.
-func newBlockCmd(global *cli.Globals) *cobra.Command {
+// NewBlockCmd makes "limitctl block", which is override set --block.
+func NewBlockCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{block: true}}
 	cmd := &cobra.Command{
 		Use:   "block PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
@@ -88,8 +88,8 @@ for "limitctl override set --block".
 	return cmd
 }
 
-// newExemptCmd makes "limitctl exempt", which is override set --exempt.
-func newExemptCmd(global *cli.Globals) *cobra.Command {
+// NewExemptCmd makes "limitctl exempt", which is override set --exempt.
+func NewExemptCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{exempt: true}}
 	cmd := &cobra.Command{
 		Use:   "exempt PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",

@@ -1,4 +1,4 @@
-package cmd
+package override
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func newUnblockCmd(global *cli.Globals) *cobra.Command {
+func NewUnblockCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideRevokeOptions{Globals: global}
 	exact := false
 	cmd := &cobra.Command{
@@ -37,7 +37,7 @@ is no such block, the exit code is 1.`,
 			}
 			return runUnblock(cmd.Context(), o, pattern, args[0])
 		},
-		ValidArgsFunction: overrideCompleter{global}.blockedPatterns,
+		ValidArgsFunction: completer{global}.blockedPatterns,
 	}
 	cmd.Flags().BoolVar(&exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	o.AddConsentFlags(cmd)

@@ -1,4 +1,4 @@
-package cmd
+package override
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// overrideCompleter offers a shell what is overridden.
-type overrideCompleter struct{ *cli.Globals }
+// completer offers a shell what is overridden.
+type completer struct{ *cli.Globals }
 
 // overridesInForce are those that a shell can be offered, quickly or not at all.
-func (c overrideCompleter) overridesInForce() []store.Override {
+func (c completer) overridesInForce() []store.Override {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Env.TabTime)
 	defer cancel()
 	quiet := *c.Globals
@@ -39,7 +39,7 @@ func (c overrideCompleter) overridesInForce() []store.Override {
 }
 
 // overrideIDs offers the IDs of the overrides in force that are not given yet.
-func (c overrideCompleter) overrideIDs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c completer) overrideIDs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var ids []string
 	for _, o := range c.overridesInForce() {
 		if !slices.Contains(args, o.ID) {
@@ -51,7 +51,7 @@ func (c overrideCompleter) overrideIDs(_ *cobra.Command, args []string, _ string
 
 // blockedPatterns offers the patterns that are blocked. A glob would mean something to a
 // shell, so only subjects are offered.
-func (c overrideCompleter) blockedPatterns(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c completer) blockedPatterns(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var subjects []string
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
