@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/internal/layers"
@@ -18,8 +19,7 @@ import (
 // dashActionsOf returns the actions of a dashboard of a store.
 func dashActionsOf(t *testing.T, backend connect.Store) *dashActions {
 	t.Helper()
-	g := &cli.Globals{Env: newWorld(t).Env}
-	newRootCmd(g) // which has the flags
+	g := &cli.Globals{Env: clitest.Env(t), Flags: cli.Flags{Timeout: time.Minute, Changed: func(string) bool { return false }}}
 	s, err := g.Settings()
 	if err != nil {
 		t.Fatal(err)

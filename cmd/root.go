@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decide"
 	"github.com/limitctl/limitctl/cmd/internal/history"
 	"github.com/limitctl/limitctl/cmd/internal/keys"
+	"github.com/limitctl/limitctl/cmd/internal/lab"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/override"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -59,14 +60,14 @@ func commands() []command {
 		{"exempt", override.NewExemptCmd},
 		{"audit", history.NewAuditCmd},
 		{"serve", newServeCmd},
-		{"loadtest", newLoadtestCmd},
-		{"probe", newProbeCmd},
-		{"simulate", newSimulateCmd},
+		{"loadtest", lab.NewLoadtestCmd},
+		{"probe", lab.NewProbeCmd},
+		{"simulate", lab.NewSimulateCmd},
 		{"config", newConfigCmd},
 		{"context", newContextCmd},
 		{"doctor", newDoctorCmd},
-		{"report", newReportCmd},
-		{"compare", newCompareCmd},
+		{"report", lab.NewReportCmd},
+		{"compare", lab.NewCompareCmd},
 		{"version", newVersionCmd},
 		{"completion", newCompletionCmd},
 	}

@@ -1,7 +1,9 @@
-package cmd
+package lab
 
 import (
 	"crypto/x509"
+	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -159,3 +161,57 @@ func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 	}
 	return names, nil
 }
+
+// statusList is the value of a flag that takes statuses, repeated or with commas between.
+type statusList struct {
+	statuses  []int
+	first     *int // is the first of them
+	isDefault bool // the first that is given replaces the default
+}
+
+// String implements [pflag.Value].
+func (l *statusList) String() string {
+	var texts []string
+	for _, status := range l.statuses {
+		texts = append(texts, strconv.Itoa(status))
+	}
+	return strings.Join(texts, ",")
+}
+
+// Set implements [pflag.Value].
+func (l *statusList) Set(text string) error {
+	if l.isDefault {
+		l.statuses, l.isDefault = nil, false
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		status, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || status < 200 || status > 599 {
+			return errors.New("write a status from 200 to 599, such as 429, or several with commas between")
+		}
+		l.statuses = append(l.statuses, status)
+	}
+	*l.first = l.statuses[0]
+	return nil
+}
+
+// Type implements [pflag.Value].
+func (*statusList) Type() string { return "statuses" }
+
+// rlsFlags say what an Envoy rate limit service is asked.
+type rlsFlags struct {
+	domain      string
+	descriptors []string
+}
+
+func (o *rlsFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.domain, "domain", "", "ask a rate limit service about the domain `NAME`")
+	flags.StringArrayVar(&o.descriptors, "descriptor", nil,
+		"ask a rate limit service about a descriptor, `KEY=VALUE,...`; {subject} stands for who asks, and \\, for a comma (repeatable)")
+	for _, flag := range []string{"domain", "descriptor"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+// given reports whether any of the flags is.
+func (o *rlsFlags) given() bool { return o.domain != "" || len(o.descriptors) > 0 }

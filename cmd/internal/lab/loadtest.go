@@ -1,4 +1,6 @@
-package cmd
+// Package lab has the commands that try limits out and measure them: loadtest, probe and simulate, and report
+// and compare for what they found.
+package lab
 
 import (
 	"context"
@@ -35,7 +37,7 @@ type loadtestOptions struct {
 	url            string // of an endpoint; empty for a store
 }
 
-func newLoadtestCmd(global *cli.Globals) *cobra.Command {
+func NewLoadtestCmd(global *cli.Globals) *cobra.Command {
 	o := &loadtestOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...] | loadtest URL --limit ...",

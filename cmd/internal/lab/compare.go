@@ -1,4 +1,4 @@
-package cmd
+package lab
 
 import (
 	"slices"
@@ -20,7 +20,7 @@ type compareOptions struct {
 	only   []string
 }
 
-func newCompareCmd(global *cli.Globals) *cobra.Command {
+func NewCompareCmd(global *cli.Globals) *cobra.Command {
 	o := &compareOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "compare BASE [BASE...] NEW",

@@ -1,4 +1,4 @@
-package cmd
+package lab
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type simulateOptions struct {
 	suggest  string
 }
 
-func newSimulateCmd(global *cli.Globals) *cobra.Command {
+func NewSimulateCmd(global *cli.Globals) *cobra.Command {
 	o := &simulateOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "simulate FILE --limit [ALGORITHM:]COUNT/PERIOD... | simulate FILE --policy NAME...",

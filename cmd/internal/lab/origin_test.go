@@ -1,10 +1,11 @@
-package cmd
+package lab
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 )
 
 // A saved run tells the command line that made it, and no secret that was on it.
@@ -20,8 +21,7 @@ func TestTheCommandLineOfAReport(t *testing.T) {
 		"loadtest --body hunter2 --header=X-Key:hunter2":               "limitctl loadtest --body ... '--header=X-Key: ...'",
 		"loadtest -H Authorization:hunter2 -HX-Key:hunter2":            "limitctl loadtest -H 'Authorization: ...' '-HX-Key: ...'",
 	} {
-		w := newWorld(t)
-		g := &cli.Globals{Env: w.Env, Args: strings.Fields(line)}
+		g := &cli.Globals{Env: clitest.Env(t), Args: strings.Fields(line)}
 		if got := commandLine(g); got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
 		}

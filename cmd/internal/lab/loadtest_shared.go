@@ -1,4 +1,4 @@
-package cmd
+package lab
 
 import (
 	"math/rand/v2"

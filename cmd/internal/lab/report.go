@@ -1,4 +1,4 @@
-package cmd
+package lab
 
 import (
 	"github.com/spf13/cobra"
@@ -14,7 +14,7 @@ type reportOptions struct {
 	html string
 }
 
-func newReportCmd(global *cli.Globals) *cobra.Command {
+func NewReportCmd(global *cli.Globals) *cobra.Command {
 	o := &reportOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "report FILE [FILE...]",

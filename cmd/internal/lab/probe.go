@@ -1,4 +1,4 @@
-package cmd
+package lab
 
 import (
 	"context"
@@ -33,7 +33,7 @@ const (
 	mostWorkers   = 1000
 )
 
-func newProbeCmd(global *cli.Globals) *cobra.Command {
+func NewProbeCmd(global *cli.Globals) *cobra.Command {
 	o := &probeOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "probe URL [--limit [ALGORITHM:]COUNT/PERIOD]",
