@@ -28,11 +28,10 @@ var layers = map[string][]string{
 		"cmd/internal/decide", "cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/errorkind",
 		"cmd/internal/files", "cmd/internal/history", "cmd/internal/keys", "cmd/internal/lab",
 		"cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
-		"cmd/internal/override", "cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine",
-		"cmd/internal/serve/envoy", "cmd/internal/serve/events", "cmd/internal/serve/metrics",
-		"cmd/internal/serve/proxy", "cmd/internal/serve/reload", "cmd/internal/shell", "cmd/internal/storeurl",
-		"internal/configfile", "internal/layers", "internal/lazyregexp", "internal/panics", "internal/sleep",
-		"internal/spelling", "pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
+		"cmd/internal/override", "cmd/internal/serve", "cmd/internal/server", "cmd/internal/shell",
+		"cmd/internal/storeurl", "internal/configfile", "internal/layers", "internal/lazyregexp",
+		"internal/panics", "internal/sleep", "internal/spelling", "pkg/limiter/admin", "pkg/limiter/policy",
+		"pkg/limiter/store",
 	},
 	"cmd/internal/cli": {
 		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/errorkind",
@@ -71,6 +70,13 @@ var layers = map[string][]string{
 		"cmd/internal/storeurl", "cmd/internal/trial", "internal/layers", "internal/spelling",
 		"pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/audit/interval",
 		"pkg/loadgen/trace",
+	},
+	"cmd/internal/server": {
+		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision",
+		"cmd/internal/files", "cmd/internal/output", "cmd/internal/serve", "cmd/internal/serve/api",
+		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
+		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/serve/reload",
+		"internal/layers", "pkg/limiter/store",
 	},
 	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
 	"cmd/internal/backup": {
@@ -278,7 +284,7 @@ var drivers = map[string][]string{
 	"github.com/prometheus/client_golang": {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra": {
 		"cmd", "cmd/internal/cli", "cmd/internal/decide", "cmd/internal/history", "cmd/internal/keys",
-		"cmd/internal/lab", "cmd/internal/override",
+		"cmd/internal/lab", "cmd/internal/override", "cmd/internal/server",
 	},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/lab"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/override"
+	"github.com/limitctl/limitctl/cmd/internal/server"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -59,7 +60,7 @@ func commands() []command {
 		{"unblock", override.NewUnblockCmd},
 		{"exempt", override.NewExemptCmd},
 		{"audit", history.NewAuditCmd},
-		{"serve", newServeCmd},
+		{"serve", server.NewServeCmd},
 		{"loadtest", lab.NewLoadtestCmd},
 		{"probe", lab.NewProbeCmd},
 		{"simulate", lab.NewSimulateCmd},

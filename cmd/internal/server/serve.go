@@ -1,4 +1,6 @@
-package cmd
+// Package server has the command serve: it makes the doors of the server, and what decides behind them, of
+// the flags.
+package server
 
 import (
 	"log/slog"
@@ -32,7 +34,7 @@ type serveOptions struct {
 	proxy proxyOptions
 }
 
-func newServeCmd(global *cli.Globals) *cobra.Command {
+func NewServeCmd(global *cli.Globals) *cobra.Command {
 	o := &serveOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "serve",
