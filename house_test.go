@@ -24,7 +24,7 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
+		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dashboard",
 		"cmd/internal/decide", "cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/errorkind",
 		"cmd/internal/files", "cmd/internal/history", "cmd/internal/keys", "cmd/internal/lab",
 		"cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
@@ -77,6 +77,10 @@ var layers = map[string][]string{
 		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
 		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/serve/reload",
 		"internal/layers", "pkg/limiter/store",
+	},
+	"cmd/internal/dashboard": {
+		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
+		"cmd/internal/operation", "cmd/internal/output", "pkg/limiter/admin", "pkg/limiter/store",
 	},
 	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
 	"cmd/internal/backup": {
@@ -283,8 +287,8 @@ var drivers = map[string][]string{
 	"google.golang.org/protobuf":          {"internal/rls", "cmd/internal/serve/grpc"},
 	"github.com/prometheus/client_golang": {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra": {
-		"cmd", "cmd/internal/cli", "cmd/internal/decide", "cmd/internal/history", "cmd/internal/keys",
-		"cmd/internal/lab", "cmd/internal/override", "cmd/internal/server",
+		"cmd", "cmd/internal/cli", "cmd/internal/dashboard", "cmd/internal/decide", "cmd/internal/history",
+		"cmd/internal/keys", "cmd/internal/lab", "cmd/internal/override", "cmd/internal/server",
 	},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/dashboard"
 	"github.com/limitctl/limitctl/cmd/internal/decide"
 	"github.com/limitctl/limitctl/cmd/internal/history"
 	"github.com/limitctl/limitctl/cmd/internal/keys"
@@ -48,7 +49,7 @@ func commands() []command {
 		{"settle", decide.NewSettleCmd},
 		{"inspect", keys.NewInspectCmd},
 		{"denials", keys.NewDenialsCmd},
-		{"dashboard", newDashboardCmd},
+		{"dashboard", dashboard.NewDashboardCmd},
 		{"reset", keys.NewResetCmd},
 		{"restore", history.NewRestoreCmd},
 		{"undo", history.NewUndoCmd},

@@ -1,4 +1,5 @@
-package cmd
+// Package dashboard has the command dashboard: it connects the screen of package dash with a store.
+package dashboard
 
 import (
 	"context"
@@ -28,7 +29,7 @@ type dashboardOptions struct {
 	play    string
 }
 
-func newDashboardCmd(global *cli.Globals) *cobra.Command {
+func NewDashboardCmd(global *cli.Globals) *cobra.Command {
 	o := &dashboardOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:     "dashboard [PATTERN] | --policy POLICY [ATTRIBUTE=VALUE...]",
