@@ -24,14 +24,11 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dashboard",
-		"cmd/internal/decide", "cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/errorkind",
+		"cmd/internal/cli", "cmd/internal/dashboard", "cmd/internal/decide", "cmd/internal/errorkind",
 		"cmd/internal/files", "cmd/internal/history", "cmd/internal/keys", "cmd/internal/lab",
-		"cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
-		"cmd/internal/override", "cmd/internal/serve", "cmd/internal/server", "cmd/internal/shell",
-		"cmd/internal/storeurl", "internal/configfile", "internal/layers", "internal/lazyregexp",
-		"internal/panics", "internal/sleep", "internal/spelling", "pkg/limiter/admin", "pkg/limiter/policy",
-		"pkg/limiter/store",
+		"cmd/internal/noterminalquery", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/override",
+		"cmd/internal/serve", "cmd/internal/server", "cmd/internal/setup", "cmd/internal/shell",
+		"internal/lazyregexp", "internal/panics", "internal/sleep", "internal/spelling", "pkg/limiter/store",
 	},
 	"cmd/internal/cli": {
 		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/errorkind",
@@ -81,6 +78,12 @@ var layers = map[string][]string{
 	"cmd/internal/dashboard": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
 		"cmd/internal/operation", "cmd/internal/output", "pkg/limiter/admin", "pkg/limiter/store",
+	},
+	"cmd/internal/setup": {
+		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision",
+		"cmd/internal/doctor", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
+		"cmd/internal/shell", "cmd/internal/storeurl", "internal/configfile", "internal/layers",
+		"pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
 	"cmd/internal/backup": {
@@ -289,6 +292,7 @@ var drivers = map[string][]string{
 	"github.com/spf13/cobra": {
 		"cmd", "cmd/internal/cli", "cmd/internal/dashboard", "cmd/internal/decide", "cmd/internal/history",
 		"cmd/internal/keys", "cmd/internal/lab", "cmd/internal/override", "cmd/internal/server",
+		"cmd/internal/setup",
 	},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},

@@ -17,6 +17,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/override"
 	"github.com/limitctl/limitctl/cmd/internal/server"
+	"github.com/limitctl/limitctl/cmd/internal/setup"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -65,12 +66,12 @@ func commands() []command {
 		{"loadtest", lab.NewLoadtestCmd},
 		{"probe", lab.NewProbeCmd},
 		{"simulate", lab.NewSimulateCmd},
-		{"config", newConfigCmd},
-		{"context", newContextCmd},
-		{"doctor", newDoctorCmd},
+		{"config", setup.NewConfigCmd},
+		{"context", setup.NewContextCmd},
+		{"doctor", setup.NewDoctorCmd},
 		{"report", lab.NewReportCmd},
 		{"compare", lab.NewCompareCmd},
-		{"version", newVersionCmd},
+		{"version", setup.NewVersionCmd},
 		{"completion", newCompletionCmd},
 	}
 }

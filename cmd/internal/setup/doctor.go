@@ -1,4 +1,4 @@
-package cmd
+package setup
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ type doctorOptions struct {
 	failOn                   string
 }
 
-func newDoctorCmd(global *cli.Globals) *cobra.Command {
+func NewDoctorCmd(global *cli.Globals) *cobra.Command {
 	o := &doctorOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "doctor [PATTERN]",

@@ -1,4 +1,4 @@
-package cmd
+package setup
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-func newVersionCmd(global *cli.Globals) *cobra.Command {
+func NewVersionCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",

@@ -1,7 +1,10 @@
-package cmd
+// Package setup has the commands about how limitctl is set up: config, context, doctor and version.
+package setup
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +17,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func newConfigCmd(global *cli.Globals) *cobra.Command {
+func NewConfigCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and explain the configuration file",
@@ -174,5 +177,22 @@ Begin the file with
 			}
 			return nil
 		},
+	}
+}
+
+// plainSecrets are fields whose values are secrets, or hold some, as a source writes them.
+var plainSecrets = []string{"header:Authorization", "header:Proxy-Authorization", "header:X-Api-Key", "header:Cookie"}
+
+// warnOfSecrets warns of policies that would put a secret into keys as it is.
+func warnOfSecrets(g *cli.Globals, c *config.Config) {
+	for _, p := range c.Policies {
+		attributes := c.HTTP.Rules[p.Name].Attributes
+		for _, name := range slices.Sorted(maps.Keys(attributes)) {
+			source := attributes[name]
+			if text := source.String(); slices.Contains(plainSecrets, text) || strings.HasPrefix(text, "cookie:") {
+				g.Warn(fmt.Sprintf("policy %q takes %s from %s, a secret, which then stands in keys, backups and the audit as it is; "+
+					"write hash:%[3]s", p.Name, name, text))
+			}
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package cmd
+package setup
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-func newContextCmd(global *cli.Globals) *cobra.Command {
+func NewContextCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
 		Short: "Stores with names: list them, choose one",
