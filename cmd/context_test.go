@@ -60,7 +60,7 @@ func resetThree(ctx context.Context, t *testing.T, o *cli.ConsentOptions, g *cli
 		keys = append(keys, key)
 	}
 	plan := &operation.ResetPlan{Selection: operation.Selection{Query: admin.Query{Keys: keys}}, Consent: o.Given()}
-	_, err = g.Runner(s, backend, "memory").Reset(ctx, plan, &cli.Observer{Global: g})
+	_, err = cli.NewRunner(g, s, backend, "memory").Reset(ctx, plan, &cli.Observer{Global: g})
 	return err
 }
 

@@ -22,7 +22,7 @@ func Run(ctx context.Context, args []string, env *cli.Env) int {
 	if cut := new(serve.CutError); err != nil && ctx.Err() != nil && !errors.As(err, &cut) {
 		err = &interruptedError{err}
 	}
-	if ended := global.EndAnswer(err); ended != nil {
+	if ended := cli.EndAnswer(global, err); ended != nil {
 		err = errors.Join(err, cli.NotPrinted(ended))
 	}
 	if err != nil && !errors.Is(err, cli.ErrDenied) && !errors.Is(err, cli.ErrLeft) {

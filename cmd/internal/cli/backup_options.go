@@ -55,7 +55,7 @@ func DefaultBackup(env *Env) (*operation.BackupPlan, error) {
 }
 
 // BackupFolder is where backups are kept.
-func (g *Globals) BackupFolder() (*backup.Folder, error) {
+func BackupFolder(g *Globals) (*backup.Folder, error) {
 	dir := StateDir(g.Env.Getenv)
 	if dir == "" {
 		return nil, errNoState
@@ -77,27 +77,27 @@ func (o *BackupOptions) WithHint(err error) error {
 
 // RestoreCommand is the command that undoes a change in the store it was made in, whatever is
 // done meanwhile. It holds no password: that has to be given again, as LIMITCTL_PASSWORD.
-func (g *Globals) RestoreCommand(s *Settings, undo operation.Undo) string {
+func RestoreCommand(g *Globals, s *Settings, undo operation.Undo) string {
 	words := []string{"restore", undo.Backup}
 	if undo.Replace {
 		words = append(words, "--replace")
 	}
-	return g.CommandHere(s, words...)
+	return CommandHere(g, s, words...)
 }
 
 // UndoLine is the command to show to people for that. It is "limitctl undo" if the backup is
 // where that looks; undo shows and asks before it does anything, should something else have
 // become the last change. A backup somewhere else may be for another machine.
-func (g *Globals) UndoLine(s *Settings, undo operation.Undo) string {
-	folder, err := g.BackupFolder()
+func UndoLine(g *Globals, s *Settings, undo operation.Undo) string {
+	folder, err := BackupFolder(g)
 	if err != nil || filepath.Dir(undo.Backup) != folder.Path {
-		return g.RestoreCommand(s, undo)
+		return RestoreCommand(g, s, undo)
 	}
-	return g.CommandHere(s, "undo")
+	return CommandHere(g, s, "undo")
 }
 
 // CommandHere is a command for the store that is chosen.
-func (g *Globals) CommandHere(s *Settings, words ...string) string {
+func CommandHere(g *Globals, s *Settings, words ...string) string {
 	words = append([]string{"limitctl"}, words...)
 	if s.Context != nil {
 		words = append(words, "--context", s.Context.Name)

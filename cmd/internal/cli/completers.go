@@ -154,7 +154,7 @@ func (c Completer) Policies(*cobra.Command, []string, string) ([]string, cobra.S
 
 // Backups offers the names of backups to a shell, the newest first.
 func (c Completer) Backups(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	folder, err := c.BackupFolder()
+	folder, err := BackupFolder(c.Globals)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

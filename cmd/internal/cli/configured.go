@@ -89,7 +89,7 @@ func (c ConfiguredLimits) InForce(e *admin.Entry, override *store.Override) stor
 
 // Configured returns the limit that the configuration has for a key, if it is that of a
 // policy and follows from what is in the key; nil if there is no configuration to ask.
-func (g *Globals) Configured() func(store.Key) (store.Limit, bool) {
+func Configured(g *Globals) func(store.Key) (store.Limit, bool) {
 	c, err := g.Config()
 	if err != nil || len(c.Policies) == 0 {
 		return nil

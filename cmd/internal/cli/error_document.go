@@ -8,21 +8,21 @@ import (
 
 // EndAnswer prints what is left of the answer, with the error that the command ends with,
 // for programs. err may be nil.
-func (g *Globals) EndAnswer(err error) error {
+func EndAnswer(g *Globals, err error) error {
 	if errorKindOf(err).Word == "" { // done, or an answer such as denied
 		return g.answer.End(nil)
 	}
-	told := g.toldError(err)
+	told := toldError(g, err)
 	if g.answer != nil {
 		return g.answer.End(told)
 	}
 	p := g.Printer()
-	p.Format = g.formatWanted()
+	p.Format = formatWanted(g)
 	return p.Error(told)
 }
 
 // toldError is an error as programs see it.
-func (g *Globals) toldError(err error) *output.Error {
+func toldError(g *Globals, err error) *output.Error {
 	return &output.Error{Kind: errorKindOf(err).Word, Message: g.WithoutSecrets(programMessage(err))}
 }
 
@@ -42,7 +42,7 @@ func programMessage(err error) string {
 
 // formatWanted is the output format, also where the command line has a mistake that kept
 // its flags from being read.
-func (g *Globals) formatWanted() output.Format {
+func formatWanted(g *Globals) output.Format {
 	if g.Format != "" || g.Parsed {
 		return g.Format
 	}

@@ -17,14 +17,14 @@ func (s *SelectionOptions) AddLikely(g *Globals, selection *operation.Selection)
 	switch {
 	case !exact || s.Policy != "" || s.Name != "" || s.Foreign:
 	case g.Layouts == nil:
-		selection.Likely = g.LikelyKeys(subject)
+		selection.Likely = LikelyKeys(g, subject)
 	default:
-		selection.Likely, selection.LikelyStoreKeys = g.likelyForeign(subject)
+		selection.Likely, selection.LikelyStoreKeys = likelyForeign(g, subject)
 	}
 }
 
 // NoteIncomplete says that only the likely keys were looked for.
-func (g *Globals) NoteIncomplete() {
+func NoteIncomplete(g *Globals) {
 	names := "limits with known names"
 	if g.Layouts != nil {
 		names = "usual ones of that subject"
@@ -42,7 +42,7 @@ func usualPeriods() []time.Duration {
 
 // LikelyKeys returns the keys that a subject has by the configuration, if there is one
 // without mistakes, and those of limits without a name with the usual periods.
-func (g *Globals) LikelyKeys(subject string) []store.Key {
+func LikelyKeys(g *Globals, subject string) []store.Key {
 	c, err := g.Config()
 	if err != nil {
 		c = &config.Config{}
@@ -76,7 +76,7 @@ func (g *Globals) LikelyKeys(subject string) []store.Key {
 
 // likelyForeign returns the keys that a subject is likely to have in other limiters, and their
 // store keys: the subject itself, and behind each usual prefix of the layouts.
-func (g *Globals) likelyForeign(subject string) (keys []store.Key, storeKeys []string) {
+func likelyForeign(g *Globals, subject string) (keys []store.Key, storeKeys []string) {
 	storeKeys = []string{subject}
 	for i := range g.Layouts {
 		for _, prefix := range g.Layouts[i].Layout.Info().Prefixes {

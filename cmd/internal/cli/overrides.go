@@ -38,7 +38,7 @@ func PrintApplied(p *output.Printer, applied []*store.Override, now time.Time) {
 func OperatorsText(o *store.Override) string { return "operator's " + overridetext.Effect(o) }
 
 // WarnOfOverrides says that overrides do not apply, if err is why they could not be read.
-func (g *Globals) WarnOfOverrides(err error) {
+func WarnOfOverrides(g *Globals, err error) {
 	if err != nil && !g.Quiet {
 		g.Note("warning: overrides cannot be read, and do not apply: %s", Message(err))
 	}
@@ -46,7 +46,7 @@ func (g *Globals) WarnOfOverrides(err error) {
 
 // OverridesOf reads the overrides that are in force in a store. With an error there is a
 // list, too: of those that could be read.
-func (g *Globals) OverridesOf(ctx context.Context, backend store.Store) (*store.OverrideList, error) {
+func OverridesOf(ctx context.Context, g *Globals, backend store.Store) (*store.OverrideList, error) {
 	table, has := admin.OverrideTableOf(backend)
 	if !has {
 		return store.NewOverrideList(nil), nil

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -63,13 +62,6 @@ func OrDash(d time.Duration) string {
 		return "-"
 	}
 	return output.Duration(d)
-}
-
-func Plural(n int64, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%s %s", output.Thousands(n), noun)
 }
 
 // Warn prints a warning, unless --quiet is given.

@@ -18,7 +18,7 @@ import (
 
 // askingTime is how long a command may look for a protected context whose store it is about
 // to change.
-func (g *Globals) askingTime() time.Duration {
+func askingTime(g *Globals) time.Duration {
 	return min(g.Timeout, max(time.Second, g.Env.Timeout))
 }
 
@@ -50,15 +50,15 @@ func (g *Globals) SettingsToChange(ctx context.Context) (*Settings, error) {
 	if len(others) == 0 {
 		return s, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.askingTime())
+	ctx, cancel := context.WithTimeout(ctx, askingTime(g))
 	defer cancel()
-	s.Guard, err = g.guardOf(ctx, s, others)
+	s.Guard, err = guardOf(ctx, g, s, others)
 	return s, err
 }
 
 // guardOf returns the first of the protected contexts whose store is the chosen one, nil if
 // there is none.
-func (g *Globals) guardOf(ctx context.Context, s *Settings, protected []*config.Context) (*config.Context, error) {
+func guardOf(ctx context.Context, g *Globals, s *Settings, protected []*config.Context) (*config.Context, error) {
 	here := identity.Store{Prefix: s.Prefix.Value}
 	var err error
 	if here.Address, err = connect.Address(s.Store.Value); err != nil {
@@ -66,11 +66,11 @@ func (g *Globals) guardOf(ctx context.Context, s *Settings, protected []*config.
 	}
 	for _, x := range protected { // by the addresses alone, without asking a server
 		there := identity.Store{Prefix: s.Prefix.Value}
-		if there.Address, err = connect.Address(x.Store); err == nil && identity.Meet(ctx, &here, &there, g.lookUp()) {
+		if there.Address, err = connect.Address(x.Store); err == nil && identity.Meet(ctx, &here, &there, lookUp(g)) {
 			return x, nil
 		}
 	}
-	if here, err = g.identifySettings(ctx, s); store.IsAway(err) {
+	if here, err = identifySettings(ctx, g, s); store.IsAway(err) {
 		return nil, err
 	}
 	if here.ID == "" && here.Servers == nil {
@@ -81,7 +81,7 @@ func (g *Globals) guardOf(ctx context.Context, s *Settings, protected []*config.
 	var asking goroutines.Group
 	for i, x := range protected {
 		if isRedis(x.Store) {
-			asking.Go(func() { asked[i], errs[i] = g.askContext(ctx, s, x) })
+			asking.Go(func() { asked[i], errs[i] = askContext(ctx, g, s, x) })
 		}
 	}
 	if err := asking.Wait(); err != nil {
@@ -90,9 +90,9 @@ func (g *Globals) guardOf(ctx context.Context, s *Settings, protected []*config.
 	for i, x := range protected {
 		known := &asked[i]
 		if known.ID == "" {
-			known.ID = g.rememberedID(x.Name, s.Prefix.Value)
+			known.ID = rememberedID(g, x.Name, s.Prefix.Value)
 		}
-		if known.ID != "" && known.ID == here.ID || identity.Meet(ctx, &here, known, g.lookUp()) {
+		if known.ID != "" && known.ID == here.ID || identity.Meet(ctx, &here, known, lookUp(g)) {
 			return x, nil
 		}
 		if errs[i] != nil && known.ID == "" && !g.Quiet {
@@ -104,8 +104,8 @@ func (g *Globals) guardOf(ctx context.Context, s *Settings, protected []*config.
 }
 
 // askContext finds out which store a context has, by the login of the context.
-func (g *Globals) askContext(ctx context.Context, s *Settings, x *config.Context) (identity.Store, error) {
-	options := connect.Options{Prefix: s.Prefix.Value, Timeout: g.askingTime(), ReadFile: g.Env.ReadCertificate}
+func askContext(ctx context.Context, g *Globals, s *Settings, x *config.Context) (identity.Store, error) {
+	options := connect.Options{Prefix: s.Prefix.Value, Timeout: askingTime(g), ReadFile: g.Env.ReadCertificate}
 	if x.PasswordFile != "" || x.PasswordEnv != "" { // else LIMITCTL_PASSWORD, which may be for another store
 		var err error
 		aside := *g // which remembers the password of the store that is chosen
@@ -117,7 +117,7 @@ func (g *Globals) askContext(ctx context.Context, s *Settings, x *config.Context
 }
 
 // identifySettings finds out which store is chosen.
-func (g *Globals) identifySettings(ctx context.Context, s *Settings) (identity.Store, error) {
+func identifySettings(ctx context.Context, g *Globals, s *Settings) (identity.Store, error) {
 	if s.identity != nil {
 		return *s.identity, nil
 	}
@@ -130,7 +130,7 @@ func (g *Globals) identifySettings(ctx context.Context, s *Settings) (identity.S
 	if err != nil {
 		return known, err
 	}
-	asked, err := identity.Ask(ctx, s.Store.Value, connect.Options{Prefix: s.Prefix.Value, Timeout: g.askingTime(),
+	asked, err := identity.Ask(ctx, s.Store.Value, connect.Options{Prefix: s.Prefix.Value, Timeout: askingTime(g),
 		Password: password, ReadFile: g.Env.ReadCertificate})
 	if err != nil {
 		return known, err
@@ -145,8 +145,8 @@ func isRedis(url string) bool {
 }
 
 // identify is what is known of an open store: see [operation.Runner].
-func (g *Globals) identify(ctx context.Context, s *Settings, backend connect.Store) (identity.Store, error) {
-	known, err := g.identifySettings(ctx, s)                       // the address at least
+func identify(ctx context.Context, g *Globals, s *Settings, backend connect.Store) (identity.Store, error) {
+	known, err := identifySettings(ctx, g, s)                      // the address at least
 	if known.ID == "" && (err != nil || !isRedis(s.Store.Value)) { // else it was asked
 		ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 		defer cancel()
@@ -159,9 +159,9 @@ func (g *Globals) identify(ctx context.Context, s *Settings, backend connect.Sto
 }
 
 // lookUp resolves names of hosts.
-func (g *Globals) lookUp() identity.LookUp {
+func lookUp(g *Globals) identity.LookUp {
 	return func(ctx context.Context, host string) ([]string, error) {
-		ctx, cancel := context.WithTimeout(ctx, g.askingTime())
+		ctx, cancel := context.WithTimeout(ctx, askingTime(g))
 		defer cancel()
 		return net.DefaultResolver.LookupHost(ctx, host)
 	}
@@ -170,8 +170,8 @@ func (g *Globals) lookUp() identity.LookUp {
 // rememberedID is the id that the store of a context had when its last backup was made on this
 // machine; empty if there is none. So a protected store is known also when it was chosen in a
 // way that works and its context does not, as in an outage of the Sentinels.
-func (g *Globals) rememberedID(name, prefix string) string {
-	folder, err := g.BackupFolder()
+func rememberedID(g *Globals, name, prefix string) string {
+	folder, err := BackupFolder(g)
 	if err != nil {
 		return ""
 	}

@@ -13,39 +13,39 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-// Runner returns what runs operations in an open store; where is the store's name.
-func (g *Globals) Runner(s *Settings, backend connect.Store, where string) *operation.Runner {
+// NewRunner returns what runs operations in an open store; where is the store's name.
+func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *operation.Runner {
 	return &operation.Runner{
 		Store:     backend,
 		Place:     operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
 		Timeout:   g.Timeout,
-		Files:     g.operationFiles(),
+		Files:     operationFiles(g),
 		Now:       g.Env.Now,
 		Sleep:     g.Env.Sleep,
-		User:      g.user(),
-		Account:   g.account(),
+		User:      user(g),
+		Account:   account(g),
 		Host:      g.Env.Host(),
 		OpenTrail: func() (trail.Writer, error) { return openTrail(g.Env) },
 		Describe:  func(err error) string { return g.WithoutSecrets(Message(err)) },
 		Warn:      func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
-		Identify:  func(ctx context.Context) (identity.Store, error) { return g.identify(ctx, s, backend) },
-		LookUp:    g.lookUp(),
+		Identify:  func(ctx context.Context) (identity.Store, error) { return identify(ctx, g, s, backend) },
+		LookUp:    lookUp(g),
 	}
 }
 
-func (g *Globals) operationFiles() operation.Files {
+func operationFiles(g *Globals) operation.Files {
 	return operation.Files{Open: g.Env.Open, Create: g.Env.Create, MakeDir: g.Env.MakeDir, Remove: g.Env.Remove}
 }
 
 // Scan calls do with each selected key. Somebody who looks is shown how far it has come.
-func (g *Globals) Scan(ctx context.Context, backend admin.Keyspace, s *operation.Selection,
+func Scan(ctx context.Context, g *Globals, backend admin.Keyspace, s *operation.Selection,
 	do func(e *admin.Entry, foreign error) error) (operation.Found, error) {
 	return operation.Scan(ctx, backend, s, &Observer{Global: g}, do)
 }
 
 // user is who runs the command, as the environment says: behind sudo, who called it. Where it
 // says nothing, as in many containers, it is the name of the process's user.
-func (g *Globals) user() string {
+func user(g *Globals) string {
 	for _, name := range []string{"SUDO_USER", "USER", "LOGNAME"} {
 		if user := g.Env.Getenv(name); user != "" {
 			return user
@@ -55,8 +55,8 @@ func (g *Globals) user() string {
 }
 
 // account is the name of the process's user, if it is another than the user.
-func (g *Globals) account() string {
-	if account := g.Env.Account(); account != g.user() {
+func account(g *Globals) string {
+	if account := g.Env.Account(); account != user(g) {
 		return account
 	}
 	return ""

@@ -271,18 +271,9 @@ func longestLiteral(pattern string) (longest string) {
 }
 
 // SayNothingMatches says that a selection matches no key in the store, and what might. where is
-// the store's name.
-func (g *Globals) SayNothingMatches(ctx context.Context, backend admin.Keyspace, selection *operation.Selection, where string) {
-	g.sayNothing(ctx, backend, selection, where, operation.Similar)
-}
-
-// SayNothingToDelete is SayNothingMatches for a reset, whose hint is typed next and must not select more
-// than was meant.
-func (g *Globals) SayNothingToDelete(ctx context.Context, backend admin.Keyspace, selection *operation.Selection, where string) {
-	g.sayNothing(ctx, backend, selection, where, operation.NearestSubject)
-}
-
-func (g *Globals) sayNothing(ctx context.Context, backend admin.Keyspace, selection *operation.Selection, where string,
+// the store's name. meant finds what might: [operation.Similar], or [operation.NearestSubject] for a
+// reset, whose hint is typed next and must not select more than was meant.
+func SayNothingMatches(ctx context.Context, g *Globals, backend admin.Keyspace, selection *operation.Selection, where string,
 	meant func(context.Context, admin.Keyspace, *operation.Selection) (patterns []string, filtered bool)) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.PlaceOf(where))
 	if g.Layouts == nil {

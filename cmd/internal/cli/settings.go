@@ -216,7 +216,7 @@ func StateDir(getenv func(string) string) string {
 // ShadowFile returns the path of the local shadow of the store that is chosen: a file of
 // its own for each store and prefix, which all commands of the user share. The store is
 // known by its URL, as one that is away cannot be asked who it is.
-func (g *Globals) ShadowFile() (string, error) {
+func ShadowFile(g *Globals) (string, error) {
 	s, err := g.Settings()
 	if err != nil {
 		return "", err

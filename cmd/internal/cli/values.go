@@ -68,7 +68,7 @@ func AttributesText(attributes policy.Attributes) string {
 
 // ParseOnError reads what --on-error says. A share that it does not say is that of the
 // limits' policy, which may be nil, else that of the configuration.
-func (g *Globals) ParseOnError(onError string, p *policy.Policy) (f layers.Failure, err error) {
+func ParseOnError(g *Globals, onError string, p *policy.Policy) (f layers.Failure, err error) {
 	word, share, hasShare := strings.Cut(onError, "=")
 	isLocal := word == store.LocalOnError.String()
 	switch {

@@ -40,7 +40,7 @@ func ParseWatch(text string) (time.Duration, error) {
 }
 
 // CheckWatch reports a flag that --watch cannot be combined with.
-func (g *Globals) CheckWatch(interval time.Duration) error {
+func CheckWatch(g *Globals, interval time.Duration) error {
 	switch {
 	case interval == 0:
 		return nil
@@ -57,8 +57,8 @@ func (g *Globals) CheckWatch(interval time.Duration) error {
 // the time. look gets the number of rows there is room for, 0 for any number, and returns a
 // note for the head line, too. A store that is away may come back, so watching goes on. An
 // answer that look returns with the error of one part of the store is shown.
-func (g *Globals) WatchAnswers(
-	ctx context.Context, interval time.Duration, look func(rows int) (output.Answer, string, error),
+func WatchAnswers(
+	ctx context.Context, g *Globals, interval time.Duration, look func(rows int) (output.Answer, string, error),
 ) error {
 	quiet := g.Quiet
 	g.Quiet = true // nothing but the answers belongs on this screen
@@ -175,7 +175,7 @@ func (w *watch) writeLines(answer output.Answer, away error) error {
 		lines = answer.Lines()
 	}
 	if away != nil {
-		told := w.toldError(away)
+		told := toldError(w.Globals, away)
 		fmt.Fprintf(w.Env.Err, "limitctl: %s\n", told.Message)
 		lines = append(lines, told.Document())
 	}

@@ -15,9 +15,11 @@ import (
 )
 
 // Env is an environment without a terminal and with nothing to read, whose store and state are in folders of the test.
+// Its clock moves when a command sleeps, and only then.
 // What commands print is lost unless the test sets Out and Err.
 func Env(t *testing.T) *cli.Env {
 	t.Helper()
+	now := time.Now()
 	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir(),
 		"GOGC": "200"} // or a scan of many keys changes it for all tests
 	return &cli.Env{
@@ -27,8 +29,11 @@ func Env(t *testing.T) *cli.Env {
 		WriteFile: files.Write, WriteShared: files.WriteShared, CanWrite: files.CanWrite,
 		Create: files.Create, Append: files.Append, MakeDir: files.MakeDir, Keep: files.Keep, Remove: os.Remove,
 		Account: func() string { return "builder" }, Host: func() string { return "here" },
-		Now:     time.Now,
-		Sleep:   func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Now: func() time.Time { return now },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			now = now.Add(d)
+			return ctx.Err()
+		},
 		Hangups: func() <-chan struct{} { return nil },
 		Size:    func() (columns, rows int) { return 80, 24 },
 		Hold:    func() {},

@@ -41,7 +41,7 @@ func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, wher
 		return nil
 	}
 	actions := &dashActions{
-		runner:    g.Runner(s, backend, where),
+		runner:    cli.NewRunner(g, s, backend, where),
 		consent:   operation.Consent{Yes: true, Context: access.Context},
 		newBackup: func() (*operation.BackupPlan, error) { return cli.DefaultBackup(g.Env) },
 		usedSince: map[string]map[store.Key]bool{}, subjects: subjects,

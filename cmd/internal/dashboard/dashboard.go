@@ -210,7 +210,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 			return likely.Entries(ctx, backend, q, &incomplete)
 		}
 		if err = dash.Once(ctx, o.Env.Out, options, columns, lines); err == nil && incomplete {
-			o.NoteIncomplete()
+			cli.NoteIncomplete(o.Globals)
 		}
 		return err
 	}
@@ -224,7 +224,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s\n", actions.warning)
 	}
 	for _, undo := range actions.undo() {
-		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", o.RestoreCommand(s, undo))
+		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.RestoreCommand(o.Globals, s, undo))
 	}
 	return err
 }

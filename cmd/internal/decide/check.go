@@ -48,7 +48,7 @@ limit can be asked.`,
 			if o.interval, err = cli.ParseWatch(o.watch); err != nil {
 				return err
 			}
-			if err := global.CheckWatch(o.interval); err != nil {
+			if err := cli.CheckWatch(global, o.interval); err != nil {
 				return err
 			}
 			return runCheck(cmd.Context(), o)
@@ -68,7 +68,7 @@ func runCheck(ctx context.Context, o *checkOptions) error {
 	}
 	defer backend.Close()
 	if o.interval > 0 {
-		return o.WatchAnswers(ctx, o.interval, func(int) (output.Answer, string, error) {
+		return cli.WatchAnswers(ctx, o.Globals, o.interval, func(int) (output.Answer, string, error) {
 			decisions, err := decide(ctx, backend, store.Peek, o.request.Reqs)
 			return &decisionAnswer{verb: "allowed", LimitRequest: o.request, decisions: decisions, now: o.Env.Now()}, "check", err
 		})

@@ -169,7 +169,7 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	var decisions []store.Decision
 	if keyspace, has := store.As[connect.Store](backend); asked && has {
 		plan := &operation.ConsumePlan{Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given(), Take: take}
-		decisions, err = o.Runner(s, keyspace, o.request.Where).Consume(ctx, plan, &cli.Observer{Global: o.Globals})
+		decisions, err = cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Consume(ctx, plan, &cli.Observer{Global: o.Globals})
 	} else {
 		decisions, err = take(ctx)
 	}

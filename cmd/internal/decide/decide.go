@@ -40,7 +40,7 @@ func failureOf(g *cli.Globals, onError string, p *policy.Policy) (f failure, err
 		if f.Policy == store.LocalOnError {
 			f.Share = p.LocalShare
 		}
-	} else if f.Failure, err = g.ParseOnError(onError, p); err != nil {
+	} else if f.Failure, err = cli.ParseOnError(g, onError, p); err != nil {
 		return f, err
 	}
 	f.decides = said + " decides"
@@ -98,7 +98,7 @@ func decide(ctx context.Context, backend store.Store, op store.Op, reqs []store.
 func printDecision(g *cli.Globals, a *decisionAnswer) error {
 	a.now = g.Env.Now()
 	if err := a.WithoutOverrides; err != nil && store.Summarize(a.decisions).DecidedBy == store.DecidedByStore {
-		g.WarnOfOverrides(err) // who else decided was told of already
+		cli.WarnOfOverrides(g, err) // who else decided was told of already
 	}
 	if err := g.Print(a); err != nil {
 		return err
@@ -141,7 +141,7 @@ func budgetLayer(g *cli.Globals) func(store.Store) store.Store {
 // openShadow returns the local shadow of the store that is chosen. Nothing of it is read or
 // written before the store is away; if it cannot be opened then, each decision says why.
 func openShadow(g *cli.Globals) store.Store {
-	path, err := g.ShadowFile()
+	path, err := cli.ShadowFile(g)
 	if err != nil {
 		return noShadow{err}
 	}

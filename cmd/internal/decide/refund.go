@@ -67,7 +67,8 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 		return err
 	}
 	defer backend.Close()
-	result, err := o.Runner(s, backend, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.Reqs, Text: o.Words(o.request),
+	result, err := cli.NewRunner(o.Globals, s, backend, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.Reqs,
+		Text:    o.Words(o.request),
 		Consent: o.Given()}, &cli.Observer{Global: o.Globals})
 	if err != nil {
 		return err

@@ -203,7 +203,7 @@ func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, w
 	history = trail.ReadTexts(texts, trail.Query{Most: o.limit, Keep: o.keep})
 	if bad := history.Bad + damaged; bad > 0 {
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s in the journal of the store are not of the audit and are left out\n",
-			cli.Plural(int64(bad), "text"))
+			cli.CountOf(int64(bad), "text", "texts"))
 	}
 	return history, where, err
 }
@@ -214,7 +214,7 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*trail.Hi
 	if err != nil {
 		return nil, err
 	}
-	history, err := readTrail(o.Globals, ctx, path, trail.Query{Most: o.limit, Keep: func(e *trail.Entry) bool {
+	history, err := readTrail(ctx, o.Globals, path, trail.Query{Most: o.limit, Keep: func(e *trail.Entry) bool {
 		return o.keep(e) && (o.ContextName == "" || e.Context == o.ContextName || e.Store == where && where != "")
 	}})
 	if err != nil {
@@ -231,7 +231,7 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*trail.Hi
 }
 
 // readTrail reads the audit of this machine from its file.
-func readTrail(g *cli.Globals, ctx context.Context, path string, q trail.Query) (*trail.History, error) {
+func readTrail(ctx context.Context, g *cli.Globals, path string, q trail.Query) (*trail.History, error) {
 	file, err := g.Env.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &trail.History{}, nil

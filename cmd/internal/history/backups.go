@@ -121,7 +121,7 @@ func backupColumns() []output.Column {
 }
 
 func runBackupsList(ctx context.Context, g *cli.Globals) error {
-	folder, err := g.BackupFolder()
+	folder, err := cli.BackupFolder(g)
 	if err != nil {
 		return err
 	}

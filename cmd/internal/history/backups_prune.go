@@ -210,7 +210,7 @@ func sizeOf(backups []keptBackup) (bytes int64) {
 
 // keptBackups lists the backups with what decides whether they may go.
 func (o *backupsPruneOptions) keptBackups(ctx context.Context) (*backup.Folder, []keptBackup, error) {
-	folder, err := o.BackupFolder()
+	folder, err := cli.BackupFolder(o.Globals)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,7 +218,7 @@ func (o *backupsPruneOptions) keptBackups(ctx context.Context) (*backup.Folder, 
 	if err != nil {
 		return nil, nil, cli.Usagef("the backups cannot be listed: %s", err)
 	}
-	runs, err := localRuns(o.Globals, ctx)
+	runs, err := localRuns(ctx, o.Globals)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -102,7 +102,7 @@ func runRestore(ctx context.Context, o *restoreOptions, args []string) error {
 
 // findBackup returns the path of the backup that the command line names.
 func findBackup(g *cli.Globals, name string) string {
-	folder, err := g.BackupFolder()
+	folder, err := cli.BackupFolder(g)
 	if err != nil {
 		return name
 	}
@@ -119,7 +119,7 @@ func findBackup(g *cli.Globals, name string) string {
 
 // lastBackup returns the path of the newest backup of the store.
 func (o *restoreOptions) lastBackup(ctx context.Context, runner *operation.Runner) (string, error) {
-	folder, err := o.BackupFolder()
+	folder, err := cli.BackupFolder(o.Globals)
 	if err != nil {
 		return "", err
 	}
@@ -161,7 +161,7 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 		return err
 	}
 	defer backend.Close()
-	runner := r.Runner(s, backend, where)
+	runner := cli.NewRunner(r.Globals, s, backend, where)
 	path, err := choose(runner)
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 			return err
 		}
 		defer backend.Close()
-		runner = r.Runner(s, backend, where)
+		runner = cli.NewRunner(r.Globals, s, backend, where)
 	}
 	if !r.plan.IntoOther {
 		if err := runner.CheckOrigin(ctx, r.plan.Backup); err != nil {

@@ -74,7 +74,7 @@ func (e *nothingToUndo) Is(target error) bool { return target == cli.ErrNothing 
 // lastChange returns the backup of the last change in the store, and whether the change left
 // the keys in use.
 func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) (path string, adjusts bool, err error) {
-	runs, err := localRuns(o.Globals, ctx)
+	runs, err := localRuns(ctx, o.Globals)
 	if err != nil {
 		return "", false, err
 	}
@@ -199,12 +199,12 @@ func plainName(path string) string { return strings.TrimSuffix(path, ".gz") }
 func bringsBack(e *trail.Entry) bool { return e.Command == "restore" || e.Command == "undo" }
 
 // localRuns are the runs of this machine's audit in all contexts, the latest last.
-func localRuns(g *cli.Globals, ctx context.Context) ([]*trail.Entry, error) {
+func localRuns(ctx context.Context, g *cli.Globals) ([]*trail.Entry, error) {
 	path, err := cli.AuditFile(g.Env.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	history, err := readTrail(g, ctx, path, trail.Query{})
+	history, err := readTrail(ctx, g, path, trail.Query{})
 	if err != nil {
 		return nil, cli.Usagef("the audit cannot be read: %s", err)
 	}

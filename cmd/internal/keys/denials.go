@@ -108,7 +108,7 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if o.interval, err = cli.ParseWatch(o.watch); err != nil {
 		return err
 	}
-	return o.CheckWatch(o.interval)
+	return cli.CheckWatch(o.Globals, o.interval)
 }
 
 func runDenials(ctx context.Context, o *denialsOptions) error {
@@ -118,7 +118,7 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 	}
 	defer backend.Close()
 	if o.interval > 0 {
-		return o.WatchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
+		return cli.WatchAnswers(ctx, o.Globals, o.interval, func(rows int) (output.Answer, string, error) {
 			answer, err := o.look(ctx, backend)
 			note := answer.summary()
 			if rows > 0 {
@@ -153,7 +153,7 @@ func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denial
 	if err != nil && !cli.IsPartial(err) {
 		return answer, err
 	}
-	answer.overrides, answer.withoutOverrides = o.OverridesOf(ctx, backend)
+	answer.overrides, answer.withoutOverrides = cli.OverridesOf(ctx, o.Globals, backend)
 	answer.add(&denials, o.subjects)
 	if o.limit > 0 {
 		answer.cut(o.limit)
@@ -178,7 +178,7 @@ func (o *denialsOptions) explain(a *denialsAnswer) {
 		o.Note("no key that was denied has an attribute %s", output.Printable(a.by))
 	}
 	if a.others > 0 {
-		o.Note("%s more of keys that are not told apart: there were too many", cli.Plural(a.others, "denial"))
+		o.Note("%s more of keys that are not told apart: there were too many", cli.CountOf(a.others, "denial", "denials"))
 	}
 	if a.lost {
 		o.Note("some denials are not counted: it is not known what became of a write")

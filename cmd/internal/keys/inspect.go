@@ -147,7 +147,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 	case o.failIf && o.failIfNone:
 		return cli.Usagef("--fail-if-any and --fail-if-none would always fail together; give one of them")
 	}
-	return o.CheckWatch(o.interval)
+	return cli.CheckWatch(o.Globals, o.interval)
 }
 
 func runInspect(ctx context.Context, o *inspectOptions) error {
@@ -161,7 +161,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		return err
 	}
 	o.where, o.layout = where, admin.OwnLayout(s.Prefix.Value)
-	if o.resetStuck = o.CommandHere(s, "reset") + " " + o.keys.Text; !o.Stuck {
+	if o.resetStuck = cli.CommandHere(o.Globals, s, "reset") + " " + o.keys.Text; !o.Stuck {
 		o.resetStuck += " --stuck"
 	}
 	o.resetStuck += " --dry-run"
@@ -218,7 +218,7 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most 
 		if err != nil {
 			return answer, operation.Found{}, err
 		}
-		f, err := o.Scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
+		f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
 			row := facts.row(e, nil)
 			answer.add(&row)
 			return nil
@@ -243,7 +243,7 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most 
 	if err != nil {
 		return answer, operation.Found{}, err
 	}
-	f, err := o.Scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
+	f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
 		row := facts.row(e, foreign)
 		answer.top.add(&row)
 		return nil
@@ -272,7 +272,7 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *
 	if err != nil {
 		return cli.NotPrinted(err)
 	}
-	f, err := o.Scan(ctx, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
+	f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
 		row := facts.row(e, foreign)
 		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return cli.NotPrinted(err)
@@ -298,7 +298,7 @@ func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, a
 	case err != nil: // it also says why overrides could not be read
 		return f.WithProgress(err)
 	}
-	o.WarnOfOverrides(o.withoutOverrides)
+	cli.WarnOfOverrides(o.Globals, o.withoutOverrides)
 	if unknown := o.unknownPolicy(); unknown != nil && f.Matched == 0 && f.Foreign.Count() == 0 {
 		return unknown
 	} else if unknown != nil && !o.Quiet {
@@ -341,15 +341,15 @@ func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, an
 	}
 	switch {
 	case f.Incomplete:
-		o.NoteIncomplete()
+		cli.NoteIncomplete(o.Globals)
 	case f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0:
-		o.SayNothingMatches(ctx, backend, &o.keys, o.where)
+		cli.SayNothingMatches(ctx, o.Globals, backend, &o.keys, o.where, operation.Similar)
 	}
 }
 
 // watchInspect looks again and again.
 func (o *inspectOptions) watchInspect(ctx context.Context, backend admin.Keyspace) error {
-	return o.WatchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
+	return cli.WatchAnswers(ctx, o.Globals, o.interval, func(rows int) (output.Answer, string, error) {
 		if o.limit > 0 && (rows == 0 || o.limit < rows) {
 			rows = o.limit
 		}

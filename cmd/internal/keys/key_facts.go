@@ -49,7 +49,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 	if c, err := o.Config(); err == nil {
 		f.limits = cli.NewConfiguredLimits(c)
 	}
-	f.overrides, o.withoutOverrides = o.OverridesOf(ctx, backend)
+	f.overrides, o.withoutOverrides = cli.OverridesOf(ctx, o.Globals, backend)
 	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
 	defer cancel()
 	table, has := admin.DenialTableOf(backend)

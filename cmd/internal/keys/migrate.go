@@ -217,7 +217,7 @@ func runMigrate(cmd *cobra.Command, o *migrateOptions, args []string) error {
 	if !o.Quiet || !o.dryRun && !m.plan.Consent.Covers(s.Access()) { // who is asked is shown what about
 		watching.Show = func(selected *operation.Selected) { m.show(selected, s.Place(where)) }
 	}
-	result, err := m.to.Runner(s, store, where).Migrate(ctx, m.plan, watching)
+	result, err := cli.NewRunner(m.to, s, store, where).Migrate(ctx, m.plan, watching)
 	if result == nil {
 		return o.WithHint(err)
 	}
@@ -247,20 +247,20 @@ func (m *migrating) tell(ctx context.Context, s *cli.Settings, old connect.Store
 		return settingsErr
 	}
 	answer := newMigrateAnswer(m.plan, result, err)
-	answer.ResetOld = m.from.CommandHere(fromSettings, m.resetWords()...)
-	answer.doctor = m.from.CommandHere(fromSettings, m.doctorWords()...)
+	answer.ResetOld = cli.CommandHere(m.from, fromSettings, m.resetWords()...)
+	answer.doctor = cli.CommandHere(m.from, fromSettings, m.doctorWords()...)
 	if result.Undo != nil {
-		answer.Backup, answer.Undo = result.Undo.Backup, m.to.RestoreCommand(s, *result.Undo)
+		answer.Backup, answer.Undo = result.Undo.Backup, cli.RestoreCommand(m.to, s, *result.Undo)
 	}
 	printErr := m.Print(answer)
 	if answer.Undo != "" && (!m.Quiet || printErr != nil) {
-		fmt.Fprintf(m.Env.Err, "limitctl: undo with: %s\n", m.to.UndoLine(s, *result.Undo))
+		fmt.Fprintf(m.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(m.to, s, *result.Undo))
 	}
 	if !m.Quiet {
 		m.noteMigration(result, answer)
 	}
 	if err == nil && result.Matched == 0 && !m.Quiet {
-		m.from.SayNothingMatches(ctx, old, &m.plan.Selection, oldPlace)
+		cli.SayNothingMatches(ctx, m.from, old, &m.plan.Selection, oldPlace, operation.Similar)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && m.failIfNone {
 		return cli.ErrDenied

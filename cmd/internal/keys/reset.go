@@ -105,7 +105,7 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	plan.Text = plan.Selection.Text
 	if plan.Remaining != nil {
 		if o.Layouts == nil {
-			plan.Remaining.Configured = o.Configured()
+			plan.Remaining.Configured = cli.Configured(o.Globals)
 		}
 		plan.Text += fmt.Sprintf(" --to-remaining %d", plan.Remaining.Units)
 		if o.atLeast {
@@ -140,7 +140,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		return err
 	}
 	defer store.Close()
-	runner := o.Runner(s, store, where)
+	runner := cli.NewRunner(o.Globals, s, store, where)
 	watching := &cli.Observer{Global: o.Globals}
 	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // who is asked is shown what about
 		watching.Show = func(selected *operation.Selected) { o.showSelected(selected, plan.Selection.Text, s.Place(where)) }
@@ -154,11 +154,11 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	}
 	answer := newResetAnswer(plan, result, err)
 	if result.Undo != nil {
-		answer.Backup, answer.Undo = result.Undo.Backup, o.RestoreCommand(s, *result.Undo)
+		answer.Backup, answer.Undo = result.Undo.Backup, cli.RestoreCommand(o.Globals, s, *result.Undo)
 	}
 	printErr := o.Print(answer)
 	if answer.Undo != "" && (!o.Quiet || printErr != nil) {
-		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", o.UndoLine(s, *result.Undo))
+		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(o.Globals, s, *result.Undo))
 	}
 	if result.Gone > 0 && answer.Undo != "" && !o.Quiet {
 		o.Note("that brings back the keys that somebody else has deleted meanwhile, too")
@@ -170,7 +170,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		noteUnsure(o.Globals, &result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
 	}
 	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
-		o.SayNothingToDelete(ctx, store, &plan.Selection, where)
+		cli.SayNothingMatches(ctx, o.Globals, store, &plan.Selection, where, operation.NearestSubject)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
 		return cli.ErrDenied

@@ -181,7 +181,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	if plan.Shared, err = o.sharedRunFlags.parse(cmd, plan); err != nil {
 		return nil, err
 	}
-	if plan.Failure, err = o.ParseOnError(o.onError, plan.Candidates[0].Policy); err != nil {
+	if plan.Failure, err = cli.ParseOnError(o.Globals, o.onError, plan.Candidates[0].Policy); err != nil {
 		return nil, err
 	}
 	if plan.Breaker, err = o.outageOptions.settings(o.Globals); err != nil {
@@ -266,7 +266,7 @@ func (o *loadtestOptions) target() (trial.Target, error) {
 
 func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) error {
 	if o.url == "" {
-		if err := refuseTrial(o.Globals, ctx, "load test"); err != nil {
+		if err := refuseTrial(ctx, o.Globals, "load test"); err != nil {
 			return err
 		}
 	}

@@ -174,7 +174,7 @@ func (o *simulateOptions) useStore(ctx context.Context, plan *simulatePlan) erro
 		options.Clock = clock
 		return openTrial(o.Globals, url, options)
 	}
-	return refuseTrial(o.Globals, ctx, "simulation")
+	return refuseTrial(ctx, o.Globals, "simulation")
 }
 
 func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (err error) {

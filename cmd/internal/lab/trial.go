@@ -17,7 +17,7 @@ import (
 
 // refuseTrial refuses a trial, which writes to the store, in a context that is not for
 // that. kind is the kind of trial, such as "simulation".
-func refuseTrial(g *cli.Globals, ctx context.Context, kind string) error {
+func refuseTrial(ctx context.Context, g *cli.Globals, kind string) error {
 	s, err := g.SettingsToChange(ctx)
 	if err != nil {
 		return err

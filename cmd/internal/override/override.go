@@ -165,7 +165,7 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 		return err
 	}
 	defer backend.Close()
-	overrides, err := o.Runner(s, backend, where).Overrides(ctx)
+	overrides, err := cli.NewRunner(o.Globals, s, backend, where).Overrides(ctx)
 	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return err
 	}
@@ -231,7 +231,7 @@ func runOverrideRevoke(ctx context.Context, o *overrideRevokeOptions, ids []stri
 	}
 	defer backend.Close()
 	plan := &operation.RevokePlan{IDs: ids, Consent: o.Given()}
-	return o.revoke(ctx, o.Runner(s, backend, where), plan)
+	return o.revoke(ctx, cli.NewRunner(o.Globals, s, backend, where), plan)
 }
 
 // revoke ends the overrides of a plan and prints them.

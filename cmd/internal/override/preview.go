@@ -33,7 +33,7 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 		if concerned.Keys == 1 {
 			verb = "matches"
 		}
-		o.Say("%s in use %s %s in %s: %s", cli.Plural(concerned.Keys, "key"), verb, plan.selection.Text, place, changesText(concerned))
+		o.Say("%s in use %s %s in %s: %s", cli.CountOf(concerned.Keys, "key", "keys"), verb, plan.selection.Text, place, changesText(concerned))
 		if concerned.DeniedOf > 0 {
 			o.Say("among them %s", deniedText(concerned))
 		}
@@ -59,7 +59,7 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 func (o *overrideSetOptions) concerned(ctx context.Context, runner *operation.Runner, plan *overridePlan, most time.Duration) (
 	*operation.Concerned, error) {
 	return runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
-		Configured: o.Configured(), Most: most}, &cli.Observer{Global: o.Globals})
+		Configured: cli.Configured(o.Globals), Most: most}, &cli.Observer{Global: o.Globals})
 }
 
 // noteUnder says whom an override is about, to who was not shown it before. A pattern that is misspelt
@@ -74,9 +74,9 @@ func (o *overrideSetOptions) noteUnder(plan *overridePlan, c *operation.Concerne
 		store.FormatPeriod(o.Timeout))
 	switch {
 	case c.Keys > 0 && c.Cut:
-		parts = append(parts, fmt.Sprintf("at least %s in use (%s)", cli.Plural(c.Keys, "key"), looked))
+		parts = append(parts, fmt.Sprintf("at least %s in use (%s)", cli.CountOf(c.Keys, "key", "keys"), looked))
 	case c.Keys > 0:
-		parts = append(parts, cli.Plural(c.Keys, "key")+" in use")
+		parts = append(parts, cli.CountOf(c.Keys, "key", "keys")+" in use")
 	case c.Cut:
 		parts = append(parts, "none of the "+looked)
 	}
@@ -228,7 +228,7 @@ func (a *previewAnswer) Print(p *output.Printer) {
 	if changed != "" {
 		changed = ": " + changed
 	}
-	keys := cli.Plural(a.concerned.Keys, "key")
+	keys := cli.CountOf(a.concerned.Keys, "key", "keys")
 	if a.concerned.Cut {
 		keys = "at least " + keys
 	}

@@ -236,7 +236,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 		effect = shell.Command("--limit", text)
 	}
 	if subject, exact := override.Subjects.Exact(); exact && plan.selection.Query.Keys == nil {
-		plan.selection.Likely = o.LikelyKeys(subject)
+		plan.selection.Likely = cli.LikelyKeys(o.Globals, subject)
 	}
 	if err := override.Check(plan.Lasts); err != nil { // before the audit says that a change begins
 		return nil, err
@@ -298,7 +298,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 		return err
 	}
 	defer backend.Close()
-	runner := o.Runner(s, backend, where)
+	runner := cli.NewRunner(o.Globals, s, backend, where)
 	answer := &overrideAnswer{now: o.Env.Now(), did: "set"}
 	if o.dryRun || !plan.Consent.Covers(s.Access()) { // who is asked is shown what about
 		if answer.concerned, err = o.preview(ctx, runner, plan, s.Place(where)); err != nil {
@@ -329,7 +329,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 		}
 	}
 	if !o.Quiet || printErr != nil {
-		o.Note("end it sooner with: %s", o.CommandHere(s, "override", "revoke", set.ID))
+		o.Note("end it sooner with: %s", cli.CommandHere(o.Globals, s, "override", "revoke", set.ID))
 	}
 	return errors.Join(err, printErr)
 }

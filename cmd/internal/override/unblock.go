@@ -58,7 +58,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern store.Pat
 		return err
 	}
 	defer backend.Close()
-	runner := o.Runner(s, backend, where)
+	runner := cli.NewRunner(o.Globals, s, backend, where)
 	overrides, err := runner.Overrides(ctx)
 	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return err
@@ -76,7 +76,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern store.Pat
 		}
 	}
 	if around > 0 {
-		o.Note("still in force: %s of another pattern; see `limitctl override list`", cli.Plural(int64(around), "block"))
+		o.Note("still in force: %s of another pattern; see `limitctl override list`", cli.CountOf(int64(around), "block", "blocks"))
 	}
 	if len(plan.IDs) == 0 {
 		o.Note("no block of exactly %s is in force", pattern)

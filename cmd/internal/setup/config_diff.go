@@ -114,7 +114,7 @@ func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanR
 		return nil, err
 	}
 	defer backend.Close()
-	overrides, withoutOverrides := g.OverridesOf(ctx, backend)
+	overrides, withoutOverrides := cli.OverridesOf(ctx, g, backend)
 	limits := cli.NewConfiguredLimits(c)
 	everything, err := store.ParsePattern("*")
 	if err != nil {
@@ -124,7 +124,7 @@ func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanR
 	type group struct{ policy, limit, old, new string }
 	places := map[group]int{}
 	var rows []diffRow
-	found, err := g.Scan(ctx, backend, &selection, func(e *admin.Entry, foreign error) error {
+	found, err := cli.Scan(ctx, g, backend, &selection, func(e *admin.Entry, foreign error) error {
 		parts, isPolicys := policy.ParseKey(e.Key)
 		if foreign != nil || !isPolicys || !e.LimitKnown() {
 			return nil
@@ -151,7 +151,7 @@ func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanR
 		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.keys, a.keys), cmp.Compare(a.Old, b.Old))
 	})
 	if err == nil { // else that error says it
-		g.WarnOfOverrides(withoutOverrides)
+		cli.WarnOfOverrides(g, withoutOverrides)
 	}
 	return rows, found.WithProgress(err)
 }

@@ -98,8 +98,8 @@ func (o *configExplainOptions) readOverrides(ctx context.Context) *store.Overrid
 		return store.NewOverrideList(nil)
 	}
 	defer backend.Close()
-	overrides, err := o.OverridesOf(ctx, backend)
-	o.WarnOfOverrides(err)
+	overrides, err := cli.OverridesOf(ctx, o.Globals, backend)
+	cli.WarnOfOverrides(o.Globals, err)
 	return overrides
 }
 

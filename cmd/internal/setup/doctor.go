@@ -158,7 +158,7 @@ func (o *doctorOptions) openLayouts(url string, options connect.Options) (layout
 		if o.SaidLimit != "" {
 			words = append(words, "--limit", o.SaidLimit)
 		}
-		return o.CommandHere(s, append(words, "--stuck", "--dry-run")...)
+		return cli.CommandHere(o.Globals, s, append(words, "--stuck", "--dry-run")...)
 	}
 	keys, _, err := connect.Open(url, options)
 	if err != nil {
@@ -206,7 +206,7 @@ func (o *doctorOptions) localFiles() doctor.LocalFiles {
 			found.BackupBytes += info.Size()
 		}
 	}
-	shadow, shadowErr := o.ShadowFile()
+	shadow, shadowErr := cli.ShadowFile(o.Globals)
 	if entries, listErr := o.Env.List(found.Directory); listErr == nil {
 		for _, entry := range entries {
 			info, err := entry.Info()
