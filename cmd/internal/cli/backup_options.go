@@ -19,6 +19,7 @@ type BackupOptions struct {
 	noBackup bool
 }
 
+// AddBackupFlags adds --backup and --no-backup.
 func (o *BackupOptions) AddBackupFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.backup, "backup", "", "write the backup to a new `FILE` (default in the state directory)")
 	cmd.Flags().BoolVar(&o.noBackup, "no-backup", false, "write no backup; what is deleted is gone")

@@ -10,6 +10,7 @@ import (
 // ConfiguredLimits are the limits of a configuration by policy and name.
 type ConfiguredLimits map[[2]string]*policy.Limit
 
+// NewConfiguredLimits returns the limits of all policies of a configuration.
 func NewConfiguredLimits(c *config.Config) ConfiguredLimits {
 	limits := ConfiguredLimits{}
 	for _, p := range c.Policies {

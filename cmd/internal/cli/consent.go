@@ -17,6 +17,7 @@ type ConsentOptions struct {
 	Reason  string
 }
 
+// AddConsentFlags adds the flags of a command that asks before it changes something.
 func (o *ConsentOptions) AddConsentFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "the `NAME` of the protected context, instead of typing it")

@@ -33,6 +33,7 @@ func (e *usageError) Error() string { return e.text }
 
 func (e *usageError) Is(target error) bool { return target == errUsage }
 
+// Usagef returns a mistake on the command line, which ends the command with exit code 2.
 func Usagef(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
 }

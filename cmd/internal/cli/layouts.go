@@ -22,6 +22,7 @@ type LayoutOptions struct {
 	SaidLimit string
 }
 
+// AddLayoutFlags adds --layout and --limit.
 func (l *LayoutOptions) AddLayoutFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&l.LayoutName, "layout", "", "read the keys of another limiter, by its `NAME` or auto; see limitctl layouts")

@@ -37,6 +37,7 @@ type LimitRequest struct {
 	WithoutOverrides error
 }
 
+// AddFlags adds the flags that name a policy or limits, and a cost.
 func (o *RequestFlags) AddFlags(cmd *cobra.Command, global *Globals) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.Policy, "policy", "", "decide the limits of the policy of that `NAME`; the arguments are attributes, such as "+

@@ -37,11 +37,12 @@ func (g *Globals) Print(a output.Answer) (err error) {
 	return nil
 }
 
-// Say writes one line to stderr, for any arguments. note also says whose line it is.
+// Say writes one line to stderr, for any arguments. Note also writes whose line it is.
 func (g *Globals) Say(format string, args ...any) {
 	(&output.Printer{Out: g.Env.Err}).Line(format, args...)
 }
 
+// Note writes one line to stderr that begins with the name of the program.
 func (g *Globals) Note(format string, args ...any) { g.Say("limitctl: "+format, args...) }
 
 // WarnOfFormulas says so if a CSV that was printed is not for a spreadsheet.
@@ -55,8 +56,10 @@ func WarnOfFormulas(g *Globals, p *output.Printer) {
 	}
 }
 
+// Number writes a number for programs.
 func Number(n int64) string { return strconv.FormatInt(n, 10) }
 
+// OrDash writes a duration for a table, and a dash for none.
 func OrDash(d time.Duration) string {
 	if d <= 0 {
 		return "-"

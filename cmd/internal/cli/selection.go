@@ -49,6 +49,7 @@ type SelectionOptions struct {
 	JudgesPolicy bool
 }
 
+// AddSelectionFlags adds the flags that select keys.
 func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals) {
 	s.AddLayoutFlags(cmd)
 	flags := cmd.Flags()

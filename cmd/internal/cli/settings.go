@@ -149,6 +149,7 @@ func (g *Globals) Config() (*config.Config, error) {
 	return c, nil
 }
 
+// ConfigEnvironment is what the configuration is read from.
 func ConfigEnvironment(g *Globals) config.Environment {
 	return config.Environment{Explicit: g.ConfigFile, Getenv: g.Env.Getenv, ReadFile: g.Env.ReadConfig}
 }

@@ -19,6 +19,7 @@ import (
 // defaultWatch is the interval of --watch alone.
 const defaultWatch = "2s"
 
+// AddWatchFlag adds --watch.
 func AddWatchFlag(cmd *cobra.Command, watch *string) {
 	cmd.Flags().StringVarP(watch, "watch", "w", "",
 		"look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until Ctrl-C (exit code 0); into a pipe, as JSON lines")

@@ -29,6 +29,7 @@ type dashboardOptions struct {
 	play    string
 }
 
+// NewDashboardCmd makes limitctl dashboard.
 func NewDashboardCmd(global *cli.Globals) *cobra.Command {
 	o := &dashboardOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -20,6 +20,7 @@ type checkOptions struct {
 	request  *cli.LimitRequest
 }
 
+// NewCheckCmd makes limitctl check.
 func NewCheckCmd(global *cli.Globals) *cobra.Command {
 	o := &checkOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -33,6 +33,7 @@ type consumeOptions struct {
 
 const forever = time.Duration(1<<63 - 1)
 
+// NewConsumeCmd makes limitctl consume.
 func NewConsumeCmd(global *cli.Globals) *cobra.Command {
 	o := &consumeOptions{Globals: global}
 	cmd := &cobra.Command{

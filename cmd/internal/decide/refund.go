@@ -20,6 +20,7 @@ type refundOptions struct {
 	request *cli.LimitRequest
 }
 
+// NewRefundCmd makes limitctl refund.
 func NewRefundCmd(global *cli.Globals) *cobra.Command {
 	o := &refundOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -16,6 +16,7 @@ type settleOptions struct {
 	request *cli.LimitRequest
 }
 
+// NewSettleCmd makes limitctl settle.
 func NewSettleCmd(global *cli.Globals) *cobra.Command {
 	o := &settleOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -34,6 +34,7 @@ type auditOptions struct {
 	from time.Time
 }
 
+// NewAuditCmd makes limitctl audit.
 func NewAuditCmd(global *cli.Globals) *cobra.Command {
 	o := &auditOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
+// NewBackupsCmd makes limitctl backups.
 func NewBackupsCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backups",

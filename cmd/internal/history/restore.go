@@ -25,6 +25,7 @@ type restoreOptions struct {
 	dryRun    bool
 }
 
+// NewRestoreCmd makes limitctl restore.
 func NewRestoreCmd(global *cli.Globals) *cobra.Command {
 	o := &restoreOptions{Globals: global}
 	cmd := &cobra.Command{

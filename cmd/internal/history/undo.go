@@ -24,6 +24,7 @@ type undoOptions struct {
 	dryRun  bool
 }
 
+// NewUndoCmd makes limitctl undo.
 func NewUndoCmd(global *cli.Globals) *cobra.Command {
 	o := &undoOptions{Globals: global}
 	cmd := &cobra.Command{

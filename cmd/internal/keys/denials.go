@@ -28,6 +28,7 @@ type denialsOptions struct {
 	subjects store.Pattern
 }
 
+// NewDenialsCmd makes limitctl denials.
 func NewDenialsCmd(global *cli.Globals) *cobra.Command {
 	o := &denialsOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -44,6 +44,7 @@ type inspectOptions struct {
 	withoutOverrides error
 }
 
+// NewInspectCmd makes limitctl inspect.
 func NewInspectCmd(global *cli.Globals) *cobra.Command {
 	o := &inspectOptions{Globals: global, SelectionOptions: cli.SelectionOptions{JudgesPolicy: true}}
 	cmd := &cobra.Command{

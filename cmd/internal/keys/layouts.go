@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
+// NewLayoutsCmd makes limitctl layouts.
 func NewLayoutsCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "layouts [NAME]",

@@ -28,6 +28,7 @@ type migrateOptions struct {
 	failIfNone bool
 }
 
+// NewMigrateCmd makes limitctl migrate.
 func NewMigrateCmd(global *cli.Globals) *cobra.Command {
 	o := &migrateOptions{Globals: global}
 	cmd := &cobra.Command{

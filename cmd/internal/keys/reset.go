@@ -25,6 +25,7 @@ type resetOptions struct {
 	failIfNone  bool
 }
 
+// NewResetCmd makes limitctl reset.
 func NewResetCmd(global *cli.Globals) *cobra.Command {
 	o := &resetOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -20,6 +20,7 @@ type compareOptions struct {
 	only   []string
 }
 
+// NewCompareCmd makes limitctl compare.
 func NewCompareCmd(global *cli.Globals) *cobra.Command {
 	o := &compareOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -37,6 +37,7 @@ type loadtestOptions struct {
 	url            string // of an endpoint; empty for a store
 }
 
+// NewLoadtestCmd makes limitctl loadtest.
 func NewLoadtestCmd(global *cli.Globals) *cobra.Command {
 	o := &loadtestOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -33,6 +33,7 @@ const (
 	mostWorkers   = 1000
 )
 
+// NewProbeCmd makes limitctl probe.
 func NewProbeCmd(global *cli.Globals) *cobra.Command {
 	o := &probeOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -14,6 +14,7 @@ type reportOptions struct {
 	html string
 }
 
+// NewReportCmd makes limitctl report.
 func NewReportCmd(global *cli.Globals) *cobra.Command {
 	o := &reportOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -23,6 +23,7 @@ type simulateOptions struct {
 	suggest  string
 }
 
+// NewSimulateCmd makes limitctl simulate.
 func NewSimulateCmd(global *cli.Globals) *cobra.Command {
 	o := &simulateOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -18,6 +18,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// NewOverrideCmd makes limitctl override.
 func NewOverrideCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "override",

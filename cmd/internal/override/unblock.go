@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// NewUnblockCmd makes limitctl unblock.
 func NewUnblockCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideRevokeOptions{Globals: global}
 	exact := false

@@ -34,6 +34,7 @@ type serveOptions struct {
 	proxy proxyOptions
 }
 
+// NewServeCmd makes limitctl serve.
 func NewServeCmd(global *cli.Globals) *cobra.Command {
 	o := &serveOptions{Globals: global}
 	cmd := &cobra.Command{

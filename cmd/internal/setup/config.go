@@ -17,6 +17,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// NewConfigCmd makes limitctl config.
 func NewConfigCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
+// NewContextCmd makes limitctl context.
 func NewContextCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",

@@ -35,6 +35,7 @@ type doctorOptions struct {
 	failOn                   string
 }
 
+// NewDoctorCmd makes limitctl doctor.
 func NewDoctorCmd(global *cli.Globals) *cobra.Command {
 	o := &doctorOptions{Globals: global}
 	cmd := &cobra.Command{

@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
+// NewVersionCmd makes limitctl version.
 func NewVersionCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
