@@ -8,8 +8,8 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// complaint is what an error says to the user: one line, or a block for each
-// mistake of a configuration file.
+// complaint is the message of an error for the user: one line, or a block for each mistake in a
+// configuration file.
 func complaint(g *cli.Globals, err error) string {
 	if mistakes := cli.MistakesOf(err); mistakes != nil {
 		p := &output.Printer{Color: g.Color()}
@@ -22,7 +22,7 @@ func complaint(g *cli.Globals, err error) string {
 	return "limitctl: " + text
 }
 
-// bugComplaint says of a panic, which is a bug, what to do about it.
+// bugComplaint adds to the message of a panic how to report the bug.
 func bugComplaint(what string) string {
 	return what + "; this is a bug of limitctl, please report it with what you ran at " + bugReports +
 		" (LIMITCTL_DEBUG=1 shows where it is)"

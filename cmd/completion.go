@@ -17,7 +17,7 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// tabTime bounds what a Tab costs: whoever presses it waits.
+// tabTime bounds how long a Tab takes, since the user waits for it.
 const tabTime = 300 * time.Millisecond
 
 func newCompletionCmd(global *cli.Globals) *cobra.Command {
@@ -50,7 +50,7 @@ because this is not tested there.`,
 	return cmd
 }
 
-// newCompletionOfCmd returns the command that prints a shell's script.
+// newCompletionOfCmd makes the command that prints the script of a shell.
 func newCompletionOfCmd(global *cli.Globals, name string) *cobra.Command {
 	plain := false
 	install := map[string]struct{ now, always string }{
@@ -96,8 +96,7 @@ func isTab(args []string) bool {
 	return len(args) > 0 && slices.Contains([]string{shell.Tab, cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, args[0])
 }
 
-// answerTab answers a request for completion. All offers of all kinds and sources go
-// through here.
+// answerTab answers a request for completion. All offers pass here.
 func answerTab(ctx context.Context, args []string, env *cli.Env) error {
 	var answer string
 	if args[0] == shell.Tab {
@@ -118,7 +117,7 @@ func answerTab(ctx context.Context, args []string, env *cli.Env) error {
 		directive, offers := findOffers(ctx, words, env)
 		begun := words[len(words)-1]
 		if directive&cobra.ShellCompDirectiveFilterFileExt != 0 {
-			begun = "" // what files' names end with begins otherwise
+			begun = "" // an ending of file names does not begin with it
 		}
 		for _, o := range shell.Safe(offers, begun) {
 			answer += strings.TrimSuffix(o.Word+"\t"+o.Description, "\t") + "\n"
@@ -131,7 +130,7 @@ func answerTab(ctx context.Context, args []string, env *cli.Env) error {
 	return nil
 }
 
-// kindOf is what a shell is to do by cobra's directive. Files are for where there is no
+// kindOf turns cobra's directive into what the shell does. Files are the answer where there is no
 // offer.
 func kindOf(directive cobra.ShellCompDirective, offers []shell.Offer) shell.Kind {
 	switch {
@@ -147,8 +146,8 @@ func kindOf(directive cobra.ShellCompDirective, offers []shell.Offer) shell.Kind
 	return shell.Offers
 }
 
-// findOffers returns what the last of words may become. It takes little longer than the
-// time for a Tab, even if a file or a server hangs.
+// findOffers returns the completions of the last of words. It takes little longer than the time
+// for a Tab, even if a file or a server hangs.
 func findOffers(ctx context.Context, words []string, env *cli.Env) (cobra.ShellCompDirective, []shell.Offer) {
 	words = slices.Clone(words)
 	for i, word := range words[:len(words)-1] { // as the shell will do
@@ -167,7 +166,7 @@ func findOffers(ctx context.Context, words []string, env *cli.Env) (cobra.ShellC
 		root.SetErr(io.Discard)
 		return root.ExecuteContext(ctx)
 	}, func(error) { found <- out.String() })
-	late := time.NewTimer(env.TabTime + env.TabTime/2) // what it found by its own time is worth having
+	late := time.NewTimer(env.TabTime + env.TabTime/2) // an answer within its own time still counts
 	defer late.Stop()
 	select {
 	case text := <-found:

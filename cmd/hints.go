@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/spelling"
 )
 
-// flagComplaint says what is wrong with a flag, in place of what Go says of its value.
+// flagComplaint describes a mistake in a flag, instead of the text of Go's own error.
 func flagComplaint(err error) string {
 	text := err.Error()
 	var number *strconv.NumError
@@ -48,8 +48,7 @@ var unknownFlag = lazyregexp.New(`^unknown flag: --([^=]+)|^unknown shorthand fl
 // wrongValue finds the value and the flag in the error of a value that the flag does not take.
 var wrongValue = lazyregexp.New(`^invalid argument "(.*)" for "(?:-., )?--([^"]+)" flag`)
 
-// flagHint is what might have been meant by a flag that cmd does not have, after a semicolon, or
-// "".
+// flagHint suggests another flag for one that cmd does not have, after a semicolon, or is "".
 func flagHint(cmd *cobra.Command, complaint string) string {
 	found := unknownFlag().FindStringSubmatch(complaint)
 	if found == nil {
@@ -57,7 +56,7 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 	}
 	name := found[1] + found[2]
 	habit, has := flagHabits()[name]
-	if cmd.Flags().Lookup("rate") != nil || cmd.Flags().Lookup("denied-status") != nil { // it makes load, or asks an endpoint
+	if cmd.Flags().Lookup("rate") != nil || cmd.Flags().Lookup("denied-status") != nil { // loadtest, or a command for endpoints
 		if forLoad, hasLoad := loadHabits()[name]; hasLoad {
 			habit, has = forLoad, true
 		}
@@ -91,8 +90,8 @@ func addUsualAliases(cmd *cobra.Command) {
 }
 
 // loadHabits are flags of other load generators, such as k6, hey, vegeta, wrk and ab, and
-// what to give instead. -c, which is the cost of a request in other commands, is none of
-// loadtest's, since all of them call their concurrency so.
+// what to give instead. loadtest has no -c, which is the cost in other commands, since to all of
+// these it is the number of connections.
 func loadHabits() map[string]string {
 	habits := map[string]string{
 		"c": "--workers N for so many requests at once, or --cost N for units", "z": "--duration 10s", "time": "--duration 10s",
@@ -115,7 +114,7 @@ func loadHabits() map[string]string {
 	return habits
 }
 
-// valueHint is what might have been meant by a value that a flag does not take, or "".
+// valueHint suggests another value for one that a flag does not take, or is "".
 func valueHint(cmd *cobra.Command, complaint string) string {
 	found := wrongValue().FindStringSubmatch(complaint)
 	if found == nil {

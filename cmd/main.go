@@ -1,5 +1,5 @@
-// Package cmd is the command line of limitctl: a file for each command, and the
-// one place where an error becomes an exit code.
+// Package cmd is the command line of limitctl: it makes the commands of the packages below,
+// runs one of them, and turns its error into a message and an exit code.
 package cmd
 
 import (
@@ -111,7 +111,7 @@ func hangups() <-chan struct{} {
 		for range signals {
 			select {
 			case told <- struct{}{}:
-			default: // the one before was not seen yet
+			default: // the last one is still unread
 			}
 		}
 		return nil

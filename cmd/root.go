@@ -36,7 +36,7 @@ func rootFor(global *cli.Globals) *cobra.Command {
 	return newRootOf(global, all)
 }
 
-// command is one of limitctl's, which is not made yet.
+// command is a command that is made only if it is needed.
 type command struct {
 	name string
 	make func(*cli.Globals) *cobra.Command
@@ -94,8 +94,8 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
   limitctl reset user:42 --yes`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			global.Parsed = true
-			// An empty value comes from a variable that a script did not set. To go on
-			// would use another store than the one that is meant.
+			// An empty value comes from a variable that a script did not set. The command
+			// would use another store than the intended one.
 			for _, flag := range []string{"store", "context", "config"} {
 				if given := cmd.Flags().Lookup(flag); given != nil && given.Changed && given.Value.String() == "" {
 					return cli.Usagef("--%s is empty; give it a value or leave it out", flag)

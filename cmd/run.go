@@ -46,10 +46,10 @@ func execute(ctx context.Context, g *cli.Globals) error {
 	return root.ExecuteContext(ctx)
 }
 
-// interruptedError is the error that an interrupt led to.
+// interruptedError is the error of a command that was interrupted.
 type interruptedError struct{ error }
 
-// Error leaves out what only says that the command was interrupted.
+// Error leaves out a text that says nothing but that.
 func (e *interruptedError) Error() string {
 	var progress *outcome.ProgressError
 	if errors.As(e.error, &progress) && !errors.Is(e.error, store.ErrOutcomeUnknown) {

@@ -57,7 +57,7 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// Several is how to say which arguments there are, where they are too many.
+// Several describes the arguments where there are too many.
 func Several(args []string) string {
 	more := ""
 	if len(args) > 2 {
@@ -66,8 +66,8 @@ func Several(args []string) string {
 	return fmt.Sprintf("%d arguments (%q, %q%s)", len(args), args[0], args[1], more)
 }
 
-// Habits are the words that other programs have for what limitctl calls otherwise, by the
-// command that they are looked for under, and what to run instead.
+// Habits are words of other programs for commands that have another name here, by the command
+// below which a user looks for them, with what to run instead.
 func Habits() map[string]map[string]string {
 	return map[string]map[string]string{
 		"limitctl": {

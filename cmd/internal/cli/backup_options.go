@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-// BackupOptions say where to write what is about to be changed.
+// BackupOptions are the flags that say where the backup of a change goes.
 type BackupOptions struct {
 	backup   string
 	noBackup bool
@@ -64,7 +64,7 @@ func BackupFolder(g *Globals) (*backup.Folder, error) {
 	return &backup.Folder{Path: filepath.Join(dir, "backups"), Entries: g.Env.List, Open: g.Env.Open}, nil
 }
 
-// WithHint adds to the error of a backup that cannot be created which flags help.
+// WithHint adds the flags that help to the error of a backup that cannot be created.
 func (o *BackupOptions) WithHint(err error) error {
 	var none *operation.NoBackupError
 	if !errors.As(err, &none) {
@@ -76,8 +76,8 @@ func (o *BackupOptions) WithHint(err error) error {
 	return Usagef("%s; give another --backup FILE, or --no-backup to do without. Nothing was changed", none)
 }
 
-// RestoreCommand is the command that undoes a change in the store it was made in, whatever is
-// done meanwhile. It holds no password: that has to be given again, as LIMITCTL_PASSWORD.
+// RestoreCommand is the command that undoes a change in its store, whatever happens in between.
+// It holds no password; the user gives that again, as LIMITCTL_PASSWORD.
 func RestoreCommand(g *Globals, s *Settings, undo operation.Undo) string {
 	words := []string{"restore", undo.Backup}
 	if undo.Replace {
@@ -86,9 +86,9 @@ func RestoreCommand(g *Globals, s *Settings, undo operation.Undo) string {
 	return CommandHere(g, s, words...)
 }
 
-// UndoLine is the command to show to people for that. It is "limitctl undo" if the backup is
-// where that looks; undo shows and asks before it does anything, should something else have
-// become the last change. A backup somewhere else may be for another machine.
+// UndoLine is the command that undoes a change, as people see it: "limitctl undo" if the backup is
+// where undo looks. Undo shows the last change and asks first, in case there is a later one.
+// A backup somewhere else may be for another machine.
 func UndoLine(g *Globals, s *Settings, undo operation.Undo) string {
 	folder, err := BackupFolder(g)
 	if err != nil || filepath.Dir(undo.Backup) != folder.Path {

@@ -23,9 +23,9 @@ func Offers(global *Globals) Completer { return Completer{global} }
 // completionKeys is how many keys are offered at most.
 const completionKeys = 100
 
-// Keys offers subjects that are in use, from one scan for a short while. Those
-// that are special to a shell are not looked for; what is left has no glob in it, and
-// so is also the pattern that selects nothing else.
+// Keys offers subjects that are in use, from one short scan. It leaves out those with
+// characters that are special to a shell. The others hold no glob, so each is also the
+// pattern that selects only itself.
 func (c Completer) Keys(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 || begun != "" && !shell.IsPlain(begun) {

@@ -21,8 +21,8 @@ func NewConfiguredLimits(c *config.Config) ConfiguredLimits {
 	return limits
 }
 
-// Candidates returns the limits that may count for a key, if it is of a policy's limit that
-// is configured: see [policy.Limit.Candidates].
+// Candidates returns the limits that may apply to a key of a configured policy: see
+// [policy.Limit.Candidates].
 func (c ConfiguredLimits) Candidates(key store.Key) []policy.Candidate {
 	if len(c) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
-// ConsentOptions say what a command that changes keys others use may do without asking.
+// ConsentOptions are the flags that let a command change keys without a question.
 type ConsentOptions struct {
 	Yes     bool
 	Confirm string
@@ -50,9 +50,9 @@ func (o *ConsentOptions) CheckCharge(access operation.Access, terminal bool, com
 	return o.Check(access, terminal || !access.Protected, command, "changes", "")
 }
 
-// Check reports early that nothing may be changed, or that the command would have to ask
-// and there is no terminal. does is what the command does, such as "deletes", and
-// otherwise is what else the user can give than consent.
+// Check reports early that the store is read-only, or that the command would have to ask
+// and there is no terminal. does is what the command does, such as "deletes"; otherwise names
+// the flags that the user can give instead of consent.
 func (o *ConsentOptions) Check(access operation.Access, terminal bool, command, does, otherwise string) error {
 	consent := o.Given()
 	err := consent.Check(access, command)

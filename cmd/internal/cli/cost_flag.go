@@ -12,7 +12,7 @@ import (
 // CostFlag is a --cost that can be repeated: 5, and tokens=3000 for the limits of a policy whose cost is that field.
 type CostFlag struct {
 	Units  int64
-	said   bool // units is no default
+	said   bool // units is not the default
 	Fields []policy.FieldCost
 }
 
@@ -34,7 +34,7 @@ func (c *CostFlag) String() string { return strconv.FormatInt(c.Units, 10) }
 // Type implements pflag.Value.
 func (*CostFlag) Type() string { return "cost" }
 
-// Check reports a cost that op cannot be asked with under a policy, or that no field of the policy has one.
+// Check reports a cost that op does not take under a policy, and a policy whose cost fields have no cost.
 func (c *CostFlag) Check(p *policy.Policy, op store.Op) error {
 	if err := p.CheckCost(op, c.Units, c.said); err != nil {
 		return err

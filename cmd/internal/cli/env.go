@@ -17,27 +17,27 @@ import (
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// RawOut and rawErr are what Out and Err were before Run put an [output.Terminal] before
-	// them: for data that goes to a program, and for what draws on a terminal itself.
+	// RawOut and rawErr are Out and Err without the [output.Terminal] that Run puts before
+	// them: for data that goes to a program, and for code that draws on a terminal itself.
 	RawOut, rawErr io.Writer
 	Getenv         func(name string) string
-	// The files: see package files. ReadFile reads one as a whole that has at most so
-	// many bytes, and Open one that may be too large for that.
+	// The files: see package files. ReadFile reads a whole file of at most that many bytes.
+	// Open opens a file that may be larger.
 	ReadFile func(path string, most int) ([]byte, error)
 	Open     func(path string) (files.File, error)
 	// List returns what is in a directory.
 	List func(path string) ([]fs.DirEntry, error)
 	// WriteFile puts a file in place as a whole, and makes its directory.
 	WriteFile func(path string, data []byte) error
-	// WriteShared does that with a file that is for others to read.
+	// WriteShared does the same with a file that others may read.
 	WriteShared func(path string, data []byte) error
-	// CanWrite returns why neither could not do that, and leaves nothing behind.
+	// CanWrite returns why WriteFile and WriteShared would fail, and leaves nothing behind.
 	CanWrite func(path string) error
 	// Create creates a new file, and Append opens one of limitctl's own to add to its
 	// end. MakeDir makes a directory of limitctl's own.
 	Create, Append func(path string) (files.File, error)
 	MakeDir        func(path string) error
-	// Keep keeps others from a file of limitctl's own that they may read.
+	// Keep takes the right to read one of limitctl's own files from other users.
 	Keep   func(path string)
 	Remove func(path string) error
 	// Process and UserID are the numbers of this process and of who runs it.
@@ -48,8 +48,8 @@ type Env struct {
 	Now           func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
-	// Hangups returns what is told of each SIGHUP from then on; several at once are one. The
-	// signal does not end the process any more.
+	// Hangups returns a channel that gets each SIGHUP from then on; several at once count as
+	// one. The signal no longer ends the process.
 	Hangups func() <-chan struct{}
 	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
 	// ErrIsTerminal whether somebody is looking.
@@ -59,16 +59,15 @@ type Env struct {
 	Version string
 	// Timeout is the default of --timeout, or 0 for that of production.
 	Timeout time.Duration
-	// TabTime is how long what completes a word may take.
+	// TabTime is how long the completion of a word may take.
 	TabTime time.Duration
-	// Hold says that the command has to end by itself from now on, even when it is
-	// interrupted: it may be in the middle of work on a store, or have a terminal to
-	// put in order.
+	// Hold says that from now on the command ends by itself, even after an interrupt: it may be
+	// in the middle of work on a store, or have to restore a terminal.
 	Hold func()
 }
 
-// WithTerminals returns env with an [output.Terminal] before each of its streams, so that nothing
-// that a stranger wrote does anything to a terminal, and what writes out the last of it.
+// WithTerminals returns env with an [output.Terminal] before each of its streams, so that text of
+// others cannot control the terminal. flush writes what the terminals still hold.
 func WithTerminals(env *Env, styles bool) (inside *Env, flush func()) {
 	out, err := output.NewTerminal(env.Out, styles), output.NewTerminal(env.Err, styles)
 	copied := *env

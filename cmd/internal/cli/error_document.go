@@ -6,8 +6,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// EndAnswer prints what is left of the answer, with the error that the command ends with,
-// for programs. err may be nil.
+// EndAnswer prints the rest of the answer for programs, with the error that ends the command;
+// err may be nil.
 func EndAnswer(g *Globals, err error) error {
 	if errorKindOf(err).Word == "" { // done, or an answer such as denied
 		return g.answer.End(nil)
@@ -21,7 +21,7 @@ func EndAnswer(g *Globals, err error) error {
 	return p.Error(told)
 }
 
-// toldError is an error as programs see it.
+// toldError returns an error in the form that programs get.
 func toldError(g *Globals, err error) *output.Error {
 	return &output.Error{Kind: errorKindOf(err).Word, Message: g.WithoutSecrets(programMessage(err))}
 }
@@ -40,8 +40,8 @@ func programMessage(err error) string {
 	return output.Escape(strings.Join(texts, "; "))
 }
 
-// formatWanted is the output format, also where the command line has a mistake that kept
-// its flags from being read.
+// formatWanted is the output format, even if a mistake on the command line prevented the parsing
+// of its flags.
 func formatWanted(g *Globals) output.Format {
 	if g.Format != "" || g.Parsed {
 		return g.Format
@@ -49,8 +49,8 @@ func formatWanted(g *Globals) output.Format {
 	return formatAmong(g.Args)
 }
 
-// formatAmong returns the last output format that the words of a command line name, as far
-// as that can be told without knowing all flags.
+// formatAmong returns the last output format that the words of a command line name. It does not
+// know the other flags, so it can take the value of one for a format.
 func formatAmong(args []string) (found output.Format) {
 	for i, arg := range args {
 		if arg == "--" {

@@ -15,12 +15,11 @@ import (
 )
 
 var (
-	// ErrDenied is the answer no. It was printed as an answer already.
+	// ErrDenied is the answer no. The command has printed its answer already.
 	ErrDenied = errors.New("denied")
 	// ErrNothing marks that there is nothing to undo, with a text that says why.
 	ErrNothing = errors.New("nothing to undo")
-	// ErrLeft ends a command that somebody leaves by Ctrl-C, as one can. There is nothing to
-	// say about it.
+	// ErrLeft ends a command that Ctrl-C ends in the usual way. Nothing is printed for it.
 	ErrLeft = fmt.Errorf("left: %w", context.Canceled)
 	// errUsage marks a mistake on the command line.
 	errUsage = errors.New("usage")
@@ -80,20 +79,19 @@ func MistakesOf(err error) *config.Mistakes {
 	return mistakes
 }
 
-// Message puts an error on one line of a length that people read, with all that a server
-// or a file may have put into it to be seen.
+// Message writes an error on one line of a readable length, and escapes what servers and files
+// have put into it.
 func Message(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	const most = 5
-	if len(lines) > most+1 { // a sixth line takes no more room than saying that there is one
+	if len(lines) > most+1 { // "and 1 more" takes as much room as the sixth line itself
 		lines = append(lines[:most], fmt.Sprintf("and %d more", len(lines)-most))
 	}
 	const longest = 2000
 	return output.Shorten(output.Escape(strings.Join(lines, "; ")), longest)
 }
 
-// Cause is why a file could not be written, without the name of the temporary file that
-// was written first.
+// Cause is why a file could not be written, without the name of the temporary file.
 func Cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

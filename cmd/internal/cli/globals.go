@@ -36,18 +36,18 @@ type Globals struct {
 	Parsed bool
 	// answer is what was printed, nil if nothing was; see EndAnswer.
 	answer *output.Pending
-	// What was read and chosen, once it was; see settings.go.
+	// Loaded and Chosen are nil until Config and Settings have found them.
 	Loaded *config.Config
 	Chosen *Settings
 	// Layouts are those of other limiters, if the command is about their keys, and LayoutsName is
 	// what --layout calls them; see layouts.go.
 	Layouts     foreign.Sources
 	LayoutsName string
-	// ownKeysAsked: --layout says that limitctl's own keys are meant.
+	// ownKeysAsked: --layout asks for limitctl's own keys.
 	ownKeysAsked bool
 	// OfAnyKeys: the command has looked at the layouts of the context, or is about no keys.
 	OfAnyKeys bool
-	// ReadPassword is what the context's password file holds, once it was read.
+	// ReadPassword is the content of the context's password file, empty until it is read.
 	ReadPassword string
 }
 
@@ -57,24 +57,24 @@ type Setting struct{ Value, Origin string }
 // byDefault is the origin of a value that nothing sets.
 const byDefault = "default"
 
-// Settings are which store a command is for.
+// Settings are the store that a command works with, and where that choice comes from.
 type Settings struct {
 	Store, Prefix Setting
-	// Context is the one that says so, or nil.
+	// Context is the context that names the store, or nil.
 	Context *config.Context
 	// byFlag: the command line or the environment names the store.
 	byFlag bool
 	// hidden is the context chosen by "context use" that LIMITCTL_STORE overrides.
 	hidden string
-	// Guard is the protected context whose store it is, besides the one in use; see protect.go.
+	// Guard is another, protected context that has the same store; see protect.go.
 	Guard *config.Context
-	// guardAnnounced: the command said so.
+	// guardAnnounced: the command has named Guard to the user.
 	guardAnnounced bool
-	// Looked: Guard was looked for.
+	// Looked: the command has looked for Guard.
 	Looked bool
-	// announced: it was said which store it is.
+	// announced: the command has named the store to the user.
 	announced bool
-	// identity is which store it is, once its servers were asked.
+	// identity identifies the store; nil until its servers have answered.
 	identity *identity.Store
 }
 

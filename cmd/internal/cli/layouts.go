@@ -18,7 +18,7 @@ type LayoutOptions struct {
 	// LayoutName is a name, several behind commas, auto, or limitctl; empty for those of the
 	// context in use.
 	LayoutName string
-	// SaidLimit is what the keys do not tell; empty for what the configuration says.
+	// SaidLimit is the limit where the keys do not hold it; empty for that of the configuration.
 	SaidLimit string
 }
 
@@ -185,7 +185,7 @@ func sourcesOf(names []string) (sources foreign.Sources, err error) {
 	return sources, nil
 }
 
-// BeyondOf is what deleting the keys of a layout does not reach.
+// BeyondOf is what the deletion of a layout's keys does not reach.
 func BeyondOf(layout string) string {
 	l, err := foreign.Named(layout)
 	if err != nil {

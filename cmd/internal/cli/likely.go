@@ -23,7 +23,7 @@ func (s *SelectionOptions) AddLikely(g *Globals, selection *operation.Selection)
 	}
 }
 
-// NoteIncomplete says that only the likely keys were looked for.
+// NoteIncomplete reports that the command looked for the likely keys only.
 func NoteIncomplete(g *Globals) {
 	names := "limits with known names"
 	if g.Layouts != nil {
@@ -32,7 +32,7 @@ func NoteIncomplete(g *Globals) {
 	g.Note("the store has many keys, so only %s were looked for; add %s to look at all", names, shell.Command("--limit-name", "*"))
 }
 
-// usualPeriods are the periods of limits without a name that a subject is likely to have.
+// usualPeriods are the likely periods of limits without a name.
 func usualPeriods() []time.Duration {
 	const day = 24 * time.Hour
 	return []time.Duration{time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,

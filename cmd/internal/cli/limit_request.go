@@ -117,8 +117,8 @@ func (o *RequestFlags) carriedToken(cmd *cobra.Command) (carry func(*store.Reque
 	return func(r *store.Request) { r.Token, r.TokenTTL = o.token, ttl }, nil
 }
 
-// PolicyRequest returns the requests that a policy makes of attributes. cost is nil for those who want to know the limits
-// only. carry, if not nil, gives each of them more.
+// PolicyRequest returns the requests that a policy makes of attributes. cost is nil for a caller that needs the limits only.
+// carry, if not nil, adds to each request.
 func PolicyRequest(g *Globals, name string, op store.Op, args []string, cost *CostFlag,
 	carry func(*store.Request)) (*LimitRequest, error) {
 	c, err := g.Config()
@@ -165,7 +165,7 @@ func (o *RequestFlags) Words(request *LimitRequest) string {
 	return shell.Command(append(words, o.Cost.words(request.Policy)...)...)
 }
 
-// LimitName is what to call the i-th limit.
+// LimitName is the name of the i-th limit.
 func (d *LimitRequest) LimitName(i int) string {
 	if d.Policy != nil {
 		return d.Policy.Limits[i].Name

@@ -20,7 +20,7 @@ func (g *Globals) Progress(title, noun string) *progress.Bar {
 	return progress.New(g.Env.rawErr, title, noun)
 }
 
-// Observer shows an operation to whoever runs a command, and asks on the terminal.
+// Observer shows the progress of an operation on the terminal, and asks there.
 type Observer struct {
 	Global *Globals
 	// Show shows what a reset is about to change; nil shows nothing.

@@ -8,8 +8,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// Open connects to the chosen store; where names it in messages. The command may write
-// to it, and so ends in order from now on.
+// Open connects to the chosen store; where names it in messages. The command may write to the store,
+// so from now on an interrupt lets it end in order.
 func (g *Globals) Open() (store connect.Store, where string, err error) {
 	return g.OpenWatched(nil)
 }
@@ -37,14 +37,14 @@ func (g *Globals) OpenToRead() (store connect.Store, where string, err error) {
 	return store, where, err
 }
 
-// OpenedToWrite is a store that was opened and that the command may write to, as the context
-// in use allows it to be used.
+// OpenedToWrite restricts an opened store, which the command may write to, to what the context
+// in use allows.
 func (g *Globals) OpenedToWrite(store connect.Store, err error) (connect.Store, error) {
 	g.Env.Hold()
 	return g.Opened(store, err)
 }
 
-// Opened is a store as the context in use allows it to be used.
+// Opened restricts an opened store to what the context in use allows.
 func (g *Globals) Opened(store connect.Store, err error) (connect.Store, error) {
 	s, settingsErr := g.Settings()
 	if settingsErr != nil {
@@ -61,7 +61,7 @@ func (g *Globals) Opened(store connect.Store, err error) (connect.Store, error) 
 	return store, nil
 }
 
-// Connection returns the URL of the chosen store and what that does not say.
+// Connection returns the URL of the chosen store, and the options that a URL does not hold.
 func (g *Globals) Connection() (url string, options connect.Options, err error) {
 	if g.Timeout <= 0 {
 		return "", options, Usagef("--timeout %s is not positive; give a duration such as 2s", g.Timeout)
@@ -78,7 +78,7 @@ func (g *Globals) Connection() (url string, options connect.Options, err error) 
 		}
 		s.announced = true
 	}
-	if !g.Quiet && s.Guard != nil && !s.guardAnnounced { // who is refused is told by the error
+	if !g.Quiet && s.Guard != nil && !s.guardAnnounced { // a refusal says so itself
 		g.Note("this is the store of the protected context %s", output.Printable(s.Guard.Name))
 		s.guardAnnounced = true
 	}

@@ -22,7 +22,7 @@ func Ending(o *store.Override, now time.Time) string {
 	return text
 }
 
-// PrintApplied says of overrides that they apply, of each once. Some may be nil.
+// PrintApplied prints each override that applies, once. Some may be nil.
 func PrintApplied(p *output.Printer, applied []*store.Override, now time.Time) {
 	said := map[string]bool{}
 	for _, o := range applied {
@@ -44,8 +44,8 @@ func WarnOfOverrides(g *Globals, err error) {
 	}
 }
 
-// OverridesOf reads the overrides that are in force in a store. With an error there is a
-// list, too: of those that could be read.
+// OverridesOf reads the overrides that are in force in a store. With an error it also returns a
+// list, of the overrides that it could read.
 func OverridesOf(ctx context.Context, g *Globals, backend store.Store) (*store.OverrideList, error) {
 	table, has := admin.OverrideTableOf(backend)
 	if !has {
@@ -57,8 +57,7 @@ func OverridesOf(ctx context.Context, g *Globals, backend store.Store) (*store.O
 	return store.NewOverrideList(overrides), err
 }
 
-// OverrideMark marks keys that an operator's override applies to, which is named below the
-// table.
+// OverrideMark marks keys to which an operator's override applies. The lines below the table name it.
 const OverrideMark = "⚑"
 
 // Clock writes an instant as people say it: the time of day, with the date unless it is

@@ -23,8 +23,8 @@ func (g *Globals) Color() bool {
 	return g.Env.OutIsTerminal && g.Env.Getenv("NO_COLOR") == "" && g.Env.Getenv("TERM") != "dumb"
 }
 
-// Print prints an answer in the chosen form. What is one document is printed when the command
-// ends, since an error is a field of it.
+// Print prints an answer in the chosen format. A format that is one document is printed when the
+// command ends, since an error is a field of the document.
 func (g *Globals) Print(a output.Answer) (err error) {
 	if err := g.answer.End(nil); err != nil { // of an answer before
 		return NotPrinted(err)
@@ -45,7 +45,7 @@ func (g *Globals) Say(format string, args ...any) {
 // Note writes one line to stderr that begins with the name of the program.
 func (g *Globals) Note(format string, args ...any) { g.Say("limitctl: "+format, args...) }
 
-// WarnOfFormulas says so if a CSV that was printed is not for a spreadsheet.
+// WarnOfFormulas warns if a spreadsheet would run or hide cells of the CSV that was printed.
 func WarnOfFormulas(g *Globals, p *output.Printer) {
 	if n := p.FormulaCells(); n > 0 {
 		g.Note("warning: a spreadsheet would take %s for formulas; for one, give --csv-formulas escape", output.Plural(n, "cell"))
@@ -74,7 +74,7 @@ func (g *Globals) Warn(text string) {
 	}
 }
 
-// CountOf is a number of things in words, of which one and several are said differently.
+// CountOf writes a number with the words for one thing or for several.
 func CountOf(n int64, one, several string) string {
 	if n == 1 {
 		return "1 " + one
@@ -82,8 +82,8 @@ func CountOf(n int64, one, several string) string {
 	return output.Thousands(n) + " " + several
 }
 
-// NotKnown stands for what is not known, in a table.
+// NotKnown stands for an unknown value in a table.
 const NotKnown = "?"
 
-// LongestKey is how many bytes of a key a message shows.
+// LongestKey is how many bytes of a key a message shows at most.
 const LongestKey = 100

@@ -16,13 +16,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// askingTime is how long a command may look for a protected context whose store it is about
-// to change.
+// askingTime is how long a command may search for a protected context that has the store which
+// it is about to change.
 func askingTime(g *Globals) time.Duration {
 	return min(g.Timeout, max(time.Second, g.Env.Timeout))
 }
 
-// SettingsToChange is settings for a command that changes what others have. What protects a
+// SettingsToChange is Settings for a command that changes what others use. What protects a
 // context protects its store, in whichever way that is reached: by URL, by another context,
 // by another node of its Cluster. It asks no server unless there is a protected context of
 // another name and the same prefix. The keys of other limiters are under no prefix of ours, so
@@ -74,7 +74,7 @@ func guardOf(ctx context.Context, g *Globals, s *Settings, protected []*config.C
 		return nil, err
 	}
 	if here.ID == "" && here.Servers == nil {
-		return nil, nil // it is an embedded store, or says nothing of itself to this user
+		return nil, nil // an embedded store, or this user may not ask who it is
 	}
 	asked := make([]identity.Store, len(protected))
 	errs := make([]error, len(protected))
@@ -103,7 +103,7 @@ func guardOf(ctx context.Context, g *Globals, s *Settings, protected []*config.C
 	return nil, nil
 }
 
-// askContext finds out which store a context has, by the login of the context.
+// askContext identifies the store of a context, with the login of the context.
 func askContext(ctx context.Context, g *Globals, s *Settings, x *config.Context) (identity.Store, error) {
 	options := connect.Options{Prefix: s.Prefix.Value, Timeout: askingTime(g), ReadFile: g.Env.ReadCertificate}
 	if x.PasswordFile != "" || x.PasswordEnv != "" { // else LIMITCTL_PASSWORD, which may be for another store
@@ -116,7 +116,7 @@ func askContext(ctx context.Context, g *Globals, s *Settings, x *config.Context)
 	return identity.Ask(ctx, x.Store, options)
 }
 
-// identifySettings finds out which store is chosen.
+// identifySettings identifies the chosen store.
 func identifySettings(ctx context.Context, g *Globals, s *Settings) (identity.Store, error) {
 	if s.identity != nil {
 		return *s.identity, nil
@@ -144,7 +144,7 @@ func isRedis(url string) bool {
 	return !strings.HasPrefix(url, "file:") && !strings.HasPrefix(url, "memory:")
 }
 
-// identify is what is known of an open store: see [operation.Runner].
+// identify identifies an open store: see [operation.Runner].
 func identify(ctx context.Context, g *Globals, s *Settings, backend connect.Store) (identity.Store, error) {
 	known, err := identifySettings(ctx, g, s)                      // the address at least
 	if known.ID == "" && (err != nil || !isRedis(s.Store.Value)) { // else it was asked
@@ -167,9 +167,9 @@ func lookUp(g *Globals) identity.LookUp {
 	}
 }
 
-// rememberedID is the id that the store of a context had when its last backup was made on this
-// machine; empty if there is none. So a protected store is known also when it was chosen in a
-// way that works and its context does not, as in an outage of the Sentinels.
+// rememberedID is the ID that the store of a context had at the last backup on this machine, or
+// empty. So a protected store is recognized even if its context does not work and the way by
+// which it was chosen does, as in an outage of the Sentinels.
 func rememberedID(g *Globals, name, prefix string) string {
 	folder, err := BackupFolder(g)
 	if err != nil {

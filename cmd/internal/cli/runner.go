@@ -37,14 +37,14 @@ func operationFiles(g *Globals) operation.Files {
 	return operation.Files{Open: g.Env.Open, Create: g.Env.Create, MakeDir: g.Env.MakeDir, Remove: g.Env.Remove}
 }
 
-// Scan calls do with each selected key. Somebody who looks is shown how far it has come.
+// Scan calls do with each selected key, and shows its progress on a terminal.
 func Scan(ctx context.Context, g *Globals, backend admin.Keyspace, s *operation.Selection,
 	do func(e *admin.Entry, foreign error) error) (operation.Found, error) {
 	return operation.Scan(ctx, backend, s, &Observer{Global: g}, do)
 }
 
-// user is who runs the command, as the environment says: behind sudo, who called it. Where it
-// says nothing, as in many containers, it is the name of the process's user.
+// user is the user that the environment names: with sudo, who called it. Where it names none, as in
+// many containers, it is the name of the process's user.
 func user(g *Globals) string {
 	for _, name := range []string{"SUDO_USER", "USER", "LOGNAME"} {
 		if user := g.Env.Getenv(name); user != "" {

@@ -11,9 +11,9 @@ import (
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
-// WithoutSecrets returns a complaint without any password that the command knows of. It
-// is the last line of defence: what servers say has none when it gets here. Answers do
-// not come by, for what is the user's own is not to be changed in them.
+// WithoutSecrets returns a message without any password that the command knows. It is the last
+// line of defence: texts of servers have lost theirs before. Answers do not pass here, since
+// they must show the user's data unchanged.
 func (g *Globals) WithoutSecrets(text string) string {
 	secrets := redact.New(g.Env.Getenv("LIMITCTL_PASSWORD"), g.ReadPassword)
 	urls := append([]string{g.Store, g.Env.Getenv("LIMITCTL_STORE")}, urlsAmong(g.Args)...)
@@ -37,8 +37,8 @@ func (g *Globals) WithoutSecrets(text string) string {
 	return secrets.Text(text)
 }
 
-// urlsAmong returns the words of a command line that look like a store's URL, also such
-// as are there by mistake.
+// urlsAmong returns the words of a command line that look like a store's URL, even in the
+// place of something else.
 func urlsAmong(args []string) (urls []string) {
 	for _, arg := range args {
 		if name, value, found := strings.Cut(arg, "="); found && strings.HasPrefix(name, "-") {
@@ -87,7 +87,7 @@ func (g *Globals) password(x *config.Context) (string, error) {
 	return password, checkPassword(password, "the environment variable LIMITCTL_PASSWORD")
 }
 
-// checkPassword finds what is in the place of a password and cannot be one.
+// checkPassword reports a text that cannot be a password.
 func checkPassword(password, what string) error {
 	switch {
 	case len(password) > files.MaxPassword:

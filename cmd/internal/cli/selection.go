@@ -45,7 +45,7 @@ type SelectionOptions struct {
 	Stuck    bool
 	Foreign  bool
 	ScanRate int
-	// judgesPolicy: the command itself says what it makes of a --policy that is not configured.
+	// JudgesPolicy: the command itself handles a --policy that is not configured.
 	JudgesPolicy bool
 }
 
@@ -134,7 +134,7 @@ func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operat
 	return selection, nil
 }
 
-// keep says which states of keys the flags select; nil for all.
+// keep reports whether the flags select a state of a key; nil selects all.
 func (s *SelectionOptions) keep(minShare float64) func(*admin.Entry) bool {
 	atLimit, noTTL, minUsed, stuck := s.AtLimit, s.NoTTL, s.MinUsed != "", s.Stuck
 	if !atLimit && !noTTL && !minUsed && !stuck {
@@ -246,9 +246,8 @@ func WithoutPolicy(limitName, policyName string) (string, error) {
 	return name, nil
 }
 
-// warnOfUnknownPolicy warns if the configuration does not have the policy. It may be one
-// of an earlier configuration; but if it is a slip, finding nothing would look like good
-// news.
+// warnOfUnknownPolicy warns if the configuration does not have the policy. An earlier
+// configuration may have had it; but after a slip, no result would look like good news.
 func (s *SelectionOptions) warnOfUnknownPolicy(g *Globals, c *config.Config) {
 	name, err := store.ParsePattern(s.Policy)
 	if err != nil || len(c.Policies) == 0 || g.Quiet {
@@ -271,9 +270,9 @@ func longestLiteral(pattern string) (longest string) {
 	return longest
 }
 
-// SayNothingMatches says that a selection matches no key in the store, and what might. where is
-// the store's name. meant finds what might: [operation.Similar], or [operation.NearestSubject] for a
-// reset, whose hint is typed next and must not select more than was meant.
+// SayNothingMatches reports that a selection matches no key in the store, and suggests another. where is
+// the store's name. meant finds the suggestions: [operation.Similar], or [operation.NearestSubject] for a
+// reset, since the user types the hint next and it must not select more keys than intended.
 func SayNothingMatches(ctx context.Context, g *Globals, backend admin.Keyspace, selection *operation.Selection, where string,
 	meant func(context.Context, admin.Keyspace, *operation.Selection) (patterns []string, filtered bool)) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.PlaceOf(where))

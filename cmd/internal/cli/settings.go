@@ -18,8 +18,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Place is what to call the open store to people: the name of its context, if it has one,
-// else where, which is the store's own name.
+// Place is the name of the open store for people: that of its context, else where, which is
+// the store's own name.
 func (s *Settings) Place(where string) string {
 	if s.Context != nil {
 		return s.Context.Name
@@ -27,7 +27,7 @@ func (s *Settings) Place(where string) string {
 	return where
 }
 
-// PlaceOf is what to call the open store to people; where is the store's own name.
+// PlaceOf is the name of the open store for people; where is the store's own name.
 func (g *Globals) PlaceOf(where string) string {
 	if g.Chosen == nil {
 		return where
@@ -54,7 +54,7 @@ func (g *Globals) Settings() (*Settings, error) {
 		contextName, contextOrigin = g.ContextName, "flag --context"
 	case g.Env.Getenv("LIMITCTL_STORE") != "":
 		s.Store = Setting{g.Env.Getenv("LIMITCTL_STORE"), "environment variable LIMITCTL_STORE"}
-		s.hidden, _ = g.chosenContext() // a choice that cannot be read is not used either
+		s.hidden, _ = g.chosenContext() // an error does not matter here: the choice is not used
 	default:
 		s.byFlag = false
 		name, err := g.chosenContext()
@@ -120,7 +120,7 @@ func (s *Settings) findPrefix(g *Globals) error {
 	return nil
 }
 
-// announce says which store was chosen without having been typed.
+// announce names a store that the user has not typed.
 func (s *Settings) announce(w io.Writer) {
 	switch {
 	case strings.HasPrefix(s.Store.Value, "memory:"):
@@ -164,7 +164,7 @@ func (g *Globals) chosenContext() (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
-	case err != nil: // to go on would use another store than the chosen one
+	case err != nil: // without the choice, the command would use another store
 		return "", Usagef("the choice of a context cannot be read: %s", err)
 	}
 	return strings.TrimSpace(string(text)), nil
@@ -181,8 +181,7 @@ func (g *Globals) CurrentContext() (string, error) {
 	return g.chosenContext()
 }
 
-// ContextFile is where "context use" remembers its choice; empty if nothing says
-// where that could be.
+// ContextFile is where "context use" remembers its choice; empty if there is no directory for it.
 func ContextFile(getenv func(string) string) string {
 	directory := StateDir(getenv)
 	if directory == "" {
@@ -191,7 +190,7 @@ func ContextFile(getenv func(string) string) string {
 	return filepath.Join(directory, "context")
 }
 
-// defaultFile returns the path of the file that is the store when none is said.
+// defaultFile returns the path of the default store.
 func defaultFile(getenv func(string) string) (string, error) {
 	directory := StateDir(getenv)
 	if directory == "" {
@@ -200,11 +199,10 @@ func defaultFile(getenv func(string) string) (string, error) {
 	return filepath.Join(directory, "limits.db"), nil
 }
 
-// StateDir is where limitctl keeps what is not configuration; empty if
-// nothing says where that could be.
+// StateDir is where limitctl keeps its state; empty if the environment names no directory.
 func StateDir(getenv func(string) string) string {
 	state := getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // a relative one is to be ignored, by the XDG specification
+	if !filepath.IsAbs(state) { // the XDG specification ignores a relative one
 		home := getenv("HOME")
 		if home == "" {
 			return ""
@@ -214,9 +212,9 @@ func StateDir(getenv func(string) string) string {
 	return filepath.Join(state, "limitctl")
 }
 
-// ShadowFile returns the path of the local shadow of the store that is chosen: a file of
-// its own for each store and prefix, which all commands of the user share. The store is
-// known by its URL, as one that is away cannot be asked who it is.
+// ShadowFile returns the path of the local shadow of the chosen store. There is one for each
+// store and prefix, which all commands of the user share. The URL identifies the store, since a
+// store that is away cannot be asked.
 func ShadowFile(g *Globals) (string, error) {
 	s, err := g.Settings()
 	if err != nil {

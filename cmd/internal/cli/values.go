@@ -66,8 +66,8 @@ func AttributesText(attributes policy.Attributes) string {
 	return strings.Join(parts, " ")
 }
 
-// ParseOnError reads what --on-error says. A share that it does not say is that of the
-// limits' policy, which may be nil, else that of the configuration.
+// ParseOnError reads the value of --on-error. The default share is that of the limits' policy,
+// which may be nil, else that of the configuration.
 func ParseOnError(g *Globals, onError string, p *policy.Policy) (f layers.Failure, err error) {
 	word, share, hasShare := strings.Cut(onError, "=")
 	isLocal := word == store.LocalOnError.String()

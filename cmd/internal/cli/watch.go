@@ -53,11 +53,11 @@ func CheckWatch(g *Globals, interval time.Duration) error {
 	return nil
 }
 
-// WatchAnswers calls look and prints its answer, again and again until it is interrupted,
-// which is no error: on a terminal in place of the last answer, elsewhere as JSON lines with
-// the time. look gets the number of rows there is room for, 0 for any number, and returns a
-// note for the head line, too. A store that is away may come back, so watching goes on. An
-// answer that look returns with the error of one part of the store is shown.
+// WatchAnswers calls look and prints its answer again and again, until an interrupt, which is no
+// error: on a terminal in place of the last answer, elsewhere as JSON lines with the time. look
+// gets the number of rows that fit, 0 for any number, and also returns a note for the head line.
+// A store that is away may come back, so watching goes on. If look returns an answer together
+// with the error of one part of the store, the answer is shown.
 func WatchAnswers(
 	ctx context.Context, g *Globals, interval time.Duration, look func(rows int) (output.Answer, string, error),
 ) error {
@@ -97,19 +97,19 @@ func WatchAnswers(
 	}
 }
 
-// watch is what WatchAnswers remembers of the looks before.
+// watch is what WatchAnswers remembers of earlier answers.
 type watch struct {
 	*Globals
 	interval time.Duration
 	// away is since when the store has been away, zero if it is not.
 	away time.Time
-	// good are the lines of the last frame that a whole answer made, without its head, and
-	// goodAt is when that was.
+	// good are the lines of the last frame of a complete answer, without its head, and goodAt is
+	// its time.
 	good   []string
 	goodAt time.Time
 }
 
-// heard notes how a look ended.
+// heard records whether the store has answered.
 func (w *watch) heard(away error) {
 	switch {
 	case away == nil:
@@ -119,8 +119,8 @@ func (w *watch) heard(away error) {
 	}
 }
 
-// headLines is how many lines of a frame are not rows: the note, what is wrong with the
-// store or nothing, the table's header, and the line of the cursor.
+// headLines is how many lines of a frame are not rows: the note, the state of the store or an
+// empty line, the table's header, and the line of the cursor.
 const headLines = 4
 
 // drawFrame draws over the last frame line by line, so that the screen does not flicker.
@@ -161,8 +161,8 @@ func (w *watch) drawFrame(answer output.Answer, note string, away error, columns
 	return err
 }
 
-// IsPartial reports whether an error of a look concerns some servers of a store, and what the
-// others have was read as a whole.
+// IsPartial reports whether an error concerns some servers of a store, and the others have
+// answered completely.
 func IsPartial(away error) bool {
 	var incomplete *admin.IncompleteError
 	return errors.As(away, &incomplete)
