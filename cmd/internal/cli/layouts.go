@@ -97,8 +97,8 @@ func (l *LayoutOptions) names(g *Globals) ([]string, error) {
 	return names, nil
 }
 
-// ParseStoreKeys reads a pattern of subjects or store keys of other limiters.
-func ParseStoreKeys(text string, exact bool) (store.Pattern, error) {
+// parseStoreKeys reads a pattern of subjects or store keys of other limiters.
+func parseStoreKeys(text string, exact bool) (store.Pattern, error) {
 	if exact {
 		return store.ExactStoreKeyPattern(text)
 	}

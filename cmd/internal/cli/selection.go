@@ -151,7 +151,7 @@ func (s *SelectionOptions) byPattern(text string, layouts bool) (selection opera
 	query := &selection.Query
 	parse, parseName := ParseSubjects, store.ParsePattern
 	if layouts {
-		parse, parseName = ParseStoreKeys, store.ParseStoreKeyPattern
+		parse, parseName = parseStoreKeys, store.ParseStoreKeyPattern
 	}
 	if query.Subjects, err = parse(text, s.Exact); err != nil {
 		return selection, err

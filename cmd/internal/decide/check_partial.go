@@ -17,14 +17,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// partialCheck is a check under a policy without all of its attributes. The limits whose
-// attributes are given are asked; of the others it is said what they would be.
+// partialCheck is a check under a policy with some of its attributes. It decides the limits whose attributes are given,
+// and shows what the others would be.
 type partialCheck struct {
 	policy     *policy.Policy
 	attributes policy.Attributes
 	missing    []string
-	// asked are the limits that can be asked, by their index in the policy, and request
-	// what they are asked.
+	// asked are the limits that can be decided, by their index in the policy, and request is the request to them.
 	asked   []int
 	request *cli.LimitRequest
 }
@@ -78,8 +77,8 @@ func partial(o *cli.RequestFlags, cmd *cobra.Command, g *cli.Globals, args []str
 	return check
 }
 
-// runPartialCheck asks the limits that can be asked. A denial by one of them is a no. Without
-// one it is not known whether the request would be allowed, which must not look like a yes.
+// runPartialCheck decides the limits that can be decided. A denial by one of them is a no. Without a denial the answer
+// is open, which must not look like a yes.
 func runPartialCheck(ctx context.Context, o *checkOptions, check *partialCheck) error {
 	answer := &partialAnswer{partialCheck: check}
 	if len(check.asked) > 0 {
@@ -106,26 +105,26 @@ func runPartialCheck(ctx context.Context, o *checkOptions, check *partialCheck) 
 	return err
 }
 
-// undecidedError says that some limits of a policy were asked and allow, and others could not be asked.
+// undecidedError says that some limits of a policy allow, and others could not be decided.
 type undecidedError struct{ error }
 
 func (e *undecidedError) Is(target error) bool { return target == outcome.ErrPartly }
 
-// attributesWanted are arguments to be filled in.
+// attributesWanted are arguments for the user to fill in.
 func attributesWanted(names []string) string { return strings.Join(names, "=VALUE ") + "=VALUE" }
 
-// partialAnswer is what is known of a policy with some of its attributes.
+// partialAnswer is the answer of a partial check.
 type partialAnswer struct {
 	*partialCheck
 	decisions []store.Decision // of what is asked
 }
 
-// isDenied reports whether a limit that was asked denies, whatever the others say.
+// isDenied reports whether one of the decided limits denies.
 func (a *partialAnswer) isDenied() bool {
 	return slices.ContainsFunc(a.decisions, func(d store.Decision) bool { return !d.Allowed && !d.Shadow })
 }
 
-// decision returns the decision of a limit of the policy, if it was asked.
+// decision returns the decision of a limit of the policy, or nil.
 func (a *partialAnswer) decision(i int) (request *store.Request, d *store.Decision) {
 	if n := slices.Index(a.asked, i); n >= 0 {
 		return &a.request.Reqs[n], &a.decisions[n]
@@ -137,9 +136,9 @@ func (a *partialAnswer) decision(i int) (request *store.Request, d *store.Decisi
 type partialLimitDocument struct {
 	Limit string   `json:"limit"`
 	By    []string `json:"by"`
-	// Missing are the attributes that keep it from being asked.
+	// Missing are the attributes without which it cannot be decided.
 	Missing []string `json:"missing,omitempty"`
-	// MayAllow are the limits that may count, the first whose attributes fit.
+	// MayAllow are the limits that may apply: the first whose attributes match does.
 	MayAllow []candidateDocument `json:"may_allow,omitempty"`
 	Decided  *decision.Limit     `json:"decided,omitempty"`
 	Key      string              `json:"key,omitempty"`
@@ -148,7 +147,7 @@ type partialLimitDocument struct {
 
 type candidateDocument struct {
 	Limit string `json:"limit"`
-	// When are the attributes that make it count, if they are not all known.
+	// When are the attributes with which it applies, if some are unknown.
 	When policy.Attributes `json:"when,omitempty"`
 }
 
@@ -209,7 +208,7 @@ func (a *partialAnswer) Records() [][]string {
 	return records
 }
 
-// mayAllow says which limits may count.
+// mayAllow names the limits that may apply.
 func (a *partialAnswer) mayAllow(i int) string {
 	var texts []string
 	for _, candidate := range a.document(i).MayAllow {

@@ -103,7 +103,7 @@ bring it to the real cost with "limitctl settle".`,
 	return cmd
 }
 
-// chooseOp returns what --force and --up-to ask for.
+// chooseOp returns the operation for --force and --up-to.
 func (o *consumeOptions) chooseOp(cmd *cobra.Command) (store.Op, error) {
 	flags := cmd.Flags()
 	op, flag := store.Take, ""
@@ -181,7 +181,7 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 		charges: true, again: "already decided: nothing more was charged"})
 }
 
-// verb says what was done, if it was.
+// verb is the word for what the command did, if it did it.
 func (o *consumeOptions) verb(decisions []store.Decision) string {
 	sum := store.Summarize(decisions)
 	switch o.op {
@@ -197,7 +197,7 @@ func (o *consumeOptions) verb(decisions []store.Decision) string {
 	}
 }
 
-// take takes at once, as force and upTo say, or waits for its turn.
+// take takes at once with --force and --up-to, and else waits for its turn.
 func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store.Decision, error) {
 	if o.patience == 0 {
 		return decide(ctx, backend, o.op, o.request.Reqs)

@@ -28,11 +28,11 @@ func addOnErrorFlag(cmd *cobra.Command, onError *string) {
 // failure is what an unreachable store means for a command.
 type failure struct {
 	layers.Failure
-	// decides is what a warning says of who decides instead.
+	// decides names in a warning who decides instead of the store.
 	decides string
 }
 
-// failureOf is what --on-error says, else what the limits' policy says, which may be nil.
+// failureOf is the failure policy of --on-error, else that of the limits' policy, which may be nil.
 func failureOf(g *cli.Globals, onError string, p *policy.Policy) (f failure, err error) {
 	said := "--on-error " + onError
 	if onError == "" && p != nil {
@@ -67,7 +67,7 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 	}
 	request.Where = where
 	with := layers.Layers{Budget: budgetLayer(g), Overrides: overridesLayer(ctx, g, opened, request)}
-	if request.WithoutOverrides != nil { // a failure policy must not let in what can never fit
+	if request.WithoutOverrides != nil { // a failure policy must not allow what can never fit
 		if _, err := store.NormalizeAll(nil, op, request.Reqs); err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
@@ -98,7 +98,7 @@ func decide(ctx context.Context, backend store.Store, op store.Op, reqs []store.
 func printDecision(g *cli.Globals, a *decisionAnswer) error {
 	a.now = g.Env.Now()
 	if err := a.WithoutOverrides; err != nil && store.Summarize(a.decisions).DecidedBy == store.DecidedByStore {
-		cli.WarnOfOverrides(g, err) // who else decided was told of already
+		cli.WarnOfOverrides(g, err) // a warning has named who else decided
 	}
 	if err := g.Print(a); err != nil {
 		return err
@@ -109,10 +109,9 @@ func printDecision(g *cli.Globals, a *decisionAnswer) error {
 	return nil
 }
 
-// denialLayer returns the layer that counts who is denied by a command that takes, if the
-// configuration wants to know that. What was denied is written to backend when the result is closed. A
-// command does not count whom a local file denies: it ends at once, and should not wait a second
-// time for a store that is away.
+// denialLayer returns the layer that counts denials of a command that takes, if the configuration asks for it. The
+// layer writes the denials to backend when its store is closed. It does not count denials by a local file: the command
+// ends at once, and should not wait a second time for a store that is away.
 func denialLayer(g *cli.Globals, backend store.Store) (func(store.Store) store.Store, error) {
 	c, err := g.Config()
 	if err != nil || !c.Denials {
@@ -123,8 +122,8 @@ func denialLayer(g *cli.Globals, backend store.Store) (func(store.Store) store.S
 	}}).Wrap, nil
 }
 
-// overridesLayer returns the layer by which the overrides in force in backend apply. They are read now. If
-// they cannot be, the store decides without them, and request says why.
+// overridesLayer reads the overrides in force in backend, and returns the layer that applies them. If they cannot be
+// read, the store decides without them, and request holds the error.
 func overridesLayer(ctx context.Context, g *cli.Globals, backend store.Store, request *cli.LimitRequest) func(store.Store) store.Store {
 	watch := layers.WatchOverrides(backend, layers.Overrides{})
 	ctx, cancel := store.BudgetContext(ctx, g.Timeout/operation.OverrideShare)
@@ -138,8 +137,8 @@ func budgetLayer(g *cli.Globals) func(store.Store) store.Store {
 	return func(backend store.Store) store.Store { return store.WithBudget(backend, g.Timeout) }
 }
 
-// openShadow returns the local shadow of the store that is chosen. Nothing of it is read or
-// written before the store is away; if it cannot be opened then, each decision says why.
+// openShadow returns the local shadow of the chosen store. It is read and written only while the store is away; if it
+// cannot be opened, each decision returns the error.
 func openShadow(g *cli.Globals) store.Store {
 	path, err := cli.ShadowFile(g)
 	if err != nil {
@@ -155,7 +154,7 @@ func openShadow(g *cli.Globals) store.Store {
 	return backend
 }
 
-// noShadow stands for a shadow that there cannot be.
+// noShadow stands for a shadow that cannot be opened.
 type noShadow struct{ reason error }
 
 // Decide implements [store.Store].

@@ -17,12 +17,12 @@ type decisionAnswer struct {
 	verb string // in the past tense, for a yes: "allowed", "refunded"
 	*cli.LimitRequest
 	decisions []store.Decision
-	charges   bool   // what is granted is shown
-	again     string // is said where the decision repeats an earlier one
+	charges   bool   // show the granted units
+	again     string // is shown if the decision repeats an earlier one
 	now       time.Time
 }
 
-// told is the answer as programs see it.
+// told returns the answer in the form that programs get.
 func (a *decisionAnswer) told() *decision.Answer {
 	return &decision.Answer{Key: a.Key, Policy: a.Policy, Requests: a.Reqs, Overrides: a.Overrides,
 		Decisions: a.decisions, Charges: a.charges}
@@ -59,8 +59,7 @@ func (a *decisionAnswer) Records() [][]string {
 	return records
 }
 
-// Print implements output.Answer: a line that says it all, and for several
-// limits a table of them.
+// Print implements output.Answer: one line, and for several limits a table below it.
 func (a *decisionAnswer) Print(p *output.Printer) {
 	sum := store.Summarize(a.decisions)
 	local, repeated := "", ""
@@ -104,7 +103,7 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	a.printOverrides(p)
 }
 
-// printLimits prints a table of limits that are of no policy.
+// printLimits prints a table of limits without a policy.
 func (a *decisionAnswer) printLimits(p *output.Printer) {
 	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2},
 		{Header: "REMAINING", Right: true, Drops: 1},
@@ -160,7 +159,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 	p.Table(columns, rows)
 }
 
-// times says what there is to say about waiting.
+// times writes the waiting times that are not zero.
 func times(d store.Summary) string {
 	text := ""
 	if d.RetryAfter > 0 {
@@ -175,7 +174,7 @@ func times(d store.Summary) string {
 	return text
 }
 
-// printOverrides says which overrides applied.
+// printOverrides prints the overrides that apply.
 func (a *decisionAnswer) printOverrides(p *output.Printer) {
 	var applied []*store.Override
 	for i := range a.decisions {

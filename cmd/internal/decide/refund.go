@@ -88,7 +88,7 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	return nil
 }
 
-// refundAnswer is the answer of refund: what is left, and how many units were given back.
+// refundAnswer is the answer of refund: what is left, and how many units it has removed from use.
 type refundAnswer struct{ decisionAnswer }
 
 // Document implements output.Answer.
@@ -107,8 +107,8 @@ func (a *refundAnswer) Records() [][]string {
 	return records
 }
 
-// Print implements output.Answer. A refund of less than was asked for says of each limit how much
-// it was, and one of nothing why that may be.
+// Print implements output.Answer. If a refund removes less than its cost, it shows the units of each limit; if it
+// removes nothing, it shows a possible reason.
 func (a *refundAnswer) Print(p *output.Printer) {
 	subject, all := output.Printable(a.Key), true
 	for i := range a.decisions {
@@ -132,7 +132,7 @@ func (a *refundAnswer) Print(p *output.Printer) {
 	}
 }
 
-// why is why a limit got nothing back.
+// why is a possible reason why a refund removed nothing of a limit.
 func (a *refundAnswer) why() string {
 	if token := a.Reqs[0].Token; token != "" {
 		return fmt.Sprintf("nothing is remembered of token %q, or nothing is in use", token)

@@ -112,13 +112,13 @@ func (o *auditOptions) parse(cmd *cobra.Command) error {
 	return nil
 }
 
-// keep reports whether an entry is of the time, the user and the layout that are asked for.
+// keep reports whether an entry has the time, the user and the layout of the flags.
 func (o *auditOptions) keep(e *trail.Entry) bool {
 	return !e.Time.Before(o.from) && (o.user == "" || e.User == o.user || e.Account == o.user) && o.concerns(e)
 }
 
-// concerns reports whether an entry is of a layout that is asked for. A run that found no keys
-// is of those that it looked for.
+// concerns reports whether an entry is about a layout of the flags. A run that found no keys is about those that it
+// looked for.
 func (o *auditOptions) concerns(e *trail.Entry) bool {
 	switch o.layouts {
 	case "":
@@ -173,7 +173,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	return nil
 }
 
-// nothing says why no run is shown.
+// nothing is the reason why no run is shown.
 func (o *auditOptions) nothing() string {
 	if o.since != "" || o.user != "" || o.ContextName != "" || o.layouts != "" {
 		return "no run was found that the flags ask for"
@@ -181,8 +181,7 @@ func (o *auditOptions) nothing() string {
 	return "nothing was changed yet"
 }
 
-// readStore reads the audit in the store; where is the store's name. Without a history there is
-// no store to ask, as the error says.
+// readStore reads the audit in the store; where is the store's name. The history is nil if the store cannot be opened.
 func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, where string, err error) {
 	o.OfAnyKeys = true
 	backend, where, err := o.OpenToRead()

@@ -14,10 +14,10 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 )
 
-// auditAnswer is what audit says.
+// auditAnswer is the answer of audit.
 type auditAnswer struct {
 	entries  []*trail.Entry
-	complete bool           // the store's part is in it, unless it was not asked for
+	complete bool           // the store's part is in it, or the flags exclude it
 	zone     *time.Location // of the times that people read
 	backups  string         // the directory of the backups that restore knows by their names
 }
@@ -80,8 +80,8 @@ func (a *auditAnswer) Records() [][]string {
 	return records
 }
 
-// Print implements output.Answer. Where a terminal is too narrow for all columns, commands, backups and
-// reasons get lines of their own, since what is cut of them is what one looks for.
+// Print implements output.Answer. If the terminal is too narrow for all columns, commands, backups and reasons get
+// lines of their own, since readers need them whole.
 func (a *auditAnswer) Print(p *output.Printer) {
 	if len(a.entries) == 0 {
 		return
@@ -139,8 +139,7 @@ func who(e *trail.Entry) string {
 	return text
 }
 
-// where is the context of a run, or the name of its store: of a file the end, where there is
-// not much room.
+// where is the context of a run, or the name of its store; without whole, only the base name of a file.
 func where(e *trail.Entry, whole bool) string {
 	switch {
 	case e.Context != "":
@@ -173,7 +172,7 @@ func changedText(e *trail.Entry) string {
 	return cli.Number(e.Changed)
 }
 
-// backup is what to give to restore, as a shell takes it.
+// backup is the argument for restore, quoted for a shell.
 func (a *auditAnswer) backup(e *trail.Entry) string {
 	switch {
 	case e.Backup == "":

@@ -81,7 +81,7 @@ func describeBackup(folder *backup.Folder, file *backup.File, now time.Time) bac
 	return d
 }
 
-// state is the word for how whole it is.
+// state is the word for its completeness.
 func (d *backupDocument) state() string {
 	switch {
 	case d.Error != "":
@@ -144,7 +144,7 @@ func runBackupsList(ctx context.Context, g *cli.Globals) error {
 	return g.Print(answer)
 }
 
-// backupsAnswer is what backups list says.
+// backupsAnswer is the answer of backups list.
 type backupsAnswer struct {
 	SchemaVersion int              `json:"schema_version"`
 	Directory     string           `json:"directory"`

@@ -59,7 +59,7 @@ killed.`,
 	return cmd
 }
 
-// pruneRule says which backups go. A nil part removes none.
+// pruneRule selects the backups to remove. A nil part selects none.
 type pruneRule struct {
 	olderThan *time.Duration
 	keep      *int
@@ -105,24 +105,24 @@ func parseSize(text string) (int64, error) {
 		"T": 1e12, "TB": 1e12, "KiB": 1 << 10, "kiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 	unit, known := units[strings.TrimSpace(text[len(digits):])]
 	const most = 1e18
-	if size := n * unit; known && size >= 0 && size <= most { // neither of which NaN is
+	if size := n * unit; known && size >= 0 && size <= most { // false for NaN
 		return int64(size), nil
 	}
 	return 0, strconv.ErrSyntax
 }
 
-// keptBackup is a backup as prune sees it.
+// keptBackup is a backup with what prune needs to know.
 type keptBackup struct {
 	backup.File
-	made time.Time // when it was made, or last written to if it does not say
+	made time.Time // when it was made, or last written to if that is unknown
 	// store is the same for backups of one store.
 	store string
-	// unended: the audit does not say that its run has ended.
+	// unended: the audit has no end of its run.
 	unended bool
 }
 
-// choose returns which of the backups go, the newest of which is first, and how many stay
-// although the rule is for them.
+// choose returns the backups to remove, and how many stay although the rule selects them. The newest of all comes
+// first.
 func (r *pruneRule) choose(all []keptBackup, now time.Time) (gone []keptBackup, spared int) {
 	var total int64
 	for i := range all {
@@ -208,7 +208,7 @@ func sizeOf(backups []keptBackup) (bytes int64) {
 	return bytes
 }
 
-// keptBackups lists the backups with what decides whether they may go.
+// keptBackups lists the backups, and what decides whether they may be removed.
 func (o *backupsPruneOptions) keptBackups(ctx context.Context) (*backup.Folder, []keptBackup, error) {
 	folder, err := cli.BackupFolder(o.Globals)
 	if err != nil {
@@ -246,15 +246,15 @@ func (o *backupsPruneOptions) keptBackups(ctx context.Context) (*backup.Folder, 
 	return folder, all, nil
 }
 
-// pruneAnswer is what backups prune did.
+// pruneAnswer is the answer of backups prune.
 type pruneAnswer struct {
 	SchemaVersion int              `json:"schema_version"`
 	Matched       int              `json:"matched"`
 	Removed       int              `json:"removed"`
 	Freed         int64            `json:"freed_bytes"`
-	Spared        int              `json:"spared"` // were to go and had to stay
+	Spared        int              `json:"spared"` // selected by the rule, and kept
 	DryRun        bool             `json:"dry_run"`
-	Backups       []backupDocument `json:"backups"` // those that were to go
+	Backups       []backupDocument `json:"backups"` // those that the rule selects
 }
 
 // Document implements output.Answer.

@@ -22,7 +22,7 @@ type backupsShowOptions struct {
 	all bool
 }
 
-// shownKeys is how many keys of a backup are shown on a terminal, unless all are wanted.
+// shownKeys is how many keys of a backup a terminal shows without --all.
 const shownKeys = 40
 
 func newBackupsShowCmd(global *cli.Globals) *cobra.Command {
@@ -52,10 +52,10 @@ terminal only the first 40 keys are shown; --all shows all.`,
 type backupKey struct {
 	Key   string `json:"key"`
 	Name  string `json:"name"`
-	Limit string `json:"limit"` // empty if it is not known, or nothing of the key was in use
-	Used  *int64 `json:"used"`  // as of now; 0 if it would not be restored
-	// StoreKeys are those of another limiter's limit. Used is then what was in use when the
-	// backup was made, null if that was not known.
+	Limit string `json:"limit"` // empty if it is unknown, or the key was unused
+	Used  *int64 `json:"used"`  // now; 0 if it would not be restored
+	// StoreKeys are those of another limiter's limit. Used is then the usage at the time of the backup, null if
+	// unknown.
 	StoreKeys []string `json:"store_keys,omitempty"`
 	// KeyBase64 and StoreKeysBase64 are the bytes of texts that are not UTF-8.
 	KeyBase64       string     `json:"key_base64,omitempty"`
@@ -106,7 +106,7 @@ func runBackupsShow(ctx context.Context, o *backupsShowOptions, name string) err
 	return o.Print(answer)
 }
 
-// backupAnswer is what backups show says.
+// backupAnswer is the answer of backups show.
 type backupAnswer struct {
 	SchemaVersion int    `json:"schema_version"`
 	Path          string `json:"path"`
@@ -134,7 +134,7 @@ func (a *backupAnswer) add(batch *backup.Batch, i int, now store.Instant) {
 			key.StoreKeys = append(key.StoreKeys, r.Parts[j].StoreKey)
 		}
 		key.StoreKeysBase64 = output.AllBase64IfNeeded(key.StoreKeys)
-	} else if none := int64(0); backup.IsUnused(r) { // which says nothing of the limit
+	} else if none := int64(0); backup.IsUnused(r) { // which does not hold the limit
 		key.Used = &none
 	} else if state, err := r.Decode(); err == nil {
 		used := state.Used(now)
@@ -147,7 +147,7 @@ func (a *backupAnswer) add(batch *backup.Batch, i int, now store.Instant) {
 	a.Keys = append(a.Keys, key)
 }
 
-// used is what was in use, or unknown.
+// used is the usage, or the text unknown.
 func (k *backupKey) used(unknown string) string {
 	if k.Used == nil {
 		return unknown
@@ -184,7 +184,7 @@ func (a *backupAnswer) Records() [][]string {
 	return records
 }
 
-// expires is when the key expires, in a layout, or never.
+// expires is when the key expires, in a layout of time, or the text never.
 func (k *backupKey) expires(layout, never string) string {
 	if k.ExpiresAt == nil {
 		return never
@@ -224,7 +224,7 @@ func (a *backupAnswer) Print(p *output.Printer) {
 		}
 		row := []output.Cell{{Text: k.Key}, {Text: k.Name}, {Text: limit}, {Text: k.used(cli.NotKnown)},
 			{Text: k.expires("2006-01-02 15:04:05", "never")}}
-		if a.Layout != "" { // what is restored is what these name, whatever the subject
+		if a.Layout != "" { // a restore writes these, whatever the subject
 			row = append(row, output.Cell{Text: strings.Join(k.StoreKeys, " + ")})
 		}
 		rows = append(rows, row)

@@ -70,15 +70,15 @@ code 5); the others are restored.`,
 	return cmd
 }
 
-// restoreAnswer is what a restore did.
+// restoreAnswer is the answer of restore and undo.
 type restoreAnswer struct {
 	SchemaVersion int    `json:"schema_version"`
 	InBackup      int    `json:"records"`
 	Restored      int64  `json:"restored"`
-	Already       int64  `json:"already_there"`   // as the backup has them, before and now
-	Lapsed        int64  `json:"lapsed"`          // nothing of them would be in use by now
+	Already       int64  `json:"already_there"`   // equal to the backup before
+	Lapsed        int64  `json:"lapsed"`          // their usage has lapsed since
 	InUse         int64  `json:"in_use"`          // used since, and left
-	Foreign       int64  `json:"foreign"`         // hold what limitctl did not write, and left
+	Foreign       int64  `json:"foreign"`         // not written by limitctl, and left
 	Unfit         int64  `json:"unfit,omitempty"` // cannot be restored, and left
 	DryRun        bool   `json:"dry_run"`
 	Backup        string `json:"backup"` // its path
@@ -111,7 +111,7 @@ func findBackup(g *cli.Globals, name string) string {
 	if !found {
 		return name
 	}
-	if other, err := g.Env.Open(name); err == nil { // somebody may have put it there to be taken
+	if other, err := g.Env.Open(name); err == nil { // somebody may have put it there on purpose
 		other.Close()
 		g.Note("%s is taken from %s, and not the file of that name in this directory; give ./%s for that", name, folder.Path, name)
 	}
@@ -152,7 +152,7 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	if err != nil {
 		return err
 	}
-	r.OfAnyKeys = true // the backup says of which
+	r.OfAnyKeys = true // the backup names the layout
 	open := r.Open
 	if r.dryRun {
 		open = r.OpenToRead
@@ -218,9 +218,8 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	return errors.Join(withRestoreHint(err), r.Print(answer))
 }
 
-// settingsToRestore finds out which store is meant, and reports what forbids to restore there.
-// It is called again once the backup is open: where that is of other limiters' keys, more
-// contexts can protect them, and a --confirm can be for one of these.
+// settingsToRestore finds the store, and reports what forbids a restore there. It runs again when the backup is open:
+// if the backup holds keys of other limiters, more contexts can protect them, and --confirm can name one of these.
 func (r *restoring) settingsToRestore(ctx context.Context) (*cli.Settings, error) {
 	if r.dryRun {
 		return r.Settings()
@@ -243,20 +242,20 @@ func (r *restoring) settingsToRestore(ctx context.Context) (*cli.Settings, error
 	return s, r.Check(s.Access(), r.Env.InIsTerminal, r.command, does, "")
 }
 
-// asks reports whether the restore has to be confirmed.
+// asks reports whether the user has to confirm the restore.
 func (r *restoring) asks(s *cli.Settings) bool { return !r.dryRun && r.plan.MustAsk(s.Access()) }
 
-// showBackup shows what is about to be restored, and where. What made the backup was said by an undo
-// that is not quiet.
+// showBackup shows what is about to be restored, and where. An undo has already named the run that made the backup,
+// unless it is quiet.
 func (r *restoring) showBackup(b *operation.Backup, place string) {
 	made := ""
 	if r.command != "undo" || r.Quiet {
 		made = fmt.Sprintf(" (%s %s begun at %s)", output.Printable(b.Command), output.Printable(b.Selection), clockTime(b.Time))
 	}
-	r.Say("%s of %s%s, into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), made, place) // the file may be anybody's
+	r.Say("%s of %s%s, into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), made, place) // the file may be of anybody
 }
 
-// showStoreKeys shows which keys of other limiters are about to be written, before that is asked.
+// showStoreKeys shows the keys of other limiters that are about to be written, before the question.
 func (r *restoring) showStoreKeys() error {
 	const shown = 10
 	first, count, err := r.plan.Backup.StoreKeys(shown)
@@ -287,8 +286,7 @@ func (r *restoring) warnOfBackup(b *operation.Backup) {
 	}
 }
 
-// withRestoreHint adds to the error of a backup that is not restored, or not whole, which
-// flag helps.
+// withRestoreHint adds the flag that helps to the error of a restore.
 func withRestoreHint(err error) error {
 	var prefix *operation.PrefixError
 	var left *operation.UsedSinceError
@@ -346,7 +344,7 @@ func (a *restoreAnswer) Print(p *output.Printer) {
 	fmt.Fprintln(p.Out, text)
 }
 
-// withoutLogin is the name of a store without the user that goes there.
+// withoutLogin is the name of a store without its user.
 func withoutLogin(where string) string {
 	scheme, rest, _ := strings.Cut(where, "://")
 	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]

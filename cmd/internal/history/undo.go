@@ -65,15 +65,14 @@ func runUndo(ctx context.Context, o *undoOptions) error {
 	})
 }
 
-// nothingToUndo says why nothing is undone. It is an answer, and ends with exit code 1.
+// nothingToUndo is the reason why nothing is undone. It is an answer, with exit code 1.
 type nothingToUndo struct{ reason string }
 
 func (e *nothingToUndo) Error() string { return e.reason }
 
 func (e *nothingToUndo) Is(target error) bool { return target == cli.ErrNothing }
 
-// lastChange returns the backup of the last change in the store, and whether the change left
-// the keys in use.
+// lastChange returns the backup of the last change in the store, and whether the keys are in use after the change.
 func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) (path string, adjusts bool, err error) {
 	runs, err := localRuns(ctx, o.Globals)
 	if err != nil {
@@ -119,10 +118,10 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 	return paths[last.run], header.Adjusts || adjusted().MatchString(header.Selection), nil
 }
 
-// adjusted is a selection as an earlier limitctl wrote it for a reset that left keys in use.
+// adjusted matches the selection that an earlier limitctl wrote for a reset --to-remaining.
 var adjusted = lazyregexp.New(` --to-remaining \d+$`)
 
-// describeRun names a run to people, with the time by which the audit shows it.
+// describeRun names a run for people, with the time that the audit shows.
 func describeRun(e *trail.Entry) string {
 	word := "ended"
 	if e.Outcome == trail.Begun {
@@ -131,8 +130,8 @@ func describeRun(e *trail.Entry) string {
 	return fmt.Sprintf("%s (%s at %s)", output.Printable(commandText(e)), word, clockTime(e.Time))
 }
 
-// headerOf reads the header of a backup, which may have been compressed since, and returns
-// where it is. It is nil if there is none that can be read.
+// headerOf reads the header of a backup, which may be compressed by now, and returns its path. The header is nil if it
+// cannot be read.
 func (o *undoOptions) headerOf(path string) (*backup.Header, string) {
 	if path == "" {
 		return nil, ""
@@ -146,13 +145,13 @@ func (o *undoOptions) headerOf(path string) (*backup.Header, string) {
 	return nil, ""
 }
 
-// shownAfter is how many later changes are named that an undo does not concern.
+// shownAfter is how many later changes, which undo cannot bring back, it names at most.
 const shownAfter = 5
 
 // lastRun is the last change that can be undone, in one store.
 type lastRun struct {
 	run *trail.Entry // nil if there is none
-	// undoneBy is the run that brought all of it back already, or nil.
+	// undoneBy is the run that has already brought all of it back, or nil.
 	undoneBy *trail.Entry
 	// before is the change before it that kept a backup, or nil.
 	before *trail.Entry
@@ -160,8 +159,8 @@ type lastRun struct {
 	after []*trail.Entry
 }
 
-// lastChange finds the last change among runs, the latest of which is last. here tells
-// whether a run was in the store.
+// lastChange finds the last change among runs, which are in order of time. here reports whether a run was in this
+// store.
 func lastChange(runs []*trail.Entry, here func(*trail.Entry) bool) lastRun {
 	var last lastRun
 	at := len(runs) - 1

@@ -55,8 +55,8 @@ type defectCount struct {
 	keys int
 }
 
-// countDefects returns the defects of rows, those of the most keys first, and how many of the
-// rows stay so until their keys are deleted.
+// countDefects returns the defects of rows, the most frequent first, and how many rows keep theirs until somebody
+// deletes the keys.
 func countDefects(rows []inspectRow) (counts []defectCount, stuck int) {
 	for i := range rows {
 		e := &rows[i].entry
@@ -75,7 +75,7 @@ func countDefects(rows []inspectRow) (counts []defectCount, stuck int) {
 	return counts, stuck
 }
 
-// printDefects says what the mark means, and what helps.
+// printDefects explains the mark, and prints what helps.
 //
 // lookFirst is the command that shows what a reset of the stuck keys would delete.
 func printDefects(p *output.Printer, counts []defectCount, stuck int, lookFirst string) {
@@ -92,8 +92,8 @@ func printDefects(p *output.Printer, counts []defectCount, stuck int, lookFirst 
 	}
 }
 
-// printOverfull says of how many keys the limit can hardly be the right one: a limiter that keeps
-// the time at which its bucket is full again never takes more than the bucket holds.
+// printOverfull prints how many keys hardly have the given limit: a limiter that stores when its bucket is full again
+// never takes more than the bucket holds.
 func printOverfull(p *output.Printer, rows []inspectRow) {
 	overfull := 0
 	for i := range rows {

@@ -162,7 +162,7 @@ func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denial
 	return answer, err
 }
 
-// explain says what the rows do not.
+// explain prints notes that are not in the rows.
 func (o *denialsOptions) explain(a *denialsAnswer) {
 	if a.withoutOverrides != nil {
 		o.Note("warning: overrides cannot be read, so what they block is not told apart: %s", cli.Message(a.withoutOverrides))

@@ -20,13 +20,13 @@ type denialsAnswer struct {
 	rows   []denialRow
 	found  int   // how many rows there are, shown or not
 	total  int64 // denials of all of them
-	others int64 // denials of keys that are not told apart
+	others int64 // denials of keys without a row of their own
 	lost   bool
 	now    store.Instant
-	// overrides are those in force; nil for none. blocked is denials of keys that one of them blocks.
+	// overrides are those in force; nil for none. blocked counts denials of keys that one of them blocks.
 	overrides *store.OverrideList
 	blocked   int64
-	// withoutOverrides is why not all of these could be read; nil if they were.
+	// withoutOverrides is why some overrides could not be read; nil if all were.
 	withoutOverrides error
 }
 
@@ -41,8 +41,8 @@ type denialRow struct {
 	lastAt  store.Instant
 }
 
-// add adds the denials of subjects that match. What operators blocked comes last: it is denied as it should
-// be. The table does not say why a key was denied, so that goes by the blocks that are in force now.
+// add adds the denials of subjects that match. Blocked keys come last, since their denials are intended. The table does
+// not hold why a key was denied, so add takes the blocks that are in force now.
 func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 	a.others, a.lost, a.now = d.Others, d.Lost, d.Now
 	if exact, is := subjects.Exact(); is { // a long one is shortened in the table
@@ -101,7 +101,7 @@ func attributeOf(key store.Key, name string) (value string, has bool) {
 // cut leaves the first rows.
 func (a *denialsAnswer) cut(rows int) { a.rows = a.rows[:min(rows, len(a.rows))] }
 
-// isExact reports whether the counts are exact, and not the least that there were.
+// isExact reports whether the counts are exact; else they are lower bounds.
 func (a *denialsAnswer) isExact() bool { return a.others == 0 && !a.lost }
 
 // count writes a count, marked if it may be more.
@@ -159,7 +159,7 @@ func (a *denialsAnswer) Document() any {
 	return struct {
 		SchemaVersion int   `json:"schema_version"`
 		LastMS        int64 `json:"last_ms"`
-		// Exact: no count is more than is told. Others were denied, but not told apart by key.
+		// Exact: no count is higher in truth. Others counts denials of keys without a row of their own.
 		Exact   bool  `json:"exact"`
 		Denied  int64 `json:"denied"`
 		Others  int64 `json:"others"`

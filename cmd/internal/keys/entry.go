@@ -12,16 +12,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// entryDocument is an entry in JSON. What is not known is null.
+// entryDocument is an entry in JSON. Unknown values are null.
 type entryDocument struct {
 	Key      string `json:"key"`
 	StoreKey string `json:"store_key"`
-	TTLMS    int64  `json:"ttl_ms"` // -1: it never expires, which is somebody's doing
+	TTLMS    int64  `json:"ttl_ms"` // -1: it never expires, since somebody removed the expiry
 	Name     string `json:"name"`
 	// Layout is that of another limiter. StoreKeys are all keys of the limit, if it has several.
 	Layout    string   `json:"layout,omitempty"`
 	StoreKeys []string `json:"store_keys,omitempty"`
-	// KeyBase64 and so on are the bytes of texts that are not UTF-8, of which JSON cannot have all.
+	// KeyBase64 and so on are the bytes of texts that are not UTF-8, which JSON cannot hold.
 	KeyBase64       string   `json:"key_base64,omitempty"`
 	StoreKeyBase64  string   `json:"store_key_base64,omitempty"`
 	NameBase64      string   `json:"name_base64,omitempty"`
@@ -41,18 +41,18 @@ type entryDocument struct {
 	Defects []defectDocument `json:"defects,omitempty"`
 	// Override is an operator's that applies to the key.
 	Override *decision.AppliedOverride `json:"override,omitempty"`
-	// Denied is how often the key was denied in the last 10 minutes; null if nothing tells.
+	// Denied is how often the key was denied in the last 10 minutes; null if unknown.
 	Denied *int64 `json:"denied"`
-	// Policy, Limit and Attributes are what the key was made of, as far as that can be told.
+	// Policy, Limit and Attributes are those from which the key was made, if known.
 	Policy     string            `json:"policy,omitempty"`
 	Limit      string            `json:"limit,omitempty"`
 	Attributes policy.Attributes `json:"attributes,omitempty"`
 	// ConfiguredLimit is the limit of the configuration, if the key was charged under another one.
 	ConfiguredLimit string `json:"configured_limit,omitempty"`
-	// RecordedLimit is the one that the key was last charged under, if another one is in force now.
+	// RecordedLimit is the limit of the last charge, if another one is in force now.
 	RecordedLimit string `json:"recorded_limit,omitempty"`
 
-	// What the pointers above point to, in one piece: there can be millions of entries.
+	// The values of the pointers above, in one allocation: there can be millions of entries.
 	algorithm string
 	numbers   [9]int64
 }
@@ -61,11 +61,11 @@ type entryDocument struct {
 type defectDocument struct {
 	Kind admin.DefectKind `json:"kind"`
 	Text string           `json:"text"`
-	// Stuck: it does not pass, and deleting the keys puts it right.
+	// Stuck: the defect stays until somebody deletes the keys.
 	Stuck bool `json:"stuck"`
 }
 
-// severalStoreKeys are the store keys of an entry, if they are several.
+// severalStoreKeys are the store keys of an entry that has several, else nil.
 func severalStoreKeys(e *admin.Entry) (storeKeys []string) {
 	for i := range e.Record.Parts {
 		if key := e.Record.Parts[i].StoreKey; !slices.Contains(storeKeys, key) {
@@ -134,7 +134,7 @@ func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 // barWidth is the bar's columns in the table.
 const barWidth = 10
 
-// barText draws how much of the limit is used, nothing if that is not known.
+// barText draws the used share of the limit, or nothing if it is unknown.
 func barText(e *admin.Entry) string {
 	if !e.RemainingKnown() {
 		return ""
@@ -142,8 +142,8 @@ func barText(e *admin.Entry) string {
 	return output.Bar(e.Used, e.Limit.Capacity(), barWidth)
 }
 
-// resetText says when a key is unused again, and warns of one that stays for ever. A key that its
-// limiter keeps without an expiry on purpose has its units back all the same.
+// resetText is when a key is unused again, or a warning if it stays for ever. A key that its limiter keeps on purpose
+// without an expiry gets its units back anyway.
 func resetText(e *admin.Entry) output.Cell {
 	switch {
 	case e.TTL < 0 && !e.KeptOnPurpose():
@@ -154,7 +154,7 @@ func resetText(e *admin.Entry) output.Cell {
 	return output.Cell{Text: cli.OrDash(e.ResetAfter)}
 }
 
-// rowLimitText is the limit of a row, and what an override makes of it.
+// rowLimitText is the limit of a row, and the limit under the override.
 func rowLimitText(row *inspectRow) string {
 	o := row.override
 	switch {

@@ -31,7 +31,7 @@ type inspectOptions struct {
 	summary bool
 	by      string
 	failIf  bool
-	// failIfNone: a slip in a name must not look like good news.
+	// failIfNone: a mistyped name must not look like good news.
 	failIfNone bool
 	watch      string
 	interval   time.Duration
@@ -112,7 +112,7 @@ for limits without a name with usual periods. If it finds any, it says so with
 	return cmd
 }
 
-// terminalRows is how many rows a terminal gets unless more are asked for.
+// terminalRows is the default number of rows on a terminal.
 const terminalRows = 100
 
 func (o *inspectOptions) parse(args []string) (err error) {
@@ -186,8 +186,8 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 	return o.conclude(ctx, backend, answer, &f, err)
 }
 
-// printInspection prints an answer. Where that is possible it goes row by row: as
-// documents millions of keys would take much more memory.
+// printInspection prints an answer, row by row if the format allows it, since millions of keys in one document would
+// take much memory.
 func (o *inspectOptions) printInspection(answer inspection, p *output.Printer) error {
 	keys, is := answer.(*inspectAnswer)
 	if !is || !p.Streams() || p.Quiet {
@@ -210,7 +210,7 @@ type inspection interface {
 	rows() int
 }
 
-// look scans once, for an answer of at most that many rows. 0 means all.
+// look scans once, and returns an answer of at most that many rows; 0 means all.
 func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most int) (inspection, operation.Found, error) {
 	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
 	if o.summary {
@@ -287,8 +287,8 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *
 	return o.conclude(ctx, backend, nil, &f, err)
 }
 
-// conclude says what the answer does not, and what went wrong after all. answer is nil if
-// all keys were printed.
+// conclude prints notes that are not in the answer, and returns the error of the command. answer is nil if all keys
+// were printed.
 func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found, err error) error {
 	var printing *cli.OutputError
 	switch {
@@ -317,7 +317,7 @@ func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, a
 	return f.Foreign.Err(f.Matched > 0)
 }
 
-// explain says what the rows do not.
+// explain prints notes that are not in the rows.
 func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found) {
 	switch answer := answer.(type) {
 	case *inspectAnswer:
@@ -379,9 +379,9 @@ func (o *inspectOptions) watchInspect(ctx context.Context, backend admin.Keyspac
 	})
 }
 
-// unknownPolicy is the mistake of a --policy without a glob that the configuration does not
-// have. Where its keys are found it may be one of an earlier configuration; but if nothing is,
-// it is more likely a slip, and would look like good news.
+// unknownPolicy is the error of a --policy that the configuration does not have. If there are keys of it, an earlier
+// configuration may have had it; if there are none, the name is probably mistyped, and no result would look like good
+// news.
 func (o *inspectOptions) unknownPolicy() error {
 	c, err := o.Config()
 	if err != nil || o.Policy == "" || len(c.Policies) == 0 {

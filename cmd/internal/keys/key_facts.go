@@ -10,14 +10,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// inspectRow is a key that inspect shows, and what is known of it besides its state.
+// inspectRow is a key that inspect shows, with facts besides its state.
 type inspectRow struct {
 	entry  admin.Entry
-	holds  string // what a foreign value is
+	holds  string // the kind of a foreign value
 	denied int64  // denials of the last operation.DeniedLately
-	// limit is the one of the configuration, or the recorded one, before the override if there is one.
+	// limit is that of the configuration, else the recorded one, without the override.
 	limit store.Limit
-	// configured is what the configuration says is allowed, if the key was charged under another limit.
+	// configured is the limit of the configuration, if the key was charged under another one.
 	configured store.Limit
 	// override is the operator's override that applies to the key, or nil.
 	override *store.Override
@@ -26,10 +26,9 @@ type inspectRow struct {
 // HasDrifted reports whether the configuration has another limit than the key.
 func (r *inspectRow) hasDrifted() bool { return r.configured != (store.Limit{}) }
 
-// keyFacts are what is known of keys besides their state: how often they were denied, and
-// what the configuration allows them.
+// keyFacts are facts about keys besides their state: how often they were denied, and their configured limits.
 type keyFacts struct {
-	// counted: the store could say who was denied. exact: no count is more than is told.
+	// counted: the store counts denials. exact: no count is higher in truth.
 	counted, exact bool
 	denials        []admin.Denied
 	denied         map[store.Key]int64
@@ -37,10 +36,10 @@ type keyFacts struct {
 	overrides      *store.OverrideList
 }
 
-// keyFacts reads what is known of keys. needed says that the denials have to be known.
+// keyFacts reads the facts about keys. With needed, it fails if the denials are unknown.
 func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, needed bool) (*keyFacts, error) {
 	f := &keyFacts{denied: map[store.Key]int64{}}
-	if o.Layouts != nil { // what is known of limitctl's own keys says nothing of others
+	if o.Layouts != nil { // facts about limitctl's own keys do not apply to others
 		if needed {
 			return f, store.Invalidf("nothing counts who is denied by other limiters")
 		}
@@ -112,7 +111,7 @@ func (f *keyFacts) overrideOf(key store.Key) *store.Override {
 	return f.overrides.For(key)
 }
 
-// selecting returns a selection whose entries tell what the limits and the overrides in force leave.
+// selecting returns a selection whose entries are judged by the limits and overrides in force.
 func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
 	own := *s
 	own.Query.InForce = func(e *admin.Entry) store.Limit { return f.limits.InForce(e, f.overrideOf(e.Key)) }
@@ -140,7 +139,7 @@ func shortenedKey(key store.Key) store.Key {
 	return shortened.Key
 }
 
-// selects reports whether a query is of a key.
+// selects reports whether a query selects a key.
 func selects(query *admin.Query, key store.Key) bool {
 	if query.Keys == nil {
 		return query.Selects(key)

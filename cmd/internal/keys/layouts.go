@@ -54,19 +54,19 @@ func runLayouts(g *cli.Globals, args []string) error {
 	return g.Print(answer)
 }
 
-// layoutFacts is what is told of a layout.
+// layoutFacts is a layout in an answer.
 type layoutFacts struct {
 	Name   string `json:"name"`
 	Writer string `json:"writer"`
 	// Example is a key, and Type the type of its value.
 	Example  string   `json:"example"`
 	Type     string   `json:"type"`
-	Prefixes []string `json:"prefixes"` // what keys usually begin with; empty if with anything
-	Needs    string   `json:"needs"`    // what the keys do not tell
-	Beyond   string   `json:"beyond"`   // what a reset does not reach; empty if it reaches all
+	Prefixes []string `json:"prefixes"` // the usual prefixes of keys; empty if there are none
+	Needs    string   `json:"needs"`    // what the keys do not hold
+	Beyond   string   `json:"beyond"`   // what a reset does not reach; empty if nothing
 	// SetsRemaining: reset --to-remaining works.
 	SetsRemaining bool   `json:"sets_remaining"`
-	Source        string `json:"source"` // where the facts are from; empty for what many write by hand
+	Source        string `json:"source"` // where the facts are from; empty for a common handwritten layout
 }
 
 func describeLayout(layout foreign.Layout) layoutFacts {
@@ -76,11 +76,11 @@ func describeLayout(layout foreign.Layout) layoutFacts {
 		Prefixes: append([]string{}, info.Prefixes...), Needs: info.Needs, Beyond: info.Beyond, SetsRemaining: sets, Source: info.Source}
 }
 
-// layoutsAnswer is what is known of layouts.
+// layoutsAnswer is a list of layouts.
 type layoutsAnswer struct {
 	SchemaVersion int           `json:"schema_version"`
 	Layouts       []layoutFacts `json:"layouts"`
-	one           bool          // it is about one that was named
+	one           bool          // the command line names one
 }
 
 // Document implements output.Answer.
@@ -139,7 +139,7 @@ func (a *layoutsAnswer) Print(p *output.Printer) {
 // longestExample is how many columns of a key are shown in the list where there is little room.
 const longestExample = 30
 
-// print shows all that is known of a layout.
+// print shows all facts about a layout.
 func (l *layoutFacts) print(p *output.Printer) {
 	prefixes := "anything: name the keys by a pattern, or in the configuration"
 	if len(l.Prefixes) > 0 {

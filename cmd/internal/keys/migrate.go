@@ -173,7 +173,7 @@ func (o *migrateOptions) migrating(ctx context.Context, args []string) (m *migra
 	return m, err
 }
 
-// fromText is what is read, in the words of a command line.
+// fromText is the selection of the old keys, in the words of a command line.
 func (o *migrateOptions) fromText(pattern string) string {
 	words := []string{pattern}
 	if o.Exact {
@@ -215,7 +215,7 @@ func runMigrate(cmd *cobra.Command, o *migrateOptions, args []string) error {
 	defer store.Close()
 	m.plan.From = old
 	watching := &cli.Observer{Global: o.Globals}
-	if !o.Quiet || !o.dryRun && !m.plan.Consent.Covers(s.Access()) { // who is asked is shown what about
+	if !o.Quiet || !o.dryRun && !m.plan.Consent.Covers(s.Access()) { // a question needs the list
 		watching.Show = func(selected *operation.Selected) { m.show(selected, s.Place(where)) }
 	}
 	result, err := cli.NewRunner(m.to, s, store, where).Migrate(ctx, m.plan, watching)
@@ -228,13 +228,13 @@ func runMigrate(cmd *cobra.Command, o *migrateOptions, args []string) error {
 // openFrom opens the store whose keys are read.
 func (m *migrating) openFrom() (store connect.Store, where string, err error) {
 	reading := *m.from
-	reading.Quiet = m.from.Quiet || m.into == "" // else the other one says which store was chosen
+	reading.Quiet = m.from.Quiet || m.into == "" // else the other store announces itself
 	store, where, err = reading.OpenToRead()
 	m.from.Chosen = reading.Chosen
 	return store, where, err
 }
 
-// tell prints the answer of a migration that ended with err.
+// tell prints the answer of a migration, which ended with err.
 func (m *migrating) tell(ctx context.Context, s *cli.Settings, old connect.Store, oldPlace string, result *operation.MigrateResult,
 	err error) error {
 	if broken := (*operation.BrokenScanError)(nil); errors.As(err, &broken) {
@@ -294,7 +294,7 @@ func (m *migrating) doctorWords() []string {
 	return words
 }
 
-// noteMigration says what else there is to know.
+// noteMigration prints notes that are not in the answer.
 func (m *migrating) noteMigration(result *operation.MigrateResult, answer *migrateAnswer) {
 	if n := result.Filled; n > 0 {
 		m.Note("%s used more than the new limit holds, which is used up now", cli.CountOf(n, "old limit had", "old limits had"))

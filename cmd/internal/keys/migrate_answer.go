@@ -12,20 +12,19 @@ import (
 // migrateAnswer is what a migration did, or in a dry run would do.
 type migrateAnswer struct {
 	SchemaVersion int `json:"schema_version"`
-	// Matched is how many old limits were selected, and Carried of how many at least as much is in
-	// use in the new limit as the old one counted, or all that it holds. It is the sum of Raised,
-	// where more is in use than before, and Already.
+	// Matched counts the selected old limits. Carried counts those whose usage the new limit has now, or whose new
+	// limit is used up. Carried is the sum of Raised, whose usage grew, and Already, whose usage was there before.
 	Matched int64 `json:"matched"`
 	Carried int64 `json:"carried"`
 	Raised  int64 `json:"raised"`
 	Already int64 `json:"already"`
-	// Filled is of how many the new limit holds less than had been used, and Shared how many went
-	// into the same limit with another one.
+	// Filled counts the old limits whose usage exceeds the new limit, and Shared those that share their new limit with
+	// another one.
 	Filled int64 `json:"filled"`
 	Shared int64 `json:"shared"`
 	// These were not carried over.
 	UsageUnknown int64 `json:"usage_unknown"`
-	Unfit        int64 `json:"unfit"`      // limitctl can have no key for it
+	Unfit        int64 `json:"unfit"`      // limitctl cannot have such a key
 	Occupied     int64 `json:"occupied"`   // the key holds what limitctl did not write
 	Unreadable   int64 `json:"unreadable"` // not what the layout writes
 	// Unsure are keys that look like another limiter's. They are not among those that matched.
@@ -33,11 +32,11 @@ type migrateAnswer struct {
 	// Stuck is how many old limits have usage that never comes back by itself.
 	Stuck  int64 `json:"stuck"`
 	DryRun bool  `json:"dry_run"`
-	// Complete: all keys were looked at, and all that matched were carried over.
+	// Complete: the scan saw all keys, and all that matched were carried over.
 	Complete bool `json:"complete"`
-	// Missing are the masters whose keys could not be looked at, as far as that is known.
+	// Missing are the masters that could not be scanned, if known.
 	Missing []string `json:"missing,omitempty"`
-	// Unknown is of how many it is not known what became of them, at most.
+	// Unknown is the most limits whose outcome is unknown.
 	Unknown  int64  `json:"unknown,omitempty"`
 	Backup   string `json:"backup,omitempty"`
 	Undo     string `json:"undo,omitempty"` // the command that takes the usage away again
@@ -45,7 +44,7 @@ type migrateAnswer struct {
 	doctor   string // the command that looks for what is wrong with them
 }
 
-// newMigrateAnswer tells the result of a plan, which ended with err.
+// newMigrateAnswer is the answer for the result of a plan, which ended with err.
 func newMigrateAnswer(plan *operation.MigratePlan, result *operation.MigrateResult, err error) *migrateAnswer {
 	a := &migrateAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Carried: result.Carried(),
 		Raised: result.Raised, Already: result.Already, Filled: result.Filled, Shared: result.Shared,
@@ -95,7 +94,7 @@ func (a *migrateAnswer) Print(p *output.Printer) {
 	fmt.Fprintf(p.Out, "%s %s%s%s\n", verb, a.share(), dryRun, after(strings.Join(parts, ", ")))
 }
 
-// share is how many old limits are carried over of those that matched.
+// share is how many of the matched limits were carried over.
 func (a *migrateAnswer) share() string {
 	if a.Carried == a.Matched {
 		return output.Plural(int(a.Matched), "old limit")

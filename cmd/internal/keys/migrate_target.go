@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// migrateTarget says into which limits usage is carried over.
+// migrateTarget is the flags that name the new limits.
 type migrateTarget struct {
 	limits  []string
 	policy  string
@@ -35,7 +35,7 @@ func (t *migrateTarget) text(attributes []string) string {
 	return " " + shell.Command(words...)
 }
 
-// requests returns what makes requests of an old limit.
+// requests returns a function that makes the requests for an old limit.
 func (t *migrateTarget) requests(g *cli.Globals, arguments []string) (func(*admin.Entry) ([]store.Request, error), error) {
 	if t.policy != "" {
 		return t.policyRequests(g, arguments)
@@ -65,7 +65,7 @@ func (t *migrateTarget) requests(g *cli.Globals, arguments []string) (func(*admi
 	}, nil
 }
 
-// policyRequests returns what makes requests of an old limit under a policy, whose attributes are
+// policyRequests returns a function that makes the requests for an old limit under a policy, whose attributes are
 // templates.
 func (t *migrateTarget) policyRequests(g *cli.Globals, arguments []string) (func(*admin.Entry) ([]store.Request, error), error) {
 	c, err := g.Config()
@@ -86,7 +86,7 @@ func (t *migrateTarget) policyRequests(g *cli.Globals, arguments []string) (func
 			return nil, err
 		}
 	}
-	// What is missing is missing for all old limits, and is said before anything is read.
+	// An attribute is missing for all old limits or for none, so this error comes before anything is read.
 	if _, err := p.Requests(given, 1, p.AllCosts(1)...); err != nil {
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	defer store.Close()
 	runner := cli.NewRunner(o.Globals, s, store, where)
 	watching := &cli.Observer{Global: o.Globals}
-	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // who is asked is shown what about
+	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // a question needs the list
 		watching.Show = func(selected *operation.Selected) { o.showSelected(selected, plan.Selection.Text, s.Place(where)) }
 	}
 	result, err := runner.Reset(ctx, plan, watching)
@@ -179,7 +179,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	return errors.Join(err, printErr)
 }
 
-// damagedRecords says how many keys of a reset hold damaged records.
+// damagedRecords warns of keys of a reset that hold damaged records.
 func damagedRecords(n int64) string {
 	if n == 1 {
 		return "1 of the keys holds a damaged record"
@@ -187,7 +187,7 @@ func damagedRecords(n int64) string {
 	return output.Thousands(n) + " of the keys hold damaged records"
 }
 
-// keysThatWere is that many keys, before what they were.
+// keysThatWere writes a number of keys, with was or were.
 func keysThatWere(n int64) string {
 	if n == 1 {
 		return "1 key that was"
@@ -231,7 +231,7 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	}
 }
 
-// shownLimits is how many limits are shown of those that a reset is about.
+// shownLimits is how many limits of a reset are shown at most.
 const shownLimits = 5
 
 // showLimits shows how the keys divide into limits.
@@ -254,43 +254,42 @@ type resetAnswer struct {
 	SchemaVersion int   `json:"schema_version"`
 	Matched       int64 `json:"matched"`
 	Deleted       int64 `json:"deleted"`
-	// Gone is how many were not there any more when they were to be deleted.
+	// Gone counts keys that had disappeared before their deletion.
 	Gone   int64 `json:"gone,omitempty"`
 	DryRun bool  `json:"dry_run"`
-	// Complete: all keys were looked at, and all that matched were dealt with.
+	// Complete: the scan saw all keys, and all that matched were handled.
 	Complete bool `json:"complete"`
-	// Missing are the masters whose keys could not be looked at, as far as that is known.
+	// Missing are the masters that could not be scanned, if known.
 	Missing []string `json:"missing,omitempty"`
-	// Unknown is of how many keys it is not known what became of them, at most.
+	// Unknown is the most keys whose outcome is unknown.
 	Unknown     int64  `json:"unknown,omitempty"`
 	ToRemaining *int64 `json:"to_remaining,omitempty"`
 	AtLeast     bool   `json:"at_least,omitempty"`
-	// Adjusted is how many keys are as --to-remaining wants them. It is the sum of the next
-	// three: how many gained units, lost units and were so already. In a dry run these three
-	// are what would be.
+	// Adjusted counts keys that have what --to-remaining asks for. It is the sum of the next three: keys that gained
+	// units, lost units, and had them already. A dry run has only these three, as they would be.
 	Adjusted  int64  `json:"adjusted,omitempty"`
 	Gained    *int64 `json:"gained,omitempty"`
 	Lost      *int64 `json:"lost,omitempty"`
 	Unchanged *int64 `json:"unchanged,omitempty"`
 	Backup    string `json:"backup,omitempty"`
-	// Damaged is how many of the keys hold damaged records, which no backup keeps.
+	// Damaged counts keys with damaged records, which are not in the backup.
 	Damaged int64 `json:"damaged,omitempty"`
 	// Layouts are those of other limiters whose keys matched, Beyond is what a reset of these
 	// does not reach, and Unsure are keys that look like another limiter's and were left.
 	Layouts []string         `json:"layouts,omitempty"`
 	Beyond  []beyondDocument `json:"beyond,omitempty"`
 	Unsure  *unsureDocument  `json:"unsure,omitempty"`
-	Undo    string           `json:"undo,omitempty"` // the command that brings it back
+	Undo    string           `json:"undo,omitempty"` // the command that undoes it
 	effect  operation.Effect
 }
 
-// beyondDocument is what deleting the keys of a layout does not reach.
+// beyondDocument is what the deletion of a layout's keys does not reach.
 type beyondDocument struct {
 	Layout string `json:"layout"`
 	Text   string `json:"text"`
 }
 
-// allBeyond returns what deleting the keys of some layouts does not reach.
+// allBeyond returns what the deletion of several layouts' keys does not reach.
 func allBeyond(layouts []string) (all []beyondDocument) {
 	for _, name := range layouts {
 		if text := cli.BeyondOf(name); text != "" {
@@ -300,7 +299,7 @@ func allBeyond(layouts []string) (all []beyondDocument) {
 	return all
 }
 
-// newResetAnswer tells the result of a plan, which ended with err.
+// newResetAnswer is the answer for the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
 	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, Gone: result.Gone,
 		DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown,
@@ -352,7 +351,7 @@ func (a *resetAnswer) Print(p *output.Printer) {
 	}
 }
 
-// remaining is what is left of each key, in words.
+// remaining is what each key has left, in words.
 func (a *resetAnswer) remaining() string {
 	if a.AtLeast {
 		return fmt.Sprintf("at least %d remaining", *a.ToRemaining)

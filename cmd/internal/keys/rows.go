@@ -18,12 +18,12 @@ type inspectAnswer struct {
 	bytes   bool // show them
 	foreign bool // the keys are foreign
 	layouts bool // the keys are those of other limiters
-	// resetStuck is the command that shows what a reset of the stuck ones among them would delete.
+	// resetStuck is the command that shows what a reset of the stuck keys would delete.
 	resetStuck string
 	// unsure are the keys that look like another limiter's and are left out.
 	unsure   operation.Unsure
 	denied   bool // show how often keys were denied, even if none was
-	complete bool // all keys that are selected were looked for
+	complete bool // the scan saw all selected keys
 	now      time.Time
 }
 
@@ -64,7 +64,7 @@ func (a *inspectAnswer) header() []string {
 	return header
 }
 
-// csvRow is one row of CSV. What is not known is an empty cell.
+// csvRow is one row of CSV. An unknown value is an empty cell.
 func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 	if a.foreign {
 		return []string{row.entry.Key.Subject, row.entry.StoreKey, row.entry.Key.Name, row.holds}
@@ -228,7 +228,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	printOverfull(p, rows)
 }
 
-// keysWere is so many keys, and were or was.
+// keysWere writes a number of keys, with was or were.
 func keysWere(n int) string {
 	if n == 1 {
 		return "1 key was"
@@ -236,7 +236,7 @@ func keysWere(n int) string {
 	return output.Plural(n, "key") + " were"
 }
 
-// deniedCell says how often keys were denied.
+// deniedCell is how often keys were denied.
 func (f *keyFacts) deniedCell(n int64) output.Cell {
 	switch text := output.Thousands(n); {
 	case !f.counted:

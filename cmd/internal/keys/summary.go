@@ -13,8 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// summaryAnswer is what inspect --summary says of the keys of each limit, or with --by of
-// each value of an attribute.
+// summaryAnswer is the answer of inspect --summary: the keys of each limit, or with --by of each value of an attribute.
 type summaryAnswer struct {
 	by      string
 	facts   *keyFacts
@@ -23,13 +22,12 @@ type summaryAnswer struct {
 	overall summaryGroup
 	layouts bool // the keys are those of other limiters
 	unsure  operation.Unsure
-	most    int // lines of groups that there is room for, 0 being any number
+	most    int // how many groups fit, 0 for any number
 	seen    map[store.Key]bool
 }
 
-// summaryName is what the keys of a group have in common: a policy and its limit, the name of
-// a limit that is of no policy, the layout and the name of another limiter's limit, or the value
-// of an attribute.
+// summaryName is what the keys of a group have in common: a policy and its limit, the name of a limit without a policy,
+// the layout and the name of another limiter's limit, or the value of an attribute.
 type summaryName struct {
 	layout, policy, limit string
 	value                 string
@@ -44,7 +42,7 @@ type summaryGroup struct {
 	denied  int64 // denials
 	drifted int64 // keys whose limit is not the configuration's
 	bytes   int64
-	unknown int64 // keys that may or may not be at their limit: nothing tells which
+	unknown int64 // keys of which nobody knows whether they are at their limit
 }
 
 // summaryDocument is a group in JSON.
@@ -67,8 +65,7 @@ type summaryFigures struct {
 	Unknown int64  `json:"unknown,omitempty"`
 }
 
-// atLimitText is how many keys are at their limit, and "?" if that can be told of
-// none of them.
+// atLimitText is how many keys are at their limit, and "?" if that is unknown for all of them.
 func (g *summaryGroup) atLimitText() string {
 	if g.unknown > 0 && g.unknown == g.keys {
 		return cli.NotKnown
@@ -96,7 +93,7 @@ func (a *summaryAnswer) group(key store.Key, layout string) *summaryGroup {
 	}
 	group := a.byName[name]
 	if group == nil {
-		name.value = strings.Clone(name.value) // the key is not to stay for it
+		name.value = strings.Clone(name.value) // so that the key is not kept in memory
 		group = &summaryGroup{name: name}
 		a.byName[name] = group
 		a.groups = append(a.groups, group)
@@ -279,7 +276,7 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 	}
 }
 
-// nameCells are what a group is called.
+// nameCells are the cells with the name of a group.
 func (a *summaryAnswer) nameCells(g *summaryGroup) []output.Cell {
 	switch {
 	case g == &a.overall && a.by != "":

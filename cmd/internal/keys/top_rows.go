@@ -13,8 +13,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// keyOrder is the figure that keys are ordered by, the greatest first. Keys that have it
-// not known come last. Equals are in the order of their names.
+// keyOrder is the figure by which keys are ordered, the greatest first. Keys whose figure is unknown come last. Equal
+// keys are ordered by name.
 type keyOrder func(row *inspectRow) (figure float64, known bool)
 
 // orders are the orders that keys can be shown in.

@@ -21,16 +21,15 @@ type unsureDocument struct {
 	NoTTL int64 `json:"no_ttl"`
 }
 
-// unsureKeyDocument is one of them: it may be of any of Layouts, unless one of the others says
-// more.
+// unsureKeyDocument is one of them: it may be of any of Layouts, unless one of the other fields is set.
 type unsureKeyDocument struct {
 	StoreKey string `json:"store_key"`
-	// StoreKeyBase64 are the bytes of a StoreKey that is not UTF-8, of which JSON cannot have all.
+	// StoreKeyBase64 are the bytes of a StoreKey that is not UTF-8, which JSON cannot hold.
 	StoreKeyBase64 string   `json:"store_key_base64,omitempty"`
 	Layouts        []string `json:"layouts"`
-	Is             string   `json:"is,omitempty"`     // what it is for sure, of a layout that was not asked for
-	Defect         string   `json:"defect,omitempty"` // what is wrong with it if it is the layout's
-	Wrong          string   `json:"wrong,omitempty"`  // what the layouts do not write
+	Is             string   `json:"is,omitempty"`     // what it certainly is, of a layout that the command does not read
+	Defect         string   `json:"defect,omitempty"` // its defect if it is of the layout
+	Wrong          string   `json:"wrong,omitempty"`  // what none of the layouts writes
 	NoTTL          bool     `json:"no_ttl"`
 }
 
@@ -44,8 +43,8 @@ func newUnsureDocument(u *operation.Unsure) *unsureDocument {
 	return d
 }
 
-// noteUnsure says which keys look like a limiter's and were left out; left is what became of
-// them, such as "not shown".
+// noteUnsure prints the keys that look like a limiter's and were left out; left is the word for that, such as "not
+// shown".
 func noteUnsure(g *cli.Globals, u *operation.Unsure, left string) {
 	if u.Count == 0 {
 		return
@@ -78,10 +77,10 @@ func noteUnsure(g *cli.Globals, u *operation.Unsure, left string) {
 	}
 }
 
-// isOfSomebody reports whether an unsure key can be of each of its layouts.
+// isOfSomebody reports whether an uncertain key can be of each of its layouts.
 func isOfSomebody(key *foreign.UnsureError) bool { return key.Is == "" && key.Wrong == "" }
 
-// noTTLText says how many of several unsure keys have no expiry.
+// noTTLText is how many of several uncertain keys have no expiry.
 func noTTLText(u *operation.Unsure) string {
 	switch {
 	case u.NeverExpire == 0:
@@ -92,8 +91,7 @@ func noTTLText(u *operation.Unsure) string {
 	return fmt.Sprintf("; %s of them have no TTL, and may deny for ever", output.Thousands(u.NeverExpire))
 }
 
-// waysToAsk returns the flags and patterns that unsure keys can be asked for with, as few as it
-// takes, and no more than three.
+// waysToAsk returns flags and patterns that select the uncertain keys: as few as possible, and at most three.
 func waysToAsk(keys []*foreign.UnsureError) (ways []string) {
 	const most = 3
 	left := slices.DeleteFunc(slices.Clone(keys), func(key *foreign.UnsureError) bool { return !isOfSomebody(key) })
@@ -108,9 +106,8 @@ func waysToAsk(keys []*foreign.UnsureError) (ways []string) {
 	return ways
 }
 
-// asksFor returns a layout that the first of some unsure keys can be asked for by, and a pattern:
-// all keys with the layout's usual prefix if the key has that, else what the keys begin with in
-// common, else the key.
+// asksFor returns a layout of the first key, and a pattern that selects it: all keys with the layout's usual prefix if
+// the key has that, else the common beginning of the keys, else the key.
 func asksFor(keys []*foreign.UnsureError) (name, pattern string) {
 	key := keys[0]
 	for _, name := range key.Layouts {
@@ -119,7 +116,7 @@ func asksFor(keys []*foreign.UnsureError) (name, pattern string) {
 			continue
 		}
 		for _, prefix := range layout.Info().Prefixes {
-			if strings.HasPrefix(key.StoreKey, prefix) && len(prefix) > 1 { // one character says too little
+			if strings.HasPrefix(key.StoreKey, prefix) && len(prefix) > 1 { // one character is too short
 				return name, store.EscapeGlob(prefix) + "*"
 			}
 		}
@@ -133,8 +130,8 @@ func asksFor(keys []*foreign.UnsureError) (name, pattern string) {
 	return key.Layouts[0], store.EscapeGlob(key.StoreKey)
 }
 
-// commonBeginning is what several keys of one layout begin with, up to a separator: "rate_limit:"
-// of "rate_limit:anna" and "rate_limit:bob". It is empty if they have none in common.
+// commonBeginning is the common beginning of several keys of one layout, up to a separator: "rate_limit:" for
+// "rate_limit:anna" and "rate_limit:bob". It can be empty.
 func commonBeginning(keys []*foreign.UnsureError) string {
 	if len(keys) < 2 {
 		return ""
