@@ -23,18 +23,18 @@ type dashActions struct {
 	// consent covers everything: the dashboard has asked already, in its own way.
 	consent   operation.Consent
 	newBackup func() (*operation.BackupPlan, error)
-	// subjects are those that the dashboard was asked for.
+	// subjects are those of the command line.
 	subjects store.Pattern
 	observer dashObserver
 	// usedSince are, for each backup, the keys that its last undo left because they had
 	// been used since. Only these are brought back over what they hold: the others are
 	// back already, and may have been used since then.
 	usedSince map[string]map[store.Key]bool
-	// warning is for when the dashboard ends; empty if there is none.
+	// warning is printed when the dashboard ends; empty if there is none.
 	warning string
 }
 
-// newDashActions returns nil where nothing may be changed.
+// newDashActions returns nil if the store is read-only.
 func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, where string, subjects store.Pattern) *dashActions {
 	access := s.Access()
 	if access.ReadOnly {
@@ -50,11 +50,11 @@ func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, wher
 	return actions
 }
 
-// warn keeps a warning until the screen is free for it. The first one is enough: they are about
-// the audit in the store, and all say the same.
+// warn keeps a warning until the dashboard ends. The first one is enough: all are about the audit in the store, and
+// equal.
 func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, cli.Message(err)) }
 
-// undo are the ways back from all resets so far, in their order.
+// undo returns how to undo all resets so far, in their order.
 func (a *dashActions) undo() []operation.Undo { return a.observer.undo }
 
 // Reset implements dash.Actions.
@@ -64,7 +64,7 @@ func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Chang
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	selection := operation.Selection{Query: dash.QueryOf(a.subjects, ids)}
-	if selection.Query.StoreKeys != nil { // whose values can hold other limits, too
+	if selection.Query.StoreKeys != nil { // their values can hold other limits, too
 		chosen := make(map[dash.ID]bool, len(ids))
 		for _, id := range ids {
 			chosen[id] = true
@@ -72,7 +72,7 @@ func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Chang
 		selection.Keep = func(e *admin.Entry) bool { return chosen[dash.ID{Key: e.Key, StoreKey: e.StoreKey}] }
 	}
 	plan := &operation.ResetPlan{Selection: selection, Text: text, Consent: a.consent,
-		KeepGoing: true} // the dashboard tells what it could not change
+		KeepGoing: true} // the dashboard reports what it could not change
 	if plan.Backup, err = a.newBackup(); err != nil {
 		return done, err
 	}
@@ -86,7 +86,7 @@ func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Chang
 	return done, err
 }
 
-// nameOf is what the audit calls a key.
+// nameOf is the name of a key in the audit.
 func nameOf(id dash.ID) string {
 	if id.StoreKey != "" {
 		return id.StoreKey
@@ -162,8 +162,7 @@ func (a *dashActions) RevokeOverride(ctx context.Context, id, reason string) err
 	return err
 }
 
-// dashObserver shows nothing, as the dashboard shows what there is to show, and remembers
-// the ways back.
+// dashObserver shows nothing, since the dashboard does, and remembers how to undo changes.
 type dashObserver struct{ undo []operation.Undo }
 
 // Begin implements [operation.Observer].

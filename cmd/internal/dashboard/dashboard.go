@@ -86,7 +86,7 @@ with --once.
 	return cmd
 }
 
-// checkArguments is the check of the arguments. No argument means all keys.
+// checkArguments checks the arguments. No argument means all keys.
 func (o *dashboardOptions) checkArguments(cmd *cobra.Command, args []string) error {
 	return o.Arguments(cmd, orAll(args))
 }
@@ -98,7 +98,7 @@ func orAll(args []string) []string {
 	return args
 }
 
-// plan turns the flags and arguments into what is to be shown. Where from is not in it yet.
+// plan turns the flags and arguments into the options of the dashboard, without its store.
 func (o *dashboardOptions) plan(args []string) (options dash.Options, err error) {
 	if o.Policy == "" {
 		args = orAll(args)
@@ -119,7 +119,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	return options, o.checkFlags()
 }
 
-// checkFlags reports flags that the dashboard has no use for.
+// checkFlags reports flags that do not apply to the dashboard.
 func (o *dashboardOptions) checkFlags() error {
 	const most = 100_000
 	switch {
@@ -139,7 +139,8 @@ func (o *dashboardOptions) checkFlags() error {
 	return nil
 }
 
-// onTerminal reports whether there is somebody who sees frames and presses keys. A dumb terminal cannot move its cursor.
+// onTerminal reports whether the dashboard can draw on a terminal and read keys. A dumb terminal cannot move its
+// cursor.
 func (o *dashboardOptions) onTerminal() bool {
 	return o.Env.InIsTerminal && o.Env.OutIsTerminal && o.Env.Getenv("TERM") != "dumb"
 }
@@ -185,7 +186,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		options.NodeOf = doctor.NodeOf(client)
 		options.Servers = func(ctx context.Context) []dash.Server { return dashServers(doctor.Watch(ctx, client)) }
 		if err := unreachable(doctor.Watch(ctx, client)); err != nil {
-			return err // rather than to wait for what may be a slip of the address
+			return err // instead of waiting, since the address may be mistyped
 		}
 	}
 	if words := connect.CLI(client); words != nil {
@@ -231,16 +232,16 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 }
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
-	o.Env.Hold() // the terminal is put in order at the end
+	o.Env.Hold() // the terminal must be restored at the end
 	options.Tmux = o.Env.Getenv("TMUX") != ""
 	err := dash.Run(ctx, o.Env.In, o.Env.RawOut, options)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		return cli.ErrLeft // by Ctrl-C, which is one way to leave
+		return cli.ErrLeft // by Ctrl-C, which is a usual way to leave
 	}
 	return err
 }
 
-// dashServers are the vitals as the dashboard shows them.
+// dashServers are the vitals in the form of the dashboard.
 func dashServers(all []doctor.Vitals) []dash.Server {
 	servers := make([]dash.Server, len(all))
 	for i, v := range all {

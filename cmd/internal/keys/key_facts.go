@@ -23,7 +23,7 @@ type inspectRow struct {
 	override *store.Override
 }
 
-// HasDrifted reports whether the configuration has another limit than the key.
+// hasDrifted reports whether the configuration has another limit than the key.
 func (r *inspectRow) hasDrifted() bool { return r.configured != (store.Limit{}) }
 
 // keyFacts are facts about keys besides their state: how often they were denied, and their configured limits.

@@ -137,7 +137,7 @@ type migrating struct {
 	plan     *operation.MigratePlan
 }
 
-// plan turns the flags and arguments into what is to be done.
+// migrating turns the flags and arguments into a migration.
 func (o *migrateOptions) migrating(ctx context.Context, args []string) (m *migrating, err error) {
 	from, to := *o.Globals, *o.Globals
 	m = &migrating{migrateOptions: o, from: &from, to: &to,

@@ -83,7 +83,7 @@ reports have no limit in common.`,
 	return cmd
 }
 
-// parseOnly reads which metrics are judged. Their units, as JSON has them, may be left out.
+// parseOnly reads the names of the judged metrics. The units at the ends of their JSON names are optional.
 func (o *compareOptions) parseOnly() ([]string, error) {
 	var only []string
 	metrics := report.ComparedMetrics()

@@ -12,10 +12,9 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 )
 
-// endpointFlags are the flags of commands that send requests to a limit that somebody else
-// decides.
+// endpointFlags are the flags of commands that send requests to an endpoint.
 type endpointFlags struct {
-	deniedStatus int // the first of those that are denials
+	deniedStatus int // the first of the statuses of denials
 	denied       statusList
 	hosts        []string
 	request      endpoint.HTTPOptions
@@ -26,7 +25,7 @@ type endpointFlags struct {
 	rls          rlsFlags
 }
 
-// Bounds of files that requests are made of.
+// Bounds of the files with bodies and subjects.
 const (
 	maxBodyFile     = 1 << 20
 	maxSubjectsFile = 256 << 20
@@ -61,15 +60,15 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 		cobra.FixedCompletions([]string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// httpFlags are the flags that say how HTTP requests look.
+// httpFlags are the flags about the form of HTTP requests.
 func httpFlags() []string {
 	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive", "unix-socket"}
 }
 
-// trustFlags are the flags that say which certificates are trusted.
+// trustFlags are the flags about trust in certificates.
 func trustFlags() []string { return []string{"insecure", "cacert", "server-name"} }
 
-// endpointOnlyFlags are the flags that mean something only with the URL of an endpoint.
+// endpointOnlyFlags are the flags that only apply to the URL of an endpoint.
 func endpointOnlyFlags() []string {
 	return append(append(httpFlags(), trustFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor",
 		"resolution", "clock-skew")
@@ -114,12 +113,12 @@ func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, err
 	return endpoint.NewHTTP(options)
 }
 
-// userAgent says to others who asks them.
+// userAgent identifies limitctl to an endpoint.
 func userAgent(g *cli.Globals) string {
 	return "limitctl/" + g.Env.ProgramVersion() + " (rate limit test; https://github.com/limitctl/limitctl)"
 }
 
-// renamed returns a client that calls subjects as the flags say.
+// renamed returns a client that uses the names of subjects from the flags.
 func (o *endpointFlags) renamed(g *cli.Globals, client endpoint.Client) (endpoint.Client, error) {
 	if o.subjects == "" && o.naming.Format == "" {
 		return client, nil
@@ -128,7 +127,7 @@ func (o *endpointFlags) renamed(g *cli.Globals, client endpoint.Client) (endpoin
 	return names.Rename(client), err
 }
 
-// names returns what subjects are called.
+// names returns the names of subjects.
 func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 	names := o.naming
 	if o.subjects == "" {
@@ -162,7 +161,7 @@ func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 	return names, nil
 }
 
-// statusList is the value of a flag that takes statuses, repeated or with commas between.
+// statusList is the value of a flag that takes statuses, repeated or separated by commas.
 type statusList struct {
 	statuses  []int
 	first     *int // is the first of them
@@ -197,7 +196,7 @@ func (l *statusList) Set(text string) error {
 // Type implements [pflag.Value].
 func (*statusList) Type() string { return "statuses" }
 
-// rlsFlags say what an Envoy rate limit service is asked.
+// rlsFlags are the flags with the request to an Envoy rate limit service.
 type rlsFlags struct {
 	domain      string
 	descriptors []string

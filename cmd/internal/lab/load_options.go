@@ -17,7 +17,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// loadOptions are the flags that say what load to make.
+// loadOptions are the flags about the load.
 type loadOptions struct {
 	rate         rateFlag
 	arrivals     string
@@ -29,7 +29,7 @@ type loadOptions struct {
 	keys         int
 	distribution string
 	cost         string
-	costField    string // that cost is of, as cost says
+	costField    string // the field of the cost, from cost
 	scenario     string
 	seed         uint64
 }
@@ -65,7 +65,7 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 		"policy whose cost is tokens")
 	flags.StringVar(&o.scenario, "scenario", "", "send a `PATTERN` that breaks naive limiters: "+scenarioNames())
 	flags.Uint64Var(&o.seed, "seed", 1, "`NUMBER` that random choices follow from; the same number gives the same requests")
-	open := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace // a value may go on
+	open := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace // a value can continue
 	cmd.RegisterFlagCompletionFunc("arrivals", cobra.FixedCompletions([]string{"uniform", "poisson", "bursts:"}, open))
 	cmd.RegisterFlagCompletionFunc("distribution", cobra.FixedCompletions([]string{"uniform", "zipf:", "hot:", "sequential"}, open))
 	cmd.RegisterFlagCompletionFunc("scenario",
@@ -83,7 +83,7 @@ func scenarioNames() string {
 	return strings.Join(names, ", ")
 }
 
-// parse returns the load that the flags ask for. A replay's log is added when it is read.
+// parse returns the load of the flags. A replay's log is added when it is read.
 func (o *loadOptions) parse(cmd *cobra.Command) (load trial.Load, err error) {
 	given := cmd.Flags().Changed
 	if err := o.checkBounds(given); err != nil {
@@ -122,7 +122,7 @@ func (o *loadOptions) parseCosts() (loadgen.Costs, error) {
 	return parseCosts(text)
 }
 
-// checkCost reports a cost that is not what the policy needs, which may be nil. given says that --cost was.
+// checkCost reports a cost that does not fit the policy, which may be nil. given: the command line has --cost.
 func (o *loadOptions) checkCost(p *policy.Policy, load *trial.Load, given bool) error {
 	if p == nil {
 		if o.costField != "" {
@@ -145,7 +145,7 @@ func (o *loadOptions) checkCost(p *policy.Policy, load *trial.Load, given bool) 
 		_, err := p.UnitsOf(1, policy.FieldCost{Field: o.costField, Units: 1})
 		return err
 	}
-	return nil // what several fields mean is said when the load is planned
+	return nil // the plan of the load reports several fields
 }
 
 func (o *loadOptions) checkBounds(given func(flag string) bool) error {
@@ -166,8 +166,7 @@ func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 	return nil
 }
 
-// schedule returns the flag that says when requests are sent: "arrivals" if it asks for
-// bursts, "" if there is none.
+// schedule returns the flag with the times of requests: "arrivals" for bursts, "" if there is none.
 func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err error) {
 	for _, other := range []string{"rate", "stages", "scenario", "replay"} {
 		switch {
@@ -195,7 +194,7 @@ func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err e
 	return flag, nil
 }
 
-// addSchedule says when the requests of a load without a scenario are sent.
+// addSchedule sets the times of requests of a load without a scenario.
 func (o *loadOptions) addSchedule(load *trial.Load, schedule string, given func(flag string) bool) (err error) {
 	load.Poisson = o.arrivals == "poisson"
 	words := ""
@@ -219,7 +218,7 @@ func (o *loadOptions) addSchedule(load *trial.Load, schedule string, given func(
 	}
 	switch {
 	case schedule == "arrivals":
-		load.Burst, load.Interval, _ = parseBursts(o.arrivals) // it was read once without an error
+		load.Burst, load.Interval, _ = parseBursts(o.arrivals) // an error would have ended parse
 		load.Rate = float64(load.Burst) / load.Interval.Seconds()
 		words = fmt.Sprintf("bursts of %d every %s", load.Burst, store.FormatPeriod(load.Interval))
 	case schedule == "" && given("workers"):
@@ -261,7 +260,7 @@ func (o *loadOptions) addScenario(load *trial.Load, given func(flag string) bool
 	return nil
 }
 
-// words describe the load, for a report. schedule says when requests are sent.
+// words describe the load, for a report. schedule is the flag with the times of requests.
 func (o *loadOptions) words(schedule string, given func(flag string) bool) string {
 	text := schedule
 	if o.arrivals == "poisson" {

@@ -97,8 +97,7 @@ func parseCount(what, text string, least, most int) (int, error) {
 	return n, nil
 }
 
-// rateFlag is a number of requests a second. It is written as a number, or as vegeta's
-// users do: 500/s, 500/1s, 30000/1m.
+// rateFlag is a number of requests a second, written as a number or in the style of vegeta: 500/s, 500/1s, 30000/1m.
 type rateFlag float64
 
 // Set implements pflag.Value.

@@ -128,7 +128,7 @@ load that never reached its limit passes, with a warning.`,
 	return cmd
 }
 
-// loadtestPlan is what the flags of a load test ask for.
+// loadtestPlan is the load test of a command line.
 type loadtestPlan struct {
 	trial.LoadTest
 	log      *logReading // of a replay, else nil
@@ -195,8 +195,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	return plan, err
 }
 
-// parseStart reads when to begin: an instant, or the next time that a clock shows a time
-// of the day.
+// parseStart reads when to begin: an instant, or a time of day, whose next occurrence it returns.
 func parseStart(text string, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		if at.Before(now) {
@@ -216,7 +215,7 @@ func parseStart(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, cli.Usagef("--start-at %q is not a time; write 15:04:05, or 2026-01-31T15:04:05Z", text)
 }
 
-// parseReplay reads how fast a recording is to be sent again.
+// parseReplay reads the speed of a replay.
 func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (speed float64, err error) {
 	if !cmd.Flags().Changed("replay") {
 		for _, flag := range append(logFlags(), "speed") {
@@ -241,7 +240,7 @@ func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (speed float64, err er
 	return speed, nil
 }
 
-// target opens the store that is to be driven, or the endpoint.
+// target opens the store or the endpoint of the test.
 func (o *loadtestOptions) target() (trial.Target, error) {
 	if o.url != "" {
 		client, err := o.client(o.Globals, o.url)
@@ -289,7 +288,7 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) er
 	case failure == nil:
 		failure = err
 	case errors.Is(err, cli.ErrDenied) && errors.As(failure, &left):
-		// The verdict is what a pipeline asks for, so it decides the exit code.
+		// A pipeline needs the verdict, so it decides the exit code.
 		o.Note("%s", o.WithoutSecrets(cli.Message(failure)))
 		failure = err
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// candidates returns what the load is to be tried under.
+// candidates returns the limits or the policy that the load is tried under.
 func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial.Candidate, error) {
 	if cmd.Flags().Changed("policy") {
 		candidate, err := o.policyCandidate(cmd, args)
 		return []trial.Candidate{candidate}, err
 	}
 	switch {
-	case len(args) > 0 && o.Quiet && isNumber(args[0]): // as hey's users write it
+	case len(args) > 0 && o.Quiet && isNumber(args[0]): // in the style of hey
 		return nil, quietRate(args[0])
 	case len(args) > 0 && looksLikeHost(args[0]):
 		return nil, cli.Usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
@@ -38,13 +38,12 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial
 	return candidates, nil
 }
 
-// quietRate answers those who write a rate behind -q, as hey's users do.
+// quietRate is the error of a rate after -q, which is how hey takes it.
 func quietRate(rate string) error {
 	return cli.Usagef("-q prints nothing and takes no number; for %s requests a second write %s", rate, shell.Command("--rate", rate))
 }
 
-// looksLikeHost reports whether an argument seems to be a URL that misses its beginning, or a part
-// of it.
+// looksLikeHost reports whether an argument looks like a URL without its scheme, or a part of one.
 func looksLikeHost(text string) bool {
 	host, _, _ := strings.Cut(text, "/")
 	name, port, hasPort := strings.Cut(host, ":")
@@ -52,7 +51,7 @@ func looksLikeHost(text string) bool {
 		isNumber(port) && (name == "localhost" || strings.Contains(name, ".")))
 }
 
-// policyCandidate returns a policy, whose attributes the arguments fix or are made up.
+// policyCandidate returns a policy. Attributes without an argument get generated values.
 func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c trial.Candidate, err error) {
 	for _, flag := range []string{"limit", "algorithm", "burst"} {
 		if cmd.Flags().Changed(flag) {
@@ -79,7 +78,7 @@ func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c 
 	return c, err
 }
 
-// attributeValues returns how many values each attribute has that is not fixed.
+// attributeValues returns the number of values of each generated attribute.
 func (o *loadtestOptions) attributeValues(c *trial.Candidate) (map[string]int, error) {
 	for _, text := range o.values {
 		if name, n, found := strings.Cut(text, "="); !found || name == "" || n == "" {

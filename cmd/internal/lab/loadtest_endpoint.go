@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-// farClockFlags say what is known of the clock that an endpoint decides by.
+// farClockFlags are the flags about the clock of an endpoint.
 type farClockFlags struct{ resolution, skew time.Duration }
 
 func (o *farClockFlags) addFlags(cmd *cobra.Command) {
@@ -25,7 +25,7 @@ func (o *farClockFlags) addFlags(cmd *cobra.Command) {
 	}
 }
 
-// parse returns how answers are audited.
+// parse returns the options of the audit.
 func (o *farClockFlags) parse(cmd *cobra.Command) (options interval.Options, err error) {
 	const most = time.Hour
 	options = interval.Options{Resolution: o.resolution, Skew: -1}
@@ -86,8 +86,8 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 	return nil, err
 }
 
-// planEndpoint adds to a plan what a load test of an endpoint has beside that of a store. It
-// reports requests that could not tell what the load is about.
+// planEndpoint adds to a plan what only a load test of an endpoint needs. It reports requests that do not contain the
+// subject.
 func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) error {
 	if o.url == "" {
 		return nil

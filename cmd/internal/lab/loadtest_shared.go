@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// sharedRunFlags say that several machines drive the same keys.
+// sharedRunFlags are the flags of a run that several machines share.
 type sharedRunFlags struct {
 	run      string
 	machines int
@@ -31,7 +31,7 @@ const mostMachines = 1000
 // maxRunName is how long the name of a run can be, in bytes, so that it fits a prefix.
 const maxRunName = 64
 
-// parse returns what is known of the run before it begins, nil without --run.
+// parse returns the shared run, or nil without --run.
 func (o *sharedRunFlags) parse(cmd *cobra.Command, plan *loadtestPlan) (*report.Shared, error) {
 	if !cmd.Flags().Changed("run") {
 		if cmd.Flags().Changed("machines") {
@@ -57,7 +57,7 @@ func (o *sharedRunFlags) parse(cmd *cobra.Command, plan *loadtestPlan) (*report.
 	case !plan.Wrap.IsZero():
 		return nil, cli.Usagef("--run goes without --wrap and --replicas; each machine is a replica of its own")
 	}
-	if !cmd.Flags().Changed("seed") { // else all machines would ask in lockstep
+	if !cmd.Flags().Changed("seed") { // else all machines would send the same sequence
 		plan.Load.Seed = rand.Uint64()
 	}
 	return &report.Shared{Name: o.run, Machine: trial.MachineID(), Machines: o.machines, StartAt: plan.start.UTC()}, nil

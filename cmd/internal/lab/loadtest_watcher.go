@@ -13,11 +13,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// loadtestWatcher shows how a load test goes. It is a [trial.LoadTestObserver].
+// loadtestWatcher shows the progress of a load test. It is a [trial.LoadTestObserver].
 type loadtestWatcher struct {
 	global  *cli.Globals
 	start   time.Time // when the load begins, zero for at once
-	several bool      // candidates, so that the bar says which it is about
+	several bool      // candidates, so the bar names the current one
 	bar     *progress.Bar
 }
 
@@ -33,7 +33,7 @@ func (w *loadtestWatcher) Ready(ctx context.Context) error {
 	return w.global.Env.Sleep(ctx, wait)
 }
 
-// Begin shows a bar where somebody can see it.
+// Begin shows a bar on a terminal.
 func (w *loadtestWatcher) Begin(candidate *trial.Candidate) (wantsProgress bool) {
 	title := "load"
 	if w.several {
@@ -51,14 +51,14 @@ func (w *loadtestWatcher) Progress(soFar *loadgen.Result, length time.Duration) 
 // End removes the bar.
 func (w *loadtestWatcher) End() { w.bar.Close() }
 
-// Kept says where the keys are.
+// Kept prints where the keys are.
 func (w *loadtestWatcher) Kept(prefix string) {
 	if !w.global.Quiet {
 		w.global.Note("the run's keys are kept under %s", shell.Command("--prefix", prefix))
 	}
 }
 
-// progressWords says how a run goes.
+// progressWords describes the progress of a run.
 func progressWords(r *loadgen.Result, length time.Duration) string {
 	text := fmt.Sprintf(" %s of %s, %s sent, %s/s", output.Duration(min(r.Elapsed, length).Truncate(time.Second)),
 		output.Duration(length.Round(time.Second)), progress.Count(r.Requests),

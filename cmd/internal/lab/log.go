@@ -18,7 +18,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// logOptions are the flags that say how to read recorded traffic.
+// logOptions are the flags about recorded traffic.
 type logOptions struct {
 	file       string
 	logFormat  string
@@ -50,17 +50,17 @@ func logFlags() []string {
 	return []string{"log-format", "time-field", "key-field", "cost-field", "attribute"}
 }
 
-// logReading says how to read a log.
+// logReading is how to read a log.
 type logReading struct {
 	file string // or - for standard input
-	name string // what to call it
+	name string // its name in messages
 	from trace.Options
-	// Which fields say who is limited, as a [trial.Log] has them.
+	// The fields that identify callers, in the form of a [trial.Log].
 	keyFields []string
 	fieldOf   policy.Attributes
 }
 
-// parse returns how to read the log so that the candidates can be tried on it.
+// parse returns how to read the log for the candidates.
 func (o *logOptions) parse(cmd *cobra.Command, candidates []trial.Candidate) (r *logReading, err error) {
 	for _, flag := range []string{"time-field", "cost-field"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
@@ -89,7 +89,7 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []trial.Candidate) (r 
 	return r, r.addAttributes(candidates)
 }
 
-// addCost has the field read that is the cost of a policy's limits, unless another field was named.
+// addCost adds the cost field of a policy's limits, unless the flags name another field.
 func (r *logReading) addCost(candidates []trial.Candidate) error {
 	var fields []string
 	for _, c := range candidates {
@@ -108,7 +108,7 @@ func (r *logReading) addCost(candidates []trial.Candidate) error {
 	return nil
 }
 
-// addAttributes has the fields read that hold the attributes of the policies.
+// addAttributes adds the fields with the attributes of the policies.
 func (r *logReading) addAttributes(candidates []trial.Candidate) error {
 	limits := slices.ContainsFunc(candidates, func(c trial.Candidate) bool { return c.Policy == nil })
 	policies := slices.ContainsFunc(candidates, func(c trial.Candidate) bool { return c.Policy != nil })
@@ -143,7 +143,7 @@ func (r *logReading) addAttributes(candidates []trial.Candidate) error {
 	return nil
 }
 
-// read reads the log. It prints at once what a reader of the figures must know about it.
+// read reads the log, and prints warnings about it at once.
 func (r *logReading) read(ctx context.Context, g *cli.Globals) (*trial.Log, error) {
 	in := g.Env.In
 	if r.file != "-" {
@@ -161,7 +161,7 @@ func (r *logReading) read(ctx context.Context, g *cli.Globals) (*trial.Log, erro
 	return &trial.Log{Trace: log, Name: r.name, Notes: logWarnings(g, log), KeyFields: r.keyFields, FieldOf: r.fieldOf}, nil
 }
 
-// explain says which file an error is about.
+// explain adds the name of the file to an error.
 func (r *logReading) explain(err error) error {
 	var path *fs.PathError
 	switch {
@@ -175,8 +175,7 @@ func (r *logReading) explain(err error) error {
 	return fmt.Errorf("%s: %w", r.name, err)
 }
 
-// logWarnings returns what a reader of the figures must know about the log, and prints it
-// where the report is for a program.
+// logWarnings returns warnings about the log for the report, and prints them if the report is for a program.
 func logWarnings(g *cli.Globals, log *trace.Trace) []string {
 	var warnings []string
 	warn := func(format string, args ...any) {
@@ -200,8 +199,7 @@ func logWarnings(g *cli.Globals, log *trace.Trace) []string {
 	return warnings
 }
 
-// warnBesideReport prints a warning that the report has, too, if the report is for a
-// program to read.
+// warnBesideReport prints a warning that is also in the report, if the report is for a program.
 func warnBesideReport(g *cli.Globals, text string) {
 	if g.Format.String() != "table" {
 		g.Warn(text)

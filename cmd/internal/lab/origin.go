@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-// origin is what makes a report, as it is saved with it.
+// origin is the origin of a report, which is saved with it.
 func origin(g *cli.Globals) *report.Origin {
 	return &report.Origin{
 		Version: g.Env.ProgramVersion(), Command: commandLine(g), Host: g.Env.Host(),
@@ -22,11 +22,11 @@ func origin(g *cli.Globals) *report.Origin {
 // hiddenWord stands for a word of a command line that may be a secret.
 const hiddenWord = "..."
 
-// commandLine is the command line as one would paste it, without what may be a secret:
-// passwords of URLs, and the values of header fields and bodies.
+// commandLine is the command line quoted for a shell, without possible secrets: passwords in URLs, values of header
+// fields, and bodies.
 func commandLine(g *cli.Globals) string {
 	words := []string{"limitctl"}
-	var hide func(value string) string // how to write the next word, if it may be a secret
+	var hide func(value string) string // hides the next word, if it may be a secret
 	for _, arg := range g.Args {
 		name, value, valued := strings.Cut(arg, "=")
 		switch hiding := hidingOf(name); {
@@ -50,8 +50,7 @@ func commandLine(g *cli.Globals) string {
 	return g.WithoutSecrets(shell.Command(words...))
 }
 
-// hidingOf returns how to write the value of a flag that may hold a secret, and nil for
-// other flags.
+// hidingOf returns the function that hides the value of a flag, or nil if the flag holds no secret.
 func hidingOf(flag string) func(value string) string {
 	switch flag {
 	case "--header", "-H":
@@ -65,7 +64,7 @@ func hidingOf(flag string) func(value string) string {
 	return nil
 }
 
-// withoutPassword returns a word without the password that it has if it is a URL.
+// withoutPassword returns a word without its password, if it is a URL with one.
 func withoutPassword(word string) string {
 	scheme, _, isURL := strings.Cut(word, "://")
 	switch {
@@ -86,7 +85,7 @@ func withoutPassword(word string) string {
 	if !asks {
 		return before
 	}
-	// The names of a query stay and its values go, since a key of an API is often there.
+	// The names of a query stay and its values go, since it often holds the key of an API.
 	parts := strings.Split(u.RawQuery, "&")
 	for i, part := range parts {
 		if name, value, _ := strings.Cut(part, "="); value != "" && !strings.Contains(value, "{subject}") {

@@ -25,7 +25,7 @@ type probeOptions struct {
 	plan     bool
 }
 
-// The bounds of a probe unless others are given.
+// The default bounds of a probe.
 const (
 	probeRequests = 3000
 	probeTime     = 10 * time.Minute
@@ -87,7 +87,7 @@ command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 	return cmd
 }
 
-// exactlyOneURL wants the URL of an endpoint as the only argument.
+// exactlyOneURL checks that the URL of an endpoint is the only argument.
 func exactlyOneURL(command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -142,7 +142,7 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	return nil
 }
 
-// tell prints the answer, and writes it where CI systems read it.
+// tell prints the answer, and writes the files for CI systems.
 func (o *probeOptions) tell(a *probeAnswer) error {
 	if err := o.summaryFlags.write(o.Globals, a); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (o *probeOptions) tell(a *probeAnswer) error {
 	return o.Print(a)
 }
 
-// config is what is probed, without its client.
+// config is the configuration of the probe, without its client.
 func (o *probeOptions) config() (*probe.Config, error) {
 	config := &probe.Config{Budget: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.deniedStatus}
 	switch {
@@ -179,7 +179,7 @@ func (o *probeOptions) config() (*probe.Config, error) {
 	return config, nil
 }
 
-// probeProgress tells on the standard error stream how a probe goes.
+// probeProgress prints the progress of a probe to standard error.
 type probeProgress struct{ global *cli.Globals }
 
 // Plan implements [probe.Observer].
@@ -196,7 +196,7 @@ func (p *probeProgress) Plan(steps []string) {
 	}
 }
 
-// Step implements [probe.Observer]. What takes hardly any time is not worth a line.
+// Step implements [probe.Observer]. It prints no line for a short step.
 func (p *probeProgress) Step(what string, atMost time.Duration) {
 	const soon = 500 * time.Millisecond
 	switch {

@@ -14,11 +14,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// probeAnswer is the result of a probe as it is printed.
+// probeAnswer is the answer of probe.
 type probeAnswer struct {
 	*probe.Result
 	endpoint   string
-	given      bool // the limit was given, not found
+	given      bool // the command line gives the limit
 	unfinished bool // an error ended the probe
 	began      time.Time
 	took       time.Duration
@@ -44,11 +44,11 @@ type probeDocument struct {
 	SchemaVersion int    `json:"schema_version"`
 	Endpoint      string `json:"endpoint"`
 	Passed        bool   `json:"passed"`
-	// Limit is the limit that was found, or the one given; null if none was found.
+	// Limit is the limit that the probe found or was given, or null.
 	Limit *string `json:"limit"`
 	Given bool    `json:"given"`
 	Exact bool    `json:"exact"`
-	// PhaseMS is by how much windows begin later than whole periods since the epoch.
+	// PhaseMS is how much later windows begin than whole periods since the epoch.
 	PhaseMS      *int64       `json:"phase_ms,omitempty"`
 	Alternatives []string     `json:"alternatives,omitempty"`
 	Dialect      string       `json:"dialect"`
@@ -127,7 +127,7 @@ func (a *probeAnswer) Records() [][]string {
 	return records
 }
 
-// headline says how the probe ended, the verdict first.
+// headline is the outcome of the probe, the verdict first.
 func (a *probeAnswer) headline() (word, rest string) {
 	checks := func(n int, what string) string { return fmt.Sprintf("%s %s", output.Plural(n, "check"), what) }
 	var parts []string
@@ -152,7 +152,7 @@ func (a *probeAnswer) headline() (word, rest string) {
 	return "PASS", rest
 }
 
-// facts are what is known of the endpoint, a name and a text each.
+// facts are the facts about the endpoint, a name and a text each.
 func (a *probeAnswer) facts() (facts [][2]string) {
 	add := func(name, text string) { facts = append(facts, [2]string{name, text}) }
 	add("endpoint", a.endpoint)
@@ -206,7 +206,7 @@ func (a *probeAnswer) Print(p *output.Printer) {
 	}
 }
 
-// failedFirst are the checks as people read them.
+// failedFirst are the checks in the order for people.
 func (a *probeAnswer) failedFirst() (checks []*probe.Check) {
 	for _, verdict := range []probe.Verdict{probe.Fail, probe.Pass, probe.Unknown} {
 		for i := range a.Checks {
@@ -218,7 +218,7 @@ func (a *probeAnswer) failedFirst() (checks []*probe.Check) {
 	return checks
 }
 
-// printCheck prints what was seen, and for what failed also what was expected.
+// printCheck prints what the check saw, and if it failed, what it expected.
 func printCheck(p *output.Printer, c *probe.Check) {
 	mark, style := "✓", output.Calm
 	switch c.Verdict {
@@ -243,7 +243,7 @@ func printCheck(p *output.Printer, c *probe.Check) {
 	}
 }
 
-// probePlan is what a probe would do.
+// probePlan is the answer of a dry run.
 type probePlan struct {
 	config   *probe.Config
 	endpoint string

@@ -14,8 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
-// reportingOptions are the flags that say what to do with a report, and which promises it
-// has to keep.
+// reportingOptions are the flags about the output of a report, and its thresholds.
 type reportingOptions struct {
 	save, html string
 	thresholds []string
@@ -23,7 +22,7 @@ type reportingOptions struct {
 	verdictFlags
 }
 
-// verdictFlags say what a verdict does to the exit code.
+// verdictFlags are the flags about the verdict and the exit code.
 type verdictFlags struct{ noFail bool }
 
 func (o *verdictFlags) addFlags(cmd *cobra.Command) {
@@ -31,7 +30,7 @@ func (o *verdictFlags) addFlags(cmd *cobra.Command) {
 		"do not exit with 1 because the audit found something wrong; the report still says so, and a threshold still counts")
 }
 
-// exit returns ErrDenied if a promise was not kept or an audit failed.
+// exit returns ErrDenied if a threshold was missed or an audit failed.
 func (o *verdictFlags) exit(d *report.Document) error {
 	if d.Missed() || d.AuditFailed() && !o.noFail {
 		return cli.ErrDenied
@@ -52,9 +51,8 @@ func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	cmd.RegisterFlagCompletionFunc("threshold", cobra.NoFileCompletions)
 }
 
-// parse returns the promises. It also checks that the report can be written to where it
-// is wanted, so that it is not lost after the run, and that it does not replace the file
-// that the command reads.
+// parse returns the thresholds. It also checks that the report can be written to its files, so that it is not lost
+// after the run, and that it does not replace the file that the command reads.
 func (o *reportingOptions) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind, reads string) ([]report.Expression, error) {
 	var promises []report.Expression
 	for _, text := range o.thresholds {
@@ -73,10 +71,9 @@ func (o *reportingOptions) parse(cmd *cobra.Command, g *cli.Globals, kind report
 	return promises, checkPlaces(cmd, g, reads, "save", "html", "markdown", "junit")
 }
 
-// finish prints the document, writes it to where it is wanted, and returns ErrDenied if a
-// promise was not kept or an audit failed.
+// finish prints the document, writes its files, and returns ErrDenied if a threshold was missed or an audit failed.
 func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, promises []report.Expression) error {
-	// A run may not have the figure that a promise is about. The rest is printed anyway.
+	// A run may lack the metric of a threshold. The rest is printed anyway.
 	document.Origin = origin(g)
 	_, failure := document.Evaluate(promises)
 	if err := o.write(g, document); err != nil {
@@ -123,10 +120,10 @@ func writePage(g *cli.Globals, d *report.Document, path string) error {
 	return nil
 }
 
-// summaryFlags are the flags that write what CI systems show.
+// summaryFlags are the flags for summaries that CI systems show.
 type summaryFlags struct{ markdown, junit string }
 
-// standardOutput is the name of a file that stands for it.
+// standardOutput is the file name that stands for standard output.
 const standardOutput = "-"
 
 // summarized is an answer that can be shown by CI systems.
@@ -152,12 +149,12 @@ func (o *summaryFlags) check(cmd *cobra.Command, g *cli.Globals) error {
 	return checkPlaces(cmd, g, "", "markdown", "junit")
 }
 
-// replacesAnswer reports whether a summary is printed in place of the answer.
+// replacesAnswer reports whether a summary goes to standard output instead of the answer.
 func (o *summaryFlags) replacesAnswer() bool {
 	return o.markdown == standardOutput || o.junit == standardOutput
 }
 
-// write writes the summaries that are wanted.
+// write writes the summaries.
 func (o *summaryFlags) write(g *cli.Globals, s summarized) error {
 	for _, summary := range []struct {
 		flag, path string
@@ -173,11 +170,11 @@ func (o *summaryFlags) write(g *cli.Globals, s summarized) error {
 	return nil
 }
 
-// mostSummaries is how many bytes the file of a build's summary has at most.
+// mostSummaries is the largest size in bytes of the summary file of a build.
 const mostSummaries = 4 << 20
 
-// writeSummary writes a summary to a file. To the one that GitHub shows for a step it is
-// added, since the step's other commands write there, too.
+// writeSummary writes a summary to a file. It appends to the file that GitHub shows for a step, since other commands of
+// the step write there, too.
 func writeSummary(g *cli.Globals, path string, text []byte) error {
 	switch {
 	case path == standardOutput:
@@ -193,9 +190,8 @@ func writeSummary(g *cli.Globals, path string, text []byte) error {
 	return g.Env.WriteShared(path, text)
 }
 
-// checkPlaces reports a file that one of the flags names and that cannot be written to, so
-// that what is wanted there is not lost after the work. reads is the file that the command
-// reads.
+// checkPlaces reports a flag whose file cannot be written, so that the output is not lost after the work. reads is the
+// file that the command reads.
 func checkPlaces(cmd *cobra.Command, g *cli.Globals, reads string, flags ...string) error {
 	taken := map[string]string{} // the flag that names a file
 	for _, flag := range flags {

@@ -95,7 +95,7 @@ the exit code is 1.`,
 	return cmd
 }
 
-// simulatePlan is what the flags of a simulation ask for.
+// simulatePlan is the simulation of a command line.
 type simulatePlan struct {
 	trial.Simulation
 	log      *logReading
@@ -145,7 +145,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 	return plan, err
 }
 
-// parseSuggest reads the promise whose least count is searched.
+// parseSuggest reads the threshold for which --suggest searches the least count.
 func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
 	if o.suggest == "" {
 		return nil, nil
@@ -161,8 +161,8 @@ func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
 	return &promise, nil
 }
 
-// useStore has the store that was asked for decide, too. A store that is only configured
-// is not asked, because nobody wants it filled with a simulation.
+// useStore lets the store of the flags decide, too. It does not use a store that is only configured, since nobody wants
+// a simulation to fill that.
 func (o *simulateOptions) useStore(ctx context.Context, plan *simulatePlan) error {
 	if !o.Changed("store") && !o.Changed("context") {
 		return nil
@@ -209,13 +209,13 @@ func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (e
 	return nil
 }
 
-// simulateWatcher shows how a simulation goes. It is a [trial.SimulationObserver].
+// simulateWatcher shows the progress of a simulation. It is a [trial.SimulationObserver].
 type simulateWatcher struct {
 	global *cli.Globals
 	bar    *progress.Bar
 }
 
-// Begin shows a bar where somebody can see it.
+// Begin shows a bar on a terminal.
 func (w *simulateWatcher) Begin(*trial.Candidate) { w.bar = w.global.Progress("simulating", "denied") }
 
 // Progress moves the bar.

@@ -15,8 +15,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// refuseTrial refuses a trial, which writes to the store, in a context that is not for
-// that. kind is the kind of trial, such as "simulation".
+// refuseTrial refuses a trial in a protected or read-only context, since it writes to the store. kind is the kind of
+// trial, such as "simulation".
 func refuseTrial(ctx context.Context, g *cli.Globals, kind string) error {
 	s, err := g.SettingsToChange(ctx)
 	if err != nil {
@@ -47,8 +47,8 @@ func openedTrial(g *cli.Globals, store *trial.Store, err error) (*trial.Store, e
 	return store, nil
 }
 
-// trialError is an error of a trial as the command reports it: it names the flag that is
-// wrong with its value, and says whether something was left in the store.
+// trialError is an error of a trial in the words of the command: it names the flag of a wrong value, and keys that are
+// left in the store.
 func trialError(cmd *cobra.Command, err error) error {
 	var left *trial.LeftoverError
 	if errors.As(err, &left) {
@@ -62,15 +62,14 @@ func trialError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// trialLimitFlags are the flags of commands that try limits, perhaps under several
-// algorithms.
+// trialLimitFlags are the flags of commands that try limits under one or several algorithms.
 type trialLimitFlags struct {
 	limits     []string
 	algorithms string
 	burst      int64
 }
 
-// AddFlags adds the flags. repeated says what repeating --limit is for.
+// addFlags adds the flags. repeated is the help about a repeated --limit.
 func (o *trialLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 	flags := cmd.Flags()
 	// Not a StringSlice: a limit may hold a comma.
@@ -84,8 +83,7 @@ func (o *trialLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 	}
 }
 
-// sets returns the limits that are decided together: a set for each algorithm that was
-// asked for.
+// sets returns the limits that are decided together: a set for each algorithm.
 func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]store.Limit, err error) {
 	each, err := o.each(cmd)
 	if err != nil {
@@ -112,8 +110,7 @@ func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]store.Limit, err er
 	return sets, nil
 }
 
-// each returns every limit as it is under each algorithm that it is to be tried under.
-// Their bursts are 0 where nothing was said of them.
+// each returns every limit under each algorithm that it is tried under. A burst that is not given is 0.
 func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, err error) {
 	algorithms, err := parseAlgorithms(o.algorithms)
 	if err != nil {
@@ -155,7 +152,7 @@ func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, err er
 	return each, nil
 }
 
-// underEach reads a limit as one of each algorithm, or as the one that it names.
+// underEach reads a limit under each algorithm, or under the one that it names.
 func underEach(text string, algorithms []store.Algorithm) (limits []store.Limit, named bool, err error) {
 	limit, err := store.ParseLimit(text)
 	if err == nil && limit.Algorithm != 0 {
@@ -163,7 +160,7 @@ func underEach(text string, algorithms []store.Algorithm) (limits []store.Limit,
 	}
 	for _, algorithm := range algorithms {
 		one := limit
-		if err != nil { // it may be one under this algorithm, as slices are
+		if err != nil { // it may be valid under this algorithm only, as slices are
 			var errUnder error
 			if one, errUnder = store.ParseLimitAs(text, algorithm); errUnder != nil {
 				return nil, false, errUnder
@@ -175,14 +172,14 @@ func underEach(text string, algorithms []store.Algorithm) (limits []store.Limit,
 	return limits, false, nil
 }
 
-// everyAlgorithm is how to ask for all algorithms, and slicesTried is how many slices a
-// further sliding counter has then.
+// everyAlgorithm is the word for all algorithms, and slicesTried is the number of slices of a second sliding counter
+// among these.
 const (
 	everyAlgorithm = "all"
 	slicesTried    = 10
 )
 
-// parseAlgorithms reads "all", or algorithms with commas between them.
+// parseAlgorithms reads "all", or algorithms separated by commas.
 func parseAlgorithms(text string) ([]store.Algorithm, error) {
 	switch text {
 	case "":

@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// outageOptions are the flags that say what answers while the store is away.
+// outageOptions are the flags about who answers while the store is away.
 type outageOptions struct {
 	onError string
 	breaker bool
@@ -28,7 +28,7 @@ func (o *outageOptions) addFlags(cmd *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// settings of the breaker that --breaker asks for; nil if it does not.
+// settings returns the settings of the breaker of --breaker, or nil.
 func (o *outageOptions) settings(g *cli.Globals) (*layers.Breaker, error) {
 	if !o.breaker {
 		return nil, nil
@@ -43,13 +43,13 @@ func (o *outageOptions) settings(g *cli.Globals) (*layers.Breaker, error) {
 	return c.Breaker, nil
 }
 
-// wrapFlags are the flags that say what a trial puts around the store.
+// wrapFlags are the flags about the layers around the store of a trial.
 type wrapFlags struct {
 	replicas int
 	wraps    []string
 }
 
-// Bounds of what is put around a store.
+// Bounds of the layers.
 const (
 	maxReplicas = 1000
 	maxLease    = 1_000_000
@@ -68,8 +68,7 @@ func (o *wrapFlags) addFlags(cmd *cobra.Command) {
 		cobra.FixedCompletions([]string{"denials=1s", "lease=50"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// parse reads the flags. The order in which wrappers are given does not matter: a denial
-// memory is always outside of leases.
+// parse reads the flags. Their order does not matter: a denial memory is always outside of leases.
 func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
 	if o.replicas < 1 || o.replicas > maxReplicas {
 		return wrap, cli.Usagef("--replicas %d is out of range; it must be from 1 to %d", o.replicas, maxReplicas)
@@ -113,7 +112,7 @@ func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
 	return wrap, nil
 }
 
-// parseLease reads UNITS[,TERM], both of which may be left out.
+// parseLease reads UNITS[,TERM], both optional.
 func parseLease(text, settings string) (*layers.Leases, error) {
 	leases := &layers.Leases{Max: 1000, Term: 100 * time.Millisecond}
 	if settings == "" {
@@ -132,7 +131,7 @@ func parseLease(text, settings string) (*layers.Leases, error) {
 	return leases, err
 }
 
-// wrapDuration reads a duration in a wrapper's settings.
+// wrapDuration reads a duration in the settings of a layer.
 func wrapDuration(text, duration string, most time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(duration)
 	if err != nil || d < time.Millisecond || d > most {

@@ -14,9 +14,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// inAlgorithmOf gives the limit of an override that is written without an algorithm that of the
-// configured limits that the override is about, if they have one in common: whoever raises a limit does
-// not mean to count in another way. It returns how that limit is written.
+// inAlgorithmOf sets the algorithm of an override's limit that is written without one. It takes the algorithm of the
+// configured limits that the override concerns, if they share one, since whoever raises a limit does not mean to count
+// differently. It returns the text of the limit.
 func (o *overrideSetOptions) inAlgorithmOf(override *store.Override) (text string, is bool) {
 	if override.Effect != store.OverrideLimit || strings.Contains(o.limit, ":") {
 		return "", false
@@ -48,21 +48,21 @@ func (o *overrideSetOptions) inAlgorithmOf(override *store.Override) (text strin
 	}
 	limit, err := store.ParseLimit(text)
 	plain, _ := override.Limit.Normalize()
-	if err != nil || like(limit, plain) { // a burst, say, which that algorithm does not have
+	if err != nil || like(limit, plain) { // for example a burst, which that algorithm does not have
 		return "", false
 	}
 	override.Limit = limit
 	return text, true
 }
 
-// concerns reports whether an override may be about keys of a policy's limit.
+// concerns reports whether an override may apply to keys of a policy's limit.
 func concerns(override *store.Override, p *policy.Policy, l *policy.Limit) bool {
 	known := maps.Clone(override.Attributes)
 	if subject, exact := override.Subjects.Exact(); exact {
 		list, _ := policy.ParseSubject(subject)
 		known = cli.AttributesOf(list)
 	}
-	some := policy.Attributes{} // of somebody whom the limit is about, as far as they are known
+	some := policy.Attributes{} // of one caller of the limit, as far as the override names them
 	for _, name := range l.By {
 		some[name] = cmp.Or(known[name], "*")
 	}
@@ -78,8 +78,7 @@ func concerns(override *store.Override, p *policy.Policy, l *policy.Limit) bool 
 	return err != nil || subjects.Overlaps(override.Subjects)
 }
 
-// noteAlgorithm says that an override counts keys in use in another way than they are counted, and how
-// to keep it.
+// noteAlgorithm warns that an override changes the algorithm of keys in use, and prints how to keep it.
 func (o *overrideSetOptions) noteAlgorithm(plan *overridePlan, c *operation.Concerned) {
 	if plan.Override.Effect != store.OverrideLimit || strings.Contains(o.limit, ":") {
 		return

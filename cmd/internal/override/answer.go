@@ -14,25 +14,25 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// overrideAnswer is overrides that were set, revoked or listed.
+// overrideAnswer is the answer of the commands that set, revoke or list overrides.
 type overrideAnswer struct {
 	overrides []*store.Override
 	now       time.Time
-	did       string               // what was done to them: "set", "revoked"; empty if they are listed
-	concerned *operation.Concerned // what that changes, if it was looked at
+	did       string               // "set" or "revoked"; empty for a list
+	concerned *operation.Concerned // what that changes; nil if unknown
 }
 
-// sort puts those first that end first.
+// sort orders the overrides by their end.
 func (a *overrideAnswer) sort() {
 	slices.SortFunc(a.overrides, func(x, y *store.Override) int {
 		return cmp.Or(x.ExpiresAt.Compare(y.ExpiresAt), cmp.Compare(x.ID, y.ID))
 	})
 }
 
-// operatorOverride is an override in JSON. What its effect does not use is null.
+// operatorOverride is an override in JSON. Fields that its effect does not use are null.
 type operatorOverride struct {
 	ID          string            `json:"id"`
-	Subject     *string           `json:"subject"` // null if only Attributes say whom
+	Subject     *string           `json:"subject"` // null if it goes by Attributes only
 	Name        string            `json:"name"`
 	Attributes  policy.Attributes `json:"attributes,omitempty"`
 	Effect      string            `json:"effect"`
@@ -86,7 +86,7 @@ func (a *overrideAnswer) Lines() []any {
 	return lines
 }
 
-// Records implements output.Answer. What the effect does not use is an empty cell.
+// Records implements output.Answer. Fields that the effect does not use are empty cells.
 func (a *overrideAnswer) Records() [][]string {
 	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
 		"expires_at", "remaining_ms"}}
@@ -135,7 +135,7 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 	}
 }
 
-// table returns the table, whole or without until when, by whom and why, which then stand below each row.
+// table returns the table. Without whole, it lacks the end, the user and the reason, which then stand below each row.
 func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{{Header: "SUBJECT", Shrinks: 10, Names: true}, {Header: "LIMIT", Shrinks: 6, Drops: 4},
 		{Header: "EFFECT", Shrinks: 8}, {Header: "LEFT", Right: true}, {Header: "ID"}}
@@ -154,7 +154,7 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 	return columns, rows
 }
 
-// sentence says all of an override, for people.
+// sentence describes an override completely, for people.
 func sentence(o *store.Override, now time.Time) string {
 	return fmt.Sprintf("override %s: %s %s", o.ID, output.Printable(overridetext.All(o)), cli.Ending(o, now))
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// completer offers a shell what is overridden.
+// completer offers a shell words from the overrides in force.
 type completer struct{ *cli.Globals }
 
-// overridesInForce are those that a shell can be offered, quickly or not at all.
+// overridesInForce reads the overrides within the time of a Tab, or returns none.
 func (c completer) overridesInForce() []store.Override {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Env.TabTime)
 	defer cancel()

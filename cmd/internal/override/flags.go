@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// effectOptions say what an override does. One of them is given.
+// effectOptions are the flags for the effect of an override, of which a command line has one.
 type effectOptions struct {
 	limit, times  string
 	add           int64
@@ -34,7 +34,7 @@ func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
 }
 
-// effect says what the override does, and how to write that on a command line.
+// effect sets the effect of the override, and returns how a command line writes it.
 func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (text string, err error) {
 	var given []string
 	for _, flag := range effectFlags {
@@ -73,7 +73,7 @@ func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (te
 	}
 }
 
-// parseEnd returns when an override ends, as --for or --until say.
+// parseEnd returns when an override ends, from --for or --until.
 func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.Time, err error) {
 	switch hasFor, hasUntil := cmd.Flags().Changed("for"), cmd.Flags().Changed("until"); {
 	case hasFor && hasUntil:

@@ -46,7 +46,7 @@ one with --limit-name before one without, and then the newest.`,
 type overrideListOptions struct {
 	*cli.Globals
 	exact bool
-	// text is PATTERN as it was given; empty for all. It is about subjects or about attributes.
+	// text is PATTERN as given; empty for all. It selects by subjects or by attributes.
 	text       string
 	subjects   *store.Pattern
 	attributes policy.Attributes
@@ -98,7 +98,7 @@ func (o *overrideListOptions) parse(args []string) error {
 	return err
 }
 
-// keeps reports whether an override is to be listed: whether it can apply to a key that was asked for.
+// keeps reports whether the list shows an override: whether it can apply to a selected key.
 func (o *overrideListOptions) keeps(override *store.Override) bool {
 	switch {
 	case o.attributes != nil:
@@ -130,7 +130,7 @@ func (o *overrideListOptions) keeps(override *store.Override) bool {
 	return true
 }
 
-// couldHave reports whether an override is about keys that have these attributes.
+// couldHave reports whether an override can apply to keys with these attributes.
 func couldHave(override *store.Override, attributes policy.Attributes) bool {
 	named := len(override.Attributes) == 0
 	for name, value := range attributes {

@@ -12,8 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// preview finds out what an override would change, and shows it to whoever is asked. In a large store
-// it looks at all keys only for a dry run of a pattern, since people wait for it.
+// preview finds what an override would change, and shows it before the question. In a large store it scans all keys
+// only for a dry run of a pattern, since the user waits for it.
 func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runner, plan *overridePlan, place string) (
 	*operation.Concerned, error) {
 	most := o.Timeout
@@ -25,7 +25,7 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 		return concerned, err
 	}
 	switch {
-	case concerned.Keys == 0 && concerned.Incomplete != nil: // nobody knows, as is said below
+	case concerned.Keys == 0 && concerned.Incomplete != nil: // unknown; a line below says so
 	case concerned.Keys == 0 || concerned.Cut:
 		o.noteUnder(plan, concerned, place)
 	default:
@@ -55,15 +55,15 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 	return concerned, nil
 }
 
-// concerned looks for the keys that an override is about, for so long at most.
+// concerned looks for the keys that an override concerns, for at most that long.
 func (o *overrideSetOptions) concerned(ctx context.Context, runner *operation.Runner, plan *overridePlan, most time.Duration) (
 	*operation.Concerned, error) {
 	return runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
 		Configured: cli.Configured(o.Globals), Most: most}, &cli.Observer{Global: o.Globals})
 }
 
-// noteUnder says whom an override is about, to who was not shown it before. A pattern that is misspelt
-// must not look like help.
+// noteUnder prints whom an override concerns, if the command has not shown it before. A misspelt pattern must not look
+// like success.
 func (o *overrideSetOptions) noteUnder(plan *overridePlan, c *operation.Concerned, place string) {
 	if c.Keys == 0 && c.Denied == 0 && !c.Cut {
 		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
@@ -90,12 +90,12 @@ func (o *overrideSetOptions) noteUnder(plan *overridePlan, c *operation.Concerne
 	o.Note("%s concerns %s%s", plan.selection.Text, strings.Join(parts, ", and "), doubt)
 }
 
-// deniedText is how many of the keys that were denied lately an override is about.
+// deniedText is how many of the keys denied lately an override concerns.
 func deniedText(c *operation.Concerned) string {
 	return fmt.Sprintf("%d of %d denied in the last %s", c.Denied, c.DeniedOf, store.FormatPeriod(operation.DeniedLately))
 }
 
-// changesText says how many keys are changed in which way.
+// changesText is how many keys change in which way.
 func changesText(c *operation.Concerned) string {
 	var parts []string
 	for _, count := range changeCounts(c) {
@@ -111,7 +111,7 @@ type changeCount struct {
 	keys int64
 }
 
-// changeCounts are the counts of changes, in the order in which they are said.
+// changeCounts are the counts of changes, in the order of the text.
 func changeCounts(c *operation.Concerned) []changeCount {
 	var counts []changeCount
 	for _, change := range []operation.Change{operation.Loosened, operation.Tightened, operation.Mixed, operation.Unchanged,
@@ -137,7 +137,7 @@ func changeWord(c operation.Change) string {
 	}
 }
 
-// ruleText is what a key is decided by, in a few words.
+// ruleText is the limit or effect that decides a key, in a few words.
 func ruleText(r *operation.Rule) string {
 	switch {
 	case r.Override != nil && r.Override.Effect == store.OverrideBlock:
@@ -158,7 +158,7 @@ type concernedDocument struct {
 	Mixed     int64                `json:"mixed"`
 	Unchanged int64                `json:"unchanged"`
 	Unknown   int64                `json:"unknown"`
-	Complete  bool                 `json:"complete"` // all keys were looked at
+	Complete  bool                 `json:"complete"` // the scan saw all keys
 	Denied    int                  `json:"denied"`   // how many of the denied_of keys denied in the last 10 minutes
 	DeniedOf  int                  `json:"denied_of"`
 	Examples  []changedKeyDocument `json:"examples"`
@@ -178,7 +178,7 @@ type winningDocument struct {
 	Keys int64  `json:"keys"`
 }
 
-// newConcernedDocument returns nil for what was not looked at.
+// newConcernedDocument returns nil for nil.
 func newConcernedDocument(c *operation.Concerned) *concernedDocument {
 	if c == nil {
 		return nil
@@ -197,7 +197,7 @@ func newConcernedDocument(c *operation.Concerned) *concernedDocument {
 	return d
 }
 
-// previewAnswer is what a dry run found.
+// previewAnswer is the answer of a dry run.
 type previewAnswer struct{ overrideAnswer }
 
 // Document implements output.Answer.

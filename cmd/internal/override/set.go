@@ -31,7 +31,7 @@ type overrideSetOptions struct {
 	dryRun       bool
 }
 
-// overridePatternHelp explains whom an override is about.
+// overridePatternHelp explains the arguments that select keys.
 const overridePatternHelp = `PATTERN is a glob over subjects or a network, as of inspect. With --policy the
 arguments are attributes instead, and the override is about every key of the
 policy that has them. --limit-name says which limits of theirs; without it all.
@@ -107,7 +107,7 @@ override set --exempt".
 	return cmd
 }
 
-// AddFlags adds the flags of all commands that set an override.
+// addFlags adds the flags of all commands that set an override.
 func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 	complete := cli.Offers(o.Globals)
 	cmd.ValidArgsFunction = complete.KeyOrAttributes
@@ -153,8 +153,8 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 	return nil
 }
 
-// checkBlockable refuses patterns that are meant for an address, a network or an attribute, and that
-// hardly any subject matches: the command would succeed and nothing would change. --exact takes them.
+// checkBlockable refuses patterns that look like an address, a network or an attribute and hardly match any subject:
+// the command would succeed and change nothing. --exact allows them.
 func checkBlockable(pattern string) error {
 	name, value, isPair := strings.Cut(pattern, "=")
 	_, addressErr := netip.ParseAddr(pattern)
@@ -173,7 +173,7 @@ func checkBlockable(pattern string) error {
 	return nil
 }
 
-// selection is whom the override is about, as the commands that select keys have it.
+// selection is the override's selection in the form of the commands that select keys.
 func (o *overrideSetOptions) selection() *cli.SelectionOptions {
 	return &cli.SelectionOptions{Exact: o.exact, Policy: o.policy, Name: o.limitName}
 }
@@ -200,14 +200,14 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 	return o.set(cmd.Context(), s, plan)
 }
 
-// overridePlan is what a command line asks for.
+// overridePlan is the override of a command line.
 type overridePlan struct {
 	operation.OverridePlan
-	// selection finds the keys in use that the override is about.
+	// selection finds the keys in use that the override concerns.
 	selection operation.Selection
 }
 
-// plan turns the flags and arguments into the override that is to be set.
+// plan turns the flags and arguments into an override.
 func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overridePlan, error) {
 	plan := &overridePlan{OverridePlan: operation.OverridePlan{Consent: o.Given()}}
 	override := &plan.Override
@@ -221,7 +221,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 		return nil, err
 	}
 	plan.Lasts = end.Sub(now)
-	override.CreatedAt, override.ExpiresAt, override.Left = now, end, plan.Lasts // as far as this machine knows
+	override.CreatedAt, override.ExpiresAt, override.Left = now, end, plan.Lasts // by the clock of this machine
 	override.Reason = strings.TrimSpace(o.Reason)
 	if override.Reason == "" && !o.dryRun {
 		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later")
@@ -238,7 +238,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if subject, exact := override.Subjects.Exact(); exact && plan.selection.Query.Keys == nil {
 		plan.selection.Likely = cli.LikelyKeys(o.Globals, subject)
 	}
-	if err := override.Check(plan.Lasts); err != nil { // before the audit says that a change begins
+	if err := override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
 		return nil, err
 	}
 	plan.Text = plan.selection.Text + " " + effect
@@ -250,7 +250,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	return plan, nil
 }
 
-// subjects says whom the override is about.
+// subjects sets the subjects or attributes of the override.
 func (o *overrideSetOptions) subjects(override *store.Override, args []string) (err error) {
 	limits := o.limitName
 	switch {
@@ -274,8 +274,7 @@ func (o *overrideSetOptions) subjects(override *store.Override, args []string) (
 	return err
 }
 
-// isOfPolicies reports whether a --limit-name is what limits of policies are called within
-// their policies.
+// isOfPolicies reports whether a --limit-name is the name of a limit within its policy.
 func (o *overrideSetOptions) isOfPolicies(limitName string) bool {
 	name, err := store.ParsePattern(limitName)
 	if err != nil || strings.Contains(limitName, "/") {
@@ -287,7 +286,7 @@ func (o *overrideSetOptions) isOfPolicies(limitName string) bool {
 	})
 }
 
-// set shows what the override concerns, asks, sets it and prints it.
+// set shows the keys that the override concerns, asks, sets it and prints it.
 func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *overridePlan) error {
 	open := o.Open
 	if o.dryRun {
@@ -300,7 +299,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 	defer backend.Close()
 	runner := cli.NewRunner(o.Globals, s, backend, where)
 	answer := &overrideAnswer{now: o.Env.Now(), did: "set"}
-	if o.dryRun || !plan.Consent.Covers(s.Access()) { // who is asked is shown what about
+	if o.dryRun || !plan.Consent.Covers(s.Access()) { // a question needs the list
 		if answer.concerned, err = o.preview(ctx, runner, plan, s.Place(where)); err != nil {
 			return err
 		}
@@ -311,7 +310,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 	}
 	var before []store.Override
 	if !o.Quiet {
-		before, _ = runner.Overrides(ctx) // only to say what changes
+		before, _ = runner.Overrides(ctx) // only to print what changes
 	}
 	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &cli.Observer{Global: o.Globals})
 	if set == nil {

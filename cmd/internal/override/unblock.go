@@ -45,7 +45,7 @@ is no such block, the exit code is 1.`,
 	return cmd
 }
 
-// runUnblock ends the blocks of a pattern, or of what the list of overrides shows as text.
+// runUnblock ends the blocks of a pattern, or those that the list of overrides shows as text.
 func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern store.Pattern, text string) error {
 	s, err := o.SettingsToChange(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern store.Pat
 		return err
 	}
 	plan := &operation.RevokePlan{Consent: o.Given()}
-	around := 0 // blocks of other patterns that may be about the same subjects
+	around := 0 // blocks of other patterns that overlap
 	for i := range overrides {
 		override := &overrides[i]
 		switch {
@@ -86,7 +86,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern store.Pat
 	return o.revoke(ctx, runner, plan)
 }
 
-// samePattern reports whether two patterns select the same by what is written.
+// samePattern reports whether two patterns have the same text.
 func samePattern(a, b store.Pattern) bool {
 	subject, exact := a.Exact()
 	other, otherExact := b.Exact()

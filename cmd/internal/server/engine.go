@@ -17,17 +17,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// engineSettings are what a configuration says to an engine.
+// engineSettings are the settings of an engine from a configuration.
 func engineSettings(c *config.Config) *engine.Settings {
 	return &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy}
 }
 
-// begin reads the overrides that operators have set, so that they apply to the first request, and
-// says what is in force.
+// begin reads the operators' overrides, so that they apply to the first request, and logs what is in force.
 func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engine, where string) {
 	ctx, cancel := store.BudgetContext(ctx, f.flags.Timeout)
 	defer cancel()
-	if err := e.LoadOverrides(ctx); err != nil { // the engine tells why, and goes on to try
+	if err := e.LoadOverrides(ctx); err != nil { // the engine logs the reason, and tries again
 		f.Log.Debug("overrides were not read at the start", "error", err)
 	}
 	names := make([]string, len(c.Policies))
@@ -39,7 +38,7 @@ func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engi
 		"hash", reload.Hash(c), "denials", c.ServesDenials())
 }
 
-// withoutSecretsIn takes secrets out of what the log says.
+// withoutSecretsIn removes secrets from the log.
 func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
 	switch value := a.Value.Resolve(); value.Kind() {
 	case slog.KindString:
@@ -53,7 +52,7 @@ func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// events returns the log of what happens while the server decides, which also tells /readyz.
+// events returns the log of events while the server decides, which also feeds /readyz.
 func (f *serveFrame) events() *events.Log {
 	o := f.flags
 	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe, Subjects: o.logSubjects})
@@ -62,7 +61,7 @@ func (f *serveFrame) events() *events.Log {
 	return log
 }
 
-// engineOptions have the metrics and the log told of what an engine does.
+// engineOptions connect an engine with the metrics and the log.
 func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 	return engine.Options{
 		Timeout:       f.flags.Timeout,
@@ -89,7 +88,7 @@ func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 	}
 }
 
-// probes has an open breaker ask the store again also while nobody calls.
+// probes makes an open breaker ask the store again even without requests.
 func (f *serveFrame) probes(e *engine.Engine, told *events.Log) {
 	f.Refreshes = append(f.Refreshes, func(ctx context.Context, _ bool) {
 		if _, state := told.State(); len(state.Breaker) > 0 {
@@ -99,7 +98,7 @@ func (f *serveFrame) probes(e *engine.Engine, told *events.Log) {
 	})
 }
 
-// reloads puts other configurations in force when the files change. check says why one cannot be.
+// reloads puts a new configuration in force when the files change. check returns why one cannot be.
 func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*config.Config) error) {
 	o := f.flags
 	reloader := reload.New(reload.Options{
@@ -123,8 +122,7 @@ func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*con
 	}})
 }
 
-// fixedSettings are what a configuration says that counts at the start of the server: which store
-// it has, and what its keys begin with.
+// fixedSettings are the settings that apply only at the start of the server: its store and the prefix of its keys.
 func (o *serveOptions) fixedSettings(c *config.Config) map[string]string {
 	fixed := map[string]string{}
 	prefix := c.Prefix

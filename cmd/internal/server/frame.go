@@ -17,21 +17,20 @@ import (
 )
 
 const (
-	// exchangeTime is how long a client may take to send a question and to take its answer,
-	// besides the time of the store.
+	// exchangeTime is how long a client may take to send a request and to read its answer, besides the time of the
+	// store.
 	exchangeTime = 20 * time.Second
-	// operatorTime is how long a request of an operator may take. A scrape gives up after ten
-	// seconds unless it is told otherwise.
+	// operatorTime is how long a request of an operator may take. By default a scrape gives up after ten seconds.
 	operatorTime = time.Minute
-	// operatorConnections and operatorRequests bound what operators ask at the same time.
+	// operatorConnections and operatorRequests bound the concurrent requests of operators.
 	operatorConnections, operatorRequests = 256, 32
 )
 
-// tokenVariable is the environment variable with the tokens, if no file has them. A token on
-// the command line would be seen by everybody on the machine.
+// tokenVariable is the environment variable with the tokens, if they are not in a file. Everybody on the machine could
+// see a token on the command line.
 const tokenVariable = "LIMITCTL_SERVE_TOKEN"
 
-// serveFrame is what the flags of serve say of its doors, before there is anything to answer.
+// serveFrame is the doors of the server from the flags, before there are handlers.
 type serveFrame struct {
 	serve.Options
 	listen, admin *serve.Address // nil for none
@@ -146,7 +145,7 @@ func (f *serveFrame) refreshCertificates(now func() time.Time) func(context.Cont
 	}
 }
 
-// certificateState is what /readyz tells of the certificates.
+// certificateState is what /readyz reports of the certificates.
 func (f *serveFrame) certificateState(now func() time.Time) func() (bool, any) {
 	return func() (bool, any) {
 		facts := struct {
@@ -166,7 +165,7 @@ func (f *serveFrame) refreshTokens(context.Context, bool) {
 	}
 }
 
-// tokenState is what /readyz tells of the tokens.
+// tokenState is what /readyz reports of the tokens.
 func (f *serveFrame) tokenState() (bool, any) {
 	facts := struct {
 		Count int    `json:"count"`
@@ -175,8 +174,7 @@ func (f *serveFrame) tokenState() (bool, any) {
 	return facts.Error == "", facts
 }
 
-// guard lets only those to a handler of /v1 that have a token, if tokens are wanted, and no pages
-// in browsers.
+// guard protects a handler of /v1: with tokens it needs one of them, and without it refuses pages in browsers.
 func (f *serveFrame) guard(next http.Handler) http.Handler {
 	if f.tokens == nil {
 		return serve.WithoutBrowsers(next, "/v1/auth/")
@@ -212,8 +210,8 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		MaxConnections: f.flags.maxConnections, Open: f.anyClient()})
 }
 
-// operators adds the door for operators, if there is to be one. What says whether the server
-// works is always answered. answers are those of /v1 if they have no other door, else nil.
+// operators adds the door for operators, if there is to be one. The health checks always get an answer. answers is the
+// handler of /v1 if it has no other door, else nil.
 func (f *serveFrame) operators(answers http.Handler) {
 	if f.admin == nil {
 		return
@@ -234,7 +232,7 @@ func (f *serveFrame) operators(answers http.Handler) {
 	f.Doors = append(f.Doors, door)
 }
 
-// serveAnswer is where the server answers, once it does.
+// serveAnswer is the addresses of the server, once it is ready.
 type serveAnswer struct {
 	SchemaVersion int               `json:"schema_version"`
 	Addresses     map[string]string `json:"addresses"` // by door
@@ -256,5 +254,5 @@ func (a *serveAnswer) Records() [][]string {
 	return records
 }
 
-// Print implements output.Answer. People are told by the log.
+// Print implements output.Answer. People read the log.
 func (a *serveAnswer) Print(*output.Printer) {}

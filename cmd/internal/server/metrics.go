@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 )
 
-// metricsFlags are the flags of serve about what the metrics tell.
+// metricsFlags are the flags of serve about the metrics.
 type metricsFlags struct {
 	sampledKeys, topDenied int
 }
@@ -31,7 +31,7 @@ func (f *metricsFlags) check() error {
 	return nil
 }
 
-// measure has the metrics told of connections and certificates.
+// measure connects the metrics with connections and certificates.
 func (f *serveFrame) measure() {
 	f.Events.Connections, f.Events.ConnectionRefused = f.meter.Connections, f.meter.ConnectionRefused
 	if f.certificates != nil {
@@ -39,7 +39,7 @@ func (f *serveFrame) measure() {
 	}
 }
 
-// sample has the store looked at in the background, for the metrics.
+// sample reads figures of the store in the background, for the metrics.
 func (f *serveFrame) sample(store connect.Store) {
 	sampling := metrics.Sampling{
 		Store: store, Timeout: f.flags.Timeout, Keys: f.flags.sampledKeys, Huge: f.flags.Changed("metrics-keys"),

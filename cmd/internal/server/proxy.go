@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// proxyOptions are the flags of serve that make it a limiting reverse proxy.
+// proxyOptions are the flags of serve as a limiting reverse proxy.
 type proxyOptions struct {
 	upstream string
 	policy   string
@@ -35,7 +35,7 @@ func (o *proxyOptions) addFlags(cmd *cobra.Command) {
 	flags.Int64Var(&o.maxBody, "proxy-max-body", 0, "with --proxy: refuse requests with a body over `BYTES`; 0 for no bound")
 }
 
-// check says what is wrong with the flags. It returns no upstream if there is to be no proxy.
+// check checks the flags. It returns no upstream if there is to be no proxy.
 func (o *proxyOptions) check(cmd *cobra.Command, c *config.Config) (*proxy.Upstream, error) {
 	if o.upstream == "" {
 		for _, name := range []string{"policy", "proxy-host", "proxy-timeout", "proxy-max-body"} {

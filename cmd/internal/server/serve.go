@@ -119,7 +119,7 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 }
 
 func runServe(cmd *cobra.Command, o *serveOptions) error {
-	// What is wrong with flags and files is found before anything is opened.
+	// Mistakes in flags and files are found before anything is opened.
 	frame, err := o.frame()
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		return cli.Usagef("context %q is read-only, and serve takes units; choose another", chosen.Context.Name)
 	}
 
-	// The engine, who is told of what it decides, and what runs next to it.
+	// The engine, its observers, and what runs beside it.
 	store, where, err := o.OpenWatched(frame.meter.Batch)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	return serve.Run(cmd.Context(), &frame.Options)
 }
 
-// logger is what the log is written by.
+// logger returns the log of the server.
 func (o *serveOptions) logger() (*slog.Logger, error) {
 	var options slog.HandlerOptions
 	level := new(slog.Level)
@@ -196,5 +196,5 @@ func (o *serveOptions) logger() (*slog.Logger, error) {
 	return nil, cli.Usagef("--log-format %q is not known; give text or json", o.logFormat)
 }
 
-// describe is an error of a store as the server tells it: one line without secrets.
+// describe writes an error of a store for clients and the log: one line without secrets.
 func (o *serveOptions) describe(err error) string { return o.WithoutSecrets(cli.Message(err)) }

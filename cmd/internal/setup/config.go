@@ -80,8 +80,8 @@ func runConfigValidateFile(g *cli.Globals, path string) error {
 	return printValidation(g, c, err)
 }
 
-// storeChecker returns what tells what is wrong with a store's URL. It does not connect, and needs no
-// password: that may be where only the machine has it on which the context is used.
+// storeChecker returns a function that checks a store's URL. It does not connect, and needs no password, which may
+// exist only on another machine.
 func storeChecker(g *cli.Globals) func(url string) error {
 	const unread = "(the password is not read)"
 	return func(url string) error {
@@ -94,7 +94,7 @@ func storeChecker(g *cli.Globals) func(url string) error {
 	}
 }
 
-// printValidation answers that a configuration is valid, or what is wrong with it.
+// printValidation prints that a configuration is valid, or returns its mistakes.
 func printValidation(g *cli.Globals, c *config.Config, err error) error {
 	answer := &validAnswer{SchemaVersion: output.SchemaVersion, Valid: err == nil, Mistakes: []config.Mistake{}}
 	if mistakes := cli.MistakesOf(err); mistakes != nil {
@@ -112,7 +112,7 @@ func printValidation(g *cli.Globals, c *config.Config, err error) error {
 	return err
 }
 
-// validAnswer says whether a configuration is valid.
+// validAnswer is the answer of config validate.
 type validAnswer struct {
 	SchemaVersion int              `json:"schema_version"`
 	Valid         bool             `json:"valid"`
@@ -181,10 +181,10 @@ Begin the file with
 	}
 }
 
-// plainSecrets are fields whose values are secrets, or hold some, as a source writes them.
+// plainSecrets are sources of attributes whose values are secrets, or hold some.
 var plainSecrets = []string{"header:Authorization", "header:Proxy-Authorization", "header:X-Api-Key", "header:Cookie"}
 
-// warnOfSecrets warns of policies that would put a secret into keys as it is.
+// warnOfSecrets warns of policies that put a secret into keys unchanged.
 func warnOfSecrets(g *cli.Globals, c *config.Config) {
 	for _, p := range c.Policies {
 		attributes := c.HTTP.Rules[p.Name].Attributes

@@ -100,7 +100,7 @@ func runConfigDiff(ctx context.Context, g *cli.Globals, args []string, scanRate 
 	return nil
 }
 
-// diffRow is a difference, and how many keys it is of if keys were compared.
+// diffRow is a difference, and the number of its keys if keys were compared.
 type diffRow struct {
 	config.Difference
 	keys    int64
@@ -150,14 +150,13 @@ func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanR
 	slices.SortFunc(rows, func(a, b diffRow) int {
 		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.keys, a.keys), cmp.Compare(a.Old, b.Old))
 	})
-	if err == nil { // else that error says it
+	if err == nil { // else that error reports it
 		cli.WarnOfOverrides(g, withoutOverrides)
 	}
 	return rows, found.WithProgress(err)
 }
 
-// becomes says what a limit becomes: one of several where that goes by attributes which the
-// key does not tell.
+// becomes is what a limit becomes: one of several if that depends on attributes which the key does not hold.
 func becomes(old store.Limit, candidates []policy.Candidate) (change config.Change, text string) {
 	for i, candidate := range candidates {
 		one, _ := config.Compare(old, candidate.Limit)
@@ -174,7 +173,7 @@ func becomes(old store.Limit, candidates []policy.Candidate) (change config.Chan
 	return change, text
 }
 
-// diffAnswer is what differs between configurations, or between keys and a configuration.
+// diffAnswer is the differences between configurations, or between keys and a configuration.
 type diffAnswer struct {
 	rows   []diffRow
 	ofKeys bool
@@ -185,9 +184,9 @@ type diffDocument struct {
 	Limit  string            `json:"limit,omitempty"`
 	When   policy.Attributes `json:"when,omitempty"`
 	Change config.Change     `json:"change"`
-	Old    *string           `json:"old"` // null: there is none
+	Old    *string           `json:"old"` // null if there is none
 	New    *string           `json:"new"`
-	// Keys is how many keys in use it is of, and Example is the subject of one.
+	// Keys is how many keys in use it concerns, and Example is the subject of one.
 	Keys    *int64 `json:"keys,omitempty"`
 	Example string `json:"example,omitempty"`
 }

@@ -87,8 +87,8 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	return o.Print(answer)
 }
 
-// readOverrides reads the operator's overrides, without saying which store that is: where
-// there are none the store does not matter.
+// readOverrides reads the operator's overrides, without a line that names the store: if there are none the store does
+// not matter.
 func (o *configExplainOptions) readOverrides(ctx context.Context) *store.OverrideList {
 	silent := *o.Globals
 	silent.Quiet = true
@@ -103,7 +103,7 @@ func (o *configExplainOptions) readOverrides(ctx context.Context) *store.Overrid
 	return overrides
 }
 
-// explainAnswer is what a policy makes of attributes.
+// explainAnswer is the limits of a policy for attributes.
 type explainAnswer struct {
 	SchemaVersion int              `json:"schema_version"`
 	Policy        string           `json:"policy"`
@@ -130,7 +130,7 @@ type explainedLimit struct {
 	Shadow    bool              `json:"shadow,omitempty"`
 	Override  int               `json:"override,omitempty"`
 	When      policy.Attributes `json:"when,omitempty"`
-	// Applied is an operator's override. The limit above is as it makes it.
+	// Applied is an operator's override, which the limit above includes.
 	Applied *decision.AppliedOverride `json:"applied_override,omitempty"`
 	applied *store.Override
 	text    string

@@ -84,7 +84,7 @@ func runConfigShow(o *configShowOptions) error {
 	return o.Print(answer)
 }
 
-// addDenials adds whether commands count who is denied.
+// addDenials adds whether commands count denials.
 func (a *showAnswer) addDenials(c *config.Config) {
 	origin := "default"
 	if at, said := c.Origin("denials"); said {
@@ -148,7 +148,7 @@ func newBreakerDocument(b *layers.Breaker) breakerDocument {
 
 type policyDocument struct {
 	OnError string `json:"on_error"`
-	// LocalShare is there under on_error: local.
+	// LocalShare is present with on_error: local.
 	LocalShare string                `json:"local_share,omitempty"`
 	HashBy     []string              `json:"hash_by,omitempty"`
 	Limits     []policyLimitDocument `json:"limits"`
@@ -185,8 +185,7 @@ func (a *showAnswer) add(name, value, origin string) {
 	a.rows = append(a.rows, showRow{name, value, origin})
 }
 
-// addFrom adds a value that the configuration says at the first of some paths, or
-// that is a default.
+// addFrom adds a value with its origin: the first of the paths that the configuration has, or the default.
 func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...string) {
 	origin := ""
 	for _, path := range append([]string{name}, paths...) {
@@ -198,8 +197,7 @@ func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...stri
 	a.add(name, value, cmp.Or(origin, "default"))
 }
 
-// localShare is what a local shadow would get of a policy's limits, empty if its on_error
-// is another.
+// localShare is the share of a local shadow in a policy's limits, empty without on_error: local.
 func localShare(p *policy.Policy) string {
 	if p.OnError != store.LocalOnError {
 		return ""
@@ -207,7 +205,7 @@ func localShare(p *policy.Policy) string {
 	return p.LocalShare.String()
 }
 
-// addOutage adds what the configuration says about a store that is away.
+// addOutage adds the settings for a store that is away.
 func (a *showAnswer) addOutage(c *config.Config) {
 	a.addFrom(c, "local_share", c.LocalShare.String())
 	breaker := newBreakerDocument(c.Breaker)
@@ -247,14 +245,14 @@ func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
 	}
 }
 
-// mappingDocument is what is said of keys of another limiter.
+// mappingDocument is a mapping of keys of another limiter.
 type mappingDocument struct {
 	Layout string `json:"layout"`
 	Keys   string `json:"keys,omitempty"`
 	Limit  string `json:"limit,omitempty"`
 }
 
-// addMapping adds what is said of keys of another limiter.
+// addMapping adds a mapping of keys of another limiter.
 func (a *showAnswer) addMapping(c *config.Config, i int) {
 	m, path := &c.Layouts[i], fmt.Sprintf("layouts[%d]", i)
 	d := mappingDocument{Layout: m.Layout.Info().Name, Limit: m.Text}

@@ -179,7 +179,7 @@ func runContextShow(g *cli.Globals, name string) error {
 	return g.Print(&contextAnswer{output.SchemaVersion, newContextDocument(c, x, current)})
 }
 
-// contextDocument is a context as it is shown, without its password.
+// contextDocument is a context in an answer, without its password.
 type contextDocument struct {
 	Name         string   `json:"name"`
 	Store        string   `json:"store"`
@@ -208,7 +208,7 @@ func contextHeader() []string {
 	return []string{"name", "store", "prefix", "password_file", "password_env", "read_only", "protected", "current", "origin", "layouts"}
 }
 
-// access says what is allowed in a context.
+// access is what a context allows, in words.
 func (d *contextDocument) access() string {
 	switch {
 	case d.ReadOnly:
