@@ -24,18 +24,66 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect",
-		"cmd/internal/dash", "cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/endpoint",
-		"cmd/internal/errorkind", "cmd/internal/files", "cmd/internal/identity", "cmd/internal/junit",
-		"cmd/internal/markdown", "cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome",
-		"cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/probe", "cmd/internal/progress",
-		"cmd/internal/report", "cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine",
-		"cmd/internal/serve/envoy", "cmd/internal/serve/events", "cmd/internal/serve/metrics",
-		"cmd/internal/serve/proxy", "cmd/internal/serve/reload", "cmd/internal/shell", "cmd/internal/storeurl",
-		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/layers",
-		"internal/lazyregexp", "internal/panics", "internal/redact", "internal/sleep", "internal/spelling",
-		"internal/subjecttext", "pkg/limiter/admin", "pkg/limiter/foreign", "pkg/limiter/policy",
-		"pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
+		"cmd/internal/cli", "cmd/internal/dashboard", "cmd/internal/decide", "cmd/internal/errorkind",
+		"cmd/internal/files", "cmd/internal/history", "cmd/internal/keys", "cmd/internal/lab",
+		"cmd/internal/noterminalquery", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/override",
+		"cmd/internal/serve", "cmd/internal/server", "cmd/internal/setup", "cmd/internal/shell",
+		"internal/lazyregexp", "internal/panics", "internal/sleep", "internal/spelling", "pkg/limiter/store",
+	},
+	"cmd/internal/cli": {
+		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/errorkind",
+		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/operation", "cmd/internal/outcome",
+		"cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/shell",
+		"cmd/internal/storeurl", "cmd/internal/trail", "internal/configfile", "internal/goroutines",
+		"internal/layers", "internal/panics", "internal/redact", "pkg/limiter/admin", "pkg/limiter/foreign",
+		"pkg/limiter/policy", "pkg/limiter/store",
+	},
+	"cmd/internal/clitest": {"cmd/internal/cli", "cmd/internal/files"},
+	"cmd/internal/decide": {
+		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/decision", "cmd/internal/operation",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/shell", "internal/layers",
+		"pkg/limiter/policy", "pkg/limiter/store",
+	},
+	"cmd/internal/keys": {
+		"cmd/internal/allowance", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect",
+		"cmd/internal/decision", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
+		"cmd/internal/overridetext", "cmd/internal/shell", "pkg/limiter/admin", "pkg/limiter/foreign",
+		"pkg/limiter/policy", "pkg/limiter/store",
+	},
+	"cmd/internal/history": {
+		"cmd/internal/backup", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/operation",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/shell", "cmd/internal/trail",
+		"internal/lazyregexp", "pkg/limiter/admin", "pkg/limiter/foreign", "pkg/limiter/store",
+	},
+	"cmd/internal/override": {
+		"cmd/internal/cli", "cmd/internal/operation", "cmd/internal/output", "cmd/internal/overridetext",
+		"cmd/internal/shell", "internal/subjecttext", "pkg/limiter/admin", "pkg/limiter/policy",
+		"pkg/limiter/store",
+	},
+	"cmd/internal/lab": {
+		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/endpoint", "cmd/internal/files",
+		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/outcome", "cmd/internal/output",
+		"cmd/internal/probe", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell",
+		"cmd/internal/storeurl", "cmd/internal/trial", "internal/layers", "internal/spelling",
+		"pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/audit/interval",
+		"pkg/loadgen/trace",
+	},
+	"cmd/internal/server": {
+		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision",
+		"cmd/internal/files", "cmd/internal/output", "cmd/internal/serve", "cmd/internal/serve/api",
+		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
+		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/serve/reload",
+		"internal/layers", "pkg/limiter/store",
+	},
+	"cmd/internal/dashboard": {
+		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
+		"cmd/internal/operation", "cmd/internal/output", "pkg/limiter/admin", "pkg/limiter/store",
+	},
+	"cmd/internal/setup": {
+		"cmd/internal/cli", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/decision",
+		"cmd/internal/doctor", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
+		"cmd/internal/shell", "cmd/internal/storeurl", "internal/configfile", "internal/layers",
+		"pkg/limiter/admin", "pkg/limiter/policy", "pkg/limiter/store",
 	},
 	"cmd/internal/allowance": {"pkg/limiter/admin", "pkg/limiter/store"},
 	"cmd/internal/backup": {
@@ -49,9 +97,9 @@ var layers = map[string][]string{
 		"pkg/limiter/store",
 	},
 	"cmd/internal/connect": {
-		"cmd/internal/shell", "cmd/internal/storeurl", "internal/goroutines", "internal/panics", "internal/redact",
-		"internal/redisserver", "pkg/limiter/admin", "pkg/limiter/filestore", "pkg/limiter/foreign",
-		"pkg/limiter/memorystore", "pkg/limiter/redisstore", "pkg/limiter/store",
+		"cmd/internal/shell", "cmd/internal/storeurl", "internal/goroutines", "internal/panics",
+		"internal/redact", "internal/redisserver", "pkg/limiter/admin", "pkg/limiter/filestore",
+		"pkg/limiter/foreign", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "pkg/limiter/store",
 	},
 	"cmd/internal/dash": {
 		"cmd/internal/allowance", "cmd/internal/output", "cmd/internal/overridetext", "internal/goroutines",
@@ -237,11 +285,15 @@ var drivers = map[string][]string{
 		"pkg/limiter/redisstore", "internal/redisserver", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest",
 		"cmd/internal/cost", "cmd/internal/naive", "cmd/internal/trial", "docs/examples/http-service", "docs/examples/llm-gateway",
 	},
-	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
-	"golang.org/x/net":                        {"cmd/internal/serve/grpc"},
-	"google.golang.org/protobuf":              {"internal/rls", "cmd/internal/serve/grpc"},
-	"github.com/prometheus/client_golang":     {"cmd/internal/serve/metrics"},
-	"github.com/spf13/cobra":                  {"cmd"},
+	"modernc.org/sqlite":                  {"pkg/limiter/filestore"},
+	"golang.org/x/net":                    {"cmd/internal/serve/grpc"},
+	"google.golang.org/protobuf":          {"internal/rls", "cmd/internal/serve/grpc"},
+	"github.com/prometheus/client_golang": {"cmd/internal/serve/metrics"},
+	"github.com/spf13/cobra": {
+		"cmd", "cmd/internal/cli", "cmd/internal/dashboard", "cmd/internal/decide", "cmd/internal/history",
+		"cmd/internal/keys", "cmd/internal/lab", "cmd/internal/override", "cmd/internal/server",
+		"cmd/internal/setup",
+	},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
@@ -249,14 +301,14 @@ var drivers = map[string][]string{
 	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
 	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
 	"testing": {
-		"pkg/limiter/storetest", "internal/redistest", "internal/hostile", "internal/tier",
+		"cmd/internal/clitest", "pkg/limiter/storetest", "internal/redistest", "internal/hostile", "internal/tier",
 	},
 }
 
 // systemPlaces may import os. Everything else gets what it needs as arguments.
 var systemPlaces = []string{
-	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
-	"internal/terminaltest",
+	"", "cmd", "cmd/internal/clitest", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile",
+	"pkg/limiter/filestore", "internal/redistest", "internal/terminaltest",
 	"internal/alarm", "internal/mutants", "internal/stress", "docs/examples/worker", "docs/pictures",
 }
 

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"strings"
@@ -18,13 +16,26 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// The exit codes, which scripts rely on.
+const (
+	exitYes         = errorkind.ExitYes
+	exitNo          = errorkind.ExitNo
+	exitUsage       = errorkind.ExitUsage
+	exitUnreachable = errorkind.ExitUnreachable
+	exitRefused     = errorkind.ExitRefused
+	exitPartly      = errorkind.ExitPartly
+	exitInterrupted = errorkind.ExitInterrupted
 )
 
 // world is an Env in memory, whose clock Sleep moves.
 type world struct {
-	*Env
+	*cli.Env
 	out, err bytes.Buffer
 	now      time.Time
 	slept    []time.Duration
@@ -33,36 +44,15 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	debug.SetMemoryLimit(math.MaxInt64) // a load test limits the memory of its process, which here is that of all tests
 	w := &world{now: time.Now()}
-	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir(),
-		"GOGC": "200"} // or a scan of many keys changes it for all tests
-	w.Env = &Env{
-		Account: func() string { return "builder" }, Host: func() string { return "here" },
-		In:        strings.NewReader(""),
-		Out:       &w.out,
-		Err:       &w.err,
-		Getenv:    func(name string) string { return variables[name] },
-		ReadFile:  files.Read,
-		Open:      files.Open,
-		List:      files.List,
-		WriteFile: files.Write, WriteShared: files.WriteShared,
-		CanWrite: files.CanWrite,
-		Create:   files.Create,
-		Append:   files.Append,
-		MakeDir:  files.MakeDir,
-		Keep:     files.Keep,
-		Remove:   os.Remove,
-		Now:      func() time.Time { return w.now },
-		Sleep: func(ctx context.Context, d time.Duration) error {
-			w.slept = append(w.slept, d)
-			w.now = w.now.Add(d)
-			return ctx.Err()
-		},
-		Size:    func() (int, int) { return 80, 24 },
-		Timeout: patience,
-		TabTime: patience,
-		Hold:    func() {},
-		Hangups: func() <-chan struct{} { return nil },
+	w.Env = clitest.Env(t)
+	w.Out, w.Err = &w.out, &w.err
+	w.Now = func() time.Time { return w.now }
+	w.Sleep = func(ctx context.Context, d time.Duration) error {
+		w.slept = append(w.slept, d)
+		w.now = w.now.Add(d)
+		return ctx.Err()
 	}
+	w.Timeout, w.TabTime = patience, patience
 	return w
 }
 
@@ -201,7 +191,7 @@ func TestInspectFitsTheTerminal(t *testing.T) {
 		lines := strings.Split(strings.TrimSuffix(table, "\n"), "\n")
 		folded := columns < 200 // what all limits are called, which is said once above the table
 		if folded {
-			if strip(lines[0]) != "NAME sliding-log/366d" {
+			if clitest.Strip(lines[0]) != "NAME sliding-log/366d" {
 				t.Errorf("on %d columns the first line is %s", columns, lines[0])
 			}
 			lines = lines[1:]
@@ -210,15 +200,15 @@ func TestInspectFitsTheTerminal(t *testing.T) {
 			t.Errorf("%d lines, want a header and 3 keys:\n%s", len(lines), table)
 		}
 		for _, line := range lines {
-			if width := runewidth.StringWidth(strip(line)); width > columns {
-				t.Errorf("a line of %d columns on a terminal of %d:\n%s", width, columns, strip(line))
+			if width := runewidth.StringWidth(clitest.Strip(line)); width > columns {
+				t.Errorf("a line of %d columns on a terminal of %d:\n%s", width, columns, clitest.Strip(line))
 			}
 		}
 		if columns < 100 != strings.Contains(table, "…") { // other columns go before subjects are cut
 			t.Errorf("on %d columns:\n%s", columns, table)
 		}
 		// Closest to the limit first.
-		if !strings.HasPrefix(strip(lines[1]), "u ") || !strings.Contains(lines[1], "999999/1000000") ||
+		if !strings.HasPrefix(clitest.Strip(lines[1]), "u ") || !strings.Contains(lines[1], "999999/1000000") ||
 			!strings.Contains(lines[0], "RESETS IN") {
 			t.Errorf("first comes %s", lines[1])
 		}
@@ -233,20 +223,6 @@ func TestInspectFitsTheTerminal(t *testing.T) {
 	if table, _ := w.run(t, exitYes, "inspect", "*"); strings.Contains(table, "\x1b") {
 		t.Errorf("NO_COLOR is ignored:\n%s", table)
 	}
-}
-
-// strip removes SGR sequences.
-func strip(text string) string {
-	var b strings.Builder
-	for text != "" {
-		before, after, found := strings.Cut(text, "\x1b[")
-		b.WriteString(before)
-		if !found {
-			break
-		}
-		_, text, _ = strings.Cut(after, "m")
-	}
-	return b.String()
 }
 
 // A turn that is not waited for is given back, and one that would come too late
@@ -313,7 +289,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			look(sub)
 		}
 	}
-	look(newRootCmd(&globalOptions{env: newWorld(t).Env}))
+	look(newRootCmd(&cli.Globals{Env: newWorld(t).Env}))
 }
 
 // Who lifts an override needs its ID, and whom it is for, however narrow the terminal. What a row has no room for
@@ -327,7 +303,7 @@ func TestOverridesKeepTheirSubjectsAndIDsWhole(t *testing.T) {
 	for _, columns := range []int{60, 80, 200} {
 		w.Size = func() (int, int) { return columns, 24 }
 		table, _ := w.run(t, exitYes, "override", "list")
-		lines := strings.Split(strings.TrimSuffix(strip(table), "\n"), "\n")
+		lines := strings.Split(strings.TrimSuffix(clitest.Strip(table), "\n"), "\n")
 		below := columns < 200
 		if n := len(lines); below && n != 3 || !below && n != 2 {
 			t.Fatalf("%d lines on %d columns:\n%s", n, columns, table)
@@ -356,7 +332,7 @@ func TestAuditKeepsItsTimesAndCommandsWhole(t *testing.T) {
 	for _, columns := range []int{40, 60, 80, 100} {
 		w.Size = func() (int, int) { return columns, 24 }
 		table, _ := w.run(t, exitYes, "audit")
-		lines := strings.Split(strip(table), "\n")
+		lines := strings.Split(clitest.Strip(table), "\n")
 		if _, err := time.Parse(time.DateTime, lines[1][:min(len(time.DateTime), len(lines[1]))]); err != nil {
 			t.Errorf("on %d columns the time is cut: %s", columns, lines[1])
 		}

@@ -12,14 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// tabTime bounds what a Tab costs: whoever presses it waits.
+// tabTime bounds how long a Tab takes, since the user waits for it.
 const tabTime = 300 * time.Millisecond
 
-func newCompletionCmd(global *globalOptions) *cobra.Command {
+func newCompletionCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print what makes a shell complete limitctl's words",
@@ -35,10 +36,10 @@ because this is not tested there.`,
   limitctl completion fish --help`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && args[0] == "powershell" {
-				return usagef("limitctl cannot complete in PowerShell; it can in %s",
+				return cli.Usagef("limitctl cannot complete in PowerShell; it can in %s",
 					strings.Join(shell.Completed(), ", "))
 			}
-			return noArguments(cmd, args)
+			return cli.NoArguments(cmd, args)
 		},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -49,8 +50,8 @@ because this is not tested there.`,
 	return cmd
 }
 
-// newCompletionOfCmd returns the command that prints a shell's script.
-func newCompletionOfCmd(global *globalOptions, name string) *cobra.Command {
+// newCompletionOfCmd makes the command that prints the script of a shell.
+func newCompletionOfCmd(global *cli.Globals, name string) *cobra.Command {
 	plain := false
 	install := map[string]struct{ now, always string }{
 		"bash": {"source <(limitctl completion bash)", "limitctl completion bash > ~/.local/share/bash-completion/completions/limitctl"},
@@ -75,11 +76,11 @@ For all later sessions:
   %s
 
 %s`, name, install.now, install.always, needs),
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			script, _ := shell.Script(name, !plain)
-			if _, err := io.WriteString(global.env.Out, script); err != nil {
-				return &outputError{err}
+			if _, err := io.WriteString(global.Env.Out, script); err != nil {
+				return cli.NotPrinted(err)
 			}
 			return nil
 		},
@@ -95,14 +96,13 @@ func isTab(args []string) bool {
 	return len(args) > 0 && slices.Contains([]string{shell.Tab, cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, args[0])
 }
 
-// answerTab answers a request for completion. All offers of all kinds and sources go
-// through here.
-func answerTab(ctx context.Context, args []string, env *Env) error {
+// answerTab answers a request for completion. All offers pass here.
+func answerTab(ctx context.Context, args []string, env *cli.Env) error {
 	var answer string
 	if args[0] == shell.Tab {
 		request, ok := shell.ParseRequest(args[1:])
 		if !ok {
-			return usagef("%s is for the scripts that `limitctl completion` prints", shell.Tab)
+			return cli.Usagef("%s is for the scripts that `limitctl completion` prints", shell.Tab)
 		}
 		directive, offers := cobra.ShellCompDirectiveDefault, []shell.Offer(nil)
 		if !request.ToFile {
@@ -117,7 +117,7 @@ func answerTab(ctx context.Context, args []string, env *Env) error {
 		directive, offers := findOffers(ctx, words, env)
 		begun := words[len(words)-1]
 		if directive&cobra.ShellCompDirectiveFilterFileExt != 0 {
-			begun = "" // what files' names end with begins otherwise
+			begun = "" // an ending of file names does not begin with it
 		}
 		for _, o := range shell.Safe(offers, begun) {
 			answer += strings.TrimSuffix(o.Word+"\t"+o.Description, "\t") + "\n"
@@ -125,12 +125,12 @@ func answerTab(ctx context.Context, args []string, env *Env) error {
 		answer += fmt.Sprintf(":%d\n", directive)
 	}
 	if _, err := io.WriteString(env.Out, answer); err != nil {
-		return &outputError{err}
+		return cli.NotPrinted(err)
 	}
 	return nil
 }
 
-// kindOf is what a shell is to do by cobra's directive. Files are for where there is no
+// kindOf turns cobra's directive into what the shell does. Files are the answer where there is no
 // offer.
 func kindOf(directive cobra.ShellCompDirective, offers []shell.Offer) shell.Kind {
 	switch {
@@ -146,9 +146,9 @@ func kindOf(directive cobra.ShellCompDirective, offers []shell.Offer) shell.Kind
 	return shell.Offers
 }
 
-// findOffers returns what the last of words may become. It takes little longer than the
-// time for a Tab, even if a file or a server hangs.
-func findOffers(ctx context.Context, words []string, env *Env) (cobra.ShellCompDirective, []shell.Offer) {
+// findOffers returns the completions of the last of words. It takes little longer than the time
+// for a Tab, even if a file or a server hangs.
+func findOffers(ctx context.Context, words []string, env *cli.Env) (cobra.ShellCompDirective, []shell.Offer) {
 	words = slices.Clone(words)
 	for i, word := range words[:len(words)-1] { // as the shell will do
 		if rest, is := strings.CutPrefix(word, "~/"); is {
@@ -160,13 +160,13 @@ func findOffers(ctx context.Context, words []string, env *Env) (cobra.ShellCompD
 	panics.Go(func() error {
 		quiet := *env
 		quiet.Out, quiet.Err = &out, io.Discard
-		root := newRootCmd(&globalOptions{env: &quiet})
+		root := newRootCmd(&cli.Globals{Env: &quiet})
 		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, words...))
 		root.SetOut(&out)
 		root.SetErr(io.Discard)
 		return root.ExecuteContext(ctx)
 	}, func(error) { found <- out.String() })
-	late := time.NewTimer(env.TabTime + env.TabTime/2) // what it found by its own time is worth having
+	late := time.NewTimer(env.TabTime + env.TabTime/2) // an answer within its own time still counts
 	defer late.Stop()
 	select {
 	case text := <-found:

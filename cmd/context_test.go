@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/internal/layers"
@@ -20,7 +21,7 @@ import (
 )
 
 // opened is a command's options after it has opened the store of a context, and the store.
-func opened(t *testing.T, w *world, args ...string) (*globalOptions, connect.Store) {
+func opened(t *testing.T, w *world, args ...string) (*cli.Globals, connect.Store) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "contexts.yaml")
 	const contexts = "contexts:\n  prod: {store: 'memory:', protected: true}\n  dev: {store: 'memory:'}\n" +
@@ -28,11 +29,11 @@ func opened(t *testing.T, w *world, args ...string) (*globalOptions, connect.Sto
 	if err := os.WriteFile(path, []byte(contexts), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := &globalOptions{env: w.Env}
+	g := &cli.Globals{Env: w.Env}
 	if err := newRootCmd(g).PersistentFlags().Parse(append(args, "--config", path)); err != nil {
 		t.Fatal(err)
 	}
-	backend, _, err := g.open()
+	backend, _, err := g.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,13 +42,13 @@ func opened(t *testing.T, w *world, args ...string) (*globalOptions, connect.Sto
 }
 
 // resetThree resets three keys as far as the consent and the answers go.
-func resetThree(ctx context.Context, t *testing.T, o *consentOptions, g *globalOptions, backend connect.Store) error {
+func resetThree(ctx context.Context, t *testing.T, o *cli.ConsentOptions, g *cli.Globals, backend connect.Store) error {
 	t.Helper()
-	s, err := g.settings()
+	s, err := g.Settings()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.check(s.access(), g.env.InIsTerminal, "reset", "deletes", ""); err != nil {
+	if err := o.Check(s.Access(), g.Env.InIsTerminal, "reset", "deletes", ""); err != nil {
 		return err
 	}
 	var keys []store.Key
@@ -58,8 +59,8 @@ func resetThree(ctx context.Context, t *testing.T, o *consentOptions, g *globalO
 		}
 		keys = append(keys, key)
 	}
-	plan := &operation.ResetPlan{Selection: operation.Selection{Query: admin.Query{Keys: keys}}, Consent: o.given()}
-	_, err = g.runner(s, backend, "memory").Reset(ctx, plan, &observer{global: g})
+	plan := &operation.ResetPlan{Selection: operation.Selection{Query: admin.Query{Keys: keys}}, Consent: o.Given()}
+	_, err = cli.NewRunner(g, s, backend, "memory").Reset(ctx, plan, &cli.Observer{Global: g})
 	return err
 }
 
@@ -97,12 +98,12 @@ func TestConsent(t *testing.T) {
 			args = []string{"--context", test.context}
 		}
 		g, backend := opened(t, w, args...)
-		err := resetThree(context.Background(), t, &consentOptions{yes: test.yes, confirm: test.confirm}, g, backend)
+		err := resetThree(context.Background(), t, &cli.ConsentOptions{Yes: test.yes, Confirm: test.confirm}, g, backend)
 		said := w.err.String()
 		if err != nil {
 			said += err.Error()
 		}
-		if code := exitCode(err); code != test.want || !strings.Contains(said, test.says) {
+		if code := cli.ExitCode(err); code != test.want || !strings.Contains(said, test.says) {
 			t.Errorf("%+v: exit code %d, %q", test, code, said)
 		}
 	}
@@ -120,7 +121,7 @@ func TestInterruptWhileConfirming(t *testing.T) {
 		return len(p), nil
 	})
 	g, backend := opened(t, w, "--context", "prod")
-	if err := resetThree(ctx, t, new(consentOptions), g, backend); !errors.Is(err, context.Canceled) {
+	if err := resetThree(ctx, t, new(cli.ConsentOptions), g, backend); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -136,7 +137,7 @@ func TestAReadOnlyStoreWritesNothing(t *testing.T) {
 	}
 	refused := func(err error) {
 		t.Helper()
-		if !errors.Is(err, store.ErrInvalid) || exitCode(err) != exitUsage ||
+		if !errors.Is(err, store.ErrInvalid) || cli.ExitCode(err) != exitUsage ||
 			!strings.Contains(err.Error(), `context "prod" is read-only`) {
 			t.Errorf("the error is %v", err)
 		}

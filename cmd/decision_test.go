@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,9 +10,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
-	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 )
 
 const testPolicies = `policies:
@@ -73,7 +70,7 @@ func TestAPolicysAnswerFitsTheTerminal(t *testing.T) {
 		if !strings.Contains(table, "\x1b[") || columns == 120 && !strings.Contains(table, "override 1") {
 			t.Errorf("on %d columns:\n%s", columns, table)
 		}
-		for i, line := range strings.Split(strip(table), "\n") {
+		for i, line := range strings.Split(clitest.Strip(table), "\n") {
 			if width := runewidth.StringWidth(line); i > 0 && width > columns {
 				t.Errorf("a line of %d columns on a terminal of %d:\n%q", width, columns, strings.Split(table, "\n")[i])
 			}
@@ -95,26 +92,5 @@ func TestMistakesInColours(t *testing.T) {
 	w.OutIsTerminal = true
 	if _, stderr = w.run(t, exitUsage, "config", "validate", path); !strings.Contains(stderr, "\x1b[31m^\x1b[0m") {
 		t.Errorf("on a terminal: %q", stderr)
-	}
-}
-
-// A limit that could not be asked, another having denied already, is not shown as one
-// that allows, with nothing used.
-func TestALimitThatWasNotAsked(t *testing.T) {
-	limit := store.Limit{Algorithm: store.TokenBucket, Count: 10, Burst: 10, Period: time.Minute}
-	p := &policy.Policy{Name: "api", Limits: []policy.Limit{{Name: "first"}, {Name: "away"}}}
-	reqs := []store.Request{{Key: store.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1},
-		{Key: store.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
-	answer := &decisionAnswer{verb: "allowed", limitRequest: &limitRequest{key: "a=1 b=1", reqs: reqs, policy: p, overrides: []int{-1, -1}},
-		decisions: []store.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}, charges: true}
-	var out strings.Builder
-	answer.Print(&output.Printer{Out: &out})
-	if text := out.String(); !strings.Contains(text, "denied by first") || strings.Contains(text, "✓") ||
-		!strings.Contains(text, "not decided") || strings.Contains(text, "0/10 ") && !strings.Contains(text, "10/10") {
-		t.Errorf("it says\n%s", text)
-	}
-	document, err := json.Marshal(answer.Document())
-	if err != nil || strings.Count(string(document), `"unguarded":true`) != 1 {
-		t.Errorf("it says %s, %v", document, err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 )
 
 func deployFile(t *testing.T, name string) string {
@@ -31,7 +33,7 @@ func deployedServe(t *testing.T, words []string) (*cobra.Command, func(name stri
 	if len(words) == 0 || words[0] != "serve" {
 		t.Fatalf("%q is not serve", words)
 	}
-	cmd, args, err := newRootCmd(&globalOptions{env: newWorld(t).Env}).Find(words)
+	cmd, args, err := newRootCmd(&cli.Globals{Env: newWorld(t).Env}).Find(words)
 	if err != nil {
 		t.Fatal(err)
 	}

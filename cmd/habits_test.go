@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 )
 
 // Each hint is about a command that is not there, and names one that is, with flags that it has.
 func TestHabitsNameCommandsThatAreThere(t *testing.T) {
-	root := newRootCmd(&globalOptions{env: &Env{}})
+	root := newRootCmd(&cli.Globals{Env: &cli.Env{}})
 	find := func(words []string) *cobra.Command {
 		found, rest, err := root.Find(words)
 		if err != nil || len(rest) > 0 {
@@ -17,7 +19,7 @@ func TestHabitsNameCommandsThatAreThere(t *testing.T) {
 		}
 		return found
 	}
-	for path, words := range habits() {
+	for path, words := range cli.Habits() {
 		for word, instead := range words {
 			if find(append(strings.Fields(path)[1:], word)) != nil {
 				t.Errorf("`%s %s` is a command, and needs no hint", path, word)
@@ -48,7 +50,7 @@ func TestHabitsNameCommandsThatAreThere(t *testing.T) {
 // A command that is made alone, because its name comes first, has to be the one of that name.
 func TestCommandsHaveTheNamesTheyAreFoundBy(t *testing.T) {
 	for _, c := range commands() {
-		global := &globalOptions{env: newWorld(t).Env, args: []string{c.name}}
+		global := &cli.Globals{Env: newWorld(t).Env, Args: []string{c.name}}
 		if made := c.make(global); made.Name() != c.name {
 			t.Errorf("%s makes %s", c.name, made.Name())
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
@@ -81,7 +82,7 @@ func TestHelpExamplesWork(t *testing.T) {
 			visit(sub)
 		}
 	}
-	visit(newRootCmd(&globalOptions{env: newWorld(t).Env}))
+	visit(newRootCmd(&cli.Globals{Env: newWorld(t).Env}))
 	if n < 15 {
 		t.Errorf("only %d examples were found", n)
 	}

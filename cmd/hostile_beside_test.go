@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
@@ -131,7 +132,7 @@ func TestEveryCommandIsTried(t *testing.T) {
 	notListed := strings.Fields("compare completion help layouts probe report serve version")
 	// undo restores a backup of this machine's audit, as restore does.
 	elsewhere := append(slices.Clone(notListed), "backups", "context", "undo")
-	for _, cmd := range newRootCmd(&globalOptions{env: newWorld(t).Env}).Commands() {
+	for _, cmd := range newRootCmd(&cli.Globals{Env: newWorld(t).Env}).Commands() {
 		name := cmd.Name()
 		if !onServers[name] && !slices.Contains(elsewhere, name) {
 			t.Errorf("%s is not tried on hostile servers", name)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 )
 
 // Where there is no room for all limits of a summary, its last line is still that of
@@ -29,7 +31,7 @@ func TestWatchedSummaryFitsTheTerminal(t *testing.T) {
 		}
 		frame := w.out.String()
 		lines := strings.Split(strings.TrimSuffix(frame[:strings.LastIndex(frame, "\r\n")], "\r\n"), "\r\n")
-		if len(lines) >= rows || !strings.Contains(lines[0], want) || !strings.HasPrefix(strip(lines[len(lines)-1]), "all ") {
+		if len(lines) >= rows || !strings.Contains(lines[0], want) || !strings.HasPrefix(clitest.Strip(lines[len(lines)-1]), "all ") {
 			t.Errorf("on %d lines, wanting %q:\n%s", rows, want, frame)
 		}
 	}
@@ -55,6 +57,7 @@ func TestWatchAsLinesOnATerminal(t *testing.T) {
 // A terminal gets a screenful or two, and how many more there are. What goes to a program
 // is never cut.
 func TestATerminalGetsTheFirstRows(t *testing.T) {
+	const terminalRows = 100
 	w := newWorld(t)
 	for hours := 1; hours <= terminalRows+5; hours++ {
 		w.run(t, exitYes, "consume", "u", "--limit", fmt.Sprintf("10/%dh", hours))
@@ -83,5 +86,15 @@ func TestATerminalGetsTheFirstRows(t *testing.T) {
 	w.OutIsTerminal = false
 	if n, note := rows(); n != perRow*(terminalRows+5) || note != "" {
 		t.Errorf("into a pipe there are %d, %q", n, note)
+	}
+}
+
+func TestStuckNeedsALayout(t *testing.T) {
+	w := newWorld(t)
+	for _, args := range [][]string{{"inspect", "*", "--stuck"}, {"reset", "*", "--stuck", "--yes"}} {
+		w.run(t, exitUsage, args...)
+		if text := w.err.String(); !strings.Contains(text, "--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto") {
+			t.Errorf("%q says %q", args, text)
+		}
 	}
 }

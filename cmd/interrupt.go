@@ -6,15 +6,17 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 )
 
-// orderly is how long a command that was interrupted has to end by itself, and to say
-// how far it came. What it waits for may know nothing of the interrupt: a file system
-// that hangs, a pipe that nobody reads, a server that is silent.
+// orderly is how long an interrupted command has to end by itself and to report its progress.
+// It may wait for something that ignores the interrupt: a file system that hangs, a pipe that
+// nobody reads, a silent server.
 const orderly = time.Second
 
-// await returns the exit code of a command, or that of an interrupt if the command has
-// not ended in time and holds no work of a store.
+// await returns the exit code of a command, or that of an interrupt if the command does not end
+// in time and holds no work of a store.
 func await(ctx context.Context, done <-chan int, work *storeWork, stderr io.Writer) int {
 	select {
 	case code := <-done:
@@ -28,18 +30,18 @@ func await(ctx context.Context, done <-chan int, work *storeWork, stderr io.Writ
 	}
 	if work.leave() {
 		fmt.Fprintln(stderr, "limitctl: interrupted")
-		return exitInterrupted
+		return errorkind.ExitInterrupted
 	}
 	return <-done
 }
 
-// storeWork is whether a command has begun what has to end in order.
+// storeWork records whether a command has begun work that must end in order.
 type storeWork struct {
 	turn       sync.Mutex
 	held, left bool
 }
 
-// hold says that it has. It never returns once the process is ending.
+// hold says that the command has begun. It never returns while the process ends.
 func (w *storeWork) hold() {
 	w.turn.Lock()
 	defer w.turn.Unlock()
@@ -49,7 +51,7 @@ func (w *storeWork) hold() {
 	w.held = true
 }
 
-// leave reports whether the process can end, and from then on none begins.
+// leave reports whether the process can end, and prevents further work from then on.
 func (w *storeWork) leave() bool {
 	w.turn.Lock()
 	defer w.turn.Unlock()

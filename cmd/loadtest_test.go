@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/sleep"
@@ -259,7 +261,7 @@ func TestALoadTestFitsTheTerminal(t *testing.T) {
 			stdout, _ := w.run(t, exitYes, append([]string{"loadtest", "--store", "memory:", "--rate", "1000", "--requests", "60", "--duration",
 				"10m"}, args...)...)
 			for line := range strings.Lines(stdout) {
-				if line = strip(strings.TrimSuffix(line, "\n")); runewidth.StringWidth(line) > columns {
+				if line = clitest.Strip(strings.TrimSuffix(line, "\n")); runewidth.StringWidth(line) > columns {
 					t.Errorf("%q: a line of %d columns on a terminal of %d: %s", args, runewidth.StringWidth(line), columns, line)
 				}
 			}
@@ -268,4 +270,63 @@ func TestALoadTestFitsTheTerminal(t *testing.T) {
 			}
 		}
 	}
+}
+
+// On a terminal a load test says how far it is while it runs, unless it is to be quiet.
+func TestALoadTestSaysHowFarItIs(t *testing.T) {
+	t.Parallel()
+	for _, quiet := range []bool{false, true} {
+		term := openTerminal(t)
+		args := []string{"loadtest", "--limit", "10/1h", "--rate", "200", "--duration", "2s", "--store", "memory:"}
+		if quiet {
+			args = append(args, "-q")
+		}
+		term.start([]string{"TERM=xterm", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}, args...)
+		if quiet {
+			term.cmd.Wait()
+		} else {
+			term.wait(0, ` of 2s, \S+ sent, \S+/s, \S+ denied, p99 `)
+			term.wait(0, `MOST DENIED`) // of the report
+		}
+		if text := term.text(0); strings.Contains(text, " sent, ") == quiet {
+			t.Errorf("quiet is %v, and it wrote %q", quiet, text)
+		}
+	}
+}
+
+// The user that docs/operations.md has for load tests is refused nothing, whatever the
+// algorithm and the implementation, leaves no key behind, and cannot touch other keys.
+func TestDocumentedRightsOfALoadTest(t *testing.T) {
+	tier.Full(t, "load tests of seconds")
+	t.Parallel()
+	text, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^redis-cli (ACL SETUSER limits-loadtest .*)$`).FindSubmatch(text)
+	if line == nil {
+		t.Fatal("docs/operations.md has no user for load tests")
+	}
+	var command []any
+	for word := range strings.FieldsSeq(strings.ReplaceAll(string(line[1]), "'", "")) {
+		command = append(command, word)
+	}
+	server := redistest.Start(t)
+	server.Do(command...)
+	store := "redis://limits-loadtest:PASSWORD@" + server.Addr
+	for _, implementation := range []string{"script", "naive"} {
+		w := newWorld(t)
+		out, _ := w.run(t, exitYes, "loadtest", "--store", store, "--limit", "1000/1m", "--algorithm", "all", "--implementation", implementation,
+			"--workers", "2", "--keys", "2", "--requests", "400", "--duration", "10s", "--no-fail", "-o", "json")
+		if strings.Contains(out, "is not known") || !strings.Contains(out, `"bytes_per_unit"`) || !strings.Contains(out, `"server_cpu_us"`) {
+			t.Errorf("%s: something is not known:\n%s", implementation, out)
+		}
+	}
+	if log := fmt.Sprint(server.Do("ACL", "LOG")); log != "[]" {
+		t.Errorf("refused was %s", log)
+	}
+	if keys := server.Do("DBSIZE"); fmt.Sprint(keys) != "0" {
+		t.Errorf("%v keys are left", keys)
+	}
+	newWorld(t).run(t, exitRefused, "consume", "user:42", "--limit", "10/1m", "--store", store)
 }

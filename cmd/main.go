@@ -1,12 +1,10 @@
-// Package cmd is the command line of limitctl: a file for each command, and the
-// one place where an error becomes an exit code.
+// Package cmd is the command line of limitctl: it makes the commands of the packages below,
+// runs one of them, and turns its error into a message and an exit code.
 package cmd
 
 import (
 	"context"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"os/user"
@@ -15,6 +13,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/noterminalquery"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -29,7 +29,7 @@ func Main(version string, timeout time.Duration) int {
 	return mainIn(env)
 }
 
-func mainIn(env *Env) int {
+func mainIn(env *cli.Env) int {
 	noterminalquery.Restore()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -39,7 +39,7 @@ func mainIn(env *Env) int {
 	work := new(storeWork)
 	env.Hold = work.hold
 	done := make(chan int, 1)
-	code := exitRefused
+	code := errorkind.ExitRefused
 	panics.Go(func() error {
 		code = Run(ctx, os.Args[1:], env)
 		return nil
@@ -53,8 +53,8 @@ func mainIn(env *Env) int {
 }
 
 // osEnv is the process's own environment, but for Hold.
-func osEnv(version string) *Env {
-	return &Env{
+func osEnv(version string) *cli.Env {
+	return &cli.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        getenv,
 		ReadFile:      files.Read,
@@ -103,60 +103,6 @@ func getenv(name string) string {
 // sameInterrupt is how long after a signal another one is the same Ctrl-C.
 const sameInterrupt = 200 * time.Millisecond
 
-// Env is all that a command sees of the world, so that a test can be one.
-type Env struct {
-	In       io.Reader
-	Out, Err io.Writer
-	// rawOut and rawErr are what Out and Err were before Run put an [output.Terminal] before
-	// them: for data that goes to a program, and for what draws on a terminal itself.
-	rawOut, rawErr io.Writer
-	Getenv         func(name string) string
-	// The files: see package files. ReadFile reads one as a whole that has at most so
-	// many bytes, and Open one that may be too large for that.
-	ReadFile func(path string, most int) ([]byte, error)
-	Open     func(path string) (files.File, error)
-	// List returns what is in a directory.
-	List func(path string) ([]fs.DirEntry, error)
-	// WriteFile puts a file in place as a whole, and makes its directory.
-	WriteFile func(path string, data []byte) error
-	// WriteShared does that with a file that is for others to read.
-	WriteShared func(path string, data []byte) error
-	// CanWrite returns why neither could not do that, and leaves nothing behind.
-	CanWrite func(path string) error
-	// Create creates a new file, and Append opens one of limitctl's own to add to its
-	// end. MakeDir makes a directory of limitctl's own.
-	Create, Append func(path string) (files.File, error)
-	MakeDir        func(path string) error
-	// Keep keeps others from a file of limitctl's own that they may read.
-	Keep   func(path string)
-	Remove func(path string) error
-	// Process and UserID are the numbers of this process and of who runs it.
-	Process, UserID int
-	// Account is the machine's name of that user, and Host the machine's own; empty if it is
-	// not known.
-	Account, Host func() string
-	Now           func() time.Time
-	// Sleep waits, and returns the context's error if that ends first.
-	Sleep func(ctx context.Context, d time.Duration) error
-	// Hangups returns what is told of each SIGHUP from then on; several at once are one. The
-	// signal does not end the process any more.
-	Hangups func() <-chan struct{}
-	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
-	// ErrIsTerminal whether somebody is looking.
-	InIsTerminal, OutIsTerminal, ErrIsTerminal bool
-	// Size returns the columns and rows of the terminal that Out is.
-	Size    func() (columns, rows int)
-	Version string
-	// Timeout is the default of --timeout, or 0 for that of production.
-	Timeout time.Duration
-	// TabTime is how long what completes a word may take.
-	TabTime time.Duration
-	// Hold says that the command has to end by itself from now on, even when it is
-	// interrupted: it may be in the middle of work on a store, or have a terminal to
-	// put in order.
-	Hold func()
-}
-
 // hangups is Env.Hangups of a process.
 func hangups() <-chan struct{} {
 	signals, told := make(chan os.Signal, 1), make(chan struct{}, 1)
@@ -165,7 +111,7 @@ func hangups() <-chan struct{} {
 		for range signals {
 			select {
 			case told <- struct{}{}:
-			default: // the one before was not seen yet
+			default: // the last one is still unread
 			}
 		}
 		return nil

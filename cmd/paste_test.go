@@ -89,7 +89,7 @@ func TestUndoLineIsSafeToPaste(t *testing.T) {
 				options := []string{"--store", store, "--prefix", prefix, "--config", config}
 				w.run(t, exitYes, append([]string{"consume", "user:42", "--limit", "3/1d"}, options...)...)
 				out, stderr := w.run(t, exitYes, append([]string{"reset", "user:42", "--yes", "--backup", named, "-o", "json"}, options...)...)
-				var answer resetAnswer
+				var answer struct{ Undo string }
 				if err := json.Unmarshal([]byte(out), &answer); err != nil {
 					t.Fatal(err)
 				}
@@ -203,7 +203,7 @@ func TestLookYourselfIsSafeToPaste(t *testing.T) {
 	defer store.Close()
 	_, port, _ := strings.Cut(server.Addr, ":")
 	for _, subject := range append(hostileTexts(), "two  spaces") {
-		line := lookYourself(connect.CLI(client), "rl:{"+subject+"}:x", "string")
+		line := connect.Look(connect.CLI(client), "rl:{"+subject+"}:x", "string")
 		want := brackets("-h", "127.0.0.1", "-p", port, "-n", "3", "--user", "$(touch PWNED)'", "--askpass", "--no-raw", "GETRANGE",
 			"rl:{"+subject+"}:x", "0", "63")
 		for _, program := range []string{"bash", "zsh", "fish"} {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 )
 
 var update = flag.Bool("update", false, "write docs/commands.md as the commands are now")
@@ -41,7 +43,7 @@ var exitNoOf = map[string]string{
 func TestTheReferenceIsUpToDate(t *testing.T) {
 	w := newWorld(t)
 	w.Timeout = 0 // so that the default of --timeout is that of production
-	root := newRootCmd(&globalOptions{env: w.Env})
+	root := newRootCmd(&cli.Globals{Env: w.Env})
 	root.InitDefaultHelpCmd()
 	want := reference(t, root)
 	if *update {

@@ -8,66 +8,75 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/dashboard"
+	"github.com/limitctl/limitctl/cmd/internal/decide"
+	"github.com/limitctl/limitctl/cmd/internal/history"
+	"github.com/limitctl/limitctl/cmd/internal/keys"
+	"github.com/limitctl/limitctl/cmd/internal/lab"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/override"
+	"github.com/limitctl/limitctl/cmd/internal/server"
+	"github.com/limitctl/limitctl/cmd/internal/setup"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // newRootCmd makes limitctl with all of its commands.
-func newRootCmd(global *globalOptions) *cobra.Command { return newRootOf(global, commands()) }
+func newRootCmd(global *cli.Globals) *cobra.Command { return newRootOf(global, commands()) }
 
 // rootFor makes limitctl as far as the arguments need it: with one command, if the first argument
 // is its name, since the flags of all of them take as long to make as a whole decision.
-func rootFor(global *globalOptions) *cobra.Command {
+func rootFor(global *cli.Globals) *cobra.Command {
 	all := commands()
-	if len(global.args) > 0 {
-		if i := slices.IndexFunc(all, func(c command) bool { return c.name == global.args[0] }); i >= 0 {
+	if len(global.Args) > 0 {
+		if i := slices.IndexFunc(all, func(c command) bool { return c.name == global.Args[0] }); i >= 0 {
 			return newRootOf(global, all[i:i+1])
 		}
 	}
 	return newRootOf(global, all)
 }
 
-// command is one of limitctl's, which is not made yet.
+// command is a command that is made only if it is needed.
 type command struct {
 	name string
-	make func(*globalOptions) *cobra.Command
+	make func(*cli.Globals) *cobra.Command
 }
 
 func commands() []command {
 	return []command{
-		{"check", newCheckCmd},
-		{"consume", newConsumeCmd},
-		{"refund", newRefundCmd},
-		{"settle", newSettleCmd},
-		{"inspect", newInspectCmd},
-		{"denials", newDenialsCmd},
-		{"dashboard", newDashboardCmd},
-		{"reset", newResetCmd},
-		{"restore", newRestoreCmd},
-		{"undo", newUndoCmd},
-		{"backups", newBackupsCmd},
-		{"migrate", newMigrateCmd},
-		{"layouts", newLayoutsCmd},
-		{"override", newOverrideCmd},
-		{"block", newBlockCmd},
-		{"unblock", newUnblockCmd},
-		{"exempt", newExemptCmd},
-		{"audit", newAuditCmd},
-		{"serve", newServeCmd},
-		{"loadtest", newLoadtestCmd},
-		{"probe", newProbeCmd},
-		{"simulate", newSimulateCmd},
-		{"config", newConfigCmd},
-		{"context", newContextCmd},
-		{"doctor", newDoctorCmd},
-		{"report", newReportCmd},
-		{"compare", newCompareCmd},
-		{"version", newVersionCmd},
+		{"check", decide.NewCheckCmd},
+		{"consume", decide.NewConsumeCmd},
+		{"refund", decide.NewRefundCmd},
+		{"settle", decide.NewSettleCmd},
+		{"inspect", keys.NewInspectCmd},
+		{"denials", keys.NewDenialsCmd},
+		{"dashboard", dashboard.NewDashboardCmd},
+		{"reset", keys.NewResetCmd},
+		{"restore", history.NewRestoreCmd},
+		{"undo", history.NewUndoCmd},
+		{"backups", history.NewBackupsCmd},
+		{"migrate", keys.NewMigrateCmd},
+		{"layouts", keys.NewLayoutsCmd},
+		{"override", override.NewOverrideCmd},
+		{"block", override.NewBlockCmd},
+		{"unblock", override.NewUnblockCmd},
+		{"exempt", override.NewExemptCmd},
+		{"audit", history.NewAuditCmd},
+		{"serve", server.NewServeCmd},
+		{"loadtest", lab.NewLoadtestCmd},
+		{"probe", lab.NewProbeCmd},
+		{"simulate", lab.NewSimulateCmd},
+		{"config", setup.NewConfigCmd},
+		{"context", setup.NewContextCmd},
+		{"doctor", setup.NewDoctorCmd},
+		{"report", lab.NewReportCmd},
+		{"compare", lab.NewCompareCmd},
+		{"version", setup.NewVersionCmd},
 		{"completion", newCompletionCmd},
 	}
 }
 
-func newRootOf(global *globalOptions, commands []command) *cobra.Command {
+func newRootOf(global *cli.Globals, commands []command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "limitctl",
 		Short: "Operate and test rate limits",
@@ -84,17 +93,17 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
   limitctl inspect 'user:*'
   limitctl reset user:42 --yes`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			global.parsed = true
-			// An empty value comes from a variable that a script did not set. To go on
-			// would use another store than the one that is meant.
+			global.Parsed = true
+			// An empty value comes from a variable that a script did not set. The command
+			// would use another store than the intended one.
 			for _, flag := range []string{"store", "context", "config"} {
 				if given := cmd.Flags().Lookup(flag); given != nil && given.Changed && given.Value.String() == "" {
-					return usagef("--%s is empty; give it a value or leave it out", flag)
+					return cli.Usagef("--%s is empty; give it a value or leave it out", flag)
 				}
 			}
 			return nil
 		},
-		Version:       newVersionAnswer(global.env.Version).Version, // for --version
+		Version:       global.Env.ProgramVersion(), // for --version
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs, // so that RunE can suggest
@@ -102,7 +111,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return unknownCommand(cmd, args[0])
+			return cli.UnknownCommand(cmd, args[0])
 		},
 		SuggestionsMinimumDistance: 2,
 		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true}, // it has one of its own
@@ -110,13 +119,13 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 	root.SetHelpCommand(newHelpCmd())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
-			return unknownCommand(cmd, args[0]) // whose flags cannot be known
+			return cli.UnknownCommand(cmd, args[0]) // whose flags cannot be known
 		}
 		complaint := flagComplaint(err)
 		hint := flagHint(cmd, complaint) + valueHint(cmd, complaint)
-		return usagef("%s%s; see `%s --help`", complaint, hint, cmd.CommandPath())
+		return cli.Usagef("%s%s; see `%s --help`", complaint, hint, cmd.CommandPath())
 	})
-	global.addGlobalFlags(root)
+	addGlobalFlags(global, root)
 	for _, c := range commands {
 		root.AddCommand(c.make(global))
 	}
@@ -125,23 +134,23 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 }
 
 // addGlobalFlags adds the flags of all commands.
-func (g *globalOptions) addGlobalFlags(root *cobra.Command) {
+func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags := root.PersistentFlags()
-	g.changed = flags.Changed
-	flags.StringVar(&g.store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, "+
+	g.Changed = flags.Changed
+	flags.StringVar(&g.Store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, "+
 		"file:PATH or memory: "+
 		"(default $LIMITCTL_STORE, else the context, else a file)")
-	flags.StringVar(&g.contextName, "context", "", "`NAME` of the context to use: a store of the configuration (default the one "+
+	flags.StringVar(&g.ContextName, "context", "", "`NAME` of the context to use: a store of the configuration (default the one "+
 		"chosen by \"context use\")")
-	flags.StringVar(&g.configFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
-	flags.StringVar(&g.prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
+	flags.StringVar(&g.ConfigFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
+	flags.StringVar(&g.Prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
 		"(default the context's, else the configuration's, else "+store.DefaultPrefix+")")
-	flags.DurationVar(&g.timeout, "timeout", cmp.Or(g.env.Timeout, 2*time.Second), "wait at most `DURATION` for the store's answer")
-	flags.VarP(&g.format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
-	flags.Var(&g.formulas, "csv-formulas", "`WHAT` to do with CSV cells that a spreadsheet would take for a formula: "+
+	flags.DurationVar(&g.Timeout, "timeout", cmp.Or(g.Env.Timeout, 2*time.Second), "wait at most `DURATION` for the store's answer")
+	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
+	flags.Var(&g.Formulas, "csv-formulas", "`WHAT` to do with CSV cells that a spreadsheet would take for a formula: "+
 		"keep them as they are, or escape them with a '")
-	flags.BoolVarP(&g.quiet, "quiet", "q", false, "print no answer; the exit code says it")
-	root.RegisterFlagCompletionFunc("context", completer{g}.contexts)
+	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer; the exit code says it")
+	root.RegisterFlagCompletionFunc("context", cli.Offers(g).Contexts)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
 	root.RegisterFlagCompletionFunc("csv-formulas", cobra.FixedCompletions(output.FormulaNames(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -157,11 +166,11 @@ func newHelpCmd() *cobra.Command {
 			about, rest, err := cmd.Root().Find(args)
 			switch {
 			case err != nil:
-				return usagef("%s", err)
+				return cli.Usagef("%s", err)
 			case len(rest) > 0 && about.HasSubCommands():
-				return unknownCommand(about, rest[0])
+				return cli.UnknownCommand(about, rest[0])
 			case len(rest) > 0:
-				return usagef("`%s` has no command %q; see `%s --help`", about.CommandPath(), rest[0], about.CommandPath())
+				return cli.Usagef("`%s` has no command %q; see `%s --help`", about.CommandPath(), rest[0], about.CommandPath())
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()

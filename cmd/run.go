@@ -5,50 +5,52 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Run executes limitctl with args in env and returns its exit code.
-func Run(ctx context.Context, args []string, env *Env) int {
-	global := &globalOptions{env: env, args: args}
-	env, flush := withTerminals(env, global.color())
+func Run(ctx context.Context, args []string, env *cli.Env) int {
+	global := &cli.Globals{Env: env, Args: args}
+	env, flush := cli.WithTerminals(env, global.Color())
 	defer flush()
-	global.env = env
+	global.Env = env
 	err := panics.Call(func() error { return execute(ctx, global) })
 	if cut := new(serve.CutError); err != nil && ctx.Err() != nil && !errors.As(err, &cut) {
 		err = &interruptedError{err}
 	}
-	if ended := global.endAnswer(err); ended != nil {
-		err = errors.Join(err, &outputError{ended})
+	if ended := cli.EndAnswer(global, err); ended != nil {
+		err = errors.Join(err, cli.NotPrinted(ended))
 	}
-	if err != nil && !errors.Is(err, errDenied) && !errors.Is(err, errLeft) {
+	if err != nil && !errors.Is(err, cli.ErrDenied) && !errors.Is(err, cli.ErrLeft) {
 		fmt.Fprintln(env.Err, complaint(global, err))
 	}
 	if bug := bugIn(err); bug != nil && env.Getenv("LIMITCTL_DEBUG") == "1" {
 		fmt.Fprintf(env.Err, "%s", bug.Stack)
 	}
-	return exitCode(err)
+	return cli.ExitCode(err)
 }
 
-func execute(ctx context.Context, g *globalOptions) error {
-	if isTab(g.args) {
-		return answerTab(ctx, g.args, g.env)
+func execute(ctx context.Context, g *cli.Globals) error {
+	if isTab(g.Args) {
+		return answerTab(ctx, g.Args, g.Env)
 	}
 	root := rootFor(g)
-	root.SetArgs(g.args)
-	root.SetIn(g.env.In)
-	root.SetOut(g.env.Out)
-	root.SetErr(g.env.Err)
+	root.SetArgs(g.Args)
+	root.SetIn(g.Env.In)
+	root.SetOut(g.Env.Out)
+	root.SetErr(g.Env.Err)
 	return root.ExecuteContext(ctx)
 }
 
-// interruptedError is the error that an interrupt led to.
+// interruptedError is the error of a command that was interrupted.
 type interruptedError struct{ error }
 
-// Error leaves out what only says that the command was interrupted.
+// Error leaves out a text that says nothing but that.
 func (e *interruptedError) Error() string {
 	var progress *outcome.ProgressError
 	if errors.As(e.error, &progress) && !errors.Is(e.error, store.ErrOutcomeUnknown) {
@@ -61,4 +63,35 @@ func (e *interruptedError) Error() string {
 }
 
 func (e *interruptedError) Is(target error) bool { return target == context.Canceled }
-func (e *interruptedError) Unwrap() error        { return e.error }
+
+func (e *interruptedError) Unwrap() error { return e.error }
+
+// complaint is the message of an error for the user: one line, or a block for each mistake in a
+// configuration file.
+func complaint(g *cli.Globals, err error) string {
+	if mistakes := cli.MistakesOf(err); mistakes != nil {
+		p := &output.Printer{Color: g.Color()}
+		return g.WithoutSecrets(mistakes.Format(func(text string) string { return p.Paint(output.AtEnd, text) }))
+	}
+	text := g.WithoutSecrets(cli.Message(err))
+	if bugIn(err) != nil {
+		text = bugComplaint(text)
+	}
+	return "limitctl: " + text
+}
+
+// bugComplaint adds to the message of a panic how to report the bug.
+func bugComplaint(what string) string {
+	return what + "; this is a bug of limitctl, please report it with what you ran at " + bugReports +
+		" (LIMITCTL_DEBUG=1 shows where it is)"
+}
+
+// bugReports is where to report a bug.
+const bugReports = "https://github.com/limitctl/limitctl/issues"
+
+// bugIn returns the panic that an error is about, or nil.
+func bugIn(err error) *panics.Error {
+	var bug *panics.Error
+	errors.As(err, &bug)
+	return bug
+}

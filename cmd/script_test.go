@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 )
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 // patientEnv is the environment of a process whose time-outs end only what hangs.
-func patientEnv() *Env {
+func patientEnv() *cli.Env {
 	env := osEnv("v0.0.0-test")
 	env.Timeout, env.TabTime = patience, patience
 	return env

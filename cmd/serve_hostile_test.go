@@ -56,7 +56,7 @@ func serveOn(t *testing.T, url string, timeout time.Duration, decides bool) (pro
 		ended <- Run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "-o", "jsonl", "--store", url,
 			"--timeout", timeout.String()}, w.Env)
 	}()
-	var answer serveAnswer
+	var answer struct{ Addresses map[string]string }
 	line, err := bufio.NewReader(said).ReadString('\n')
 	if err != nil || json.Unmarshal([]byte(line), &answer) != nil {
 		return fmt.Sprintf("it says %q and ends with %d: %s", line, <-ended, firstOf(&w.err))

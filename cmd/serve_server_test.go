@@ -35,7 +35,7 @@ func (c *child) serving() *served {
 		line, _ := bufio.NewReader(c.out).ReadString('\n')
 		first <- line
 	}()
-	var answer serveAnswer
+	var answer struct{ Addresses map[string]string }
 	select {
 	case line := <-first:
 		if err := json.Unmarshal([]byte(line), &answer); err != nil {

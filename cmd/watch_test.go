@@ -11,6 +11,8 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/clitest"
 	"github.com/limitctl/limitctl/internal/redistest"
 )
 
@@ -58,7 +60,7 @@ func TestWatchRedrawsATerminal(t *testing.T) {
 				t.Errorf("%q: a frame of %d lines on a terminal of 10", args, len(lines))
 			}
 			for _, line := range lines[:len(lines)-1] {
-				if !strings.HasSuffix(line, "\x1b[K") || runewidth.StringWidth(strip(strings.TrimSuffix(line, "\x1b[K"))) > 40 {
+				if !strings.HasSuffix(line, "\x1b[K") || runewidth.StringWidth(clitest.Strip(strings.TrimSuffix(line, "\x1b[K"))) > 40 {
 					t.Errorf("%q: a line too long, or over an old one: %q", args, line)
 				}
 			}
@@ -71,7 +73,7 @@ func TestWatchWritesLinesIntoAPipe(t *testing.T) {
 	w.run(t, exitYes, "consume", "a", "--limit", "10/1h")
 	lines := strings.Split(strings.TrimSpace(watched(t, w, func(look int) {
 		if look == 1 {
-			code := Run(context.Background(), []string{"consume", "-q", "b", "--limit", "10/1h"}, &Env{
+			code := Run(context.Background(), []string{"consume", "-q", "b", "--limit", "10/1h"}, &cli.Env{
 				In: w.In, Out: &w.err, Err: &w.err, Getenv: w.Getenv, ReadFile: w.ReadFile, Now: w.Now, Sleep: w.Sleep, Size: w.Size, Hold: w.Hold})
 			if code != exitYes {
 				t.Errorf("exit code %d", code)

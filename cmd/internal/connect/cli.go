@@ -2,9 +2,13 @@ package connect
 
 import (
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // CLI returns the beginning of a redis-cli command for the server of client, to which a Redis command is to be
@@ -48,4 +52,22 @@ func login(user, password string, tls bool) (words []string) {
 		words = append(words, "--askpass")
 	}
 	return words
+}
+
+// Look is the redis-cli command that shows the beginning of a key's value, or for a sorted set its
+// end, where the latest requests are; words are those that reach its server.
+func Look(words []string, storeKey, valueType string) string {
+	read := []string{"GETRANGE", storeKey, "0", "63"}
+	switch foreign.ValueType(valueType) {
+	case foreign.HashValue:
+		read = []string{"HSCAN", storeKey, "0", "COUNT", "20"}
+	case foreign.ListValue:
+		read = []string{"LRANGE", storeKey, "0", "19"}
+	case foreign.SetValue:
+		read = []string{"SSCAN", storeKey, "0", "COUNT", "20"}
+	case foreign.SortedSetValue:
+		read = []string{"ZRANGE", storeKey, "-20", "-1", "WITHSCORES"}
+	default: // the others go on below
+	}
+	return shell.Command(append(append(slices.Clone(words), "--no-raw"), read...)...)
 }

@@ -1,0 +1,134 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/limitctl/limitctl/internal/lazyregexp"
+	"github.com/limitctl/limitctl/internal/spelling"
+)
+
+// flagComplaint describes a mistake in a flag, instead of the text of Go's own error.
+func flagComplaint(err error) string {
+	text := err.Error()
+	var number *strconv.NumError
+	switch errors.As(err, &number); {
+	case number == nil:
+		if before, _, is := strings.Cut(text, ": time: "); is {
+			return before + ": write a duration like 500ms, 2s or 1m"
+		}
+		return text
+	case number.Func == "ParseFloat" && !errors.Is(number, strconv.ErrRange):
+		return strings.Replace(text, number.Error(), "write a number", 1)
+	case number.Func == "ParseBool":
+		return strings.Replace(text, number.Error(), "it is true or false", 1)
+	case errors.Is(number, strconv.ErrRange):
+		return strings.Replace(text, number.Error(), "it is out of range", 1)
+	}
+	return strings.Replace(text, number.Error(), "write a whole number", 1)
+}
+
+// flagHabits are flags that other programs have, and what to give instead.
+func flagHabits() map[string]string {
+	return map[string]string{
+		"json": "-o json", "yaml": "-o yaml", "csv": "-o csv", "format": "-o FORMAT", "out": "-o FORMAT",
+		"url": "--store URL", "host": "--store redis://HOST:PORT", "force": "--yes", "f": "--yes", "follow": "--watch",
+		"name": "--limit-name NAME", "reason-text": "--reason TEXT", "noop": "--dry-run", "simulate": "--dry-run",
+	}
+}
+
+// unknownFlag finds the flag in the error of one that a command does not have.
+var unknownFlag = lazyregexp.New(`^unknown flag: --([^=]+)|^unknown shorthand flag: '(.)'`)
+
+// wrongValue finds the value and the flag in the error of a value that the flag does not take.
+var wrongValue = lazyregexp.New(`^invalid argument "(.*)" for "(?:-., )?--([^"]+)" flag`)
+
+// flagHint suggests another flag for one that cmd does not have, after a semicolon, or is "".
+func flagHint(cmd *cobra.Command, complaint string) string {
+	found := unknownFlag().FindStringSubmatch(complaint)
+	if found == nil {
+		return ""
+	}
+	name := found[1] + found[2]
+	habit, has := flagHabits()[name]
+	if cmd.Flags().Lookup("rate") != nil || cmd.Flags().Lookup("denied-status") != nil { // loadtest, or a command for endpoints
+		if forLoad, hasLoad := loadHabits()[name]; hasLoad {
+			habit, has = forLoad, true
+		}
+	}
+	if has {
+		flag, _, _ := strings.Cut(strings.TrimLeft(habit, "-"), " ")
+		if cmd.Flags().Lookup(flag) != nil || len(flag) == 1 && cmd.Flags().ShorthandLookup(flag) != nil {
+			return fmt.Sprintf("; did you mean %s?", habit)
+		}
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := spelling.Nearest(name, names, 2); near != "" && len(name) > 1 {
+		return fmt.Sprintf("; did you mean --%s?", near)
+	}
+	return ""
+}
+
+// addUsualAliases lets commands be called as other programs call theirs.
+func addUsualAliases(cmd *cobra.Command) {
+	if cmd.Name() == "list" {
+		cmd.Aliases = append(cmd.Aliases, "ls")
+	}
+	for _, sub := range cmd.Commands() {
+		addUsualAliases(sub)
+	}
+}
+
+// loadHabits are flags of other load generators, such as k6, hey, vegeta, wrk and ab, and
+// what to give instead. loadtest has no -c, which is the cost in other commands, since to all of
+// these it is the number of connections.
+func loadHabits() map[string]string {
+	habits := map[string]string{
+		"c": "--workers N for so many requests at once, or --cost N for units", "z": "--duration 10s", "time": "--duration 10s",
+		"i": "--requests N", "iterations": "--requests N", "total": "--requests N", "count": "--requests N",
+		"qps": "--rate N", "rps": "--rate N", "R": "--rate N", "max-rate": "--rate N", "request-rate": "--rate N",
+		"s": "--stages 10s:1000,10s:0", "stage": "--stages 10s:1000,10s:0", "ramp-up": "--stages 10s:1000,10s:0",
+		"users": "--keys N", "subjects": "--keys N", "targets": "--replay FILE", "summary-export": "--save FILE",
+		"summary": "--markdown FILE", "summary-markdown": "--markdown FILE", "junit-xml": "--junit FILE", "junitxml": "--junit FILE",
+		"junitfile": "--junit FILE", "report": "--html FILE", "assert": "--threshold 'p99<5ms'", "fail-fast": "--abort-on-fail",
+		"random-seed": "--seed N", "data": "--body TEXT", "data-raw": "--body TEXT", "data-binary": "--body @FILE", "json": "--body TEXT",
+		"D": "--body @FILE", "body-file": "--body @FILE", "request": "--method METHOD", "m": "--method METHOD",
+		"T": "--header 'Content-Type: …'", "A": "--header 'Accept: …'", "user": "--header 'Authorization: Basic …'",
+		"user-agent": "--header 'User-Agent: …'", "cookie": "--header 'Cookie: …'", "h2": "--http2", "h2c": "--http2",
+		"disable-keepalive": "--no-keepalive", "keepalive": "--no-keepalive", "tls-skip-verify": "--insecure",
+		"insecure-skip-tls-verify": "--insecure", "root-certs": "--cacert FILE", "unix-sock": "--unix-socket PATH",
+	}
+	for _, name := range []string{"vus", "u", "concurrency", "connections", "threads", "t", "max-workers", "max-vus", "clients"} {
+		habits[name] = "--workers N"
+	}
+	return habits
+}
+
+// valueHint suggests another value for one that a flag does not take, or is "".
+func valueHint(cmd *cobra.Command, complaint string) string {
+	found := wrongValue().FindStringSubmatch(complaint)
+	if found == nil {
+		return ""
+	}
+	value, flag := found[1], found[2]
+	switch f := cmd.Flags().Lookup(flag); {
+	case f == nil:
+	case f.Value.Type() == "duration":
+		if n, err := strconv.ParseFloat(value, 64); err == nil && n > 0 {
+			return "; did you mean " + value + "s?"
+		}
+	case flag == "output" && strings.ContainsAny(value, "=./") && cmd.Flags().Lookup("save") != nil:
+		return "; --save FILE writes the report to a file"
+	}
+	return ""
+}

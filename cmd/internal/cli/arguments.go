@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// NoArguments is the argument check of commands that take none, and of those that
+// only have commands of their own.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case !cmd.HasSubCommands():
+		return Usagef("`%s` takes no argument, but %q was given", cmd.CommandPath(), args[0])
+	}
+	return UnknownCommand(cmd, args[0])
+}
+
+// UnknownCommand is the mistake of a name that no command below cmd has.
+func UnknownCommand(cmd *cobra.Command, name string) error {
+	cmd.SuggestionsMinimumDistance = cmd.Root().SuggestionsMinimumDistance
+	hint := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
+	if habit, has := Habits()[cmd.CommandPath()][name]; has {
+		hint = fmt.Sprintf("that is `%s`", habit)
+	} else if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	if cmd.HasParent() {
+		return Usagef("unknown command %q of `%s`; %s", name, cmd.CommandPath(), hint)
+	}
+	return Usagef("unknown command %q; %s", name, hint)
+}
+
+// AtMostOneArgument is the argument check of commands that take one or none.
+func AtMostOneArgument(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return Usagef("%s given, but `%s` takes at most one", Several(args), cmd.CommandPath())
+	}
+	return nil
+}
+
+// oneSubject is the argument check of commands that take one KEY.
+func oneSubject(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return Usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
+	case len(args) > 1:
+		hint := ""
+		if cmd.Flags().Lookup("wait") != nil {
+			hint = ", and write --wait=30s with the ="
+		}
+		return Usagef("%s given, but %s takes one KEY; quote it if it contains spaces%s", Several(args), cmd.Name(), hint)
+	}
+	return nil
+}
+
+// Several describes the arguments where there are too many.
+func Several(args []string) string {
+	more := ""
+	if len(args) > 2 {
+		more = ", …"
+	}
+	return fmt.Sprintf("%d arguments (%q, %q%s)", len(args), args[0], args[1], more)
+}
+
+// Habits are words of other programs for commands that have another name here, by the command
+// below which a user looks for them, with what to run instead.
+func Habits() map[string]map[string]string {
+	return map[string]map[string]string{
+		"limitctl": {
+			"get": "limitctl inspect PATTERN", "list": "limitctl inspect PATTERN", "ls": "limitctl inspect PATTERN",
+			"show": "limitctl inspect PATTERN", "keys": "limitctl inspect PATTERN", "scan": "limitctl inspect PATTERN",
+			"describe": "limitctl inspect PATTERN", "watch": "limitctl inspect PATTERN --watch",
+			"stats": "limitctl inspect '*' --summary", "delete": "limitctl reset PATTERN", "del": "limitctl reset PATTERN",
+			"rm": "limitctl reset PATTERN", "remove": "limitctl reset PATTERN", "clear": "limitctl reset PATTERN",
+			"flush": "limitctl reset PATTERN", "unlimit": "limitctl exempt PATTERN --for 1h --reason TEXT",
+			"set": "limitctl override set PATTERN --limit LIMIT --for 1h --reason TEXT",
+			"ban": "limitctl block PATTERN --for 1h --reason TEXT", "deny": "limitctl block PATTERN --for 1h --reason TEXT",
+			"unban": "limitctl unblock PATTERN", "allow": "limitctl exempt PATTERN --for 1h --reason TEXT",
+			"take": "limitctl consume KEY --limit LIMIT", "acquire": "limitctl consume KEY --limit LIMIT",
+			"peek": "limitctl check KEY --limit LIMIT", "test": "limitctl check KEY --limit LIMIT",
+			"status": "limitctl doctor", "ping": "limitctl doctor", "health": "limitctl doctor",
+			"log": "limitctl audit", "history": "limitctl audit", "rollback": "limitctl undo", "revert": "limitctl undo",
+			"bench": "limitctl loadtest --limit LIMIT", "benchmark": "limitctl loadtest --limit LIMIT",
+			"policies": "limitctl config show", "use": "limitctl context use NAME", "contexts": "limitctl context list",
+			"overrides": "limitctl override list", "backup": "limitctl backups list",
+		},
+		"limitctl context": {
+			"get": "limitctl context show", "current": "limitctl context show", "current-context": "limitctl context show",
+			"set": "limitctl context use NAME", "switch": "limitctl context use NAME", "select": "limitctl context use NAME",
+		},
+		"limitctl override": {
+			"get": "limitctl override list", "show": "limitctl override list", "add": "limitctl override set PATTERN",
+			"create": "limitctl override set PATTERN", "delete": "limitctl override revoke ID", "rm": "limitctl override revoke ID",
+			"remove": "limitctl override revoke ID", "unset": "limitctl override revoke ID",
+		},
+		"limitctl backups": {
+			"get": "limitctl backups show BACKUP", "delete": "limitctl backups prune", "rm": "limitctl backups prune",
+			"restore": "limitctl restore BACKUP",
+		},
+		"limitctl config": {
+			"get": "limitctl config show", "view": "limitctl config show", "list": "limitctl config show", "ls": "limitctl config show",
+			"check": "limitctl config validate", "lint": "limitctl config validate", "test": "limitctl config validate",
+		},
+	}
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"io/fs"
+	"runtime/debug"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/configfile"
+)
+
+// Env is all that a command sees of the world, so that a test can be one.
+type Env struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// RawOut and rawErr are Out and Err without the [output.Terminal] that Run puts before
+	// them: for data that goes to a program, and for code that draws on a terminal itself.
+	RawOut, rawErr io.Writer
+	Getenv         func(name string) string
+	// The files: see package files. ReadFile reads a whole file of at most that many bytes.
+	// Open opens a file that may be larger.
+	ReadFile func(path string, most int) ([]byte, error)
+	Open     func(path string) (files.File, error)
+	// List returns what is in a directory.
+	List func(path string) ([]fs.DirEntry, error)
+	// WriteFile puts a file in place as a whole, and makes its directory.
+	WriteFile func(path string, data []byte) error
+	// WriteShared does the same with a file that others may read.
+	WriteShared func(path string, data []byte) error
+	// CanWrite returns why WriteFile and WriteShared would fail, and leaves nothing behind.
+	CanWrite func(path string) error
+	// Create creates a new file, and Append opens one of limitctl's own to add to its
+	// end. MakeDir makes a directory of limitctl's own.
+	Create, Append func(path string) (files.File, error)
+	MakeDir        func(path string) error
+	// Keep takes the right to read one of limitctl's own files from other users.
+	Keep   func(path string)
+	Remove func(path string) error
+	// Process and UserID are the numbers of this process and of who runs it.
+	Process, UserID int
+	// Account is the machine's name of that user, and Host the machine's own; empty if it is
+	// not known.
+	Account, Host func() string
+	Now           func() time.Time
+	// Sleep waits, and returns the context's error if that ends first.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// Hangups returns a channel that gets each SIGHUP from then on; several at once count as
+	// one. The signal no longer ends the process.
+	Hangups func() <-chan struct{}
+	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
+	// ErrIsTerminal whether somebody is looking.
+	InIsTerminal, OutIsTerminal, ErrIsTerminal bool
+	// Size returns the columns and rows of the terminal that Out is.
+	Size    func() (columns, rows int)
+	Version string
+	// Timeout is the default of --timeout, or 0 for that of production.
+	Timeout time.Duration
+	// TabTime is how long the completion of a word may take.
+	TabTime time.Duration
+	// Hold says that from now on the command ends by itself, even after an interrupt: it may be
+	// in the middle of work on a store, or have to restore a terminal.
+	Hold func()
+}
+
+// WithTerminals returns env with an [output.Terminal] before each of its streams, so that text of
+// others cannot control the terminal. flush writes what the terminals still hold.
+func WithTerminals(env *Env, styles bool) (inside *Env, flush func()) {
+	out, err := output.NewTerminal(env.Out, styles), output.NewTerminal(env.Err, styles)
+	copied := *env
+	copied.RawOut, copied.rawErr = env.Out, env.Err
+	copied.Out, copied.Err = out, err
+	return &copied, func() {
+		out.Flush()
+		err.Flush()
+	}
+}
+
+// ReadConfig reads a configuration file.
+func (e *Env) ReadConfig(path string) ([]byte, error) {
+	return e.ReadFile(path, configfile.MaxSize)
+}
+
+// ReadCertificate reads the file of a certificate or its key.
+func (e *Env) ReadCertificate(path string) ([]byte, error) {
+	return e.ReadFile(path, files.MaxCertificate)
+}
+
+// ProgramVersion is the version of this program, as the build or `go install` set it.
+func (e *Env) ProgramVersion() string {
+	version := e.Version
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = cmp.Or(version, info.Main.Version)
+	}
+	return cmp.Or(version, "(devel)")
+}

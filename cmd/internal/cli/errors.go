@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+var (
+	// ErrDenied is the answer no. The command has printed its answer already.
+	ErrDenied = errors.New("denied")
+	// ErrNothing marks that there is nothing to undo, with a text that says why.
+	ErrNothing = errors.New("nothing to undo")
+	// ErrLeft ends a command that Ctrl-C ends in the usual way. Nothing is printed for it.
+	ErrLeft = fmt.Errorf("left: %w", context.Canceled)
+	// errUsage marks a mistake on the command line.
+	errUsage = errors.New("usage")
+)
+
+// usageError is a mistake on the command line, with a text of its own.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func (e *usageError) Is(target error) bool { return target == errUsage }
+
+// Usagef returns a mistake on the command line, which ends the command with exit code 2.
+func Usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// OutputError says that the answer could not be printed, though the work is done.
+type OutputError struct{ error }
+
+func (e *OutputError) Error() string { return "the answer could not be printed: " + e.error.Error() }
+
+func (e *OutputError) Is(target error) bool { return target == outcome.ErrPartly }
+
+func (e *OutputError) Unwrap() error { return e.error }
+
+// NotPrinted is err as the reason why an answer could not be printed.
+func NotPrinted(err error) error { return &OutputError{err} }
+
+// errorKindOf returns what an error means: the shared table, with what only commands have.
+func errorKindOf(err error) errorkind.Kind { return errorkind.Of(err, commandsKind) }
+
+// commandsKind knows the errors that only commands have.
+func commandsKind(err error) (kind errorkind.Kind, known bool) {
+	switch {
+	case errors.Is(err, operation.ErrNoOverride):
+		return errorkind.Kind{Word: "no_override", Exit: errorkind.ExitNo}, true
+	case errors.Is(err, ErrNothing):
+		return errorkind.Kind{Word: "nothing_to_undo", Exit: errorkind.ExitNo}, true
+	case errors.Is(err, ErrDenied):
+		return errorkind.Denied, true
+	case MistakesOf(err) != nil:
+		return errorkind.Kind{Word: "config", Exit: errorkind.ExitUsage}, true
+	case errors.Is(err, errUsage):
+		return errorkind.Usage, true
+	}
+	return errorkind.Kind{}, false
+}
+
+// ExitCode returns the exit code of an error.
+func ExitCode(err error) int { return errorKindOf(err).Exit }
+
+// MistakesOf returns the mistakes of a configuration that an error holds, or nil.
+func MistakesOf(err error) *config.Mistakes {
+	var mistakes *config.Mistakes
+	errors.As(err, &mistakes)
+	return mistakes
+}
+
+// Message writes an error on one line of a readable length, and escapes what servers and files
+// have put into it.
+func Message(err error) string {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	const most = 5
+	if len(lines) > most+1 { // "and 1 more" takes as much room as the sixth line itself
+		lines = append(lines[:most], fmt.Sprintf("and %d more", len(lines)-most))
+	}
+	const longest = 2000
+	return output.Shorten(output.Escape(strings.Join(lines, "; ")), longest)
+}
+
+// Cause is why a file could not be written, without the name of the temporary file.
+func Cause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// AddLikely adds to a selection which keys are likely to be all of it, if it is of one subject.
+func (s *SelectionOptions) AddLikely(g *Globals, selection *operation.Selection) {
+	subject, exact := selection.Query.Subjects.Exact()
+	switch {
+	case !exact || s.Policy != "" || s.Name != "" || s.Foreign:
+	case g.Layouts == nil:
+		selection.Likely = LikelyKeys(g, subject)
+	default:
+		selection.Likely, selection.LikelyStoreKeys = likelyForeign(g, subject)
+	}
+}
+
+// NoteIncomplete reports that the command looked for the likely keys only.
+func NoteIncomplete(g *Globals) {
+	names := "limits with known names"
+	if g.Layouts != nil {
+		names = "usual ones of that subject"
+	}
+	g.Note("the store has many keys, so only %s were looked for; add %s to look at all", names, shell.Command("--limit-name", "*"))
+}
+
+// usualPeriods are the likely periods of limits without a name.
+func usualPeriods() []time.Duration {
+	const day = 24 * time.Hour
+	return []time.Duration{time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
+		time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 7 * day, 30 * day, 365 * day}
+}
+
+// LikelyKeys returns the keys that a subject has by the configuration, if there is one
+// without mistakes, and those of limits without a name with the usual periods.
+func LikelyKeys(g *Globals, subject string) []store.Key {
+	c, err := g.Config()
+	if err != nil {
+		c = &config.Config{}
+	}
+	var keys []store.Key
+	periods := usualPeriods()
+	list, _ := policy.ParseSubject(subject)
+	attributes := AttributesOf(list)
+	for _, p := range c.Policies {
+		for i := range p.Limits {
+			l := &p.Limits[i]
+			periods = append(periods, l.Limit.Period)
+			if len(l.Missing(attributes)) > 0 {
+				continue
+			}
+			if key := p.Key(l, attributes); key.Subject == subject {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.Sort(periods)
+	periods = slices.Compact(periods)
+	for _, algorithm := range store.Algorithms() {
+		for _, period := range periods {
+			limit := store.Limit{Algorithm: algorithm, Count: 1, Period: period}
+			keys = append(keys, store.Key{Subject: subject, Name: limit.DefaultName()})
+		}
+	}
+	return keys
+}
+
+// likelyForeign returns the keys that a subject is likely to have in other limiters, and their
+// store keys: the subject itself, and behind each usual prefix of the layouts.
+func likelyForeign(g *Globals, subject string) (keys []store.Key, storeKeys []string) {
+	storeKeys = []string{subject}
+	for i := range g.Layouts {
+		for _, prefix := range g.Layouts[i].Layout.Info().Prefixes {
+			if !slices.Contains(storeKeys, prefix+subject) {
+				storeKeys = append(storeKeys, prefix+subject)
+			}
+		}
+	}
+	for range storeKeys {
+		keys = append(keys, store.Key{Subject: subject})
+	}
+	return keys, storeKeys
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// Printer returns where and how to print the answer.
+func (g *Globals) Printer() *output.Printer {
+	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Formulas: g.Formulas, Quiet: g.Quiet}
+	if g.Env.OutIsTerminal {
+		p.Data = p.Out // somebody is looking at it
+		p.Width, _ = g.Env.Size()
+		p.Color = g.Color()
+	}
+	return p
+}
+
+// Color reports whether the terminal is to see colours.
+func (g *Globals) Color() bool {
+	return g.Env.OutIsTerminal && g.Env.Getenv("NO_COLOR") == "" && g.Env.Getenv("TERM") != "dumb"
+}
+
+// Print prints an answer in the chosen format. A format that is one document is printed when the
+// command ends, since an error is a field of the document.
+func (g *Globals) Print(a output.Answer) (err error) {
+	if err := g.answer.End(nil); err != nil { // of an answer before
+		return NotPrinted(err)
+	}
+	p := g.Printer()
+	if g.answer, err = p.Hold(a); err != nil {
+		return NotPrinted(err)
+	}
+	WarnOfFormulas(g, p)
+	return nil
+}
+
+// Say writes one line to stderr, for any arguments. Note also writes whose line it is.
+func (g *Globals) Say(format string, args ...any) {
+	(&output.Printer{Out: g.Env.Err}).Line(format, args...)
+}
+
+// Note writes one line to stderr that begins with the name of the program.
+func (g *Globals) Note(format string, args ...any) { g.Say("limitctl: "+format, args...) }
+
+// WarnOfFormulas warns if a spreadsheet would run or hide cells of the CSV that was printed.
+func WarnOfFormulas(g *Globals, p *output.Printer) {
+	if n := p.FormulaCells(); n > 0 {
+		g.Note("warning: a spreadsheet would take %s for formulas; for one, give --csv-formulas escape", output.Plural(n, "cell"))
+	}
+	if n := p.HiddenCells(); n > 0 && !g.Env.OutIsTerminal {
+		g.Note("warning: %s with control characters, or with bytes that are not UTF-8; CSV has them as they are, and -o json escapes them",
+			CountOf(int64(n), "cell was printed", "cells were printed"))
+	}
+}
+
+// Number writes a number for programs.
+func Number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// OrDash writes a duration for a table, and a dash for none.
+func OrDash(d time.Duration) string {
+	if d <= 0 {
+		return "-"
+	}
+	return output.Duration(d)
+}
+
+// Warn prints a warning, unless --quiet is given.
+func (g *Globals) Warn(text string) {
+	if !g.Quiet {
+		g.Note("warning: %s", text)
+	}
+}
+
+// CountOf writes a number with the words for one thing or for several.
+func CountOf(n int64, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return output.Thousands(n) + " " + several
+}
+
+// NotKnown stands for an unknown value in a table.
+const NotKnown = "?"
+
+// LongestKey is how many bytes of a key a message shows at most.
+const LongestKey = 100

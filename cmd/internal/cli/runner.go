@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+)
+
+// NewRunner returns what runs operations in an open store; where is the store's name.
+func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *operation.Runner {
+	return &operation.Runner{
+		Store:     backend,
+		Place:     operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
+		Timeout:   g.Timeout,
+		Files:     operationFiles(g),
+		Now:       g.Env.Now,
+		Sleep:     g.Env.Sleep,
+		User:      user(g),
+		Account:   account(g),
+		Host:      g.Env.Host(),
+		OpenTrail: func() (trail.Writer, error) { return openTrail(g.Env) },
+		Describe:  func(err error) string { return g.WithoutSecrets(Message(err)) },
+		Warn:      func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
+		Identify:  func(ctx context.Context) (identity.Store, error) { return identify(ctx, g, s, backend) },
+		LookUp:    lookUp(g),
+	}
+}
+
+func operationFiles(g *Globals) operation.Files {
+	return operation.Files{Open: g.Env.Open, Create: g.Env.Create, MakeDir: g.Env.MakeDir, Remove: g.Env.Remove}
+}
+
+// Scan calls do with each selected key, and shows its progress on a terminal.
+func Scan(ctx context.Context, g *Globals, backend admin.Keyspace, s *operation.Selection,
+	do func(e *admin.Entry, foreign error) error) (operation.Found, error) {
+	return operation.Scan(ctx, backend, s, &Observer{Global: g}, do)
+}
+
+// user is the user that the environment names: with sudo, who called it. Where it names none, as in
+// many containers, it is the name of the process's user.
+func user(g *Globals) string {
+	for _, name := range []string{"SUDO_USER", "USER", "LOGNAME"} {
+		if user := g.Env.Getenv(name); user != "" {
+			return user
+		}
+	}
+	return cmp.Or(g.Env.Account(), fmt.Sprintf("uid %d", g.Env.UserID))
+}
+
+// account is the name of the process's user, if it is another than the user.
+func account(g *Globals) string {
+	if account := g.Env.Account(); account != user(g) {
+		return account
+	}
+	return ""
+}
+
+// errNoState says that there is no place for the audit and for backups.
+var errNoState = Usagef("neither XDG_STATE_HOME nor HOME says where the audit and backups can be kept; set one of them")
+
+// AuditFile is the file of the audit trail.
+func AuditFile(getenv func(string) string) (string, error) {
+	dir := StateDir(getenv)
+	if dir == "" {
+		return "", errNoState
+	}
+	return filepath.Join(dir, "audit.jsonl"), nil
+}
+
+// openTrail opens the audit trail to write to it.
+func openTrail(env *Env) (trail.Writer, error) {
+	path, err := AuditFile(env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if err := env.MakeDir(filepath.Dir(path)); err != nil {
+		return nil, Usagef("the audit cannot be kept: %s; nothing was changed", err)
+	}
+	file, err := env.Append(path)
+	if err != nil {
+		return nil, Usagef("the audit cannot be kept: %s; nothing was changed", err)
+	}
+	return trail.NewFile(file), nil
+}

@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// SelectionHelp explains the arguments of commands that take a selection.
+const SelectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
+takes the next literally. A network at its end, as in ip:203.0.113.0/24, matches
+subjects that end in an address or a network inside it. Without any of these it
+is exactly that subject, all its limits. With --exact it always is.
+
+With --policy the arguments are attributes instead. They select every key of the
+policy that has them; its other attributes may be anything. Keys whose names
+follow from the configuration are reached directly, without a scan. With a glob
+for POLICY, such as 'api*', all keys are looked at, also those of an earlier
+configuration.
+
+With --layout the keys are those that other limiters wrote to a Redis. PATTERN
+is then a glob over subjects, as the limiter's keys have them, or over whole
+keys of the store. Without --layout the context in use says which. --layout
+limitctl asks for limitctl's own. Keys that are not certainly of a limiter are
+told and left out, unless PATTERN or the configuration names them.`
+
+// SelectionOptions say which keys a command is for.
+type SelectionOptions struct {
+	LayoutOptions
+	Exact    bool
+	Policy   string
+	Name     string // of the limit
+	AtLimit  bool
+	MinUsed  string
+	NoTTL    bool
+	Stuck    bool
+	Foreign  bool
+	ScanRate int
+	// JudgesPolicy: the command itself handles a --policy that is not configured.
+	JudgesPolicy bool
+}
+
+// AddSelectionFlags adds the flags that select keys.
+func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals) {
+	s.AddLayoutFlags(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&s.Exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	flags.StringVar(&s.Policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
+	flags.StringVar(&s.Name, "limit-name", "", "only keys of the limit of that `NAME` (a glob)")
+	flags.BoolVar(&s.AtLimit, "at-limit", false, "only keys with nothing left now")
+	flags.BoolVar(&s.AtLimit, "denied", false, "the old name of --at-limit")
+	flags.MarkHidden("denied")
+	flags.StringVar(&s.MinUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
+	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire, which limitctl does not write")
+	flags.BoolVar(&s.Stuck, "stuck", false, "with --layout, only keys with a defect that does not pass, and that deleting them puts right")
+	flags.BoolVar(&s.Foreign, "foreign", false, "only values that limitctl did not write")
+	cmd.RegisterFlagCompletionFunc("policy", Offers(global).Policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", Offers(global).LimitNames)
+	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
+	flags.IntVar(&s.ScanRate, "rate-limit-scan", 0,
+		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+}
+
+// Arguments is the check of a command's arguments.
+func (s *SelectionOptions) Arguments(cmd *cobra.Command, args []string) error {
+	// An empty value comes from a script's variable that is not set. Without it more would
+	// be selected than is meant.
+	for _, flag := range []string{"policy", "limit-name", "min-used"} {
+		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
+			return Usagef("--%s is empty; give it a value or leave it out", flag)
+		}
+	}
+	switch {
+	case s.Policy != "":
+		return nil
+	case len(args) == 0:
+		return Usagef("no PATTERN given; write a subject or a glob, or '*' for all, as in `%s '*'`", cmd.CommandPath())
+	case len(args) > 1:
+		return Usagef("%s given, and %s takes one PATTERN; quote it, so that the shell does not expand it", Several(args), cmd.Name())
+	}
+	return nil
+}
+
+// Selected turns the flags and arguments into the keys that they select.
+func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operation.Selection, err error) {
+	if err := s.Use(g); err != nil {
+		return selection, err
+	}
+	if s.Policy == "" {
+		selection, err = s.byPattern(args[0], g.Layouts != nil)
+	} else {
+		selection, err = s.byPolicy(g, args)
+	}
+	if err != nil {
+		return selection, err
+	}
+	minShare := 0.0
+	if s.MinUsed != "" {
+		if minShare, err = parseMinUsed(s.MinUsed); err != nil {
+			return selection, err
+		}
+	}
+	if s.Foreign && (s.AtLimit || s.MinUsed != "" || s.NoTTL || s.Stuck) {
+		return selection, Usagef("--foreign cannot be given with --at-limit, --min-used, --no-ttl or --stuck: a foreign value is not a limit")
+	}
+	if s.ScanRate < 0 {
+		return selection, Usagef("--rate-limit-scan %d is negative; give keys per second", s.ScanRate)
+	}
+	if s.Stuck && g.Layouts == nil {
+		return selection, Usagef("--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto")
+	}
+	selection.Text += s.LayoutOptions.text(g)
+	selection.Query.KeysPerSecond = s.ScanRate
+	selection.Foreign, selection.Query.Foreign = s.Foreign, s.Foreign
+	selection.Keep = s.keep(minShare)
+	for _, flag := range []struct {
+		set  bool
+		text string
+	}{{s.AtLimit, "--at-limit"}, {s.MinUsed != "", shell.Command("--min-used", s.MinUsed)}, {s.NoTTL, "--no-ttl"}, {s.Stuck, "--stuck"},
+		{s.Foreign, "--foreign"}} {
+		if flag.set {
+			selection.Text += " " + flag.text
+		}
+	}
+	return selection, nil
+}
+
+// keep reports whether the flags select a state of a key; nil selects all.
+func (s *SelectionOptions) keep(minShare float64) func(*admin.Entry) bool {
+	atLimit, noTTL, minUsed, stuck := s.AtLimit, s.NoTTL, s.MinUsed != "", s.Stuck
+	if !atLimit && !noTTL && !minUsed && !stuck {
+		return nil
+	}
+	return func(e *admin.Entry) bool {
+		share, known := e.Share()
+		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0) && (!stuck || e.IsStuck())
+	}
+}
+
+// byPattern selects by a pattern of subjects, or with layouts also of store keys.
+func (s *SelectionOptions) byPattern(text string, layouts bool) (selection operation.Selection, err error) {
+	query := &selection.Query
+	parse, parseName := ParseSubjects, store.ParsePattern
+	if layouts {
+		parse, parseName = parseStoreKeys, store.ParseStoreKeyPattern
+	}
+	if query.Subjects, err = parse(text, s.Exact); err != nil {
+		return selection, err
+	}
+	selection.Text, selection.Words = shell.Command(text), []string{longestLiteral(text)}
+	if s.Exact {
+		selection.Text, selection.Words = shell.Command("--exact", text), []string{text}
+	}
+	if s.Name == "" {
+		return selection, nil
+	}
+	name, err := parseName(s.Name)
+	if err != nil {
+		return selection, Usagef("--limit-name: %s", err)
+	}
+	selection.Text += " " + shell.Command("--limit-name", s.Name)
+	if layouts {
+		query.Names = name
+		return selection, nil
+	}
+	subject, oneSubject := query.Subjects.Exact()
+	whole, oneName := name.Exact()
+	key := store.Key{Subject: subject, Name: whole}
+	if _, isPolicys := policy.ParseKey(key); oneSubject && oneName && !isPolicys && strings.Contains(whole, "/") {
+		query.Keys = []store.Key{key} // the whole name of a limit that has no name of its own
+		return selection, nil
+	}
+	query.Match = func(key store.Key) bool {
+		// A policy's limit can be called by its own name or with its policy's, as
+		// --summary shows it, without what hash_by has put behind it.
+		parts, isPolicys := policy.ParseKey(key)
+		return name.Match(key.Name) || isPolicys && (name.Match(parts.Limit) || name.Match(parts.LimitName()))
+	}
+	return selection, nil
+}
+
+// byPolicy selects the keys of policies that have the attributes given as arguments.
+func (s *SelectionOptions) byPolicy(g *Globals, args []string) (selection operation.Selection, err error) {
+	if g.Layouts != nil && s.LayoutName == "" {
+		return selection, Usagef("--policy selects limitctl's own keys, and the context %s reads those of %s; add %s",
+			g.Chosen.Context.Name, g.LayoutsName, shell.Command("--layout", config.OwnLayout))
+	} else if g.Layouts != nil {
+		return selection, Usagef("--policy selects limitctl's own keys, and --layout those of other limiters; give one of them")
+	}
+	c, err := g.Config()
+	if err != nil {
+		return selection, err
+	}
+	if !s.JudgesPolicy {
+		s.warnOfUnknownPolicy(g, c)
+	}
+	if s.Exact {
+		return selection, Usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
+	}
+	attributes, err := policy.ParseAttributes(args)
+	if err != nil {
+		return selection, err
+	}
+	wanted := policy.Selection{Attributes: attributes}
+	if wanted.Policies, err = store.ParsePattern(s.Policy); err != nil {
+		return selection, Usagef("--policy: %s", err)
+	}
+	selection.Text = shell.Command("--policy", s.Policy)
+	if s.Name != "" {
+		name, err := WithoutPolicy(s.Name, s.Policy)
+		if err != nil {
+			return selection, err
+		}
+		if wanted.Limits, err = store.ParsePattern(name); err != nil {
+			return selection, Usagef("--limit-name: %s", err)
+		}
+		selection.Text += " " + shell.Command("--limit-name", s.Name)
+	}
+	for _, name := range attributes.Names() {
+		selection.Text += " " + shell.Command(name+"="+attributes[name])
+		selection.Words = append(selection.Words, attributes[name])
+	}
+	selection.Query, err = wanted.Query(c.Policies)
+	return selection, err
+}
+
+// WithoutPolicy returns a --limit-name beside a --policy, which can be written with that policy, as lists show it.
+func WithoutPolicy(limitName, policyName string) (string, error) {
+	of, name, has := strings.Cut(limitName, "/")
+	switch {
+	case !has:
+		return limitName, nil
+	case of != policyName:
+		return "", Usagef("%s is of the policy %s, and %s is given; give one policy", shell.Command("--limit-name", limitName), of,
+			shell.Command("--policy", policyName))
+	}
+	return name, nil
+}
+
+// warnOfUnknownPolicy warns if the configuration does not have the policy. An earlier
+// configuration may have had it; but after a slip, no result would look like good news.
+func (s *SelectionOptions) warnOfUnknownPolicy(g *Globals, c *config.Config) {
+	name, err := store.ParsePattern(s.Policy)
+	if err != nil || len(c.Policies) == 0 || g.Quiet {
+		return
+	}
+	if exact, is := name.Exact(); is {
+		if _, err := c.Policy(exact); err != nil {
+			fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err))
+		}
+	}
+}
+
+// longestLiteral is the longest part of a pattern without the characters of a glob.
+func longestLiteral(pattern string) (longest string) {
+	for _, part := range strings.FieldsFunc(pattern, func(c rune) bool { return strings.ContainsRune(`*?[]\`, c) }) {
+		if part = strings.Trim(part, ":"); len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
+}
+
+// SayNothingMatches reports that a selection matches no key in the store, and suggests another. where is
+// the store's name. meant finds the suggestions: [operation.Similar], or [operation.NearestSubject] for a
+// reset, since the user types the hint next and it must not select more keys than intended.
+func SayNothingMatches(ctx context.Context, g *Globals, backend admin.Keyspace, selection *operation.Selection, where string,
+	meant func(context.Context, admin.Keyspace, *operation.Selection) (patterns []string, filtered bool)) {
+	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.PlaceOf(where))
+	if g.Layouts == nil {
+		text += ", prefix " + g.Chosen.Prefix.Value
+	}
+	patterns, filtered := meant(ctx, backend, selection)
+	for i := range patterns {
+		patterns[i] = shell.Command(patterns[i])
+	}
+	switch last := len(patterns) - 1; {
+	case filtered:
+		text += "; its subjects are in use, and the other flags leave them out"
+	case last == 0:
+		text += "; did you mean " + patterns[0] + "?"
+	case last > 0:
+		text += "; did you mean " + strings.Join(patterns[:last], ", ") + " or " + patterns[last] + "?"
+	}
+	g.Note("%s", text)
+	if g.Layouts == nil && g.OfAnyKeys && len(patterns) == 0 && !filtered && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value) {
+		g.Note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
+	}
+}

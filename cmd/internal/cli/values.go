@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// ParseInstant reads an instant, or a time of day: the next one after now if future, else the
+// last one. Without a zone it is by the clock of this machine.
+func ParseInstant(text string, now time.Time, future bool) (instant time.Time, is bool) {
+	text = strings.TrimSpace(text)
+	for _, layout := range []string{"15:04", "15:04:05", "15:04Z07:00", "15:04:05Z07:00"} {
+		t, err := time.ParseInLocation(layout, text, now.Location())
+		if err != nil {
+			continue
+		}
+		if strings.HasSuffix(layout, "Z07:00") {
+			now = now.In(t.Location())
+		}
+		at := func(days int) time.Time {
+			return time.Date(now.Year(), now.Month(), now.Day()+days, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+		}
+		switch today := at(0); {
+		case future && !today.After(now):
+			return at(1), true
+		case !future && today.After(now):
+			return at(-1), true
+		default:
+			return today, true
+		}
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05",
+		"2006-01-02T15:04", "2006-01-02 15:04"} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// ParseShare reads a share such as "80%" or "0.8", and tells whether it was a percentage.
+func ParseShare(text string) (share float64, percent bool, err error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	share, err = strconv.ParseFloat(number, 64)
+	if percent {
+		share /= 100
+	}
+	if math.IsNaN(share) {
+		err = strconv.ErrSyntax
+	}
+	return share, percent, err
+}
+
+// AttributesText writes attributes as they are given on the command line.
+func AttributesText(attributes policy.Attributes) string {
+	var parts []string
+	for _, name := range attributes.Names() {
+		parts = append(parts, name+"="+attributes[name])
+	}
+	return strings.Join(parts, " ")
+}
+
+// ParseOnError reads the value of --on-error. The default share is that of the limits' policy,
+// which may be nil, else that of the configuration.
+func ParseOnError(g *Globals, onError string, p *policy.Policy) (f layers.Failure, err error) {
+	word, share, hasShare := strings.Cut(onError, "=")
+	isLocal := word == store.LocalOnError.String()
+	switch {
+	case onError == "":
+		return f, nil
+	case isLocal && hasShare:
+		f.Share, err = store.ParseShare(share)
+	case isLocal && p != nil:
+		f.Share = p.LocalShare
+	case isLocal:
+		c, err := g.Config()
+		if err != nil {
+			return f, err
+		}
+		f.Share = c.LocalShare
+	default: // "allow=20%" is no policy
+		word = onError
+	}
+	if err == nil {
+		f.Policy, err = store.ParseFailurePolicy(word)
+	}
+	if err != nil {
+		return f, Usagef("--on-error: %s", err)
+	}
+	return f, nil
+}
+
+// ParseSubjects reads a PATTERN; exact takes it as a subject.
+func ParseSubjects(text string, exact bool) (store.Pattern, error) {
+	if exact {
+		return store.ExactPattern(text)
+	}
+	return store.ParsePattern(text)
+}
+
+// ParseTimes reads a factor such as 3, 2.5 or 0.5, in thousandths.
+func ParseTimes(text string) (thousandths int64, err error) {
+	wrong := Usagef("--times %q is not a factor from 0.001 to 1000000 with at most three decimals; write it like 3, 2.5 or 0.5", text)
+	whole, decimals, _ := strings.Cut(strings.TrimSpace(text), ".")
+	if len(decimals) > 3 || whole+decimals == "" || strings.Trim(whole+decimals, "0123456789") != "" || len(whole) > 7 {
+		return 0, wrong
+	}
+	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", 3-len(decimals)), 10, 64)
+	if err != nil || n < 1 || n > store.MaxOverrideThousandths {
+		return 0, wrong
+	}
+	return n, nil
+}
+
+// parseMinUsed reads a share of the limit such as "80%" or "0.8".
+func parseMinUsed(text string) (float64, error) {
+	share, percent, err := ParseShare(text)
+	if err != nil || share < 0 || share > 1000 {
+		return 0, Usagef("--min-used %q is not a share; write it like 80%% or 0.8", text)
+	}
+	if share > 1 && !percent { // 80 for 80% would find nothing, and look like good news
+		return 0, Usagef("--min-used %s would be %s times the limit; write it like 80%% or 0.8", text, strings.TrimSpace(text))
+	}
+	return share, nil
+}

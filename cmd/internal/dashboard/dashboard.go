@@ -1,0 +1,267 @@
+// Package dashboard has the command dashboard: it connects the screen of package dash with a store.
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/dash"
+	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type dashboardOptions struct {
+	*cli.Globals
+	cli.SelectionOptions
+	refresh string
+	maxKeys int
+	once    bool
+	record  string
+	play    string
+}
+
+// NewDashboardCmd makes limitctl dashboard.
+func NewDashboardCmd(global *cli.Globals) *cobra.Command {
+	o := &dashboardOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:     "dashboard [PATTERN] | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Aliases: []string{"top"},
+		Short:   "Watch who is denied, and who is near or at the limit, live",
+		Long: `Dashboard shows every limit whose subject matches PATTERN, or all, as it is
+used: those that are denied most first, then those closest to their limit.
+Press ? in it for its keys: they filter, sort and group, show all about one key,
+copy its subject, set an override, and reset what is chosen, with the same
+consent, backup and audit as limitctl reset and limitctl override.
+
+With --layout it shows the keys of other rate limiters, those with defects
+marked with a ! (see limitctl doctor). They can be reset, and have no overrides
+and no denials here.
+
+It follows at most --max-keys keys and looks for others with a slow scan, so it
+can stay open on a busy server. It says how many of the keys it covers. Keys
+that are denied are always shown. Without a terminal it prints one frame, as
+with --once.
+
+` + cli.SelectionHelp,
+		Example: `  limitctl dashboard
+  limitctl dashboard 'tenant:acme:*'
+  limitctl dashboard --policy api tenant=acme --refresh 500ms
+  limitctl dashboard --layout auto
+  limitctl dashboard --once
+  limitctl dashboard --record incident.jsonl
+  limitctl dashboard --play incident.jsonl`,
+		Args: o.checkArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			options, err := o.plan(args)
+			if err != nil {
+				return err
+			}
+			if !o.once && !o.onTerminal() {
+				o.once = true
+				o.Note("this is no terminal that shows frames, so one is printed, as by --once")
+			}
+			return runDashboard(cmd.Context(), o, options)
+		},
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+	}
+	o.AddSelectionFlags(cmd, global)
+	flags := cmd.Flags()
+	flags.StringVar(&o.refresh, "refresh", "1s", "look at the keys every `INTERVAL`")
+	flags.IntVar(&o.maxKeys, "max-keys", 5000, "follow at most `N` keys, those closest to their limit")
+	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
+	flags.StringVar(&o.record, "record", "", "write the data of every frame to a new `FILE`, as JSON lines")
+	flags.StringVar(&o.play, "play", "", "show a `FILE` that --record wrote instead of a store")
+	cmd.MarkFlagFilename("record")
+	cmd.MarkFlagFilename("play")
+	cmd.RegisterFlagCompletionFunc("refresh", cobra.NoFileCompletions)
+	return cmd
+}
+
+// checkArguments checks the arguments. No argument means all keys.
+func (o *dashboardOptions) checkArguments(cmd *cobra.Command, args []string) error {
+	return o.Arguments(cmd, orAll(args))
+}
+
+func orAll(args []string) []string {
+	if len(args) == 0 {
+		return []string{"*"}
+	}
+	return args
+}
+
+// plan turns the flags and arguments into the options of the dashboard, without its store.
+func (o *dashboardOptions) plan(args []string) (options dash.Options, err error) {
+	if o.Policy == "" {
+		args = orAll(args)
+	}
+	selection, err := o.Selected(o.Globals, args)
+	if err != nil {
+		return options, err
+	}
+	interval, err := store.ParsePeriod(o.refresh)
+	if err != nil || interval < 100*time.Millisecond || interval > time.Minute {
+		return options, cli.Usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
+	}
+	options = dash.Options{
+		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
+		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys, ScanRate: o.ScanRate,
+		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
+	}
+	return options, o.checkFlags()
+}
+
+// checkFlags reports flags that do not apply to the dashboard.
+func (o *dashboardOptions) checkFlags() error {
+	const most = 100_000
+	switch {
+	case o.Foreign:
+		return cli.Usagef("the dashboard shows only limits; see foreign values with `limitctl inspect --foreign`")
+	case o.maxKeys < 1 || o.maxKeys > most:
+		return cli.Usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
+	case o.Quiet:
+		return cli.Usagef("--quiet would leave nothing of the dashboard to show; leave it out")
+	case o.Format.String() != "table":
+		return cli.Usagef("the dashboard cannot be shown as %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.Format, o.Format)
+	case o.play != "" && (o.record != "" || o.once):
+		return cli.Usagef("--play shows a recording; it cannot be given with --record or --once")
+	case !o.once && !o.onTerminal() && (o.record != "" || o.play != ""):
+		return cli.Usagef("--record and --play need a terminal to show the frames; --record with --once records without one")
+	}
+	return nil
+}
+
+// onTerminal reports whether the dashboard can draw on a terminal and read keys. A dumb terminal cannot move its
+// cursor.
+func (o *dashboardOptions) onTerminal() bool {
+	return o.Env.InIsTerminal && o.Env.OutIsTerminal && o.Env.Getenv("TERM") != "dumb"
+}
+
+func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options) error {
+	if o.play != "" {
+		recording, err := o.Env.Open(o.play)
+		if err != nil {
+			return cli.Usagef("the recording cannot be read: %s", err)
+		}
+		defer recording.Close()
+		options.Play, options.Where = recording, o.play
+		return o.show(ctx, options)
+	}
+	url, connection, err := o.Connection()
+	if err != nil {
+		return err
+	}
+	backend, client, where, err := connect.OpenWithClient(url, connection)
+	allow := o.OpenedToWrite
+	if o.once {
+		allow = o.Opened // it writes nothing
+	}
+	if backend, err = allow(backend, err); err != nil {
+		return err
+	}
+	defer backend.Close()
+	options.Store, options.Where = backend, where
+	options.Denials, _ = admin.DenialTableOf(backend)
+	options.Overrides, _ = admin.OverrideTableOf(backend)
+	s, err := o.Settings()
+	if err == nil && !o.once {
+		s, err = o.SettingsToChange(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	options.Context, options.Protected = s.Access().Context, s.Access().Protected
+	if c, err := o.Config(); err == nil && o.Layouts == nil {
+		options.InForce = cli.NewConfiguredLimits(c).InForce
+	}
+	if client != nil {
+		options.NodeOf = doctor.NodeOf(client)
+		options.Servers = func(ctx context.Context) []dash.Server { return dashServers(doctor.Watch(ctx, client)) }
+		if err := unreachable(doctor.Watch(ctx, client)); err != nil {
+			return err // instead of waiting, since the address may be mistyped
+		}
+	}
+	if words := connect.CLI(client); words != nil {
+		options.LookYourself = func(storeKey, valueType string) string { return connect.Look(words, storeKey, valueType) }
+	}
+	if o.record != "" {
+		file, err := o.Env.Create(o.record)
+		if err != nil {
+			return cli.Usagef("the recording cannot be written: %s", err)
+		}
+		defer file.Close()
+		options.Record = file
+	}
+	if o.once {
+		columns, lines := 0, 0 // all rows, as a pipe or a file has room for them
+		if o.Env.OutIsTerminal {
+			columns, lines = o.Env.Size()
+		}
+		incomplete := false
+		likely := operation.Selection{Query: options.Query}
+		o.AddLikely(o.Globals, &likely)
+		options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+			return likely.Entries(ctx, backend, q, &incomplete)
+		}
+		if err = dash.Once(ctx, o.Env.Out, options, columns, lines); err == nil && incomplete {
+			cli.NoteIncomplete(o.Globals)
+		}
+		return err
+	}
+	actions := newDashActions(o.Globals, s, backend, where, options.Query.Subjects)
+	if actions == nil {
+		return o.show(ctx, options)
+	}
+	options.Actions = actions
+	err = o.show(ctx, options)
+	if actions.warning != "" {
+		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s\n", actions.warning)
+	}
+	for _, undo := range actions.undo() {
+		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.RestoreCommand(o.Globals, s, undo))
+	}
+	return err
+}
+
+func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
+	o.Env.Hold() // the terminal must be restored at the end
+	options.Tmux = o.Env.Getenv("TMUX") != ""
+	err := dash.Run(ctx, o.Env.In, o.Env.RawOut, options)
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		return cli.ErrLeft // by Ctrl-C, which is a usual way to leave
+	}
+	return err
+}
+
+// dashServers are the vitals in the form of the dashboard.
+func dashServers(all []doctor.Vitals) []dash.Server {
+	servers := make([]dash.Server, len(all))
+	for i, v := range all {
+		servers[i] = dash.Server{Name: v.Address, Version: v.Version, Role: v.Role, OpsPerSecond: v.OpsPerSecond,
+			UsedMemory: v.UsedMemory, MaxMemory: v.MaxMemory, RoundTrip: v.RoundTrip}
+		if v.Problem != nil {
+			servers[i].Problem = cli.Message(v.Problem)
+		}
+	}
+	return servers
+}
+
+// unreachable is why no server can be asked, nil if one can.
+func unreachable(all []doctor.Vitals) error {
+	var problems []error
+	for _, v := range all {
+		if v.Problem == nil || !store.IsAway(v.Problem) && !errors.Is(v.Problem, store.ErrRefused) {
+			return nil
+		}
+		problems = append(problems, v.Problem)
+	}
+	return errors.Join(problems...)
+}

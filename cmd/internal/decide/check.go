@@ -1,0 +1,82 @@
+package decide
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type checkOptions struct {
+	*cli.Globals
+	cli.RequestFlags
+	onError  string
+	watch    string
+	interval time.Duration
+	request  *cli.LimitRequest
+}
+
+// NewCheckCmd makes limitctl check.
+func NewCheckCmd(global *cli.Globals) *cobra.Command {
+	o := &checkOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD | check --policy NAME ATTRIBUTE=VALUE...",
+		Short: "Would it be allowed? Writes nothing",
+		Long: `Check says whether KEY could take --cost units now, and takes none. The exit
+code is the answer: 0 yes, 1 no. Used and remaining are shown as they are now.
+
+With --policy, the limits are those of a policy of the configuration, and
+attributes say who is limited. Without some of the attributes, check asks the
+limits that it can ask and says what the others would be. The exit code is then
+1 if one of them denies, and 5 otherwise, since it is not known. It is 2 if no
+limit can be asked.`,
+		Example: `  limitctl check user:42 --limit 10/1m
+  limitctl check user:42 --limit 10/1m --limit 100/1h --cost 5 -o json
+  limitctl check --policy login ip=203.0.113.9 email=a@example.com
+  if limitctl check -q deploys --limit 3/1h; then echo "room for one more"; fi
+  limitctl check -q user:42 --limit 10/1m --on-error allow`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.request, err = o.RequestFlags.Request(cmd, global, store.Peek, args); err != nil {
+				if check := partial(&o.RequestFlags, cmd, global, args); check != nil && o.watch == "" {
+					return runPartialCheck(cmd.Context(), o, check)
+				}
+				return err
+			}
+			if o.interval, err = cli.ParseWatch(o.watch); err != nil {
+				return err
+			}
+			if err := cli.CheckWatch(global, o.interval); err != nil {
+				return err
+			}
+			return runCheck(cmd.Context(), o)
+		},
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+	}
+	o.AddFlags(cmd, global)
+	addOnErrorFlag(cmd, &o.onError)
+	cli.AddWatchFlag(cmd, &o.watch)
+	return cmd
+}
+
+func runCheck(ctx context.Context, o *checkOptions) error {
+	backend, err := openToDecide(ctx, o.Globals, store.Peek, o.onError, o.request)
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	if o.interval > 0 {
+		return cli.WatchAnswers(ctx, o.Globals, o.interval, func(int) (output.Answer, string, error) {
+			decisions, err := decide(ctx, backend, store.Peek, o.request.Reqs)
+			return &decisionAnswer{verb: "allowed", LimitRequest: o.request, decisions: decisions, now: o.Env.Now()}, "check", err
+		})
+	}
+	decisions, err := decide(ctx, backend, store.Peek, o.request.Reqs)
+	if err != nil {
+		return err
+	}
+	return printDecision(o.Globals, &decisionAnswer{verb: "allowed", LimitRequest: o.request, decisions: decisions})
+}

@@ -1,0 +1,218 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type consumeOptions struct {
+	*cli.Globals
+	cli.RequestFlags
+	cli.ConsentOptions
+	onError string
+	wait    string
+	force   bool
+	upTo    int64
+	op      store.Op // as force and upTo say
+	request *cli.LimitRequest
+	// patience is how long to wait for a turn: nothing, a while, or for ever.
+	patience time.Duration
+}
+
+const forever = time.Duration(1<<63 - 1)
+
+// NewConsumeCmd makes limitctl consume.
+func NewConsumeCmd(global *cli.Globals) *cobra.Command {
+	o := &consumeOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "consume KEY --limit [ALGORITHM:]COUNT/PERIOD | consume --policy NAME ATTRIBUTE=VALUE...",
+		Short: "Take units, if they fit",
+		Long: `Consume takes --cost units of KEY if they fit all its limits, and none
+otherwise. The exit code is the answer: 0 taken, 1 denied.
+
+With --policy, the limits are those of a policy of the configuration, and
+attributes say who is limited. The limits are decided together, in the order
+written. A limit with a cost of its own takes that: a fixed number, or the
+number of a field, such as --cost tokens=3000.
+
+With --wait, a denied request waits for its turn: as long as it takes, or at
+most DURATION with --wait=DURATION. A request that a leaky bucket allows waits
+out its delay. If the wait would be too long, the request is denied at once.
+
+With --token, asking again is safe: if the same was allowed with the same token
+before, it is allowed again, and nothing more is charged. A token that was used
+for another key, limit or cost is refused. A denial is not remembered. In a
+Cluster a token counts for the slot of its key.
+
+With --force, the units are taken even if they do not fit, such as the bytes of
+an answer that was sent already. More than the limit can be in use then, and
+requests are denied until that has faded. With --up-to, as many of N units as
+fit are taken; the exit code is 0 if that is at least one.
+
+A request is large that takes more than one unit and at least half of what one
+of its limits holds. In a protected context a large one asks for the context's
+name, or takes it from --confirm, and is written to the audit.
+
+If the real cost is known only afterwards, take an estimate with --token, and
+bring it to the real cost with "limitctl settle".`,
+		Example: `  limitctl consume user:42 --limit 3/10s
+  limitctl consume user:42 --limit 10/1m --limit sliding-log:100/1h
+  limitctl consume --policy login ip=203.0.113.9 email=a@example.com
+  limitctl consume llm:team-a --limit 100000/1m --cost 2300 --wait=30s
+  limitctl consume --policy llm team=search --cost tokens=3000
+  limitctl consume mails --limit leaky-bucket:5/1s --wait && echo "send one"
+  limitctl consume orders --limit 100/1h --token order-4711
+  limitctl consume llm:team-a --limit 100000/1m --cost 2300 --token request-81
+  limitctl consume egress:team-a --limit 1000000/1h --cost 734003 --force
+  limitctl consume batch --limit 500/1m --up-to 200 -o json`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.op, err = o.chooseOp(cmd); err != nil {
+				return err
+			}
+			if o.request, err = o.RequestFlags.Request(cmd, global, o.op, args); err != nil {
+				return err
+			}
+			if o.patience, err = parseWait(o.wait); err != nil {
+				return err
+			}
+			return runConsume(cmd.Context(), o)
+		},
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+	}
+	o.AddFlags(cmd, global)
+	o.AddChargeConsentFlags(cmd)
+	addOnErrorFlag(cmd, &o.onError)
+	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of failing, at most `DURATION` if one is given (--wait=30s)")
+	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
+	o.AddTokenFlag(cmd, "charge a request once, however often it is asked with the same `TEXT`, such as the number of an order")
+	o.AddTokenTTLFlag(cmd)
+	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
+	cmd.Flags().Int64Var(&o.upTo, "up-to", 0, "take as many of `N` units as fit, and say how many")
+	return cmd
+}
+
+// chooseOp returns the operation for --force and --up-to.
+func (o *consumeOptions) chooseOp(cmd *cobra.Command) (store.Op, error) {
+	flags := cmd.Flags()
+	op, flag := store.Take, ""
+	switch {
+	case o.force && flags.Changed("up-to"):
+		return 0, cli.Usagef("--force takes all units and --up-to those that fit; give one of them")
+	case o.force:
+		op, flag = store.Charge, "--force"
+	case flags.Changed("up-to"):
+		if flags.Changed("cost") {
+			return 0, cli.Usagef("--cost and --up-to both say how many units; give one of them")
+		}
+		if o.upTo < 1 || o.upTo > store.MaxCount {
+			return 0, cli.Usagef("--up-to %d is out of range; it must be from 1 to %d", o.upTo, store.MaxCount)
+		}
+		op, flag, o.Cost.Units = store.TakeUpTo, "--up-to", o.upTo
+	}
+	switch {
+	case op != store.Take && flags.Changed("wait"):
+		return 0, cli.Usagef("%s does not wait for a turn; leave out --wait or %s", flag, flag)
+	case op != store.Take && flags.Changed("on-error"):
+		return 0, cli.Usagef("--on-error is for a yes or no; with %s an unreachable store is an error, so leave it out", flag)
+	}
+	return op, nil
+}
+
+func parseWait(text string) (time.Duration, error) {
+	switch text {
+	case "":
+		return 0, nil
+	case "forever":
+		return forever, nil
+	}
+	patience, err := store.ParsePeriod(text)
+	if err != nil || patience <= 0 {
+		return 0, cli.Usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as long as it takes", text)
+	}
+	return patience, nil
+}
+
+func runConsume(ctx context.Context, o *consumeOptions) error {
+	asked := operation.IsLarge(o.request.Reqs) || o.Confirm != ""
+	s, err := o.Settings()
+	if asked {
+		s, err = o.SettingsToChange(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if asked {
+		if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, "consume"); err != nil {
+			return err
+		}
+	}
+	backend, err := openToDecide(ctx, o.Globals, store.Take, o.onError, o.request)
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	if s.Access().ReadOnly {
+		o.patience = 0 // it is refused now, not after a wait
+	}
+	take := func(ctx context.Context) ([]store.Decision, error) { return o.take(ctx, backend) }
+	var decisions []store.Decision
+	if keyspace, has := store.As[connect.Store](backend); asked && has {
+		plan := &operation.ConsumePlan{Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given(), Take: take}
+		decisions, err = cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Consume(ctx, plan, &cli.Observer{Global: o.Globals})
+	} else {
+		decisions, err = take(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return printDecision(o.Globals, &decisionAnswer{verb: o.verb(decisions), LimitRequest: o.request, decisions: decisions,
+		charges: true, again: "already decided: nothing more was charged"})
+}
+
+// verb is the word for what the command did, if it did it.
+func (o *consumeOptions) verb(decisions []store.Decision) string {
+	sum := store.Summarize(decisions)
+	switch o.op {
+	case store.Charge:
+		if o.request.Policy != nil && o.request.Policy.HasOwnCosts() {
+			return "charged " + o.request.Amounts()
+		}
+		return fmt.Sprintf("charged %d", sum.Granted)
+	case store.TakeUpTo:
+		return fmt.Sprintf("granted %d of %d", sum.Granted, o.upTo)
+	default:
+		return "allowed"
+	}
+}
+
+// take takes at once with --force and --up-to, and else waits for its turn.
+func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store.Decision, error) {
+	if o.patience == 0 {
+		return decide(ctx, backend, o.op, o.request.Reqs)
+	}
+	turn := layers.Waiter{Store: backend, Now: o.Env.Now, Sleep: o.Env.Sleep, OnWait: func(wait time.Duration) {
+		if !o.Quiet {
+			fmt.Fprintf(o.Env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
+		}
+	}}
+	if o.patience != forever {
+		turn.Patience = o.patience
+	}
+	decisions, err := turn.Take(ctx, o.request.Reqs...)
+	if errors.Is(err, layers.ErrNotGivenBack) {
+		err = outcome.Partly(err)
+	}
+	return decisions, err
+}

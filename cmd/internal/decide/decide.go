@@ -1,0 +1,175 @@
+// Package decide has the commands that ask a store about limits and charge them: check, consume, refund and
+// settle.
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+func addOnErrorFlag(cmd *cobra.Command, onError *string) {
+	cmd.Flags().StringVar(onError, "on-error", "",
+		"what an unreachable store means: `fail|allow|deny|local[=SHARE]`; fail is exit 3, allow 0, deny 1, and with local a file on "+
+			"this machine decides with a share of each limit, 25% unless said (default fail, or what the policy says)")
+	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny", "local"},
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+// failure is what an unreachable store means for a command.
+type failure struct {
+	layers.Failure
+	// decides names in a warning who decides instead of the store.
+	decides string
+}
+
+// failureOf is the failure policy of --on-error, else that of the limits' policy, which may be nil.
+func failureOf(g *cli.Globals, onError string, p *policy.Policy) (f failure, err error) {
+	said := "--on-error " + onError
+	if onError == "" && p != nil {
+		f.Policy, said = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
+		if f.Policy == store.LocalOnError {
+			f.Share = p.LocalShare
+		}
+	} else if f.Failure, err = cli.ParseOnError(g, onError, p); err != nil {
+		return f, err
+	}
+	f.decides = said + " decides"
+	if f.Policy == store.LocalOnError {
+		f.decides = fmt.Sprintf("a local file decides with %s of each limit (%s)", f.Share, said)
+	}
+	return f, nil
+}
+
+// openToDecide opens the store for op, a take or a peek, under a failure policy: that of
+// --on-error, else that of the request's policy, if it has one.
+func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError string, request *cli.LimitRequest) (store.Store, error) {
+	f, err := failureOf(g, onError, request.Policy)
+	if err != nil {
+		return nil, err
+	}
+	open := g.OpenToRead
+	if op != store.Peek {
+		open = g.Open
+	}
+	opened, where, err := open()
+	if err != nil {
+		return nil, err
+	}
+	request.Where = where
+	with := layers.Layers{Budget: budgetLayer(g), Overrides: overridesLayer(ctx, g, opened, request)}
+	if request.WithoutOverrides != nil { // a failure policy must not allow what can never fit
+		if _, err := store.NormalizeAll(nil, op, request.Reqs); err != nil {
+			return nil, errors.Join(err, opened.Close())
+		}
+	}
+	if op != store.Peek {
+		if with.DenialLog, err = denialLayer(g, opened); err != nil {
+			return nil, errors.Join(err, opened.Close())
+		}
+	}
+	f.OnFailure = func(err error) {
+		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s; %s\n", cli.Message(err), f.decides)
+	}
+	if f.Policy == store.LocalOnError {
+		f.Shadow = store.WithBudget(openShadow(g), g.Timeout)
+		with.Around = func(backend store.Store) store.Store { return &withShadow{backend, f.Shadow} }
+	}
+	with.Failure = func(backend store.Store) store.Store { return layers.WithFailure(backend, f.Failure) }
+	return layers.Stack(opened, with), nil
+}
+
+// decide asks the store once.
+func decide(ctx context.Context, backend store.Store, op store.Op, reqs []store.Request) ([]store.Decision, error) {
+	decisions := make([]store.Decision, len(reqs))
+	return decisions, backend.Decide(ctx, op, reqs, decisions)
+}
+
+// printDecision prints a decision, and returns a denial as the error that it is to a script.
+func printDecision(g *cli.Globals, a *decisionAnswer) error {
+	a.now = g.Env.Now()
+	if err := a.WithoutOverrides; err != nil && store.Summarize(a.decisions).DecidedBy == store.DecidedByStore {
+		cli.WarnOfOverrides(g, err) // a warning has named who else decided
+	}
+	if err := g.Print(a); err != nil {
+		return err
+	}
+	if !store.Summarize(a.decisions).Allowed {
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+// denialLayer returns the layer that counts denials of a command that takes, if the configuration asks for it. The
+// layer writes the denials to backend when its store is closed. It does not count denials by a local file: the command
+// ends at once, and should not wait a second time for a store that is away.
+func denialLayer(g *cli.Globals, backend store.Store) (func(store.Store) store.Store, error) {
+	c, err := g.Config()
+	if err != nil || !c.Denials {
+		return nil, err
+	}
+	return layers.CollectDenials(backend, layers.DenialLog{WithoutLocal: true, OnError: func(err error) {
+		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", cli.Message(err))
+	}}).Wrap, nil
+}
+
+// overridesLayer reads the overrides in force in backend, and returns the layer that applies them. If they cannot be
+// read, the store decides without them, and request holds the error.
+func overridesLayer(ctx context.Context, g *cli.Globals, backend store.Store, request *cli.LimitRequest) func(store.Store) store.Store {
+	watch := layers.WatchOverrides(backend, layers.Overrides{})
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout/operation.OverrideShare)
+	defer cancel()
+	request.WithoutOverrides = watch.Load(ctx)
+	return watch.Wrap
+}
+
+// budgetLayer returns the layer that bounds each call of the store by --timeout.
+func budgetLayer(g *cli.Globals) func(store.Store) store.Store {
+	return func(backend store.Store) store.Store { return store.WithBudget(backend, g.Timeout) }
+}
+
+// openShadow returns the local shadow of the chosen store. It is read and written only while the store is away; if it
+// cannot be opened, each decision returns the error.
+func openShadow(g *cli.Globals) store.Store {
+	path, err := cli.ShadowFile(g)
+	if err != nil {
+		return noShadow{err}
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		g.Env.Keep(path + suffix)
+	}
+	backend, _, err := connect.Open("file:"+path, connect.Options{Prefix: g.Chosen.Prefix.Value, Timeout: g.Timeout, OwnFile: true})
+	if err != nil {
+		return noShadow{err}
+	}
+	return backend
+}
+
+// noShadow stands for a shadow that cannot be opened.
+type noShadow struct{ reason error }
+
+// Decide implements [store.Store].
+func (s noShadow) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+	return s.reason
+}
+
+// Close implements [store.Store].
+func (s noShadow) Close() error { return nil }
+
+// withShadow is a store that is closed together with its shadow.
+type withShadow struct {
+	store.Store
+	shadow store.Store
+}
+
+// Close closes both.
+func (s *withShadow) Close() error { return errors.Join(s.Store.Close(), s.shadow.Close()) }

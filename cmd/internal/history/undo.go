@@ -1,0 +1,212 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/internal/lazyregexp"
+)
+
+type undoOptions struct {
+	*cli.Globals
+	cli.ConsentOptions
+	replace bool
+	dryRun  bool
+}
+
+// NewUndoCmd makes limitctl undo.
+func NewUndoCmd(global *cli.Globals) *cobra.Command {
+	o := &undoOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "undo",
+		Short: "Undo the last reset that was made from this machine",
+		Long: `Undo brings back what the last reset in this store changed, if this user made it
+on this machine and it kept a backup. It shows what it is about to do, and asks.
+Without a terminal it needs --yes. In a protected context it asks for the
+context's name, or takes it from --confirm.
+
+Keys that have been used since a reset deleted them are left as they are. With
+--replace they are overwritten. After a reset --to-remaining the keys are always
+overwritten.
+
+A second undo does not go further back: it says that the last change is undone
+already (exit code 1). For an older change give "limitctl restore" the name of
+its backup, which "limitctl audit" and "limitctl backups list" show.`,
+		Example: `  limitctl undo --dry-run
+  limitctl undo
+  limitctl undo --context prod --confirm prod`,
+		Args:              cli.NoArguments,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runUndo(cmd.Context(), o) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.AddConsentFlags(cmd)
+	cmd.Flags().BoolVar(&o.replace, "replace", false, "bring back keys that have been used since, too, over what they hold now")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be undone and change nothing")
+	return cmd
+}
+
+func runUndo(ctx context.Context, o *undoOptions) error {
+	r := &restoring{Globals: o.Globals, ConsentOptions: o.ConsentOptions, command: "undo", dryRun: o.dryRun,
+		plan: &operation.RestorePlan{Command: "undo", Ask: true, Replace: o.replace, Consent: o.Given()}}
+	return r.run(ctx, func(runner *operation.Runner) (string, error) {
+		path, adjusts, err := o.lastChange(ctx, runner)
+		r.plan.Replace = r.plan.Replace || adjusts
+		return path, err
+	})
+}
+
+// nothingToUndo is the reason why nothing is undone. It is an answer, with exit code 1.
+type nothingToUndo struct{ reason string }
+
+func (e *nothingToUndo) Error() string { return e.reason }
+
+func (e *nothingToUndo) Is(target error) bool { return target == cli.ErrNothing }
+
+// lastChange returns the backup of the last change in the store, and whether the keys are in use after the change.
+func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) (path string, adjusts bool, err error) {
+	runs, err := localRuns(ctx, o.Globals)
+	if err != nil {
+		return "", false, err
+	}
+	headers := map[*trail.Entry]*backup.Header{}
+	paths := map[*trail.Entry]string{}
+	last := lastChange(runs, func(e *trail.Entry) bool {
+		if e.Prefix != runner.Place.Prefix && e.Layout == "" {
+			return false
+		}
+		if header, path := o.headerOf(e.Backup); header != nil {
+			headers[e], paths[e] = header, path
+			return runner.IsOrigin(ctx, header)
+		}
+		return withoutLogin(e.Store) == withoutLogin(runner.Place.Store)
+	})
+	if last.run == nil {
+		return "", false, &nothingToUndo{"nothing to undo: the audit of this machine has no change of " + runner.Place.Store +
+			" that kept a backup; a block, an exemption or another override ends with limitctl override revoke ID"}
+	}
+	what := describeRun(last.run)
+	header := headers[last.run]
+	switch {
+	case last.undoneBy != nil:
+		text := fmt.Sprintf("nothing to undo: the last change, %s, was undone at %s", what, clockTime(last.undoneBy.Time))
+		if last.before != nil {
+			text += "; for the one before it, " + describeRun(last.before) + ", give " +
+				shell.Command("limitctl", "restore", filepath.Base(last.before.Backup))
+		}
+		return "", false, &nothingToUndo{text}
+	case header == nil:
+		return "", false, cli.Usagef("the last change, %s, cannot be undone: its backup %s is not there any more, or cannot be read",
+			what, output.Printable(last.run.Backup))
+	}
+	if !o.Quiet {
+		o.Note("undo %s by %s: %s of %s changed", what, output.Printable(last.run.User), cli.Number(last.run.Changed),
+			output.Plural(int(last.run.Matched), "key"))
+		for _, e := range last.after {
+			o.Note("warning: %s came later, has no backup and stays", describeRun(e))
+		}
+	}
+	return paths[last.run], header.Adjusts || adjusted().MatchString(header.Selection), nil
+}
+
+// adjusted matches the selection that an earlier limitctl wrote for a reset --to-remaining.
+var adjusted = lazyregexp.New(` --to-remaining \d+$`)
+
+// describeRun names a run for people, with the time that the audit shows.
+func describeRun(e *trail.Entry) string {
+	word := "ended"
+	if e.Outcome == trail.Begun {
+		word = "begun"
+	}
+	return fmt.Sprintf("%s (%s at %s)", output.Printable(commandText(e)), word, clockTime(e.Time))
+}
+
+// headerOf reads the header of a backup, which may be compressed by now, and returns its path. The header is nil if it
+// cannot be read.
+func (o *undoOptions) headerOf(path string) (*backup.Header, string) {
+	if path == "" {
+		return nil, ""
+	}
+	folder := &backup.Folder{Open: o.Env.Open}
+	for _, at := range []string{path, path + ".gz"} {
+		if header, err := folder.Header(at); err == nil {
+			return &header, at
+		}
+	}
+	return nil, ""
+}
+
+// shownAfter is how many later changes, which undo cannot bring back, it names at most.
+const shownAfter = 5
+
+// lastRun is the last change that can be undone, in one store.
+type lastRun struct {
+	run *trail.Entry // nil if there is none
+	// undoneBy is the run that has already brought all of it back, or nil.
+	undoneBy *trail.Entry
+	// before is the change before it that kept a backup, or nil.
+	before *trail.Entry
+	// after are the first changes after it that have no backup.
+	after []*trail.Entry
+}
+
+// lastChange finds the last change among runs, which are in order of time. here reports whether a run was in this
+// store.
+func lastChange(runs []*trail.Entry, here func(*trail.Entry) bool) lastRun {
+	var last lastRun
+	at := len(runs) - 1
+	for ; at >= 0; at-- {
+		if e := runs[at]; e.Backup != "" && here(e) {
+			last.run = e
+			break
+		}
+	}
+	if last.run == nil {
+		return last
+	}
+	for _, e := range runs[at+1:] {
+		switch {
+		case !bringsBack(e) && e.Changed > 0 && here(e):
+			if len(last.after) < shownAfter {
+				last.after = append(last.after, e)
+			}
+		case bringsBack(e) && e.Outcome == trail.Done && plainName(e.Selection) == plainName(last.run.Backup) && here(e):
+			last.undoneBy = e
+		}
+	}
+	for at--; at >= 0; at-- {
+		if e := runs[at]; e.Backup != "" && e.Backup != last.run.Backup && here(e) {
+			last.before = e
+			break
+		}
+	}
+	return last
+}
+
+// plainName is the path that a backup had before it was compressed.
+func plainName(path string) string { return strings.TrimSuffix(path, ".gz") }
+
+// bringsBack reports whether a run restores a backup, whose path is its selection.
+func bringsBack(e *trail.Entry) bool { return e.Command == "restore" || e.Command == "undo" }
+
+// localRuns are the runs of this machine's audit in all contexts, the latest last.
+func localRuns(ctx context.Context, g *cli.Globals) ([]*trail.Entry, error) {
+	path, err := cli.AuditFile(g.Env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	history, err := readTrail(ctx, g, path, trail.Query{})
+	if err != nil {
+		return nil, cli.Usagef("the audit cannot be read: %s", err)
+	}
+	return history.Runs, nil
+}

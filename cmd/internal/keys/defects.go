@@ -1,0 +1,114 @@
+package keys
+
+import (
+	"slices"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
+
+// defectMark marks a key with a defect.
+const defectMark = "!"
+
+// defectLists keeps lists of defects, each different one once: many keys have the same.
+type defectLists struct {
+	lists   [][]admin.Defect
+	numbers map[string]uint64
+}
+
+// number returns the number of a list; 0 if it is empty.
+func (l *defectLists) number(defects []admin.Defect) uint64 {
+	if len(defects) == 0 {
+		return 0
+	}
+	var text []byte
+	for i := range defects {
+		d := &defects[i]
+		text = append(append(append(append(text, d.Kind...), 0), d.Text...), 0)
+		if d.Stuck {
+			text = append(text, 1)
+		}
+	}
+	n, known := l.numbers[string(text)]
+	if !known {
+		l.lists = append(l.lists, slices.Clone(defects))
+		if n = uint64(len(l.lists)); l.numbers == nil {
+			l.numbers = map[string]uint64{}
+		}
+		l.numbers[string(text)] = n
+	}
+	return n
+}
+
+// list returns the list of a number.
+func (l *defectLists) list(number uint64) []admin.Defect {
+	if number == 0 {
+		return nil
+	}
+	return l.lists[number-1]
+}
+
+// defectCount is a defect, and how many keys have it.
+type defectCount struct {
+	admin.Defect
+	keys int
+}
+
+// countDefects returns the defects of rows, the most frequent first, and how many rows keep theirs until somebody
+// deletes the keys.
+func countDefects(rows []inspectRow) (counts []defectCount, stuck int) {
+	for i := range rows {
+		e := &rows[i].entry
+		if e.IsStuck() {
+			stuck++
+		}
+		for _, d := range e.Defects {
+			at := slices.IndexFunc(counts, func(c defectCount) bool { return c.Defect == d })
+			if at < 0 {
+				at, counts = len(counts), append(counts, defectCount{Defect: d})
+			}
+			counts[at].keys++
+		}
+	}
+	slices.SortStableFunc(counts, func(a, b defectCount) int { return b.keys - a.keys })
+	return counts, stuck
+}
+
+// printDefects explains the mark, and prints what helps.
+//
+// lookFirst is the command that shows what a reset of the stuck keys would delete.
+func printDefects(p *output.Printer, counts []defectCount, stuck int, lookFirst string) {
+	for i := range counts {
+		p.Line("%s %s: %s", defectMark, output.Plural(counts[i].keys, "key"), counts[i].Text)
+	}
+	if stuck > 0 {
+		stay, them := "keys stay", "them"
+		if stuck == 1 {
+			stay, them = "key stays", "it"
+		}
+		p.Line("%s %d %s so until somebody deletes %s: reset --stuck does that; look first with:", defectMark, stuck, stay, them)
+		p.Line("  %s", lookFirst)
+	}
+}
+
+// printOverfull prints how many keys hardly have the given limit: a limiter that stores when its bucket is full again
+// never takes more than the bucket holds.
+func printOverfull(p *output.Printer, rows []inspectRow) {
+	overfull := 0
+	for i := range rows {
+		if e := &rows[i].entry; e.RemainingKnown() && e.Used > e.Limit.Capacity() && keepsArrival(e.Layout) {
+			overfull++
+		}
+	}
+	if overfull > 0 {
+		p.Line("%s %s: more in use than the limit can hold; the limit that was given is hardly theirs, or was higher until lately",
+			defectMark, output.Plural(overfull, "key"))
+	}
+}
+
+// keepsArrival reports whether the keys of a layout are the time at which all units are back.
+func keepsArrival(name string) bool {
+	layout, err := foreign.Named(name)
+	return err == nil && layout.Info().KeepsArrival
+}

@@ -1,0 +1,74 @@
+package keys
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
+
+const layoutsPath = "../../../docs/layouts.md"
+
+var updateTable = flag.Bool("update", false, "write the table of docs/layouts.md as the layouts are now")
+
+// The table of docs/layouts.md is what the layouts say of themselves. Write it anew with
+// `make docs`.
+func TestTheTableOfLayoutsIsUpToDate(t *testing.T) {
+	page, err := os.ReadFile(layoutsPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "| `--layout` |", "\n\n"
+	before, rest, found := strings.Cut(string(page), begin)
+	was, after, ends := strings.Cut(rest, end)
+	if !found || !ends {
+		t.Fatalf("%s has no table that begins with %q", layoutsPath, begin)
+	}
+	want := layoutsTable()
+	if begin+was == want {
+		return
+	}
+	if !*updateTable {
+		t.Fatalf("the table of %s is not up to date; `make docs` writes it", layoutsPath)
+	}
+	if err := os.WriteFile(layoutsPath, []byte(before+want+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func layoutsTable() string {
+	var b strings.Builder
+	b.WriteString("| `--layout` | written by | a key | needs | `--to-remaining` | a reset does not reach |\n|---|---|---|---|---|---|")
+	cell := strings.NewReplacer("|", "\\|", "\n", "\\n", "_", "\\_", "*", "\\*", "<", "\\<")
+	for _, layout := range foreign.All() {
+		l := describeLayout(layout)
+		sets := "no"
+		if l.SetsRemaining {
+			sets = "yes"
+		}
+		fmt.Fprintf(&b, "\n| `%s` | %s | `%s` | %s | %s | %s |", l.Name, cell.Replace(l.Writer),
+			strings.NewReplacer("|", "\\|", "\n", "\\n").Replace(l.Example), cell.Replace(l.Needs), sets, cell.Replace(l.Beyond))
+	}
+	return b.String()
+}
+
+// Whoever reads the list at night needs all of it.
+func TestEveryLayoutSaysWhatItIs(t *testing.T) {
+	for _, layout := range foreign.All() {
+		l := describeLayout(layout)
+		for what, text := range map[string]string{"name": l.Name, "writer": l.Writer, "example": l.Example, "type": l.Type, "needs": l.Needs} {
+			if strings.TrimSpace(text) == "" {
+				t.Errorf("layout %q says nothing of its %s", l.Name, what)
+			}
+		}
+		if _, ok := layout.Match(l.Example, true); !ok {
+			t.Errorf("layout %s does not know its example %q", l.Name, l.Example)
+		}
+		if l.Beyond != "" && !strings.HasSuffix(l.Beyond, ".") {
+			t.Errorf("layout %s: %q is not a sentence", l.Name, l.Beyond)
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+type resetOptions struct {
+	*cli.Globals
+	cli.SelectionOptions
+	cli.ConsentOptions
+	cli.BackupOptions
+	dryRun      bool
+	toRemaining int64
+	atLeast     bool
+	keepGoing   bool
+	failIfNone  bool
+}
+
+// NewResetCmd makes limitctl reset.
+func NewResetCmd(global *cli.Globals) *cobra.Command {
+	o := &resetOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "reset PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Delete matching keys, so that nothing of them is used",
+		Long: `Reset makes every limit whose subject matches PATTERN unused. It first shows how
+many keys match and a few of them, and asks. Without a terminal it needs --yes.
+In a protected context it asks for the context's name, or takes it from
+--confirm.
+
+With --to-remaining N it leaves exactly N units of each limit instead, and says
+how many keys gain units and how many lose some. With --at-least none loses any:
+a key with more than N is left as it is. It goes by the limit that applies now:
+that of the configuration, else the one by which the key was charged last.
+
+If not all keys can be looked at, for instance because a master of a Cluster is
+lost, nothing is changed. --keep-going changes the keys that were found. If
+somebody is asked, the question says what is missing.
+
+With --layout it deletes all keys of a limit that belong together. It says what
+that does not reach, such as a cache in the limiter's processes. --to-remaining
+needs the limit to be known: give --limit, or write it in the configuration.
+
+It first writes the keys that it is about to change to a backup, and prints the
+command that brings them back. It also writes a line to the audit (see
+limitctl audit).
+
+` + cli.SelectionHelp,
+		Example: `  limitctl reset user:42
+  limitctl reset 'tenant:acme:*' --dry-run
+  limitctl reset 'tenant:acme:*' --yes
+  limitctl reset --policy api tenant=acme --yes
+  limitctl reset --exact 'tenant:*' --yes
+  limitctl reset user:42 --to-remaining 100 --yes
+  limitctl reset 203.0.113.9 --layout auto --dry-run
+  limitctl reset 'tenant:acme:*' --to-remaining 50 --at-least --yes`,
+		Args: o.Arguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			plan, err := o.plan(cmd, args)
+			if err != nil {
+				return err
+			}
+			return runReset(cmd.Context(), o, plan)
+		},
+		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+	}
+	o.AddSelectionFlags(cmd, global)
+	o.AddConsentFlags(cmd)
+	o.AddBackupFlags(cmd)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
+	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", 0, "instead of deleting, leave exactly `N` units remaining of each limit")
+	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, leave keys that have more as they are")
+	cmd.Flags().BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be looked at, change those that were found")
+	cmd.Flags().BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
+	return cmd
+}
+
+// plan turns the flags and arguments into what is to be done.
+func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.ResetPlan, err error) {
+	plan = &operation.ResetPlan{DryRun: o.dryRun, KeepGoing: o.keepGoing, Consent: o.Given()}
+	if cmd.Flags().Changed("to-remaining") {
+		if o.toRemaining < 0 {
+			return nil, cli.Usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
+		}
+		plan.Remaining = &operation.Remaining{Units: o.toRemaining, AtLeast: o.atLeast}
+	} else if o.atLeast {
+		return nil, cli.Usagef("--at-least is for --to-remaining N; add it, or leave --at-least out")
+	}
+	if o.Foreign {
+		return nil, cli.Usagef("reset never touches values that limitctl did not write; see them with `limitctl inspect --foreign`")
+	}
+	if err := o.CheckBackup(); err != nil {
+		return nil, err
+	}
+	if plan.Selection, err = o.Selected(o.Globals, args); err != nil {
+		return nil, err
+	}
+	plan.Text = plan.Selection.Text
+	if plan.Remaining != nil {
+		if o.Layouts == nil {
+			plan.Remaining.Configured = cli.Configured(o.Globals)
+		}
+		plan.Text += fmt.Sprintf(" --to-remaining %d", plan.Remaining.Units)
+		if o.atLeast {
+			plan.Text += " --at-least"
+		}
+	}
+	if o.dryRun {
+		return plan, nil
+	}
+	s, err := o.SettingsToChange(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Check(s.Access(), o.Env.InIsTerminal, "reset", "deletes", ", or --dry-run to look first"); err != nil {
+		return nil, err
+	}
+	plan.Backup, err = o.BackupPlan(o.Env)
+	return plan, err
+}
+
+func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) error {
+	open := o.Open
+	if o.dryRun {
+		open = o.OpenToRead
+	}
+	s, err := o.Settings()
+	if err != nil {
+		return err
+	}
+	store, where, err := open()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	runner := cli.NewRunner(o.Globals, s, store, where)
+	watching := &cli.Observer{Global: o.Globals}
+	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // a question needs the list
+		watching.Show = func(selected *operation.Selected) { o.showSelected(selected, plan.Selection.Text, s.Place(where)) }
+	}
+	result, err := runner.Reset(ctx, plan, watching)
+	if result == nil {
+		return o.WithHint(err)
+	}
+	if broken := (*operation.BrokenScanError)(nil); errors.As(err, &broken) {
+		err = fmt.Errorf("%w; --keep-going changes the %s found", err, keysThatWere(result.Matched))
+	}
+	answer := newResetAnswer(plan, result, err)
+	if result.Undo != nil {
+		answer.Backup, answer.Undo = result.Undo.Backup, cli.RestoreCommand(o.Globals, s, *result.Undo)
+	}
+	printErr := o.Print(answer)
+	if answer.Undo != "" && (!o.Quiet || printErr != nil) {
+		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(o.Globals, s, *result.Undo))
+	}
+	if result.Gone > 0 && answer.Undo != "" && !o.Quiet {
+		o.Note("that brings back the keys that somebody else has deleted meanwhile, too")
+	}
+	if result.Damaged > 0 && !o.Quiet {
+		o.Note("%s; no backup keeps what cannot be read", damagedRecords(result.Damaged))
+	}
+	if !o.Quiet {
+		noteUnsure(o.Globals, &result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
+	}
+	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
+		cli.SayNothingMatches(ctx, o.Globals, store, &plan.Selection, where, operation.NearestSubject)
+	}
+	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
+		return cli.ErrDenied
+	}
+	return errors.Join(err, printErr)
+}
+
+// damagedRecords warns of keys of a reset that hold damaged records.
+func damagedRecords(n int64) string {
+	if n == 1 {
+		return "1 of the keys holds a damaged record"
+	}
+	return output.Thousands(n) + " of the keys hold damaged records"
+}
+
+// keysThatWere writes a number of keys, with was or were.
+func keysThatWere(n int64) string {
+	if n == 1 {
+		return "1 key that was"
+	}
+	return output.Plural(int(n), "key") + " that were"
+}
+
+// showSelected shows what a reset is about to change; selection and place are words.
+func (o *resetOptions) showSelected(s *operation.Selected, selection, place string) {
+	if s.Count == 0 {
+		return
+	}
+	verb := "match"
+	if s.Count == 1 {
+		verb = "matches"
+	}
+	o.Say("%s %s %s in %s:", output.Plural(s.Count, "key"), verb, selection, place)
+	for i := range s.Sample {
+		e := &s.Sample[i]
+		storeKeys := []string{e.StoreKey}
+		if several := severalStoreKeys(e); several != nil {
+			storeKeys = several
+		}
+		for i, key := range storeKeys {
+			storeKeys[i] = output.Printable(output.Shorten(key, 2*cli.LongestKey))
+		}
+		o.Say("  %s  %s used", strings.Join(storeKeys, " + "), usedText(e))
+	}
+	if more := s.Count - len(s.Sample); more > 0 {
+		fmt.Fprintf(o.Env.Err, "  … and %d more\n", more)
+		o.showLimits(s.Limits)
+	}
+	if s.Remaining != nil {
+		o.Say("%s", s.Effect.Future())
+	}
+	for _, beyond := range allBeyond(s.Layouts) {
+		o.Say("%s: %s", beyond.Layout, beyond.Text)
+	}
+	if s.Incomplete != nil {
+		fmt.Fprintf(o.Env.Err, "limitctl: warning: not all keys could be looked at: %s\n", cli.Message(s.Incomplete))
+	}
+}
+
+// shownLimits is how many limits of a reset are shown at most.
+const shownLimits = 5
+
+// showLimits shows how the keys divide into limits.
+func (o *resetOptions) showLimits(limits []operation.LimitCount) {
+	fmt.Fprintf(o.Env.Err, "by limit:")
+	for i, limit := range limits[:min(shownLimits, len(limits))] {
+		if i > 0 {
+			fmt.Fprint(o.Env.Err, ",")
+		}
+		fmt.Fprintf(o.Env.Err, " %s %d", output.Printable(limit.Name), limit.Keys)
+	}
+	if more := len(limits) - shownLimits; more > 0 {
+		fmt.Fprintf(o.Env.Err, ", and %d other limits", more)
+	}
+	fmt.Fprintln(o.Env.Err)
+}
+
+// resetAnswer is what a reset did.
+type resetAnswer struct {
+	SchemaVersion int   `json:"schema_version"`
+	Matched       int64 `json:"matched"`
+	Deleted       int64 `json:"deleted"`
+	// Gone counts keys that had disappeared before their deletion.
+	Gone   int64 `json:"gone,omitempty"`
+	DryRun bool  `json:"dry_run"`
+	// Complete: the scan saw all keys, and all that matched were handled.
+	Complete bool `json:"complete"`
+	// Missing are the masters that could not be scanned, if known.
+	Missing []string `json:"missing,omitempty"`
+	// Unknown is the most keys whose outcome is unknown.
+	Unknown     int64  `json:"unknown,omitempty"`
+	ToRemaining *int64 `json:"to_remaining,omitempty"`
+	AtLeast     bool   `json:"at_least,omitempty"`
+	// Adjusted counts keys that have what --to-remaining asks for. It is the sum of the next three: keys that gained
+	// units, lost units, and had them already. A dry run has only these three, as they would be.
+	Adjusted  int64  `json:"adjusted,omitempty"`
+	Gained    *int64 `json:"gained,omitempty"`
+	Lost      *int64 `json:"lost,omitempty"`
+	Unchanged *int64 `json:"unchanged,omitempty"`
+	Backup    string `json:"backup,omitempty"`
+	// Damaged counts keys with damaged records, which are not in the backup.
+	Damaged int64 `json:"damaged,omitempty"`
+	// Layouts are those of other limiters whose keys matched, Beyond is what a reset of these
+	// does not reach, and Unsure are keys that look like another limiter's and were left.
+	Layouts []string         `json:"layouts,omitempty"`
+	Beyond  []beyondDocument `json:"beyond,omitempty"`
+	Unsure  *unsureDocument  `json:"unsure,omitempty"`
+	Undo    string           `json:"undo,omitempty"` // the command that undoes it
+	effect  operation.Effect
+}
+
+// beyondDocument is what the deletion of a layout's keys does not reach.
+type beyondDocument struct {
+	Layout string `json:"layout"`
+	Text   string `json:"text"`
+}
+
+// allBeyond returns what the deletion of several layouts' keys does not reach.
+func allBeyond(layouts []string) (all []beyondDocument) {
+	for _, name := range layouts {
+		if text := cli.BeyondOf(name); text != "" {
+			all = append(all, beyondDocument{name, text})
+		}
+	}
+	return all
+}
+
+// newResetAnswer is the answer for the result of a plan, which ended with err.
+func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
+	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, Gone: result.Gone,
+		DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown,
+		Damaged: result.Damaged, effect: result.Effect}
+	a.Layouts, a.Beyond = result.Layouts, allBeyond(result.Layouts)
+	if result.Unsure.Count > 0 {
+		a.Unsure = newUnsureDocument(&result.Unsure)
+	}
+	if plan.Remaining == nil {
+		return a
+	}
+	a.ToRemaining, a.AtLeast = &plan.Remaining.Units, plan.Remaining.AtLeast
+	a.Gained, a.Lost, a.Unchanged = &a.effect.Gain, &a.effect.Lose, &a.effect.Stay
+	if a.Deleted = 0; !plan.DryRun {
+		a.Adjusted = a.effect.Gain + a.effect.Lose + a.effect.Stay
+	}
+	return a
+}
+
+// Document implements output.Answer.
+func (a *resetAnswer) Document() any { return a }
+
+// Lines implements output.Answer.
+func (a *resetAnswer) Lines() []any { return []any{a} }
+
+// Records implements output.Answer.
+func (a *resetAnswer) Records() [][]string {
+	return [][]string{{"matched", "deleted", "dry_run", "adjusted", "backup", "complete", "unknown", "gained", "lost", "unchanged"},
+		{cli.Number(a.Matched), cli.Number(a.Deleted), fmt.Sprint(a.DryRun), cli.Number(a.Adjusted), a.Backup, fmt.Sprint(a.Complete),
+			cli.Number(a.Unknown), cli.Number(a.effect.Gain), cli.Number(a.effect.Lose), cli.Number(a.effect.Stay)}}
+}
+
+// Print implements output.Answer.
+func (a *resetAnswer) Print(p *output.Printer) {
+	keys := func(n int64) string { return output.Plural(int(n), "key") }
+	switch {
+	case a.ToRemaining != nil && a.DryRun:
+		fmt.Fprintf(p.Out, "would leave %s of %s (dry run)%s\n", a.remaining(), keys(a.Matched), after(a.effect.Future()))
+	case a.ToRemaining != nil:
+		fmt.Fprintf(p.Out, "left %s of %s%s\n", a.remaining(), keys(a.Adjusted), after(a.effect.Past()))
+	case a.DryRun:
+		fmt.Fprintf(p.Out, "would delete %s (dry run)\n", keys(a.Matched))
+	default:
+		gone := ""
+		if a.Gone > 0 {
+			gone = fmt.Sprintf(", %d gone meanwhile (lapsed, or deleted by somebody else)", a.Gone)
+		}
+		fmt.Fprintf(p.Out, "deleted %s%s\n", keys(a.Deleted), gone)
+	}
+}
+
+// remaining is what each key has left, in words.
+func (a *resetAnswer) remaining() string {
+	if a.AtLeast {
+		return fmt.Sprintf("at least %d remaining", *a.ToRemaining)
+	}
+	return fmt.Sprintf("%d remaining", *a.ToRemaining)
+}
+
+// after puts a colon before words, if there are any.
+func after(words string) string {
+	if words == "" {
+		return ""
+	}
+	return ": " + words
+}

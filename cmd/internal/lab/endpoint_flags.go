@@ -1,0 +1,216 @@
+package lab
+
+import (
+	"crypto/x509"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+)
+
+// endpointFlags are the flags of commands that send requests to an endpoint.
+type endpointFlags struct {
+	deniedStatus int // the first of the statuses of denials
+	denied       statusList
+	hosts        []string
+	request      endpoint.HTTPOptions
+	body         string
+	cacert       string
+	subjects     string // a file
+	naming       endpoint.Subjects
+	rls          rlsFlags
+}
+
+// Bounds of the files with bodies and subjects.
+const (
+	maxBodyFile     = 1 << 20
+	maxSubjectsFile = 256 << 20
+)
+
+func (o *endpointFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	o.denied.first = &o.deniedStatus
+	_ = o.denied.Set("429")
+	o.denied.isDefault = true
+	flags.Var(&o.denied, "denied-status", "`STATUS` of an endpoint's denials, or several with commas between")
+	flags.StringArrayVar(&o.hosts, endpoint.TestHostFlag, nil, "send requests to `HOST`, which is not this machine")
+	flags.StringVarP(&o.request.Method, "method", "X", "", "`METHOD` of the requests to an endpoint (default GET, or POST with --body)")
+	flags.StringArrayVarP(&o.request.Headers, "header", "H", nil,
+		"'`NAME: VALUE`' sent with each request to an endpoint; {subject} stands for who asks, {cost} for what it costs (repeatable)")
+	flags.StringVar(&o.body, "body", "",
+		"`TEXT` sent with each request to an endpoint, or @FILE; may hold {subject} and {cost}, in JSON inside of quotes")
+	flags.StringVar(&o.subjects, "subjects", "", "names of subjects, such as keys of an API, from the lines of `FILE`")
+	flags.StringVar(&o.naming.Format, "subject-format", "",
+		"`TEXT` that names a subject in requests, of {run}, {subject}, {n} and {ip} (default "+endpoint.DefaultSubjects+")")
+	flags.BoolVar(&o.request.HTTP2, "http2", false, "speak HTTP/2 with an endpoint: over TLS if the URL is https, and h2c otherwise")
+	flags.BoolVar(&o.request.NoKeepAlive, "no-keepalive", false, "open a new connection to an endpoint for each request")
+	flags.StringVar(&o.request.UnixSocket, "unix-socket", "", "connect to a socket at `PATH`, whatever host the URL names")
+	flags.BoolVar(&o.request.Insecure, "insecure", false, "accept any certificate of an endpoint")
+	flags.StringVar(&o.cacert, "cacert", "", "trust the authorities in `FILE` (PEM) for an endpoint's certificate")
+	flags.StringVar(&o.request.ServerName, "server-name", "", "`NAME` that an endpoint's certificate is for (default the URL's host)")
+	o.rls.addFlags(cmd)
+	for _, flag := range []string{"denied-status", endpoint.TestHostFlag, "header", "body", "subject-format", "server-name"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+	cmd.RegisterFlagCompletionFunc("method",
+		cobra.FixedCompletions([]string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// httpFlags are the flags about the form of HTTP requests.
+func httpFlags() []string {
+	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive", "unix-socket"}
+}
+
+// trustFlags are the flags about trust in certificates.
+func trustFlags() []string { return []string{"insecure", "cacert", "server-name"} }
+
+// endpointOnlyFlags are the flags that only apply to the URL of an endpoint.
+func endpointOnlyFlags() []string {
+	return append(append(httpFlags(), trustFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor",
+		"resolution", "clock-skew")
+}
+
+// isEndpoint reports whether an argument is the URL of an endpoint.
+func isEndpoint(text string) bool { return strings.Contains(text, "://") }
+
+// client returns the client of the endpoint at a URL.
+func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, error) {
+	isRLS := endpoint.IsRLS(url)
+	if !isRLS && o.rls.given() {
+		return nil, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
+	}
+	options := o.request
+	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied.statuses, o.hosts, g.Timeout
+	options.UserAgent = userAgent(g)
+	options.Body = o.body
+	if path, isFile := strings.CutPrefix(o.body, "@"); isFile {
+		text, err := g.Env.ReadFile(path, maxBodyFile)
+		if err != nil {
+			return nil, cli.Usagef("--body: the file %q cannot be read: %s", path, cli.Cause(err))
+		}
+		options.Body = string(text)
+	}
+	if o.cacert != "" {
+		text, err := g.Env.ReadCertificate(o.cacert)
+		if err != nil {
+			return nil, cli.Usagef("--cacert: the file %q cannot be read: %s", o.cacert, cli.Cause(err))
+		}
+		options.Roots = x509.NewCertPool()
+		if !options.Roots.AppendCertsFromPEM(text) {
+			return nil, cli.Usagef("--cacert: %q holds no certificate; it must be a PEM file", o.cacert)
+		}
+	}
+	if isRLS {
+		return endpoint.NewRLS(endpoint.RLSOptions{
+			URL: url, Domain: o.rls.domain, Descriptors: o.rls.descriptors, UserAgent: options.UserAgent, Permitted: o.hosts,
+			Timeout: options.Timeout, Insecure: options.Insecure, Roots: options.Roots, ServerName: options.ServerName,
+		})
+	}
+	return endpoint.NewHTTP(options)
+}
+
+// userAgent identifies limitctl to an endpoint.
+func userAgent(g *cli.Globals) string {
+	return "limitctl/" + g.Env.ProgramVersion() + " (rate limit test; https://github.com/limitctl/limitctl)"
+}
+
+// renamed returns a client that uses the names of subjects from the flags.
+func (o *endpointFlags) renamed(g *cli.Globals, client endpoint.Client) (endpoint.Client, error) {
+	if o.subjects == "" && o.naming.Format == "" {
+		return client, nil
+	}
+	names, err := o.names(g)
+	return names.Rename(client), err
+}
+
+// names returns the names of subjects.
+func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
+	names := o.naming
+	if o.subjects == "" {
+		return names, names.Check()
+	}
+	if names.Format != "" {
+		return names, cli.Usagef("--subjects and --subject-format both say what subjects are called; give one of them")
+	}
+	text, err := g.Env.ReadFile(o.subjects, maxSubjectsFile)
+	if err != nil {
+		return names, cli.Usagef("--subjects: the file %q cannot be read: %s", o.subjects, cli.Cause(err))
+	}
+	seen := map[string]bool{}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		switch line = strings.TrimRight(line, "\r\n"); {
+		case strings.TrimSpace(line) == "":
+			continue
+		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			return names, cli.Usagef("--subjects: line %d of %q has a control character", number, o.subjects)
+		case seen[line]: // its text may be secret
+			return names, cli.Usagef("--subjects: line %d of %q is there already; name each subject once", number, o.subjects)
+		}
+		seen[line] = true
+		names.List = append(names.List, line)
+	}
+	if len(names.List) == 0 {
+		return names, cli.Usagef("--subjects: %q names no subject; write one a line", o.subjects)
+	}
+	return names, nil
+}
+
+// statusList is the value of a flag that takes statuses, repeated or separated by commas.
+type statusList struct {
+	statuses  []int
+	first     *int // is the first of them
+	isDefault bool // the first that is given replaces the default
+}
+
+// String implements [pflag.Value].
+func (l *statusList) String() string {
+	var texts []string
+	for _, status := range l.statuses {
+		texts = append(texts, strconv.Itoa(status))
+	}
+	return strings.Join(texts, ",")
+}
+
+// Set implements [pflag.Value].
+func (l *statusList) Set(text string) error {
+	if l.isDefault {
+		l.statuses, l.isDefault = nil, false
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		status, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || status < 200 || status > 599 {
+			return errors.New("write a status from 200 to 599, such as 429, or several with commas between")
+		}
+		l.statuses = append(l.statuses, status)
+	}
+	*l.first = l.statuses[0]
+	return nil
+}
+
+// Type implements [pflag.Value].
+func (*statusList) Type() string { return "statuses" }
+
+// rlsFlags are the flags with the request to an Envoy rate limit service.
+type rlsFlags struct {
+	domain      string
+	descriptors []string
+}
+
+func (o *rlsFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.domain, "domain", "", "ask a rate limit service about the domain `NAME`")
+	flags.StringArrayVar(&o.descriptors, "descriptor", nil,
+		"ask a rate limit service about a descriptor, `KEY=VALUE,...`; {subject} stands for who asks, and \\, for a comma (repeatable)")
+	for _, flag := range []string{"domain", "descriptor"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+// given reports whether any of the flags is.
+func (o *rlsFlags) given() bool { return o.domain != "" || len(o.descriptors) > 0 }

@@ -1,0 +1,198 @@
+package lab
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// parseLoad reads the flags of a load as a command does that has no others.
+func parseLoad(t *testing.T, args ...string) (trial.Load, error) {
+	t.Helper()
+	o := new(loadOptions)
+	cmd := &cobra.Command{Use: "loadtest"}
+	o.addFlags(cmd)
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	return o.parse(cmd)
+}
+
+// What is sent, and for how long, follows from what was said and what was not.
+func TestLoads(t *testing.T) {
+	for _, test := range []struct {
+		args     string
+		words    string
+		rate     float64
+		duration time.Duration
+		closed   bool
+		arrivals int // of the first second
+	}{
+		{"", "1000/s, over 1 key", 1000, 10 * time.Second, false, 1000},
+		{"--rate 0.5", "0.5/s, over 1 key", 0.5, 10 * time.Second, false, 1},
+		{"--rate 250 --workers 3 --keys 7 --cost 2", "250/s, over 7 keys, cost 2", 250, 10 * time.Second, false, 250},
+		{"--workers 3", "closed loop of 3 workers, over 1 key", 0, 10 * time.Second, true, 0},
+		{"--workers 1 --duration 3s", "closed loop of 1 worker, over 1 key", 0, 3 * time.Second, true, 0},
+		{"--arrivals poisson --duration 1s", "1000/s poisson, over 1 key", 1000, time.Second, false, 1000},
+		{"--arrivals uniform", "1000/s, over 1 key", 1000, 10 * time.Second, false, 1000},
+		{"--arrivals bursts:30/200ms", "bursts of 30 every 200ms, over 1 key", 150, 10 * time.Second, false, 150},
+		{"--arrivals bursts:30/200ms --workers 9 --duration 400ms", "bursts of 30 every 200ms, over 1 key", 150, 400 * time.Millisecond,
+			false, 60},
+		{"--stages 2s:100,1s:0", "stages 2s:100,1s:0, over 1 key", 50, 3 * time.Second, false, 25},
+		{"--stages 2s:100 --arrivals poisson", "stages 2s:100 poisson, over 1 key", 50, 2 * time.Second, false, -1},
+		{"--stages 2s:100 --duration 1s", "stages 2s:100, over 1 key", 25, time.Second, false, 25},
+		{"--stages 2s:100 --workers 5", "stages 2s:100, over 1 key", 50, 2 * time.Second, false, 25},
+		{"--keys 9 --distribution zipf:1.1 --cost uniform:2-5", "1000/s, over 9 keys (zipf:1.1), cost uniform:2-5", 1000, 10 * time.Second,
+			false, 1000},
+	} {
+		load, err := parseLoad(t, strings.Fields(test.args)...)
+		if err != nil {
+			t.Errorf("%s: %v", test.args, err)
+			continue
+		}
+		duration := cmp.Or(load.Duration, loadgen.Length(load.Stages))
+		if load.Words != test.words || load.Rate != test.rate || duration != test.duration || load.IsClosed() != test.closed {
+			t.Errorf("%s: %q at %v/s for %s, closed %t", test.args, load.Words, load.Rate, duration, load.IsClosed())
+		}
+		arrivals := load.Arrivals(loadgen.Setting{})
+		if (arrivals == nil) != test.closed {
+			t.Errorf("%s: the load is %v", test.args, arrivals)
+		}
+		if arrivals == nil || test.arrivals < 0 {
+			continue
+		}
+		n, costs := 0, load.Mix.Costs
+		for a, ok := arrivals.Next(); ok && a.Due < time.Second; a, ok = arrivals.Next() {
+			if n++; int(a.Subject) >= load.Subjects || a.Cost < costs.Least || a.Cost > costs.Most {
+				t.Errorf("%s: %+v", test.args, a)
+			}
+		}
+		if poisson := load.Poisson && duration > time.Second; n != test.arrivals && !poisson {
+			t.Errorf("%s: %d in the first second, want %d", test.args, n, test.arrivals)
+		}
+	}
+}
+
+// The same seed gives the same requests, and another one others.
+func TestLoadsAreRepeatable(t *testing.T) {
+	requests := func(seed string) (all []loadgen.Arrival) {
+		load, err := parseLoad(t, "--arrivals", "poisson", "--keys", "50", "--cost", "uniform:1-9", "--duration", "1s", "--seed", seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		arrivals := load.Arrivals(loadgen.Setting{})
+		for a, ok := arrivals.Next(); ok; a, ok = arrivals.Next() {
+			all = append(all, a)
+		}
+		return all
+	}
+	first, again, other := requests("7"), requests("7"), requests("8")
+	differ := 0
+	for i := range first {
+		if first[i] != again[i] {
+			t.Fatalf("request %d is %+v and %+v", i, first[i], again[i])
+		}
+		if first[i] != other[i] {
+			differ++
+		}
+	}
+	if len(first) != 1000 || differ < 900 {
+		t.Errorf("%d requests, %d differ by another seed", len(first), differ)
+	}
+}
+
+func TestParseStages(t *testing.T) {
+	stages, err := parseStages("10s:1000, 1m:5000,500ms:0")
+	want := []loadgen.Stage{
+		{Duration: 10 * time.Second, From: 0, To: 1000},
+		{Duration: time.Minute, From: 1000, To: 5000},
+		{Duration: 500 * time.Millisecond, From: 5000, To: 0},
+	}
+	if err != nil || !slices.Equal(stages, want) {
+		t.Errorf("%+v, %v", stages, err)
+	}
+	for _, text := range []string{"", ",", "10s", "10s:", ":5", "10s:5,", "10s:5;1s:6", "-1s:5", "0s:5", "1s:-5", "1s:Inf", "1s:1e8",
+		"1s:NaN", "40d:5", "1s:0", "1ms:1", "1s:0,1s:0"} {
+		if stages, err := parseStages(text); cli.ExitCode(err) != errorkind.ExitUsage || !strings.HasPrefix(err.Error(), "--stages") {
+			t.Errorf("%q: %+v, %v", text, stages, err)
+		}
+	}
+}
+
+func TestParseCosts(t *testing.T) {
+	for text, want := range map[string]loadgen.Costs{
+		"1": {Least: 1, Most: 1}, "250": {Least: 250, Most: 250}, "uniform:1-100": {Least: 1, Most: 100},
+		"uniform:7-7": {Least: 7, Most: 7}, "1000000000": {Least: 1e9, Most: 1e9},
+	} {
+		if got, err := parseCosts(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "1.5", "1e3", "many", "1000000001", "1-5", "uniform", "uniform:", "uniform:5",
+		"uniform:5-", "uniform:-5", "uniform:5-4", "uniform:0-4", "uniform:1-2-3", "uniform:1-1000000001", "normal:1-5", " 1"} {
+		if got, err := parseCosts(text); cli.ExitCode(err) != errorkind.ExitUsage || !strings.HasPrefix(err.Error(), "--cost ") {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestParseDistribution(t *testing.T) {
+	for _, text := range []string{"uniform", "sequential", "zipf:1", "zipf:0.01", "zipf:10", "hot:90%/3", "hot:0.9/3", "hot:100%/10",
+		"hot:1%/1"} {
+		if got, err := parseDistribution(text, 10); err != nil || got.Subjects() != 10 {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "uniform:", "Uniform", "sequential:1", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:11", "zipf:NaN",
+		"zipf:Inf", "zipf:x",
+		"hot", "hot:", "hot:90%", "hot:90%/", "hot:90%/0", "hot:90%/-1", "hot:90%/11", "hot:0%/1",
+		"hot:101%/1", "hot:-5%/1", "hot:NaN/1", "hot:x/1", "hot:/1", "hot:90%/1/1"} {
+		if got, err := parseDistribution(text, 10); cli.ExitCode(err) != errorkind.ExitUsage || !strings.HasPrefix(err.Error(),
+			"--distribution ") {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestParseArrivals(t *testing.T) {
+	for _, text := range []string{"", "uniform:", "uniform:1", "poisson:", "Poisson", "bursts", "bursts:", "bursts:5", "bursts:5/",
+		"bursts:/1s", "bursts:0/1s", "bursts:-1/1s", "bursts:1.5/1s", "bursts:5/0s", "bursts:5/-1s", "bursts:5/1",
+		"bursts:5/1s/1s", "bursts:99999999/1s"} {
+		if _, err := parseLoad(t, "--arrivals", text); cli.ExitCode(err) != errorkind.ExitUsage || !strings.HasPrefix(err.Error(),
+			"--arrivals ") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// When to begin is an instant that is not past, or the next time that the clock shows it.
+func TestParseStart(t *testing.T) {
+	now := time.Date(2026, time.January, 31, 15, 4, 5, 0, time.FixedZone("", 3600))
+	for text, want := range map[string]string{
+		"15:04:06":                  "2026-01-31T15:04:06+01:00",
+		"15:05":                     "2026-01-31T15:05:00+01:00",
+		"15:04:05":                  "2026-01-31T15:04:05+01:00",
+		"15:04":                     "2026-02-01T15:04:00+01:00",
+		"00:00":                     "2026-02-01T00:00:00+01:00",
+		"2026-01-31T14:04:05Z":      "2026-01-31T14:04:05Z",
+		"2026-12-31T00:00:00+05:00": "2026-12-31T00:00:00+05:00",
+	} {
+		if got, err := parseStart(text, now); err != nil || got.Format(time.RFC3339) != want {
+			t.Errorf("%q: %s, %v", text, got.Format(time.RFC3339), err)
+		}
+	}
+	for _, text := range []string{"", "soon", "24:00", "15:04:60", "2026-01-31", "2026-01-31T14:04:04Z", "1h"} {
+		if got, err := parseStart(text, now); cli.ExitCode(err) != errorkind.ExitUsage || !strings.HasPrefix(err.Error(), "--start-at ") {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+}

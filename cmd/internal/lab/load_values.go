@@ -1,0 +1,140 @@
+package lab
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// parseBursts reads "bursts:100/1s".
+func parseBursts(text string) (size int, interval time.Duration, err error) {
+	n, every, found := strings.Cut(strings.TrimPrefix(text, "bursts:"), "/")
+	size, err = strconv.Atoi(n)
+	interval, intervalErr := store.ParsePeriod(every)
+	if !found || err != nil || intervalErr != nil || size < 1 || size > maxRate || interval <= 0 {
+		return 0, 0, cli.Usagef("--arrivals %q does not describe bursts; write bursts:N/INTERVAL, such as bursts:100/1s", text)
+	}
+	return size, interval, nil
+}
+
+// parseStages reads "10s:1000,30s:5000".
+func parseStages(text string) ([]loadgen.Stage, error) {
+	var durations []time.Duration
+	var targets []float64
+	for part := range strings.SplitSeq(text, ",") {
+		length, rate, found := strings.Cut(strings.TrimSpace(part), ":")
+		duration, err := store.ParsePeriod(length)
+		target, rateErr := strconv.ParseFloat(rate, 64)
+		fits := duration > 0 && duration <= trial.MaxDuration && target >= 0 && target <= maxRate
+		if !found || err != nil || rateErr != nil || !fits {
+			return nil, cli.Usagef("--stages: %q is not a stage; write DURATION:RATE, such as 30s:5000, with commas between stages", part)
+		}
+		durations, targets = append(durations, duration), append(targets, target)
+	}
+	stages := loadgen.Ramp(0, durations, targets)
+	if loadgen.Total(stages) < 1 {
+		return nil, cli.Usagef("--stages %s sends nothing; give a rate above 0", text)
+	}
+	return stages, nil
+}
+
+// parseCosts reads "5" or "uniform:1-100".
+func parseCosts(text string) (loadgen.Costs, error) {
+	least, most := text, text
+	if span, is := strings.CutPrefix(text, "uniform:"); is {
+		least, most, _ = strings.Cut(span, "-")
+	}
+	low, err := strconv.ParseInt(least, 10, 64)
+	high, highErr := strconv.ParseInt(most, 10, 64)
+	if err != nil || highErr != nil || low < 1 || high < low || high > store.MaxCount {
+		return loadgen.Costs{}, cli.Usagef("--cost %q is not a cost; write a number from 1 to %d, or uniform:1-100", text, store.MaxCount)
+	}
+	return loadgen.Costs{Least: low, Most: high}, nil
+}
+
+// parseDistribution reads "uniform", "sequential", "zipf:1.1" or "hot:90%/3".
+func parseDistribution(text string, subjects int) (d loadgen.Distribution, err error) {
+	n := uint32(subjects)
+	how, rest, _ := strings.Cut(text, ":")
+	switch {
+	case text == "uniform":
+		return loadgen.Evenly(n), nil
+	case text == "sequential":
+		return loadgen.Sequential(n), nil
+	case how == "zipf":
+		if s, err := strconv.ParseFloat(rest, 64); err == nil && s > 0 && s <= 10 {
+			return loadgen.Zipf(n, s), nil
+		}
+		return d, cli.Usagef("--distribution %q needs a number S above 0 and at most 10; write zipf:S, such as zipf:1.1", text)
+	case how == "hot":
+		share, few, found := strings.Cut(rest, "/")
+		part, _, err := cli.ParseShare(share)
+		hot, fewErr := strconv.Atoi(few)
+		if !found || err != nil || fewErr != nil || hot < 1 || !(part > 0 && part <= 1) {
+			return d, cli.Usagef("--distribution %q needs a share and a number of keys; write hot:SHARE/N, "+
+				"such as hot:90%%/3 for three keys that get nine tenths", text)
+		}
+		if hot > subjects {
+			return d, cli.Usagef("--distribution %s has more hot keys than the %d there are; raise --keys", text, subjects)
+		}
+		return loadgen.Hot(n, uint32(hot), part), nil
+	}
+	return d, cli.Usagef("--distribution %q is unknown; it is uniform, zipf:S, hot:SHARE/N or sequential", text)
+}
+
+// parseCount reads a whole number from least to most. what names it in the error.
+func parseCount(what, text string, least, most int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, cli.Usagef("%s=%s is out of range; it must be from %d to %d", what, text, least, most)
+	}
+	return n, nil
+}
+
+// rateFlag is a number of requests a second, written as a number or in the style of vegeta: 500/s, 500/1s, 30000/1m.
+type rateFlag float64
+
+// Set implements pflag.Value.
+func (r *rateFlag) Set(text string) error {
+	number, per, divided := strings.Cut(text, "/")
+	rate, err := strconv.ParseFloat(number, 64)
+	period := time.Second
+	if divided {
+		var perErr error
+		if period, perErr = store.ParsePeriod(per); perErr != nil || period <= 0 {
+			return errRate
+		}
+	}
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return err
+	case err != nil:
+		return errRate
+	}
+	*r = rateFlag(rate / period.Seconds())
+	return nil
+}
+
+var errRate = cli.Usagef("write a number of requests a second such as 500, or 500/s, or 30000/1m")
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
+}
+
+// String implements pflag.Value. It is empty for no rate, so that help shows no default.
+func (r *rateFlag) String() string {
+	if *r == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(*r), 'f', -1, 64)
+}
+
+// Type implements pflag.Value.
+func (r *rateFlag) Type() string { return "rate" }

@@ -1,0 +1,113 @@
+package lab
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// candidates returns the limits or the policy that the load is tried under.
+func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial.Candidate, error) {
+	if cmd.Flags().Changed("policy") {
+		candidate, err := o.policyCandidate(cmd, args)
+		return []trial.Candidate{candidate}, err
+	}
+	switch {
+	case len(args) > 0 && o.Quiet && isNumber(args[0]): // in the style of hey
+		return nil, quietRate(args[0])
+	case len(args) > 0 && looksLikeHost(args[0]):
+		return nil, cli.Usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
+	case len(args) > 0:
+		return nil, cli.Usagef("%q was given, and only a --policy takes arguments: attributes, such as tenant=acme", args[0])
+	case len(o.values) > 0:
+		return nil, cli.Usagef("--values needs a --policy, whose attributes it is for")
+	}
+	sets, err := o.trialLimitFlags.sets(cmd)
+	if err != nil {
+		return nil, err
+	}
+	var candidates []trial.Candidate
+	for _, limits := range sets {
+		candidates = append(candidates, trial.Candidate{Limits: limits})
+	}
+	return candidates, nil
+}
+
+// quietRate is the error of a rate after -q, which is how hey takes it.
+func quietRate(rate string) error {
+	return cli.Usagef("-q prints nothing and takes no number; for %s requests a second write %s", rate, shell.Command("--rate", rate))
+}
+
+// looksLikeHost reports whether an argument looks like a URL without its scheme, or a part of one.
+func looksLikeHost(text string) bool {
+	host, _, _ := strings.Cut(text, "/")
+	name, port, hasPort := strings.Cut(host, ":")
+	return host == "localhost" || hasPort && (name == "http" || name == "https" || name == "grpc" ||
+		isNumber(port) && (name == "localhost" || strings.Contains(name, ".")))
+}
+
+// policyCandidate returns a policy. Attributes without an argument get generated values.
+func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c trial.Candidate, err error) {
+	for _, flag := range []string{"limit", "algorithm", "burst"} {
+		if cmd.Flags().Changed(flag) {
+			return c, cli.Usagef("--policy and --%s both say what is allowed; give one of them", flag)
+		}
+	}
+	configured, err := o.Config()
+	if err != nil {
+		return c, err
+	}
+	if c.Policy, err = configured.Policy(o.policyName); err != nil {
+		return c, err
+	}
+	if o.logOptions.file != "" && len(args) > 0 {
+		return c, cli.Usagef("%q was given, and the attributes of a --replay are fields of the log; map them by --attribute NAME=FIELD", args[0])
+	}
+	if c.Fixed, err = policy.ParseAttributes(args); err != nil {
+		return c, err
+	}
+	if err := c.Policy.CheckAttributes(c.Fixed); err != nil {
+		return c, err
+	}
+	c.Values, err = o.attributeValues(&c)
+	return c, err
+}
+
+// attributeValues returns the number of values of each generated attribute.
+func (o *loadtestOptions) attributeValues(c *trial.Candidate) (map[string]int, error) {
+	for _, text := range o.values {
+		if name, n, found := strings.Cut(text, "="); !found || name == "" || n == "" {
+			return nil, cli.Usagef("--values %q does not say how many values; write ATTRIBUTE=N, such as user=100", text)
+		}
+	}
+	numbers, err := policy.ParseAttributes(o.values)
+	if err != nil {
+		return nil, cli.Usagef("--values: %s", err)
+	}
+	if err := c.Policy.CheckAttributes(numbers); err != nil {
+		return nil, cli.Usagef("--values: %s", err)
+	}
+	values := map[string]int{}
+	for _, name := range c.Policy.Needed() {
+		if c.Fixed[name] == "" {
+			values[name] = o.keys
+		}
+	}
+	for _, name := range numbers.Names() {
+		n, err := parseCount("--values "+name, numbers[name], 1, maxSubjects)
+		if err != nil {
+			return nil, err
+		}
+		if c.Fixed[name] != "" {
+			return nil, cli.Usagef("attribute %s is fixed to %q, so --values %s=%d does not apply; leave one of them out", name, c.Fixed[name],
+				name, n)
+		}
+		values[name] = n
+	}
+	return values, nil
+}

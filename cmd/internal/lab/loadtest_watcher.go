@@ -1,0 +1,79 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/progress"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// loadtestWatcher shows the progress of a load test. It is a [trial.LoadTestObserver].
+type loadtestWatcher struct {
+	global  *cli.Globals
+	start   time.Time // when the load begins, zero for at once
+	several bool      // candidates, so the bar names the current one
+	bar     *progress.Bar
+}
+
+// Ready waits until the time to begin.
+func (w *loadtestWatcher) Ready(ctx context.Context) error {
+	wait := w.start.Sub(w.global.Env.Now())
+	if w.start.IsZero() || wait <= 0 {
+		return nil
+	}
+	if !w.global.Quiet {
+		w.global.Note("beginning in %s, at %s", output.Duration(wait.Round(time.Second)), w.start.Format(time.TimeOnly))
+	}
+	return w.global.Env.Sleep(ctx, wait)
+}
+
+// Begin shows a bar on a terminal.
+func (w *loadtestWatcher) Begin(candidate *trial.Candidate) (wantsProgress bool) {
+	title := "load"
+	if w.several {
+		title = candidate.Title()
+	}
+	w.bar = w.global.Progress(title, "")
+	return w.bar != nil
+}
+
+// Progress moves the bar.
+func (w *loadtestWatcher) Progress(soFar *loadgen.Result, length time.Duration) {
+	w.bar.Say(int64(min(soFar.Elapsed, length)), int64(length), progressWords(soFar, length))
+}
+
+// End removes the bar.
+func (w *loadtestWatcher) End() { w.bar.Close() }
+
+// Kept prints where the keys are.
+func (w *loadtestWatcher) Kept(prefix string) {
+	if !w.global.Quiet {
+		w.global.Note("the run's keys are kept under %s", shell.Command("--prefix", prefix))
+	}
+}
+
+// progressWords describes the progress of a run.
+func progressWords(r *loadgen.Result, length time.Duration) string {
+	text := fmt.Sprintf(" %s of %s, %s sent, %s/s", output.Duration(min(r.Elapsed, length).Truncate(time.Second)),
+		output.Duration(length.Round(time.Second)), progress.Count(r.Requests),
+		progress.Count(int64(float64(r.Requests)/r.Elapsed.Seconds())))
+	if r.Allowed+r.Denied > 0 {
+		p99 := time.Duration(r.Latency.ValueAtPercentile(99)) * time.Microsecond
+		text += fmt.Sprintf(", %s denied, p99 %s", progress.Count(r.Denied), output.Duration(p99))
+	}
+	for _, other := range []struct {
+		n    int64
+		what string
+	}{{r.Local, "local"}, {r.Unguarded, "unguarded"}, {r.Errors, "errors"}} {
+		if other.n > 0 {
+			text += fmt.Sprintf(", %s %s", progress.Count(other.n), other.what)
+		}
+	}
+	return text
+}

@@ -1,0 +1,209 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/probe"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type probeOptions struct {
+	*cli.Globals
+	endpointFlags
+	summaryFlags
+	limits   []string
+	requests int
+	maxTime  time.Duration
+	workers  int
+	plan     bool
+}
+
+// The default bounds of a probe.
+const (
+	probeRequests = 3000
+	probeTime     = 10 * time.Minute
+	probeWorkers  = 16
+	mostWorkers   = 1000
+)
+
+// NewProbeCmd makes limitctl probe.
+func NewProbeCmd(global *cli.Globals) *cobra.Command {
+	o := &probeOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "probe URL [--limit [ALGORITHM:]COUNT/PERIOD]",
+		Short: "Find out what limit an endpoint has, and whether it keeps what it says",
+		Long: `Probe sends a bounded number of requests to an endpoint, an HTTP service or an
+Envoy rate limit service (grpc://), and finds out its limit: algorithm, count,
+period and burst. Then it holds the endpoint to that limit, or to --limit:
+
+  admitted       no more than the limit, and the first denial at its request
+  denial-status  429, or what --denied-status says
+  retry-after    there on a denial, and true
+  headers        RateLimit, X-RateLimit and others: well-formed, and true
+  denials-cost   whether denied requests count (told, not judged)
+  subjects       what one subject uses is not missing to another
+  recovery       what was used comes back when the limit says
+
+Write {subject} in the URL, a --header or the --body where the endpoint reads
+who asks. Probe asks as subjects that nobody has asked as before. It prints its
+plan first, and never sends more than --requests or goes on beyond --max-time.
+
+Exit codes: 0 no check failed; 1 a check failed, or no limit was found; 2 the
+command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
+		Example: `  limitctl probe 'http://127.0.0.1:8080/?user={subject}'
+  limitctl probe http://127.0.0.1:8080/ -H 'X-Api-Key: {subject}' --limit 100/1m
+  limitctl probe http://127.0.0.1:8080/ --limit fixed-window:10/1s --plan
+  limitctl probe http://127.0.0.1:8080/ --requests 300 --max-time 2m -o json
+  limitctl probe http://127.0.0.1:8080/ --junit probe.xml --markdown probe.md`,
+		Args: exactlyOneURL("probe"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.summaryFlags.check(cmd, global); err != nil {
+				return err
+			}
+			return runProbe(cmd.Context(), o, args[0])
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.endpointFlags.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "hold the endpoint to `[ALGORITHM:]COUNT/PERIOD`, and do not look for its limit")
+	flags.IntVarP(&o.requests, "requests", "n", probeRequests, "send at most `N` requests")
+	flags.DurationVar(&o.maxTime, "max-time", probeTime, "go on for at most `DURATION`")
+	flags.IntVar(&o.workers, "workers", probeWorkers, "send up to `N` requests at once, so that a great limit is reached")
+	flags.BoolVar(&o.plan, "plan", false, "print what would be done and what it costs at most, and send nothing")
+	flags.BoolVar(&o.plan, "dry-run", false, "the same as --plan")
+	o.summaryFlags.addFlags(cmd)
+	flags.Lookup("junit").Usage = "write each check as a test case in JUnit XML to `FILE`, or - for standard output"
+	for _, flag := range []string{"limit", "requests", "max-time", "workers"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+	return cmd
+}
+
+// exactlyOneURL checks that the URL of an endpoint is the only argument.
+func exactlyOneURL(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return cli.Usagef("%s needs the URL of an endpoint, such as http://127.0.0.1:8080/", command)
+		case len(args) > 1:
+			return cli.Usagef("%s takes one URL, and %q was given as well", command, args[1])
+		case !isEndpoint(args[0]):
+			return cli.Usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
+		}
+		return nil
+	}
+}
+
+func runProbe(ctx context.Context, o *probeOptions, url string) error {
+	config, err := o.config()
+	if err != nil {
+		return err
+	}
+	client, err := o.client(o.Globals, url)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if config.Client, err = o.renamed(o.Globals, client); err != nil {
+		return err
+	}
+	if o.plan {
+		return o.Print(&probePlan{config: config, endpoint: client.Describe()})
+	}
+	began := o.Env.Now()
+	config.Observer = &probeProgress{global: o.Globals}
+	bounded, cancel := store.BudgetContext(ctx, o.Timeout)
+	err = client.Connect(bounded)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("%s: %w", client.Describe(), err)
+	}
+	result, failure := probe.Run(ctx, config)
+	a := &probeAnswer{Result: result, endpoint: client.Describe(), given: config.Limit != nil, began: began, took: o.Env.Now().Sub(began)}
+	noLimit := errors.Is(failure, probe.ErrNoLimit)
+	a.unfinished = failure != nil && !noLimit
+	if err := o.tell(a); err != nil {
+		return errors.Join(err, failure)
+	}
+	switch {
+	case a.unfinished:
+		return failure
+	case noLimit || a.Limit == nil || a.failed() > 0:
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+// tell prints the answer, and writes the files for CI systems.
+func (o *probeOptions) tell(a *probeAnswer) error {
+	if err := o.summaryFlags.write(o.Globals, a); err != nil {
+		return err
+	}
+	if o.summaryFlags.replacesAnswer() {
+		return nil
+	}
+	return o.Print(a)
+}
+
+// config is the configuration of the probe, without its client.
+func (o *probeOptions) config() (*probe.Config, error) {
+	config := &probe.Config{Budget: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.deniedStatus}
+	switch {
+	case o.requests < 1:
+		return nil, cli.Usagef("--requests %d is not a number of requests; give 1 or more", o.requests)
+	case o.maxTime <= 0:
+		return nil, cli.Usagef("--max-time %s is no time; give for instance 2m", o.maxTime)
+	case o.workers < 1 || o.workers > mostWorkers:
+		return nil, cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, mostWorkers)
+	}
+	if len(o.limits) == 0 {
+		return config, nil
+	}
+	if len(o.limits) > 1 {
+		return nil, cli.Usagef("--limit is there %d times, and an endpoint is held to one limit; give the one that denies first",
+			len(o.limits))
+	}
+	limit, err := store.ParseLimit(o.limits[0])
+	if err != nil {
+		return nil, err
+	}
+	config.Limit = &limit
+	return config, nil
+}
+
+// probeProgress prints the progress of a probe to standard error.
+type probeProgress struct{ global *cli.Globals }
+
+// Plan implements [probe.Observer].
+func (p *probeProgress) Plan(steps []string) {
+	if p.global.Quiet {
+		return
+	}
+	for i, step := range steps {
+		if i == 0 {
+			p.global.Note("plan: %s", step)
+			continue
+		}
+		p.global.Say("  %d. %s", i, step)
+	}
+}
+
+// Step implements [probe.Observer]. It prints no line for a short step.
+func (p *probeProgress) Step(what string, atMost time.Duration) {
+	const soon = 500 * time.Millisecond
+	switch {
+	case p.global.Quiet || atMost < soon:
+	case atMost > store.MaxPeriod: // there is no bound
+		p.global.Note("%s", what)
+	default:
+		p.global.Note("%s: at most %s", what, output.Duration(atMost))
+	}
+}

@@ -1,0 +1,97 @@
+package lab
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+)
+
+type reportOptions struct {
+	*cli.Globals
+	summaryFlags
+	verdictFlags
+	html string
+}
+
+// NewReportCmd makes limitctl report.
+func NewReportCmd(global *cli.Globals) *cobra.Command {
+	o := &reportOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "report FILE [FILE...]",
+		Short: "Show a saved report, or those of several machines as one",
+		Long: `Report shows a report that loadtest or simulate saved. Given several, it merges
+them into one: the reports of machines that ran a load test together, started
+by --start-at. It adds up counts, and timelines by the time of day. It merges
+histograms, so the quantiles are those of all requests and not averages. The
+thresholds are checked against the whole.
+
+Machines that named the same --run drove the same keys. Their answers are
+audited together. If a machine's file is missing, only over-admission is judged.
+
+The cost leaves out what the server counts, because that covers all machines at
+once. A warning names machines that did not work at the same time.
+
+Exit codes: 0 pass; 1 a threshold is missed, or an audit failed (unless
+--no-fail); 2 a file is not a report, or the reports are not of one test.`,
+		Example: `  limitctl report run.json
+  limitctl report run.json --html report.html --junit report.xml
+  limitctl report machine-a.json machine-b.json -o csv`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usagef("report takes a file that loadtest or simulate saved, and none was given")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("html") && o.html == "" {
+				return cli.Usagef("--html is empty; give the file to write")
+			}
+			if err := o.summaryFlags.check(cmd, o.Globals); err != nil {
+				return err
+			}
+			return runReport(o, args)
+		},
+		ValidArgsFunction: completeReports,
+	}
+	o.summaryFlags.addFlags(cmd)
+	o.verdictFlags.addFlags(cmd)
+	cmd.Flags().StringVar(&o.html, "html", "", "write the report as a page to `FILE`, too")
+	return cmd
+}
+
+func runReport(o *reportOptions, paths []string) error {
+	seen := map[string]bool{}
+	all := make([]report.Named, len(paths))
+	for i, path := range paths {
+		if seen[path] {
+			return cli.Usagef("%s was given twice; give each machine's report once", path)
+		}
+		seen[path] = true
+		var err error
+		if all[i], err = readReport(o.Globals, path); err != nil {
+			return err
+		}
+	}
+	d := all[0].Document
+	if len(all) > 1 {
+		var err error
+		if d, err = report.Merge(all); err != nil {
+			return err
+		}
+	}
+	if o.html != "" {
+		if err := writePage(o.Globals, d, o.html); err != nil {
+			return err
+		}
+	}
+	if err := o.summaryFlags.write(o.Globals, d); err != nil {
+		return err
+	}
+	if !o.summaryFlags.replacesAnswer() {
+		if err := o.Print(d); err != nil {
+			return err
+		}
+	}
+	return o.exit(d)
+}

@@ -1,0 +1,215 @@
+package lab
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+)
+
+// reportingOptions are the flags about the output of a report, and its thresholds.
+type reportingOptions struct {
+	save, html string
+	thresholds []string
+	summaryFlags
+	verdictFlags
+}
+
+// verdictFlags are the flags about the verdict and the exit code.
+type verdictFlags struct{ noFail bool }
+
+func (o *verdictFlags) addFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.noFail, "no-fail", false,
+		"do not exit with 1 because the audit found something wrong; the report still says so, and a threshold still counts")
+}
+
+// exit returns ErrDenied if a threshold was missed or an audit failed.
+func (o *verdictFlags) exit(d *report.Document) error {
+	if d.Missed() || d.AuditFailed() && !o.noFail {
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+func (o *reportingOptions) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.save, "save", "", "write the report to `FILE` as JSON, histograms included, for compare and report")
+	flags.StringVar(&o.html, "html", "", "write the report to `FILE` as one HTML page")
+	flags.StringArrayVar(&o.thresholds, "threshold", nil,
+		"`PROMISE` that each run has to keep, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")
+	o.summaryFlags.addFlags(cmd)
+	o.verdictFlags.addFlags(cmd)
+	cmd.MarkFlagFilename("save", "json")
+	cmd.MarkFlagFilename("html", "html")
+	cmd.RegisterFlagCompletionFunc("threshold", cobra.NoFileCompletions)
+}
+
+// parse returns the thresholds. It also checks that the report can be written to its files, so that it is not lost
+// after the run, and that it does not replace the file that the command reads.
+func (o *reportingOptions) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind, reads string) ([]report.Expression, error) {
+	var promises []report.Expression
+	for _, text := range o.thresholds {
+		promise, err := report.ParseThreshold(text)
+		if err != nil {
+			return nil, err
+		}
+		if err := promise.AppliesTo(kind); err != nil {
+			return nil, err
+		}
+		promises = append(promises, promise)
+	}
+	if err := o.summaryFlags.check(cmd, g); err != nil {
+		return nil, err
+	}
+	return promises, checkPlaces(cmd, g, reads, "save", "html", "markdown", "junit")
+}
+
+// finish prints the document, writes its files, and returns ErrDenied if a threshold was missed or an audit failed.
+func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, promises []report.Expression) error {
+	// A run may lack the metric of a threshold. The rest is printed anyway.
+	document.Origin = origin(g)
+	_, failure := document.Evaluate(promises)
+	if err := o.write(g, document); err != nil {
+		failure = errors.Join(err, failure)
+	}
+	if !o.summaryFlags.replacesAnswer() {
+		if err := g.Print(document); err != nil {
+			return errors.Join(err, failure)
+		}
+	}
+	if failure != nil {
+		return failure
+	}
+	return o.exit(document)
+}
+
+func (o *reportingOptions) write(g *cli.Globals, document *report.Document) error {
+	if o.save != "" {
+		data, err := document.Save()
+		if err == nil {
+			err = g.Env.WriteShared(o.save, data)
+		}
+		if err != nil {
+			return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command("--save", o.save), err))
+		}
+	}
+	if o.html != "" {
+		if err := writePage(g, document, o.html); err != nil {
+			return cli.NotPrinted(err)
+		}
+	}
+	return o.summaryFlags.write(g, document)
+}
+
+// writePage writes a report as HTML.
+func writePage(g *cli.Globals, d *report.Document, path string) error {
+	var page bytes.Buffer
+	if err := d.HTML(&page); err != nil {
+		return err
+	}
+	if err := g.Env.WriteShared(path, page.Bytes()); err != nil {
+		return cli.Usagef("the page cannot be written: %s", err)
+	}
+	return nil
+}
+
+// summaryFlags are the flags for summaries that CI systems show.
+type summaryFlags struct{ markdown, junit string }
+
+// standardOutput is the file name that stands for standard output.
+const standardOutput = "-"
+
+// summarized is an answer that can be shown by CI systems.
+type summarized interface {
+	Markdown() []byte
+	JUnit() []byte
+}
+
+func (o *summaryFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.markdown, "markdown", "",
+		"write a summary in Markdown to `FILE`, or - for standard output; what $GITHUB_STEP_SUMMARY names is added to")
+	flags.StringVar(&o.junit, "junit", "", "write each audit and threshold as a test case in JUnit XML to `FILE`, or - for standard output")
+	cmd.MarkFlagFilename("markdown", "md")
+	cmd.MarkFlagFilename("junit", "xml")
+}
+
+// check reports a file that a summary cannot be written to.
+func (o *summaryFlags) check(cmd *cobra.Command, g *cli.Globals) error {
+	if o.markdown == standardOutput && o.junit == standardOutput {
+		return cli.Usagef("--markdown - and --junit - both want standard output; give one of them a file")
+	}
+	return checkPlaces(cmd, g, "", "markdown", "junit")
+}
+
+// replacesAnswer reports whether a summary goes to standard output instead of the answer.
+func (o *summaryFlags) replacesAnswer() bool {
+	return o.markdown == standardOutput || o.junit == standardOutput
+}
+
+// write writes the summaries.
+func (o *summaryFlags) write(g *cli.Globals, s summarized) error {
+	for _, summary := range []struct {
+		flag, path string
+		text       func() []byte
+	}{{"--markdown", o.markdown, s.Markdown}, {"--junit", o.junit, s.JUnit}} {
+		if summary.path == "" {
+			continue
+		}
+		if err := writeSummary(g, summary.path, summary.text()); err != nil {
+			return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command(summary.flag, summary.path), cli.Cause(err)))
+		}
+	}
+	return nil
+}
+
+// mostSummaries is the largest size in bytes of the summary file of a build.
+const mostSummaries = 4 << 20
+
+// writeSummary writes a summary to a file. It appends to the file that GitHub shows for a step, since other commands of
+// the step write there, too.
+func writeSummary(g *cli.Globals, path string, text []byte) error {
+	switch {
+	case path == standardOutput:
+		_, err := g.Printer().Data.Write(text)
+		return err
+	case path == g.Env.Getenv("GITHUB_STEP_SUMMARY"):
+		before, err := g.Env.ReadFile(path, mostSummaries)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		text = append(before, text...)
+	}
+	return g.Env.WriteShared(path, text)
+}
+
+// checkPlaces reports a flag whose file cannot be written, so that the output is not lost after the work. reads is the
+// file that the command reads.
+func checkPlaces(cmd *cobra.Command, g *cli.Globals, reads string, flags ...string) error {
+	taken := map[string]string{} // the flag that names a file
+	for _, flag := range flags {
+		path := cmd.Flags().Lookup(flag).Value.String()
+		switch {
+		case !cmd.Flags().Changed(flag), path == standardOutput && flag != "save" && flag != "html":
+			continue
+		case path == "":
+			return cli.Usagef("--%s is empty; name a file, or leave it out", flag)
+		case reads != "" && filepath.Clean(path) == filepath.Clean(reads):
+			return cli.Usagef("--%s %s would replace the log that is read; name another file", flag, path)
+		case taken[filepath.Clean(path)] != "":
+			return cli.Usagef("--%s and --%s both name %s; give each a file of its own", taken[filepath.Clean(path)], flag, filepath.Clean(path))
+		}
+		taken[filepath.Clean(path)] = flag
+		if err := g.Env.CanWrite(path); err != nil {
+			return cli.Usagef("--%s %s: the report cannot be written there: %s", flag, path, cli.Cause(err))
+		}
+	}
+	return nil
+}

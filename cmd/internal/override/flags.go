@@ -1,0 +1,111 @@
+package override
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// effectOptions are the flags for the effect of an override, of which a command line has one.
+type effectOptions struct {
+	limit, times  string
+	add           int64
+	block, exempt bool
+}
+
+// effectFlags are their names.
+var effectFlags = []string{"limit", "times", "add", "block", "exempt"}
+
+func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&o.limit, "limit", "l", "", "decide by `[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]` instead, such as 600/1m")
+	flags.StringVar(&o.times, "times", "", "multiply count and burst by `N`, such as 3, 2.5 or 0.5")
+	flags.Int64Var(&o.add, "add", 0, "add `N` units to count and burst; a negative number takes them away")
+	flags.BoolVar(&o.block, "block", false, "deny everything, and charge nothing")
+	flags.BoolVar(&o.exempt, "exempt", false, "count, and deny nothing")
+	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
+	cmd.RegisterFlagCompletionFunc("times", cobra.FixedCompletions([]string{"2", "3", "5", "10", "0.5"},
+		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
+}
+
+// effect sets the effect of the override, and returns how a command line writes it.
+func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (text string, err error) {
+	var given []string
+	for _, flag := range effectFlags {
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && f.Value.String() != "false" {
+			given = append(given, "--"+flag)
+		}
+	}
+	switch {
+	case len(given) > 1:
+		return "", cli.Usagef("%s are given; an override does one thing, so keep one of them", strings.Join(given, " and "))
+	case o.block:
+		override.Effect = store.OverrideBlock
+		return "--block", nil
+	case o.exempt:
+		override.Effect = store.OverrideExempt
+		return "--exempt", nil
+	case len(given) == 0:
+		return "", cli.Usagef("nothing says what the override does; give one of --limit COUNT/PERIOD, --times N, --add N, --block and --exempt")
+	}
+	switch given[0] {
+	case "--limit":
+		override.Effect = store.OverrideLimit
+		limit, err := store.ParseLimit(o.limit)
+		override.Limit = limit
+		return shell.Command("--limit", o.limit), err
+	case "--times":
+		override.Effect = store.OverrideTimes
+		override.Thousandths, err = cli.ParseTimes(o.times)
+		return shell.Command("--times", o.times), err
+	default:
+		override.Effect, override.Units = store.OverrideAdd, o.add
+		if o.add == 0 || o.add > store.MaxCount || o.add < -store.MaxCount {
+			return "", cli.Usagef("--add %d is out of range; it must be from 1 to %d, or below 0 to take units away", o.add, store.MaxCount)
+		}
+		return shell.Command("--add", cli.Number(o.add)), nil
+	}
+}
+
+// parseEnd returns when an override ends, from --for or --until.
+func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.Time, err error) {
+	switch hasFor, hasUntil := cmd.Flags().Changed("for"), cmd.Flags().Changed("until"); {
+	case hasFor && hasUntil:
+		return end, cli.Usagef("--for and --until both say when it ends; give one of them")
+	case !hasFor && !hasUntil:
+		return end, cli.Usagef("nothing says when it ends; give --for DURATION, such as 2h, or --until TIME, such as 04:00")
+	case hasFor:
+		d, err := store.ParsePeriod(lasts)
+		if err != nil || d < time.Second || d > store.MaxOverrideTime {
+			return end, cli.Usagef("--for %q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", lasts)
+		}
+		return now.Add(d), nil
+	}
+	if end, err = parseUntil(until, now); err != nil {
+		return end, err
+	}
+	switch left := end.Sub(now); {
+	case left <= 0:
+		return end, cli.Usagef("--until %s is over: it is %s now", until, cli.Clock(now, now))
+	case left < time.Second:
+		return end, cli.Usagef("--until %s is less than 1s away; an override lasts at least 1s", until)
+	case left > store.MaxOverrideTime:
+		return end, cli.Usagef("--until %s is %s away; an override lasts at most 30d", until, output.Duration(left))
+	}
+	return end, nil
+}
+
+// parseUntil reads a time of day, which is the next one after now, or an instant.
+func parseUntil(text string, now time.Time) (time.Time, error) {
+	if t, is := cli.ParseInstant(text, now, true); is {
+		return t, nil
+	}
+	return time.Time{}, cli.Usagef("--until %q is not a time; write it like 04:00, '%s' or %s", text,
+		now.Add(time.Hour).Format("2006-01-02 15:04"), now.Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z"))
+}

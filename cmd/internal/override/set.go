@@ -1,0 +1,334 @@
+package override
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// overrideSetOptions are the flags of the commands that set an override.
+type overrideSetOptions struct {
+	*cli.Globals
+	cli.ConsentOptions
+	exact     bool
+	policy    string
+	limitName string
+	effectOptions
+	lasts, until string
+	dryRun       bool
+}
+
+// overridePatternHelp explains the arguments that select keys.
+const overridePatternHelp = `PATTERN is a glob over subjects or a network, as of inspect. With --policy the
+arguments are attributes instead, and the override is about every key of the
+policy that has them. --limit-name says which limits of theirs; without it all.
+
+--for says how long, at most 30 days, or --until when: 04:00 (the next one on
+this machine's clock), a date and time, or an instant such as
+2026-11-22T04:00:00Z. It first shows which keys that concerns and asks. Without
+a terminal it needs --yes. In a protected context it asks for the context's
+name, or takes it from --confirm. If it does not ask, it says afterwards how
+many keys in use that concerns, and how many of those that were denied in the
+last 10 minutes. It looks at keys for --timeout at most. It writes a line to the
+audit (see limitctl audit).`
+
+func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideSetOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "set PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Let some through, or hold them back, until an instant",
+		Long: `Set gives the keys whose subject matches PATTERN another limit for a while, a
+multiple of their limit, more units, a block, or an exemption. One of --limit,
+--times, --add, --block and --exempt says which. The same override again is one:
+it keeps its ID and takes the new end and reason. A --limit without an algorithm
+has that of the configured limits which it is for, if they have one in common.
+
+` + overridePatternHelp,
+		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
+  limitctl override set user:42 --limit 1000/1m --until 04:00 --reason "import"
+  limitctl override set --policy api tenant=acme --add 500 --for 1h --reason "as sold"
+  limitctl override set 'tenant:acme:*' --times 3 --for 2h --dry-run`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	o.addEffectFlags(cmd)
+	return cmd
+}
+
+// NewBlockCmd makes "limitctl block", which is override set --block.
+func NewBlockCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{block: true}}
+	cmd := &cobra.Command{
+		Use:   "block PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Deny everything of some subjects for a while",
+		Long: `Block denies every take of the keys whose subject matches PATTERN, until it ends
+or is revoked (see limitctl unblock). Nothing is charged meanwhile. It is short
+for "limitctl override set --block".
+
+` + overridePatternHelp,
+		Example: `  limitctl block ip:203.0.113.9 --for 1h --reason "scraper"
+  limitctl block ip:203.0.113.0/24 --for 1h --reason "scrapers"
+  limitctl block 'tenant:acme:*' --until 04:00 --reason "runaway job" --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// NewExemptCmd makes "limitctl exempt", which is override set --exempt.
+func NewExemptCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{exempt: true}}
+	cmd := &cobra.Command{
+		Use:   "exempt PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Deny nothing of some subjects for a while",
+		Long: `Exempt lets every take of the keys whose subject matches PATTERN through, until
+it ends or is revoked. They are still counted. It is short for "limitctl
+override set --exempt".
+
+` + overridePatternHelp,
+		Example: `  limitctl exempt tenant:acme --for 30m --reason "migration"
+  limitctl exempt --policy api tenant=acme --until 04:00 --reason "migration" --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// addFlags adds the flags of all commands that set an override.
+func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
+	complete := cli.Offers(o.Globals)
+	cmd.ValidArgsFunction = complete.KeyOrAttributes
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return o.arguments(cmd, args) }
+	flags := cmd.Flags()
+	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	flags.StringVar(&o.policy, "policy", "", "keys of the `POLICY`, with the attributes given as arguments")
+	flags.StringVar(&o.limitName, "limit-name", "", "only the limit of that `NAME` (a glob)")
+	flags.StringVar(&o.lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
+	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
+	o.AddConsentFlags(cmd)
+	flags.Lookup("reason").Usage = "why, in a `TEXT` for others; it is shown with the override and in the audit"
+	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
+	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},
+		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
+	cmd.RegisterFlagCompletionFunc("until", cobra.NoFileCompletions)
+}
+
+// arguments is the check of the command's arguments.
+func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error {
+	if o.policy != "" && o.exact {
+		return cli.Usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
+	}
+	if err := o.selection().Arguments(cmd, args); err != nil {
+		return err
+	}
+	if o.exact {
+		return nil
+	}
+	if o.policy == "" {
+		return checkBlockable(args[0])
+	}
+	for _, attribute := range args {
+		name, value, _ := strings.Cut(attribute, "=")
+		network, err := netip.ParsePrefix(value)
+		if strings.ContainsAny(value, "*?[") || err == nil && network.Addr().Is4() { // clients of IPv6 are networks, see httplimit
+			return cli.Usagef("%s: an attribute is taken as it is, so %q is no pattern; write %s without --policy", attribute, value,
+				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
+		}
+	}
+	return nil
+}
+
+// checkBlockable refuses patterns that look like an address, a network or an attribute and hardly match any subject:
+// the command would succeed and change nothing. --exact allows them.
+func checkBlockable(pattern string) error {
+	name, value, isPair := strings.Cut(pattern, "=")
+	_, addressErr := netip.ParseAddr(pattern)
+	_, networkErr := netip.ParsePrefix(pattern)
+	switch {
+	case isPair && subjecttext.IsName(name):
+		return cli.Usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'", pattern,
+			shell.Command(name+":"+value))
+	case addressErr == nil:
+		return cli.Usagef("%s is an address, and subjects begin with a name; write %s, or add --exact if a subject is the address alone", pattern,
+			shell.Command("ip:"+pattern))
+	case networkErr == nil:
+		return cli.Usagef("%s is a network, and subjects begin with a name; write %s, or add --exact if a subject is the network alone", pattern,
+			shell.Command("ip:"+pattern))
+	}
+	return nil
+}
+
+// selection is the override's selection in the form of the commands that select keys.
+func (o *overrideSetOptions) selection() *cli.SelectionOptions {
+	return &cli.SelectionOptions{Exact: o.exact, Policy: o.policy, Name: o.limitName}
+}
+
+// run sets the override of the command line, or shows what it would do.
+func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
+	plan, err := o.plan(cmd, args)
+	if err != nil {
+		return err
+	}
+	s, err := o.Settings()
+	if err == nil && !o.dryRun {
+		s, err = o.SettingsToChange(cmd.Context())
+	}
+	if err != nil {
+		return err
+	}
+	if !o.dryRun {
+		name := strings.TrimPrefix(cmd.CommandPath(), "limitctl ")
+		if err := o.Check(s.Access(), o.Env.InIsTerminal, name, "sets an override", ", or --dry-run to look first"); err != nil {
+			return err
+		}
+	}
+	return o.set(cmd.Context(), s, plan)
+}
+
+// overridePlan is the override of a command line.
+type overridePlan struct {
+	operation.OverridePlan
+	// selection finds the keys in use that the override concerns.
+	selection operation.Selection
+}
+
+// plan turns the flags and arguments into an override.
+func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overridePlan, error) {
+	plan := &overridePlan{OverridePlan: operation.OverridePlan{Consent: o.Given()}}
+	override := &plan.Override
+	effect, err := o.effect(cmd, override)
+	if err != nil {
+		return nil, err
+	}
+	now := o.Env.Now()
+	end, err := parseEnd(cmd, o.lasts, o.until, now)
+	if err != nil {
+		return nil, err
+	}
+	plan.Lasts = end.Sub(now)
+	override.CreatedAt, override.ExpiresAt, override.Left = now, end, plan.Lasts // by the clock of this machine
+	override.Reason = strings.TrimSpace(o.Reason)
+	if override.Reason == "" && !o.dryRun {
+		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later")
+	}
+	if plan.selection, err = o.selection().Selected(o.Globals, args); err != nil {
+		return nil, err
+	}
+	if err := o.subjects(override, args); err != nil {
+		return nil, err
+	}
+	if text, is := o.inAlgorithmOf(override); is {
+		effect = shell.Command("--limit", text)
+	}
+	if subject, exact := override.Subjects.Exact(); exact && plan.selection.Query.Keys == nil {
+		plan.selection.Likely = cli.LikelyKeys(o.Globals, subject)
+	}
+	if err := override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
+		return nil, err
+	}
+	plan.Text = plan.selection.Text + " " + effect
+	if o.until != "" {
+		plan.Text += " " + shell.Command("--until", end.UTC().Format(time.RFC3339))
+	} else {
+		plan.Text += " " + shell.Command("--for", store.FormatPeriod(plan.Lasts))
+	}
+	return plan, nil
+}
+
+// subjects sets the subjects or attributes of the override.
+func (o *overrideSetOptions) subjects(override *store.Override, args []string) (err error) {
+	limits := o.limitName
+	switch {
+	case o.policy == "":
+		if override.Subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil || limits == "" {
+			return err
+		}
+		if o.isOfPolicies(limits) {
+			limits = "*/" + limits
+		}
+	default:
+		if override.Attributes, err = policy.ParseAttributes(args); err != nil {
+			return err
+		}
+		if limits, err = cli.WithoutPolicy(cmp.Or(limits, "*"), o.policy); err != nil {
+			return err
+		}
+		limits = o.policy + "/" + limits
+	}
+	override.Names, err = store.ParsePattern(limits)
+	return err
+}
+
+// isOfPolicies reports whether a --limit-name is the name of a limit within its policy.
+func (o *overrideSetOptions) isOfPolicies(limitName string) bool {
+	name, err := store.ParsePattern(limitName)
+	if err != nil || strings.Contains(limitName, "/") {
+		return false
+	}
+	c, err := o.Config()
+	return err == nil && slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool {
+		return slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return name.Match(l.Name) })
+	})
+}
+
+// set shows the keys that the override concerns, asks, sets it and prints it.
+func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *overridePlan) error {
+	open := o.Open
+	if o.dryRun {
+		open = o.OpenToRead
+	}
+	backend, where, err := open()
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	runner := cli.NewRunner(o.Globals, s, backend, where)
+	answer := &overrideAnswer{now: o.Env.Now(), did: "set"}
+	if o.dryRun || !plan.Consent.Covers(s.Access()) { // a question needs the list
+		if answer.concerned, err = o.preview(ctx, runner, plan, s.Place(where)); err != nil {
+			return err
+		}
+	}
+	if o.dryRun {
+		answer.overrides = []*store.Override{&plan.Override}
+		return o.Print(&previewAnswer{overrideAnswer: *answer})
+	}
+	var before []store.Override
+	if !o.Quiet {
+		before, _ = runner.Overrides(ctx) // only to print what changes
+	}
+	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &cli.Observer{Global: o.Globals})
+	if set == nil {
+		return err
+	}
+	answer.overrides = []*store.Override{set}
+	printErr := o.Print(answer)
+	if at := slices.IndexFunc(before, func(b store.Override) bool { return b.ID == set.ID }); at >= 0 {
+		o.Note("it was in force already, %s; its end and its reason are new", cli.Ending(&before[at], o.Env.Now()))
+	}
+	if answer.concerned == nil && !o.Quiet {
+		if under, err := o.concerned(ctx, runner, plan, o.Timeout); err == nil && under.Incomplete == nil {
+			o.noteUnder(plan, under, s.Place(where))
+			o.noteAlgorithm(plan, under)
+		}
+	}
+	if !o.Quiet || printErr != nil {
+		o.Note("end it sooner with: %s", cli.CommandHere(o.Globals, s, "override", "revoke", set.ID))
+	}
+	return errors.Join(err, printErr)
+}

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/serve"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/events"
+	"github.com/limitctl/limitctl/cmd/internal/serve/reload"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// engineSettings are the settings of an engine from a configuration.
+func engineSettings(c *config.Config) *engine.Settings {
+	return &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy}
+}
+
+// begin reads the operators' overrides, so that they apply to the first request, and logs what is in force.
+func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engine, where string) {
+	ctx, cancel := store.BudgetContext(ctx, f.flags.Timeout)
+	defer cancel()
+	if err := e.LoadOverrides(ctx); err != nil { // the engine logs the reason, and tries again
+		f.Log.Debug("overrides were not read at the start", "error", err)
+	}
+	names := make([]string, len(c.Policies))
+	for i, p := range c.Policies {
+		names[i] = p.Name
+	}
+	version := f.flags.Env.ProgramVersion()
+	f.Log.Info("limitctl serves", "version", version, "store", f.flags.PlaceOf(where), "files", c.Read, "policies", names,
+		"hash", reload.Hash(c), "denials", c.ServesDenials())
+}
+
+// withoutSecretsIn removes secrets from the log.
+func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
+	switch value := a.Value.Resolve(); value.Kind() {
+	case slog.KindString:
+		a.Value = slog.StringValue(o.WithoutSecrets(value.String()))
+	case slog.KindAny:
+		if err, is := value.Any().(error); is {
+			a.Value = slog.StringValue(o.describe(err))
+		}
+	default: // numbers and times hold no secret
+	}
+	return a
+}
+
+// events returns the log of events while the server decides, which also feeds /readyz.
+func (f *serveFrame) events() *events.Log {
+	o := f.flags
+	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe, Subjects: o.logSubjects})
+	f.Refreshes = append(f.Refreshes, log.Refresh)
+	f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "store", State: func() (bool, any) { return log.State() }})
+	return log
+}
+
+// engineOptions connect an engine with the metrics and the log.
+func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
+	return engine.Options{
+		Timeout:       f.flags.Timeout,
+		StoreObserver: f.meter.StoreObserver(),
+		OnDecision: func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
+			f.meter.Decided(ask, answer, err, took)
+			log.Decision(ask, answer, err, took)
+		},
+		OnReplace: func(settings *engine.Settings, newBreaker bool) {
+			f.meter.Configure(settings, newBreaker)
+			if newBreaker {
+				log.NewBreaker()
+			}
+		},
+		OnBreaker: func(change layers.BreakerChange) {
+			f.meter.Breaker(change)
+			log.Breaker(change)
+		},
+		OnFailure:        log.Failure,
+		OnOverrides:      log.Overrides,
+		OnOverridesRead:  log.OverridesRead,
+		OnDenials:        log.Denials,
+		OnDenialsWritten: log.DenialsWritten,
+	}
+}
+
+// probes makes an open breaker ask the store again even without requests.
+func (f *serveFrame) probes(e *engine.Engine, told *events.Log) {
+	f.Refreshes = append(f.Refreshes, func(ctx context.Context, _ bool) {
+		if _, state := told.State(); len(state.Breaker) > 0 {
+			inParts := slices.ContainsFunc(state.Breaker, func(b events.OpenBreaker) bool { return b.Part != "" })
+			e.Probe(ctx, inParts)
+		}
+	})
+}
+
+// reloads puts a new configuration in force when the files change. check returns why one cannot be.
+func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*config.Config) error) {
+	o := f.flags
+	reloader := reload.New(reload.Options{
+		Environment: cli.ConfigEnvironment(o.Globals),
+		Config:      c,
+		Check:       check,
+		Apply:       func(c *config.Config) { e.Replace(engineSettings(c)) },
+		Fixed:       o.fixedSettings,
+		OnReload:    f.meter.Reloaded,
+		Describe:    o.describe,
+		Subjects:    o.logSubjects,
+		Log:         f.Log,
+		Now:         o.Env.Now,
+		Sleep:       o.Env.Sleep,
+	})
+	f.meter.Loaded(reloader.State().Hash)
+	f.Refreshes = append(f.Refreshes, func(ctx context.Context, asked bool) { reloader.Refresh(ctx, asked) })
+	f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "config", State: func() (bool, any) {
+		state := reloader.State()
+		return state.StaleSince == nil, state
+	}})
+}
+
+// fixedSettings are the settings that apply only at the start of the server: its store and the prefix of its keys.
+func (o *serveOptions) fixedSettings(c *config.Config) map[string]string {
+	fixed := map[string]string{}
+	prefix := c.Prefix
+	if o.Chosen != nil && o.Chosen.Context != nil {
+		if x, err := c.Context(o.Chosen.Context.Name); err == nil {
+			fixed["store"] = x.Store + "\n" + x.PasswordFile + "\n" + x.PasswordEnv
+			if x.Prefix != "" {
+				prefix = x.Prefix
+			}
+		} else {
+			fixed["store"] = "none"
+		}
+	}
+	if !o.Changed("prefix") {
+		fixed["prefix"] = prefix
+	}
+	return fixed
+}

@@ -1,0 +1,258 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/serve"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
+	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
+)
+
+const (
+	// exchangeTime is how long a client may take to send a request and to read its answer, besides the time of the
+	// store.
+	exchangeTime = 20 * time.Second
+	// operatorTime is how long a request of an operator may take. By default a scrape gives up after ten seconds.
+	operatorTime = time.Minute
+	// operatorConnections and operatorRequests bound the concurrent requests of operators.
+	operatorConnections, operatorRequests = 256, 32
+)
+
+// tokenVariable is the environment variable with the tokens, if they are not in a file. Everybody on the machine could
+// see a token on the command line.
+const tokenVariable = "LIMITCTL_SERVE_TOKEN"
+
+// serveFrame is the doors of the server from the flags, before there are handlers.
+type serveFrame struct {
+	serve.Options
+	listen, admin *serve.Address // nil for none
+	grpc          *serve.Address // nil for none
+	flags         *serveOptions
+	meter         *metrics.Metrics
+	certificates  *serve.Certificates
+	tokens        *serve.Tokens
+}
+
+// frame reads the flags, and the files that they name.
+func (o *serveOptions) frame() (*serveFrame, error) {
+	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: o.Env.ProgramVersion()}), Options: serve.Options{
+		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Remove: o.Env.Remove, Hangups: o.Env.Hangups(),
+		Ready: func(addresses map[string]string) error {
+			return o.Printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
+		},
+	}}
+	switch {
+	case o.drain <= 0:
+		return nil, cli.Usagef("--drain %s is not positive; give a duration such as 5s", o.drain)
+	case o.drainDelay < 0 || o.drainDelay >= o.drain:
+		return nil, cli.Usagef("--drain-delay %s has to be from 0 to less than %s, which --drain is", o.drainDelay, o.drain)
+	case o.maxInFlight < 1:
+		return nil, cli.Usagef("--max-in-flight %d has to be at least 1", o.maxInFlight)
+	case o.maxConnections < 1:
+		return nil, cli.Usagef("--max-connections %d has to be at least 1", o.maxConnections)
+	case (o.certificate == "") != (o.key == ""):
+		return nil, cli.Usagef("--tls-cert and --tls-key belong together; give both")
+	case o.clientAuthority != "" && o.certificate == "":
+		return nil, cli.Usagef("--tls-client-ca needs --tls-cert and --tls-key")
+	}
+	var err error
+	if f.Log, err = o.logger(); err != nil {
+		return nil, err
+	}
+	if f.listen, err = serveAddress("listen", o.listen); err != nil {
+		return nil, err
+	}
+	if o.admin != "" && o.admin != "off" {
+		if f.admin, err = serveAddress("admin", o.admin); err != nil {
+			return nil, err
+		}
+	}
+	if o.grpc != "" && o.grpc != "off" {
+		if f.grpc, err = serveAddress("grpc", o.grpc); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.metricsFlags.check(); err != nil {
+		return nil, err
+	}
+	if err := f.read(o.Env); err != nil {
+		return nil, err
+	}
+	f.measure()
+	return f, nil
+}
+
+func serveAddress(flag, text string) (*serve.Address, error) {
+	address, err := serve.ParseAddress(text)
+	if err != nil {
+		return nil, cli.Usagef("--%s %s", flag, err)
+	}
+	return &address, nil
+}
+
+// read reads the certificates and tokens.
+func (f *serveFrame) read(env *cli.Env) (err error) {
+	if f.flags.certificate != "" {
+		f.certificates, err = serve.ReadCertificates(f.flags.certificate, f.flags.key, f.flags.clientAuthority, env.ReadCertificate)
+		if err != nil {
+			return cli.Usagef("TLS: %s", err)
+		}
+		f.Refreshes = append(f.Refreshes, f.refreshCertificates(env.Now))
+		f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "certificate", State: f.certificateState(env.Now)})
+	}
+	variable := env.Getenv(tokenVariable)
+	switch {
+	case f.flags.tokenFile != "" && variable != "":
+		return cli.Usagef("--token-file and %s both have tokens; give one of them", tokenVariable)
+	case f.flags.tokenFile != "":
+		read := func(path string) ([]byte, error) { return env.ReadFile(path, files.MaxPassword) }
+		if f.tokens, err = serve.ReadTokens(f.flags.tokenFile, read); err != nil {
+			return cli.Usagef("--token-file %s: %s", f.flags.tokenFile, err)
+		}
+		f.Refreshes = append(f.Refreshes, f.refreshTokens)
+		f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "tokens", State: f.tokenState})
+	case variable != "":
+		if f.tokens, err = serve.TokensOf([]byte(variable)); err != nil {
+			return cli.Usagef("%s: %s", tokenVariable, err)
+		}
+	}
+	return nil
+}
+
+// refreshCertificates reads the certificates again, and says once a day if they are old.
+func (f *serveFrame) refreshCertificates(now func() time.Time) func(context.Context, bool) {
+	var told time.Time
+	return func(context.Context, bool) {
+		changed, err := f.certificates.Refresh()
+		switch {
+		case err != nil:
+			f.Log.Error("the certificate cannot be read again; the one before stays in force", "error", err)
+		case changed:
+			f.Log.Info("another certificate is in force", "expires", f.certificates.Expires())
+		}
+		if now := now(); f.certificates.Old(now) && (changed || now.Sub(told) >= 24*time.Hour) {
+			told = now
+			f.Log.Warn("the certificate ends soon", "expires", f.certificates.Expires())
+		}
+	}
+}
+
+// certificateState is what /readyz reports of the certificates.
+func (f *serveFrame) certificateState(now func() time.Time) func() (bool, any) {
+	return func() (bool, any) {
+		facts := struct {
+			Expires time.Time `json:"expires"`
+			Error   string    `json:"error,omitempty"` // why the files cannot be read again
+		}{f.certificates.Expires(), f.certificates.Stale()}
+		return facts.Error == "" && !f.certificates.Old(now()), facts
+	}
+}
+
+func (f *serveFrame) refreshTokens(context.Context, bool) {
+	switch changed, err := f.tokens.Refresh(); {
+	case err != nil:
+		f.Log.Error("the tokens cannot be read again; those before stay in force", "error", err)
+	case changed:
+		f.Log.Info("other tokens are in force")
+	}
+}
+
+// tokenState is what /readyz reports of the tokens.
+func (f *serveFrame) tokenState() (bool, any) {
+	facts := struct {
+		Count int    `json:"count"`
+		Error string `json:"error,omitempty"` // why the file cannot be read again
+	}{f.tokens.Count(), f.tokens.Stale()}
+	return facts.Error == "", facts
+}
+
+// guard protects a handler of /v1: with tokens it needs one of them, and without it refuses pages in browsers.
+func (f *serveFrame) guard(next http.Handler) http.Handler {
+	if f.tokens == nil {
+		return serve.WithoutBrowsers(next, "/v1/auth/")
+	}
+	return f.tokens.Wrap(next)
+}
+
+// door adds a door for clients. patience is that of [serve.Door].
+func (f *serveFrame) door(name string, at *serve.Address, handler http.Handler, patience time.Duration) {
+	files := 1
+	if name == "proxy" {
+		files = 2 // and one to the upstream
+	}
+	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: f.meter.Door(name, handler), Certificates: f.certificates,
+		MaxConnections: f.flags.maxConnections, Files: files, Patience: patience, Open: name == "http" && f.tokens == nil && f.anyClient()})
+}
+
+// anyClient reports whether clients need no certificate.
+func (f *serveFrame) anyClient() bool { return f.flags.clientAuthority == "" }
+
+// envoy adds the door for Envoy, if there is to be one.
+func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
+	if f.grpc == nil {
+		return
+	}
+	options.Ready = func() bool { return !f.Health.Draining() }
+	options.OnEnd = f.meter.CallEnded
+	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
+	options.OnUnknownDomain = envoy.Seldom(func(domain string) {
+		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain", output.Shorten(domain, 100))
+	})
+	f.Doors = append(f.Doors, serve.Door{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options), Certificates: f.certificates,
+		MaxConnections: f.flags.maxConnections, Open: f.anyClient()})
+}
+
+// operators adds the door for operators, if there is to be one. The health checks always get an answer. answers is the
+// handler of /v1 if it has no other door, else nil.
+func (f *serveFrame) operators(answers http.Handler) {
+	if f.admin == nil {
+		return
+	}
+	mux, paths := http.NewServeMux(), "/metrics, /healthz and /readyz"
+	if answers != nil {
+		paths = "/v1, /metrics, /healthz and /readyz"
+	}
+	f.Health.Register(mux)
+	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
+	mux.Handle("/", serve.Nothing(paths))
+	door := serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections, Patience: operatorTime,
+		Operators: true, Open: true}
+	if answers != nil {
+		mux.Handle("/v1/", f.meter.Door("http", answers))
+		door.MaxConnections, door.Lingers = f.flags.maxConnections, true
+	}
+	f.Doors = append(f.Doors, door)
+}
+
+// serveAnswer is the addresses of the server, once it is ready.
+type serveAnswer struct {
+	SchemaVersion int               `json:"schema_version"`
+	Addresses     map[string]string `json:"addresses"` // by door
+}
+
+// Document implements output.Answer.
+func (a *serveAnswer) Document() any { return a }
+
+// Lines implements output.Answer.
+func (a *serveAnswer) Lines() []any { return []any{a} }
+
+// Records implements output.Answer.
+func (a *serveAnswer) Records() [][]string {
+	records := [][]string{{"door", "address"}}
+	for door, address := range a.Addresses {
+		records = append(records, []string{door, address})
+	}
+	slices.SortFunc(records[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	return records
+}
+
+// Print implements output.Answer. People read the log.
+func (a *serveAnswer) Print(*output.Printer) {}

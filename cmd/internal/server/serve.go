@@ -1,0 +1,200 @@
+// Package server has the command serve: it makes the doors of the server, and what decides behind them, of
+// the flags.
+package server
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/serve"
+	"github.com/limitctl/limitctl/cmd/internal/serve/api"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
+)
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	listen, admin, grpc               string
+	drain, drainDelay                 time.Duration
+	certificate, key, clientAuthority string
+	tokenFile                         string
+	maxInFlight, maxConnections       int
+	logFormat, logLevel               string
+	logSubjects                       bool
+	metricsFlags
+}
+
+type serveOptions struct {
+	*cli.Globals
+	serveFlags
+	proxy proxyOptions
+}
+
+// NewServeCmd makes limitctl serve.
+func NewServeCmd(global *cli.Globals) *cobra.Command {
+	o := &serveOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve limits to programs over HTTP",
+		Long: `Serve answers requests about limits, for programs in any language and for
+proxies.
+
+Programs send JSON. POST /v1/check and /v1/consume take {"key", "limits",
+"cost"}, or {"policy", "attributes", "cost", "costs"}. The answer is that of
+the command, with the status 200 if it is allowed and 429 if it is denied.
+There are /v1/refund, /v1/settle and GET /v1/policies, too.
+
+nginx, Caddy, HAProxy and Traefik ask /v1/auth/POLICY before they pass a
+request on: 204 if they may, else 429 or the policy's denied_status. The
+section http of the configuration says what the policy's attributes are in a
+request. A proxy on another machine has to be in its trusted_proxies.
+
+With --proxy and --policy it is a reverse proxy: requests that the policy
+allows go to UPSTREAM, and others get a 429. The paths of /v1 are then at the
+address of --admin.
+
+At the address of --grpc, Envoy is answered: its rate limit service, as gRPC,
+with the descriptors of the configuration's section envoy.
+
+Operators are answered at the address of --admin, without TLS and token:
+GET /metrics for Prometheus; /healthz, 200 while the process works; and
+/readyz, 503 once it is to stop, with what is known of its parts.
+
+Configurations to paste are in docs/serve.md, the fields of /v1 in
+docs/serve-api.md, and files for containers and systemd in docs/deploy:
+https://github.com/limitctl/limitctl
+
+An address is HOST:PORT or unix:PATH. The host has to be there: 127.0.0.1 is
+this machine only, 0.0.0.0 is every network. With port 0 the system chooses
+one, which the log tells, and -o json prints.
+
+With --token-file or $LIMITCTL_SERVE_TOKEN, requests to /v1 need the header
+"Authorization: Bearer TOKEN". A proxy that passes on the Authorization of its
+own clients can send X-Limitctl-Authorization instead. The file has one token
+on a line. Several are in force at once, so that one can replace another.
+
+Certificates and tokens are read again when their files change, and on SIGHUP.
+Files that cannot be used leave those before in force, and the log says so.
+
+On SIGTERM or Ctrl-C it takes no new connections and answers the requests that
+it has. It exits with 0 if all were answered within --drain, else with 5. A
+second signal ends it at once.`,
+		Example: `  limitctl serve
+  limitctl serve --store redis://127.0.0.1:6379 --listen 0.0.0.0:8080
+  limitctl serve --listen unix:http.sock --admin off --log-format json
+  curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, o) },
+	}
+	o.addFlags(cmd)
+	o.proxy.addFlags(cmd)
+	return cmd
+}
+
+func (f *serveFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
+	flags.StringVar(&f.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`; off for nowhere")
+	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
+	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, whether all is answered or not")
+	flags.DurationVar(&f.drainDelay, "drain-delay", 0,
+		"of that, take new connections for `DURATION`, until balancers send no more")
+	flags.StringVar(&f.certificate, "tls-cert", "", "serve with TLS by the certificates in `FILE`")
+	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
+	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "want a certificate of each client, signed by an authority in `FILE`")
+	flags.StringVar(&f.tokenFile, "token-file", "", "want with each request to /v1 a token that is in `FILE`")
+	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and 503 to those beyond")
+	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the longest idle makes room")
+	f.metricsFlags.add(flags)
+	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
+	flags.BoolVar(&f.logSubjects, "log-subjects", false, "say in the log who is limited: debug has a line for each request")
+	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"},
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+func runServe(cmd *cobra.Command, o *serveOptions) error {
+	// Mistakes in flags and files are found before anything is opened.
+	frame, err := o.frame()
+	if err != nil {
+		return err
+	}
+	c, err := o.Config()
+	if err != nil {
+		return err
+	}
+	upstream, err := o.proxy.check(cmd, c)
+	if err != nil {
+		return err
+	}
+	chosen, err := o.Settings()
+	if err != nil {
+		return err
+	}
+	if chosen.Context != nil && chosen.Context.ReadOnly {
+		return cli.Usagef("context %q is read-only, and serve takes units; choose another", chosen.Context.Name)
+	}
+
+	// The engine, its observers, and what runs beside it.
+	store, where, err := o.OpenWatched(frame.meter.Batch)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	defer serve.SpareHeap()()
+	told := frame.events()
+	frame.meter.WatchOverrides(told.OverridesStale)
+	e := engine.New(store, engineSettings(c), frame.engineOptions(told))
+	defer e.Close()
+	frame.begin(cmd.Context(), c, e, where)
+	frame.probes(e, told)
+	frame.reloads(c, e, func(c *config.Config) error {
+		_, err := o.proxy.check(cmd, c)
+		return err
+	})
+	frame.sample(store)
+
+	// The doors. One gate bounds the requests of all clients.
+	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)
+	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
+	if upstream == nil {
+		frame.door("http", frame.listen, answers, o.Timeout+exchangeTime)
+		frame.operators(nil)
+	} else {
+		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
+		frame.operators(answers)
+	}
+	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
+	return serve.Run(cmd.Context(), &frame.Options)
+}
+
+// logger returns the log of the server.
+func (o *serveOptions) logger() (*slog.Logger, error) {
+	var options slog.HandlerOptions
+	level := new(slog.Level)
+	switch o.logLevel {
+	case "debug", "info", "warn", "error":
+		if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, cli.Usagef("--log-level %q is not known; give debug, info, warn or error", o.logLevel)
+	}
+	options.Level = level
+	options.ReplaceAttr = o.withoutSecretsIn
+	switch o.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(o.Env.Err, &options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(o.Env.Err, &options)), nil
+	}
+	return nil, cli.Usagef("--log-format %q is not known; give text or json", o.logFormat)
+}
+
+// describe writes an error of a store for clients and the log: one line without secrets.
+func (o *serveOptions) describe(err error) string { return o.WithoutSecrets(cli.Message(err)) }

@@ -1,0 +1,265 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+func newConfigDiffCmd(global *cli.Globals) *cobra.Command {
+	scanRate := 0
+	cmd := &cobra.Command{
+		Use:   "diff [OLD] [NEW]",
+		Short: "Show for whom limits are loosened, tightened or dropped",
+		Long: `Diff compares two configuration files: for each limit, and for those of each of
+its overrides, it shows whether more or less is allowed. A limit is loosened if
+more is allowed at once or in the long run, and neither is less. It is changed
+if one is more and the other less, or the algorithm is another one.
+
+With one file, or with none for the configuration in use, it compares the keys
+in use in the store with it, and counts those whose limit would be another one.
+Each key has the limit of its last request. Keys of policies that the
+configuration does not have are shown as dropped; keys of no policy are left
+out.
+
+The exit code is 0 if nothing differs, and 1 if something does.`,
+		Example: `  limitctl config diff limitctl.yaml new.yaml
+  limitctl config diff new.yaml --context prod
+  limitctl config diff --context prod -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return cli.Usagef("%s given, and diff takes at most two files", cli.Several(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if scanRate < 0 {
+				return cli.Usagef("--rate-limit-scan %d is negative; give keys per second", scanRate)
+			}
+			return runConfigDiff(cmd.Context(), global, args, scanRate)
+		},
+	}
+	cmd.Flags().IntVar(&scanRate, "rate-limit-scan", 0,
+		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+	return cmd
+}
+
+func runConfigDiff(ctx context.Context, g *cli.Globals, args []string, scanRate int) error {
+	files := make([]*config.Config, len(args))
+	for i, path := range args {
+		data, err := g.Env.ReadConfig(path)
+		if err != nil {
+			return cli.Usagef("the file cannot be read: %s", err)
+		}
+		if files[i], err = config.Parse(path, data, nil); err != nil {
+			return err
+		}
+	}
+	answer := &diffAnswer{ofKeys: len(files) < 2}
+	var err error
+	switch len(files) {
+	case 2:
+		for _, d := range config.Differences(files[0], files[1]) {
+			answer.rows = append(answer.rows, diffRow{Difference: d})
+		}
+	case 1:
+		answer.rows, err = keyDifferences(ctx, g, files[0], scanRate)
+	default:
+		c, loadErr := g.Config()
+		if loadErr != nil {
+			return loadErr
+		}
+		if len(c.Policies) == 0 {
+			return cli.Usagef("there is no configuration with policies to compare the store with; name one with --config FILE")
+		}
+		answer.rows, err = keyDifferences(ctx, g, c, scanRate)
+	}
+	if err != nil {
+		return err
+	}
+	if err := g.Print(answer); err != nil {
+		return err
+	}
+	if len(answer.rows) > 0 {
+		return cli.ErrDenied
+	}
+	if !g.Quiet {
+		g.Note("nothing differs")
+	}
+	return nil
+}
+
+// diffRow is a difference, and the number of its keys if keys were compared.
+type diffRow struct {
+	config.Difference
+	keys    int64
+	example string // a subject
+}
+
+// keyDifferences compares the keys in use with a configuration.
+func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanRate int) ([]diffRow, error) {
+	backend, _, err := g.OpenToRead()
+	if err != nil {
+		return nil, err
+	}
+	defer backend.Close()
+	overrides, withoutOverrides := cli.OverridesOf(ctx, g, backend)
+	limits := cli.NewConfiguredLimits(c)
+	everything, err := store.ParsePattern("*")
+	if err != nil {
+		return nil, err
+	}
+	selection := operation.Selection{Text: "'*'", Query: admin.Query{Subjects: everything, KeysPerSecond: scanRate}}
+	type group struct{ policy, limit, old, new string }
+	places := map[group]int{}
+	var rows []diffRow
+	found, err := cli.Scan(ctx, g, backend, &selection, func(e *admin.Entry, foreign error) error {
+		parts, isPolicys := policy.ParseKey(e.Key)
+		if foreign != nil || !isPolicys || !e.LimitKnown() {
+			return nil
+		}
+		d := config.Difference{Policy: parts.Policy, Limit: parts.Limit, Change: config.Dropped, Old: e.Limit.String()}
+		if limits[[2]string{parts.Policy, parts.Limit}] != nil {
+			if !limits.HasDrifted(e.Key, e.Limit, overrides.For(e.Key)) {
+				return nil
+			}
+			d.Change, d.New = becomes(e.Limit, limits.Candidates(e.Key))
+		}
+		name := group{d.Policy, d.Limit, d.Old, d.New}
+		place, known := places[name]
+		if !known {
+			place = len(rows)
+			places[name] = place
+			rows = append(rows, diffRow{Difference: d, example: e.Key.Subject})
+		}
+		rows[place].keys++
+		rows[place].example = min(rows[place].example, e.Key.Subject)
+		return nil
+	})
+	slices.SortFunc(rows, func(a, b diffRow) int {
+		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.keys, a.keys), cmp.Compare(a.Old, b.Old))
+	})
+	if err == nil { // else that error reports it
+		cli.WarnOfOverrides(g, withoutOverrides)
+	}
+	return rows, found.WithProgress(err)
+}
+
+// becomes is what a limit becomes: one of several if that depends on attributes which the key does not hold.
+func becomes(old store.Limit, candidates []policy.Candidate) (change config.Change, text string) {
+	for i, candidate := range candidates {
+		one, _ := config.Compare(old, candidate.Limit)
+		if i > 0 {
+			text += " or "
+		}
+		text += candidate.Limit.String()
+		if change == "" || change == one {
+			change = one
+		} else {
+			change = config.Changed
+		}
+	}
+	return change, text
+}
+
+// diffAnswer is the differences between configurations, or between keys and a configuration.
+type diffAnswer struct {
+	rows   []diffRow
+	ofKeys bool
+}
+
+type diffDocument struct {
+	Policy string            `json:"policy"`
+	Limit  string            `json:"limit,omitempty"`
+	When   policy.Attributes `json:"when,omitempty"`
+	Change config.Change     `json:"change"`
+	Old    *string           `json:"old"` // null if there is none
+	New    *string           `json:"new"`
+	// Keys is how many keys in use it concerns, and Example is the subject of one.
+	Keys    *int64 `json:"keys,omitempty"`
+	Example string `json:"example,omitempty"`
+}
+
+// Document implements output.Answer.
+func (a *diffAnswer) Document() any {
+	return struct {
+		SchemaVersion int   `json:"schema_version"`
+		Differences   []any `json:"differences"`
+	}{output.SchemaVersion, a.Lines()}
+}
+
+// Lines implements output.Answer.
+func (a *diffAnswer) Lines() []any {
+	lines := make([]any, len(a.rows))
+	for i := range a.rows {
+		row := &a.rows[i]
+		d := diffDocument{Policy: row.Policy, Limit: row.Limit, When: row.When, Change: row.Change, Example: row.example}
+		if row.Old != "" {
+			d.Old = &row.Old
+		}
+		if row.New != "" {
+			d.New = &row.New
+		}
+		if a.ofKeys {
+			d.Keys = &row.keys
+		}
+		lines[i] = d
+	}
+	return lines
+}
+
+// Records implements output.Answer.
+func (a *diffAnswer) Records() [][]string {
+	records := [][]string{{"policy", "limit", "when", "change", "old", "new", "keys", "example"}}
+	for _, row := range a.rows {
+		keys := ""
+		if a.ofKeys {
+			keys = cli.Number(row.keys)
+		}
+		records = append(records, []string{row.Policy, row.Limit, cli.AttributesText(row.When), string(row.Change), row.Old, row.New, keys,
+			row.example})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *diffAnswer) Print(p *output.Printer) {
+	if len(a.rows) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 10, Names: true}, {Header: "FOR", Shrinks: 10, Names: true}, {Header: "CHANGE"},
+		{Header: "OLD"}, {Header: "NEW"}}
+	if a.ofKeys {
+		columns[1] = output.Column{Header: "KEYS", Right: true}
+		columns = append(columns, output.Column{Header: "EXAMPLE", Shrinks: 10, Drops: 1})
+	}
+	styles := map[config.Change]output.Style{config.Loosened: output.Calm, config.Tightened: output.AtEnd, config.Dropped: output.Near,
+		config.Added: output.AtEnd}
+	var rows [][]output.Cell
+	for i := range a.rows {
+		r := &a.rows[i]
+		name := r.Policy
+		if r.Limit != "" {
+			name = fmt.Sprintf("%s/%s", r.Policy, r.Limit)
+		}
+		row := []output.Cell{{Text: cmp.Or(name, "-")}, {Text: cmp.Or(cli.AttributesText(r.When), "all others")},
+			{Text: string(r.Change), Style: styles[r.Change]}, {Text: cmp.Or(r.Old, "-")}, {Text: cmp.Or(r.New, "-")}}
+		if a.ofKeys {
+			row[1] = output.Cell{Text: cli.Number(r.keys)}
+			row = append(row, output.Cell{Text: r.example})
+		}
+		rows = append(rows, row)
+	}
+	p.Table(columns, rows)
+}

@@ -1,0 +1,317 @@
+package setup
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+type configShowOptions struct {
+	*cli.Globals
+	origin bool
+}
+
+func newConfigShowCmd(global *cli.Globals) *cobra.Command {
+	o := &configShowOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show what is configured, with all defaults",
+		Long: `Show prints the settings that commands have here: the store, the prefix, and
+all policies, layouts and contexts. With --origin, it says where each value
+comes from: a line of a file, a flag, an environment variable, or the default.`,
+		Example:           "  limitctl config show\n  limitctl config show --origin\n  limitctl config show -o yaml",
+		Args:              cli.NoArguments,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runConfigShow(o) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&o.origin, "origin", false, "say where each value comes from")
+	return cmd
+}
+
+func runConfigShow(o *configShowOptions) error {
+	c, err := o.Config()
+	if err != nil {
+		return err
+	}
+	s, err := o.Settings()
+	if err != nil {
+		return err
+	}
+	answer := &showAnswer{origins: o.origin}
+	answer.add("store", storeurl.Redact(s.Store.Value), s.Store.Origin)
+	answer.add("prefix", s.Prefix.Value, s.Prefix.Origin)
+	timeout := "default"
+	if o.Changed("timeout") {
+		timeout = "flag --timeout"
+	}
+	answer.add("timeout", o.Timeout.String(), timeout)
+	answer.addOutage(c)
+	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.Store.Value),
+		Prefix:  s.Prefix.Value,
+		Timeout: o.Timeout.String(), LocalShare: c.LocalShare.String(), Breaker: newBreakerDocument(c.Breaker),
+		Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
+	name := s.Access().Context
+	answer.document.Context = name
+	for _, p := range c.Policies {
+		answer.addPolicy(c, p)
+		answer.document.Policies[p.Name] = newPolicyDocument(p)
+	}
+	for i := range c.Layouts {
+		answer.addMapping(c, i)
+	}
+	for _, x := range c.Contexts {
+		answer.addContext(c, x)
+		answer.document.Contexts = append(answer.document.Contexts, newContextDocument(c, x, name))
+	}
+	answer.addDenials(c)
+	answer.addHTTP(c)
+	if o.origin {
+		answer.document.Origins = map[string]string{}
+		for _, row := range answer.rows {
+			answer.document.Origins[row.name] = row.origin
+		}
+	}
+	return o.Print(answer)
+}
+
+// addDenials adds whether commands count denials.
+func (a *showAnswer) addDenials(c *config.Config) {
+	origin := "default"
+	if at, said := c.Origin("denials"); said {
+		origin = at.String()
+	}
+	a.add("denials", fmt.Sprint(c.Denials), origin)
+	a.document.Denials = c.Denials
+}
+
+// addHTTP adds how HTTP requests and Envoy's descriptors are limited.
+func (a *showAnswer) addHTTP(c *config.Config) {
+	a.document.HTTP = map[string]string{}
+	for _, setting := range config.HTTPSettings(c) {
+		a.addFrom(c, setting.Name, setting.Value)
+		a.document.HTTP[setting.Name] = setting.Value
+	}
+}
+
+// showAnswer is the configuration in effect, with all defaults.
+type showAnswer struct {
+	origins  bool
+	document showDocument
+	rows     []showRow
+}
+
+type showRow struct{ name, value, origin string }
+
+type showDocument struct {
+	SchemaVersion int                       `json:"schema_version"`
+	Files         []string                  `json:"files"`
+	Store         string                    `json:"store"`
+	Context       string                    `json:"context,omitempty"`
+	Prefix        string                    `json:"prefix"`
+	Timeout       string                    `json:"timeout"`
+	LocalShare    string                    `json:"local_share"`
+	Breaker       breakerDocument           `json:"breaker"`
+	Policies      map[string]policyDocument `json:"policies"`
+	Layouts       []mappingDocument         `json:"layouts,omitempty"`
+	Contexts      []contextDocument         `json:"contexts"`
+	Denials       bool                      `json:"denials"`
+	// HTTP is how HTTP requests and Envoy's descriptors are limited, by the settings' paths.
+	HTTP    map[string]string `json:"http"`
+	Origins map[string]string `json:"origins,omitempty"`
+}
+
+// breakerDocument has the settings of a breaker if there is one.
+type breakerDocument struct {
+	Enabled  bool   `json:"enabled"`
+	Failures int    `json:"failures,omitempty"`
+	Slow     string `json:"slow,omitempty"`
+	Pause    string `json:"pause,omitempty"`
+	MaxPause string `json:"max_pause,omitempty"`
+}
+
+func newBreakerDocument(b *layers.Breaker) breakerDocument {
+	if b == nil {
+		return breakerDocument{}
+	}
+	return breakerDocument{true, b.Failures, b.Slow.String(), b.Pause.String(), b.MaxPause.String()}
+}
+
+type policyDocument struct {
+	OnError string `json:"on_error"`
+	// LocalShare is present with on_error: local.
+	LocalShare string                `json:"local_share,omitempty"`
+	HashBy     []string              `json:"hash_by,omitempty"`
+	Limits     []policyLimitDocument `json:"limits"`
+}
+
+type policyLimitDocument struct {
+	Name      string             `json:"name"`
+	By        []string           `json:"by"`
+	Limit     string             `json:"limit"`
+	Cost      string             `json:"cost,omitempty"`
+	Shadow    bool               `json:"shadow"`
+	Overrides []overrideDocument `json:"overrides,omitempty"`
+}
+
+type overrideDocument struct {
+	When  policy.Attributes `json:"when"`
+	Limit string            `json:"limit"`
+}
+
+func newPolicyDocument(p *policy.Policy) policyDocument {
+	document := policyDocument{p.OnError.String(), localShare(p), p.HashBy, nil}
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		limit := policyLimitDocument{l.Name, l.By, l.Limit.String(), l.Cost.String(), l.Shadow, nil}
+		for _, override := range l.Overrides {
+			limit.Overrides = append(limit.Overrides, overrideDocument{override.When, override.Limit.String()})
+		}
+		document.Limits = append(document.Limits, limit)
+	}
+	return document
+}
+
+func (a *showAnswer) add(name, value, origin string) {
+	a.rows = append(a.rows, showRow{name, value, origin})
+}
+
+// addFrom adds a value with its origin: the first of the paths that the configuration has, or the default.
+func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...string) {
+	origin := ""
+	for _, path := range append([]string{name}, paths...) {
+		if at, said := c.Origin(path); said {
+			origin = at.String()
+			break
+		}
+	}
+	a.add(name, value, cmp.Or(origin, "default"))
+}
+
+// localShare is the share of a local shadow in a policy's limits, empty without on_error: local.
+func localShare(p *policy.Policy) string {
+	if p.OnError != store.LocalOnError {
+		return ""
+	}
+	return p.LocalShare.String()
+}
+
+// addOutage adds the settings for a store that is away.
+func (a *showAnswer) addOutage(c *config.Config) {
+	a.addFrom(c, "local_share", c.LocalShare.String())
+	breaker := newBreakerDocument(c.Breaker)
+	a.addFrom(c, "breaker.enabled", fmt.Sprint(breaker.Enabled))
+	if !breaker.Enabled {
+		return
+	}
+	a.addFrom(c, "breaker.failures", fmt.Sprint(breaker.Failures))
+	a.addFrom(c, "breaker.slow", breaker.Slow)
+	a.addFrom(c, "breaker.pause", breaker.Pause)
+	a.addFrom(c, "breaker.max_pause", breaker.MaxPause)
+}
+
+func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
+	path := "policies." + p.Name
+	a.addFrom(c, path+".on_error", p.OnError.String())
+	if share := localShare(p); share != "" {
+		a.addFrom(c, path+".local_share", share, "local_share")
+	}
+	if len(p.HashBy) > 0 {
+		a.addFrom(c, path+".hash_by", listed(p.HashBy))
+	}
+	for i := range p.Limits {
+		l, path := &p.Limits[i], fmt.Sprintf("%s.limits[%d]", path, i)
+		a.addFrom(c, path+".name", l.Name)
+		a.addFrom(c, path+".by", listed(l.By))
+		a.addFrom(c, path+".limit", l.Limit.String())
+		if cost := l.Cost.String(); cost != "" {
+			a.addFrom(c, path+".cost", cost)
+		}
+		a.addFrom(c, path+".shadow", fmt.Sprint(l.Shadow))
+		for j, override := range l.Overrides {
+			path := fmt.Sprintf("%s.overrides[%d]", path, j)
+			a.addFrom(c, path+".when", cli.AttributesText(override.When))
+			a.addFrom(c, path+".limit", override.Limit.String(), path+".burst", path+".algorithm")
+		}
+	}
+}
+
+// mappingDocument is a mapping of keys of another limiter.
+type mappingDocument struct {
+	Layout string `json:"layout"`
+	Keys   string `json:"keys,omitempty"`
+	Limit  string `json:"limit,omitempty"`
+}
+
+// addMapping adds a mapping of keys of another limiter.
+func (a *showAnswer) addMapping(c *config.Config, i int) {
+	m, path := &c.Layouts[i], fmt.Sprintf("layouts[%d]", i)
+	d := mappingDocument{Layout: m.Layout.Info().Name, Limit: m.Text}
+	if !m.Keys.IsZero() {
+		d.Keys = m.Keys.String()
+	}
+	a.document.Layouts = append(a.document.Layouts, d)
+	for _, field := range [][2]string{{"layout", d.Layout}, {"keys", d.Keys}, {"limit", d.Limit}} {
+		if field[1] != "" {
+			a.addFrom(c, path+"."+field[0], field[1])
+		}
+	}
+}
+
+func (a *showAnswer) addContext(c *config.Config, x *config.Context) {
+	path := "contexts." + x.Name
+	a.addFrom(c, path+".store", storeurl.Redact(x.Store))
+	for _, field := range [][2]string{{"prefix", x.Prefix}, {"password_file", x.PasswordFile}, {"password_env", x.PasswordEnv}} {
+		if field[1] != "" {
+			a.addFrom(c, path+"."+field[0], field[1])
+		}
+	}
+	if len(x.Layouts) > 0 {
+		a.addFrom(c, path+".layout", strings.Join(x.Layouts, ", "))
+	}
+	a.addFrom(c, path+".read_only", fmt.Sprint(x.ReadOnly))
+	a.addFrom(c, path+".protected", fmt.Sprint(x.Protected))
+}
+
+func listed(names []string) string { return "[" + strings.Join(names, ", ") + "]" }
+
+// Document implements output.Answer.
+func (a *showAnswer) Document() any { return a.document }
+
+// Lines implements output.Answer.
+func (a *showAnswer) Lines() []any { return []any{a.document} }
+
+// Records implements output.Answer.
+func (a *showAnswer) Records() [][]string {
+	records := [][]string{{"setting", "value", "origin"}}
+	for _, row := range a.rows {
+		records = append(records, []string{row.name, row.value, row.origin})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *showAnswer) Print(p *output.Printer) {
+	columns := []output.Column{{Header: "SETTING", Shrinks: 20}, {Header: "VALUE", Shrinks: 16}}
+	if a.origins {
+		columns = append(columns, output.Column{Header: "ORIGIN", Shrinks: 16})
+	}
+	var rows [][]output.Cell
+	for _, row := range a.rows {
+		cells := []output.Cell{{Text: row.name}, {Text: row.value}}
+		if a.origins {
+			cells = append(cells, output.Cell{Text: row.origin, Style: output.Faint})
+		}
+		rows = append(rows, cells)
+	}
+	p.Table(columns, rows)
+}

@@ -1,0 +1,364 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+)
+
+// The levels of --fail-on.
+const (
+	failOnWarn  = "warn"
+	failOnError = "error"
+)
+
+type doctorOptions struct {
+	*cli.Globals
+	cli.LayoutOptions
+	subjects                 string // a pattern of the limits of other limiters
+	scanLimit, rateLimitScan int
+	failOn                   string
+}
+
+// NewDoctorCmd makes limitctl doctor.
+func NewDoctorCmd(global *cli.Globals) *cobra.Command {
+	o := &doctorOptions{Globals: global}
+	cmd := &cobra.Command{
+		Use:   "doctor [PATTERN]",
+		Short: "Examine the store and say what to fix",
+		Long: `Doctor looks at the store as an expert would: whether it answers and how fast,
+its version, replicas, persistence, memory, eviction and clock, what its user
+may do, and what is under the prefix. It changes nothing. Each check is ✓ fine,
+! a warning or ✗ a problem. Warnings and problems come with advice.
+
+It looks at up to --scan-limit keys, and says when there are more. The biggest
+and the hottest of them come last.
+
+With --layout, or in a context that has a layout, it also looks at the keys of
+other rate limiters: how many each has, how many are at their limit, and what is
+wrong with them, such as counters that never expire and so deny for ever. For
+what a reset puts right it prints the command. PATTERN selects among these keys.
+
+Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
+the store cannot be reached; 4 the store refuses; 5 findings are missing,
+because the store stopped answering or one of several servers could not be
+reached. With 3 and 4 that is the only finding.`,
+		Example: `  limitctl doctor
+  limitctl doctor -o json > findings.json
+  limitctl doctor --scan-limit 0 --rate-limit-scan 10000
+  limitctl doctor --layout auto
+  limitctl doctor 'ratelimit:*' --layout kong --limit 100/1m`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
+				return cli.Usagef("%s given, and doctor takes at most one PATTERN; quote it, so that the shell does not expand it", cli.Several(args))
+			case o.scanLimit < 0:
+				return cli.Usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
+			case o.rateLimitScan < 0:
+				return cli.Usagef("--rate-limit-scan %d is negative; give keys per second, or 0 for no bound", o.rateLimitScan)
+			case o.failOn != failOnError && o.failOn != failOnWarn:
+				return cli.Usagef("--fail-on %q is neither warn nor error", o.failOn)
+			}
+			if err := o.Use(o.Globals); err != nil {
+				return err
+			}
+			if o.subjects = strings.Join(args, ""); o.subjects != "" && o.Layouts == nil {
+				return cli.Usagef("a PATTERN is for the keys of other limiters, and %q was given without --layout; the store is --store", o.subjects)
+			}
+			return runDoctor(cmd.Context(), o)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.AddLayoutFlags(cmd)
+	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
+	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0,
+		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,
+		"exit with 1 from this `LEVEL` on: error is a problem (✗), warn a warning (!), too")
+	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{failOnWarn, failOnError}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func runDoctor(ctx context.Context, o *doctorOptions) error {
+	report, err := o.examine(ctx)
+	if report == nil {
+		return err
+	}
+	if printErr := o.Print(&doctorAnswer{report}); printErr != nil {
+		return printErr
+	}
+	switch {
+	case err != nil && report.Reached:
+		return outcome.Partly(fmt.Errorf("the examination is not complete: %w", err))
+	case err != nil:
+		return err
+	case report.Count(doctor.Fail) > 0, o.failOn == failOnWarn && report.Count(doctor.Warn) > 0:
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+// examine returns no report if there is nothing to examine.
+func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
+	url, options, err := o.Connection()
+	if err != nil {
+		return nil, err
+	}
+	layouts, closeLayouts, err := o.openLayouts(url, options)
+	if err != nil {
+		return nil, err
+	}
+	defer closeLayouts()
+	options.Layouts = nil
+	store, _, err := connect.Open(url, options)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	report, err := doctor.Embedded(ctx, store)
+	if report == nil {
+		report, err = o.examineRedis(ctx, url, options, store, layouts)
+	}
+	if report != nil && report.Reached {
+		report.Add(doctor.JudgeLocal(o.localFiles()))
+	}
+	return report, err
+}
+
+// openLayouts opens the keys of other limiters, if they are to be looked at.
+func (o *doctorOptions) openLayouts(url string, options connect.Options) (layouts doctor.Layouts, closeKeys func() error, err error) {
+	if options.Layouts == nil {
+		return layouts, func() error { return nil }, nil
+	}
+	pattern := cmp.Or(o.subjects, "*")
+	if layouts.Subjects, err = cli.ParseSubjects(pattern, false); err != nil {
+		return layouts, nil, err
+	}
+	s, err := o.Settings()
+	if err != nil {
+		return layouts, nil, err
+	}
+	layouts.ResetStuck = func(layout string) string {
+		words := []string{"reset", pattern, "--layout", layout}
+		if o.SaidLimit != "" {
+			words = append(words, "--limit", o.SaidLimit)
+		}
+		return cli.CommandHere(o.Globals, s, append(words, "--stuck", "--dry-run")...)
+	}
+	keys, _, err := connect.Open(url, options)
+	if err != nil {
+		return layouts, nil, err
+	}
+	layouts.Keys = keys
+	return layouts, keys.Close, nil
+}
+
+func (o *doctorOptions) examineRedis(ctx context.Context, url string, options connect.Options, store connect.Store,
+	layouts doctor.Layouts) (*doctor.Report, error) {
+	client, _, err := connect.Client(url, options)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	transport, err := connect.TransportOf(ctx, url, options)
+	if err != nil {
+		return nil, err
+	}
+	health, err := connect.SentinelsOf(ctx, url, options)
+	if err != nil {
+		return nil, err
+	}
+	var sentinels []doctor.Sentinel
+	for _, s := range health {
+		sentinels = append(sentinels, doctor.Sentinel(s))
+	}
+	return doctor.Redis(ctx, client, doctor.Options{
+		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: o.rateLimitScan, Now: o.Env.Now, Store: store,
+		Transport: doctor.Transport(transport), Sentinels: sentinels, Layouts: layouts,
+	})
+}
+
+// localFiles looks at what limitctl keeps on this machine.
+func (o *doctorOptions) localFiles() doctor.LocalFiles {
+	found := doctor.LocalFiles{Directory: cli.StateDir(o.Env.Getenv)}
+	if found.Directory == "" {
+		return found
+	}
+	entries, err := o.Env.List(filepath.Join(found.Directory, "backups"))
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			found.Backups++
+			found.BackupBytes += info.Size()
+		}
+	}
+	shadow, shadowErr := cli.ShadowFile(o.Globals)
+	if entries, listErr := o.Env.List(found.Directory); listErr == nil {
+		for _, entry := range entries {
+			info, err := entry.Info()
+			switch {
+			case err != nil:
+			case entry.Name() == "audit.jsonl":
+				found.AuditBytes = info.Size()
+			case shadowErr == nil && entry.Name() == filepath.Base(shadow):
+				found.ShadowBytes = info.Size()
+			}
+		}
+	} else {
+		err = listErr
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		found.Problem = err
+	}
+	return found
+}
+
+// doctorAnswer is what an examination found.
+type doctorAnswer struct{ report *doctor.Report }
+
+// Document implements output.Answer.
+func (a *doctorAnswer) Document() any {
+	return struct {
+		SchemaVersion int              `json:"schema_version"`
+		Failed        int              `json:"failed"`
+		Warnings      int              `json:"warnings"`
+		Fine          int              `json:"fine"`
+		Findings      []doctor.Finding `json:"findings"`
+	}{output.SchemaVersion, a.report.Count(doctor.Fail), a.report.Count(doctor.Warn), a.report.Count(doctor.OK), a.report.Findings}
+}
+
+// Lines implements output.Answer.
+func (a *doctorAnswer) Lines() []any {
+	var lines []any
+	for _, f := range a.report.Findings {
+		lines = append(lines, f)
+	}
+	return lines
+}
+
+// Records implements output.Answer. The data of a finding is JSON in its cell.
+func (a *doctorAnswer) Records() [][]string {
+	records := [][]string{{"check", "status", "server", "summary", "advice", "data"}}
+	for _, f := range a.report.Findings {
+		data := ""
+		if text, err := json.Marshal(f.Data); err == nil && f.Data != nil {
+			data = string(text)
+		}
+		records = append(records, []string{f.Check, string(f.Status), f.Server, f.Summary, strings.TrimSpace(f.Advice + " " + f.Command), data})
+	}
+	return records
+}
+
+// Print implements output.Answer. What several servers have in common is said once.
+func (a *doctorAnswer) Print(p *output.Printer) {
+	findings := joinServers(a.report.Findings)
+	var keys []doctor.Finding
+	findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool {
+		ranks := f.Status == doctor.OK && (f.Check == "biggest" || f.Check == "hottest")
+		if ranks {
+			keys = append(keys, f)
+		}
+		return ranks
+	})
+	names, servers := 0, 0
+	for _, f := range findings {
+		names, servers = max(names, len(f.Check)), max(servers, output.Width(output.Escape(f.Server)))
+	}
+	for _, f := range findings {
+		label, indent := fmt.Sprintf("%-*s  ", names, f.Check), 2+names+2
+		if servers > 0 {
+			label += fmt.Sprintf("%-*s  ", servers, output.Escape(f.Server))
+			indent += servers + 2
+		}
+		printFinding(p, f, label, indent)
+	}
+	fails, warns := a.report.Count(doctor.Fail), a.report.Count(doctor.Warn)
+	_, style := markOf(worst(fails, warns))
+	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"),
+		a.report.Count(doctor.OK))))
+	for _, f := range keys { // which are no findings to people, and so have a line each
+		line := fmt.Sprintf("%s  %s", f.Check, f.Summary)
+		if p.Width > 0 {
+			line = output.Cut(line, p.Width)
+		}
+		fmt.Fprintln(p.Out, p.Paint(output.Faint, line))
+	}
+}
+
+// joinServers makes one finding of those that differ in nothing but their server.
+func joinServers(findings []doctor.Finding) []doctor.Finding {
+	var joined []doctor.Finding
+	var counts []int
+	for _, f := range findings {
+		at := slices.IndexFunc(joined, func(j doctor.Finding) bool {
+			return f.Server != "" && j.Check == f.Check && j.Status == f.Status && j.Summary == f.Summary && j.Advice == f.Advice
+		})
+		if at < 0 {
+			joined, counts = append(joined, f), append(counts, 1)
+			continue
+		}
+		counts[at]++
+		joined[at].Server = output.Plural(counts[at], "server")
+	}
+	return joined
+}
+
+func printFinding(p *output.Printer, f doctor.Finding, label string, indent int) {
+	mark, style := markOf(f.Status)
+	indent = p.Labelled(p.Paint(style, mark)+" "+label, indent, f.Summary)
+	if f.Advice == "" {
+		return
+	}
+	text, command, _ := strings.Cut(f.Advice, shell.SetUserBegins)
+	var lines []string
+	if text = strings.TrimRight(text, " "); text != "" {
+		lines = output.Wrap(text, p.Width-indent-2)
+	}
+	if command != "" { // which is pasted, so the terminal alone may break it
+		lines = append(lines, shell.SetUserBegins+command)
+	}
+	if f.Command != "" {
+		lines = append(lines, f.Command)
+	}
+	arrow := "→ "
+	for _, line := range lines {
+		fmt.Fprintln(p.Out, strings.Repeat(" ", indent)+p.Paint(output.Faint, arrow+line))
+		arrow = "  "
+	}
+}
+
+func markOf(status doctor.Status) (mark string, style output.Style) {
+	switch status {
+	case doctor.Fail:
+		return "✗", output.AtEnd
+	case doctor.Warn:
+		return "!", output.Near
+	default:
+		return "✓", output.Calm
+	}
+}
+
+func worst(fails, warns int) doctor.Status {
+	switch {
+	case fails > 0:
+		return doctor.Fail
+	case warns > 0:
+		return doctor.Warn
+	}
+	return doctor.OK
+}
