@@ -2,18 +2,20 @@ package redisstore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"sync"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Adjust implements [admin.Keyspace] with many keys in each script call.
 func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return nil, err
 	}
 	adjustments = slices.Clone(adjustments)
@@ -64,23 +66,23 @@ func (s *Store) adjustBatch(ctx context.Context, adjustments []admin.Adjustment,
 		bytes += len(adjustments[i].Kept)
 	}
 	if bytes > smallBytes {
-		end, err := s.alone(ctx)
+		end, err := s.lanes.Alone(ctx)
 		if err != nil {
 			return nil, err
 		}
 		defer end()
 	}
 	var mu sync.Mutex
-	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+	err = s.lanes.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		storeKeys := s.storeKeys(keys, batch)
-		arguments := withClock([]any{packAdjustments(adjustments, batch)}, s.clock)
-		reply, err := s.array(ctx, true, s.scripts.toAdjust(), storeKeys, arguments, 4)
+		arguments := lanes.WithClock([]any{packAdjustments(adjustments, batch)}, s.lanes.Clock)
+		reply, err := s.lanes.Array(ctx, true, s.lanes.Scripts.Named(lua.Adjust), storeKeys, arguments, 4)
 		if err != nil {
-			return s.explain(err, store.Adjust.String(), true, storeKeys)
+			return s.lanes.Explain(err, store.Adjust.String(), true, storeKeys)
 		}
 		left, ok := s.readAdjusted(reply, adjustments, storeKeys, batch, results)
 		if !ok {
-			return s.refuse(store.Adjust.String(), true)
+			return s.lanes.Refuse(store.Adjust.String(), true)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -92,10 +94,10 @@ func (s *Store) adjustBatch(ctx context.Context, adjustments []admin.Adjustment,
 
 // packAdjustments packs ARGV[1] of lua/adjust.lua.
 func packAdjustments(adjustments []admin.Adjustment, batch []int) []byte {
-	packed := []byte{opCodes[store.Adjust]}
+	packed := []byte{lanes.OpCodes[store.Adjust]}
 	for _, i := range batch {
 		a := &adjustments[i]
-		packed = appendRequests(packed, []store.Request{{Limit: a.Limit, Cost: a.Used}})
+		packed = lanes.AppendRequests(packed, []store.Request{{Limit: a.Limit, Cost: a.Used}})
 	}
 	for _, i := range batch {
 		a := &adjustments[i]
@@ -119,33 +121,28 @@ func (s *Store) readAdjusted(
 	if len(reply)%4 != 1 {
 		return nil, false
 	}
-	units := text(reply[0])
+	units := lanes.Text(reply[0])
 	if len(units) != 8*len(batch) {
 		return nil, false
 	}
 	for n, i := range batch {
-		results[i] = admin.Adjusted{Done: true, Before: unitsAt(units, 8*n), After: unitsAt(units, 8*n+4)}
+		results[i] = admin.Adjusted{Done: true, Before: lanes.UnitsAt(units, 8*n), After: lanes.UnitsAt(units, 8*n+4)}
 		if r := &results[i]; r.After != r.Before && r.After != adjustments[i].Used {
 			return nil, false
 		}
 	}
 	for n := 1; n < len(reply); n += 4 {
-		at := int(integer(reply[n])) - 1
+		at := int(lanes.Integer(reply[n])) - 1
 		if at < 0 || at >= len(batch) {
 			return foreign, false
 		}
-		if holds := text(reply[n+1]); holds != "" {
-			foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[at], Holds: s.servers.Redact(holds)})
+		if holds := lanes.Text(reply[n+1]); holds != "" {
+			foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[at], Holds: s.lanes.Servers.Redact(holds)})
 			results[batch[at]] = admin.Adjusted{}
 			continue
 		}
 		i := batch[at]
-		results[i].Record = admin.Record{Key: adjustments[i].Key, Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])}
+		results[i].Record = admin.Record{Key: adjustments[i].Key, Value: []byte(lanes.Text(reply[n+2])), Expires: lanes.ExpiryOf(reply[n+3])}
 	}
 	return foreign, true
-}
-
-// unitsAt reads four bytes of a reply.
-func unitsAt(reply string, at int) int64 {
-	return int64(binary.BigEndian.Uint32([]byte(reply[at : at+4])))
 }

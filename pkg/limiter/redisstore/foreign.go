@@ -54,7 +54,7 @@ func (f *foreignKeys) EnsureStoreID(ctx context.Context) (string, error) {
 
 // isBeside reports whether a store key is of what limitctl keeps with its limits.
 func (f *foreignKeys) isBeside(storeKey string) bool {
-	return strings.HasPrefix(storeKey, string(f.store.own)+"!")
+	return strings.HasPrefix(storeKey, string(f.store.lanes.Own)+"!")
 }
 
 // tagsOf returns keys whose subjects lie in the slots of store keys.

@@ -34,7 +34,7 @@ const adjustTries = 8
 // used all the time, so that this does not come about, is a [store.ErrUnavailable] and stays
 // as it is.
 func (f *foreignKeys) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
-	if err := f.store.check(); err != nil {
+	if err := f.store.lanes.Check(); err != nil {
 		return nil, err
 	}
 	results := make([]admin.Adjusted, len(adjustments))
@@ -120,12 +120,12 @@ func (f *foreignKeys) prepare(ctx context.Context, all []*foreignAdjustment, bef
 ) {
 	now, err := f.timeAt(ctx, all[0].Parts[0].StoreKey)
 	if err != nil {
-		return nil, nil, f.store.explain(err, store.Adjust.String(), false, nil)
+		return nil, nil, f.store.lanes.Explain(err, store.Adjust.String(), false, nil)
 	}
-	r := &foreignReader{foreignKeys: f, dumps: true, now: now, values: map[string]*heldValue{}, server: f.store.client}
-	if f.store.isCluster {
-		if r.server, err = f.store.servers.ServerOf(ctx, all[0].Parts[0].StoreKey); err != nil {
-			return nil, nil, f.store.explain(err, store.Adjust.String(), false, nil)
+	r := &foreignReader{foreignKeys: f, dumps: true, now: now, values: map[string]*heldValue{}, server: f.store.lanes.Client}
+	if f.store.lanes.IsCluster() {
+		if r.server, err = f.store.lanes.Servers.ServerOf(ctx, all[0].Parts[0].StoreKey); err != nil {
+			return nil, nil, f.store.lanes.Explain(err, store.Adjust.String(), false, nil)
 		}
 	}
 	var storeKeys []string
@@ -140,7 +140,7 @@ func (f *foreignKeys) prepare(ctx context.Context, all []*foreignAdjustment, bef
 	}
 	for some := range slices.Chunk(storeKeys, 2*redisserver.KeysPerRead) {
 		if err := r.add(ctx, some); err != nil {
-			return nil, nil, f.store.explain(err, store.Adjust.String(), false, some)
+			return nil, nil, f.store.lanes.Explain(err, store.Adjust.String(), false, some)
 		}
 	}
 	for _, a := range all {
@@ -158,7 +158,7 @@ func (f *foreignKeys) prepare(ctx context.Context, all []*foreignAdjustment, bef
 
 // timeAt is what the clock of the server shows that has a store key.
 func (f *foreignKeys) timeAt(ctx context.Context, storeKey string) (now time.Time, err error) {
-	server, err := f.store.servers.ServerOf(ctx, storeKey)
+	server, err := f.store.lanes.Servers.ServerOf(ctx, storeKey)
 	if err != nil {
 		return now, err
 	}

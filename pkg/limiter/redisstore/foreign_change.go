@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -32,7 +35,7 @@ type late struct {
 // parts of a record that lie in one slot are deleted together or, if one has become something
 // else, not at all. A part that several records share is deleted once, for all of them.
 func (f *foreignKeys) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
-	if err := f.store.check(); err != nil {
+	if err := f.store.lanes.Check(); err != nil {
 		return 0, nil, err
 	}
 	var foreign []error
@@ -84,18 +87,18 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 		kept[i] = keptPart(parts[i].Part)
 		arguments = append(arguments, unitOf[i], parts[i].Type, parts[i].Field, kept[i], expiresMS(parts[i].Expires))
 	}
-	cmd, err := d.run(ctx, "deletion", d.store.scripts.toDeleteForeign(), units, storeKeys, arguments)
+	cmd, err := d.run(ctx, "deletion", lua.ForeignDelete, units, storeKeys, arguments)
 	if err != nil {
 		return nil, err
 	}
 	reply, err := cmd.Slice()
-	if err != nil || len(reply)%4 != 1 || len(text(reply[0])) != len(parts) {
-		return nil, d.store.refuse("deletion", true)
+	if err != nil || len(reply)%4 != 1 || len(lanes.Text(reply[0])) != len(parts) {
+		return nil, d.store.lanes.Refuse("deletion", true)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	place, lastLeft := 0, -1
-	for i, outcome := range []byte(text(reply[0])) {
+	for i, outcome := range []byte(lanes.Text(reply[0])) {
 		if i > 0 && unitOf[i] != unitOf[i-1] {
 			place = i
 		}
@@ -106,18 +109,18 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 		}
 	}
 	for n := 1; n < len(reply); n += 4 {
-		i := int(integer(reply[n])) - 1
+		i := int(lanes.Integer(reply[n])) - 1
 		if i < 0 || i >= len(parts) {
-			return nil, d.store.refuse("deletion", true)
+			return nil, d.store.lanes.Refuse("deletion", true)
 		}
-		if is := text(reply[n+1]); is != "" {
+		if is := lanes.Text(reply[n+1]); is != "" {
 			d.foreign = append(d.foreign, &store.ForeignError{StoreKey: storeKeys[i],
-				Holds: fmt.Sprintf("a %s by now, and held a %s", d.store.servers.Redact(is), parts[i].Type)})
+				Holds: fmt.Sprintf("a %s by now, and held a %s", d.store.lanes.Servers.Redact(is), parts[i].Type)})
 			continue
 		}
 		for place = i; place > 0 && unitOf[place-1] == unitOf[i]; place-- {
 		}
-		d.late[units[unitOf[i]].first+i-place] = late{dumpOf(parts[i].Part, kept[i], []byte(text(reply[n+2]))), reply[n+3]}
+		d.late[units[unitOf[i]].first+i-place] = late{dumpOf(parts[i].Part, kept[i], []byte(lanes.Text(reply[n+2]))), reply[n+3]}
 	}
 	return left, nil
 }
@@ -136,7 +139,7 @@ func (d *deletion) result(units []foreignUnit) (deleted int, changed []admin.Rec
 				case '1':
 					was := *part.Part
 					if late, is := d.late[n]; is {
-						was.Dump, was.Expires = late.dump, expiry(late.expires)
+						was.Dump, was.Expires = late.dump, lanes.ExpiryOf(late.expires)
 						fates[record].new = true
 					}
 					fates[record].some = true

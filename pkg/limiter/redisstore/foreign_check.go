@@ -15,7 +15,7 @@ import (
 // records back, each with arguments that no server takes. Rights are checked before arguments, so
 // that the answer tells them and nothing is changed.
 func (f *foreignKeys) CheckImport(ctx context.Context, records ...admin.Record) error {
-	if err := f.store.check(); err != nil {
+	if err := f.store.lanes.Check(); err != nil {
 		return err
 	}
 	for i := range records {
@@ -49,7 +49,7 @@ func importTries(part *admin.Part) [][]any {
 // the key as well, and says so.
 func (f *foreignKeys) try(ctx context.Context, args []any) error {
 	command, storeKey := args[0].(string), args[1].(string)
-	err := f.store.client.Do(ctx, args...).Err()
+	err := f.store.lanes.Client.Do(ctx, args...).Err()
 	switch {
 	case redisserver.IsErrorReply(err, "ERR unknown command"):
 		return fmt.Errorf("%w: the server has no command %s", store.ErrRefused, strings.ToUpper(command))
@@ -58,5 +58,5 @@ func (f *foreignKeys) try(ctx context.Context, args []any) error {
 	case redisserver.IsReply(err):
 		return nil
 	}
-	return f.store.explain(err, "import", false, []string{storeKey})
+	return f.store.lanes.Explain(err, "import", false, []string{storeKey})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -17,7 +18,7 @@ import (
 // [store.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
 // a store key that limitctl keeps something of its own under is left, with an [admin.UnfitError].
 func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
-	if err := f.store.check(); err != nil {
+	if err := f.store.lanes.Check(); err != nil {
 		return nil, err
 	}
 	outcomes := make([]admin.ImportOutcome, len(records))
@@ -65,7 +66,7 @@ func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []adm
 				}
 				outcome, known := importOutcome(reply[i])
 				if !known {
-					return f.store.refuse("import", true)
+					return f.store.lanes.Refuse("import", true)
 				}
 				for _, record := range part.records {
 					outcomes[first+record] = combined(outcomes[first+record], outcome)
@@ -114,12 +115,12 @@ func (f *foreignKeys) importUnits(ctx context.Context, replace bool, units []for
 		value, isText := dumpedPart(part.Part)
 		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Expires))
 	}
-	cmd, err := f.run(ctx, "import", f.store.scripts.toImportForeign(), units, storeKeys, arguments)
+	cmd, err := f.run(ctx, "import", lua.ForeignImport, units, storeKeys, arguments)
 	if err != nil {
 		return "", nil, err
 	}
 	if reply, err = cmd.Text(); err != nil || len(reply) != len(parts) {
-		return "", nil, f.store.refuse("import", true)
+		return "", nil, f.store.lanes.Refuse("import", true)
 	}
 	return reply, parts, nil
 }

@@ -146,8 +146,8 @@ func (sc *foreignScan) learn(server redis.Cmdable, r *foreignReader) {
 
 // instant is what limits are decided by when the server's clock shows now.
 func (f *foreignKeys) instant(now time.Time) store.Instant {
-	if f.store.clock != nil {
-		now = f.store.clock()
+	if f.store.lanes.Clock != nil {
+		now = f.store.lanes.Clock()
 	}
 	return store.InstantOf(now)
 }

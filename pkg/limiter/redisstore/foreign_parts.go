@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -66,7 +69,7 @@ func (f *foreignKeys) unitsOf(records []admin.Record) ([]foreignUnit, error) {
 
 // together reports whether one script call can have two store keys.
 func (f *foreignKeys) together(a, b string) bool {
-	slotOf := f.store.shards.slotOf
+	slotOf := f.store.lanes.SlotOf
 	return slotOf == nil || slotOf(hashTag(a)) == slotOf(hashTag(b))
 }
 
@@ -80,7 +83,7 @@ func (f *foreignKeys) eachUnits(ctx context.Context, units []foreignUnit, do fun
 		storeKeys[i] = units[i].parts[0].StoreKey
 		longest = max(longest, len(units[i].parts))
 	}
-	return f.store.eachBatch(ctx, tagsOf(storeKeys), max(1, partsPerCall/longest), func(batch []int) error {
+	return f.store.lanes.EachBatch(ctx, tagsOf(storeKeys), max(1, partsPerCall/longest), func(batch []int) error {
 		some := make([]foreignUnit, len(batch))
 		for n, i := range batch {
 			some[n] = units[i]
@@ -101,20 +104,19 @@ func flat(units []foreignUnit) (parts []foreignPart, unitOf []int, storeKeys []s
 
 // run calls a script that changes units. Keys of a single unit that are on their way to another
 // master are waited for.
-func (f *foreignKeys) run(ctx context.Context, verb string, script *script, units []foreignUnit, storeKeys []string, arguments []any) (
-	*redis.Cmd, error,
-) {
+func (f *foreignKeys) run(ctx context.Context, verb string, script lua.Name, units []foreignUnit, storeKeys []string,
+	arguments []any) (*redis.Cmd, error) {
 	var cmd *redis.Cmd
 	call := func() (err error) {
-		cmd, err = f.store.run(ctx, true, script, storeKeys, arguments)
+		cmd, err = f.store.lanes.Run(ctx, true, f.store.lanes.Scripts.Named(script), storeKeys, arguments)
 		return err
 	}
 	err := call()
 	if len(units) == 1 {
-		err = onceMoved(ctx, err, call)
+		err = lanes.OnceMoved(ctx, err, call)
 	}
 	if err != nil {
-		return nil, f.store.explain(err, verb, true, storeKeys)
+		return nil, f.store.lanes.Explain(err, verb, true, storeKeys)
 	}
 	return cmd, nil
 }
@@ -191,7 +193,7 @@ func (f *foreignKeys) exchanges(ctx context.Context, n int, size func(i int) int
 
 func (f *foreignKeys) exchange(ctx context.Context, bytes int, do func() error) error {
 	if bytes > smallBytes {
-		end, err := f.store.alone(ctx)
+		end, err := f.store.lanes.Alone(ctx)
 		if err != nil {
 			return err
 		}

@@ -100,10 +100,10 @@ func lose(values []*heldValue) {
 
 // elsewhere returns the master that has a store key, if that is another one than the reader's.
 func (r *foreignReader) elsewhere(ctx context.Context, storeKey string) (*redis.Client, bool) {
-	if !r.store.isCluster {
+	if !r.store.lanes.IsCluster() {
 		return nil, false
 	}
-	server, err := r.store.servers.ServerOf(ctx, storeKey)
+	server, err := r.store.lanes.Servers.ServerOf(ctx, storeKey)
 	node, is := server.(*redis.Client)
 	return node, err == nil && is && server != r.server
 }
@@ -112,11 +112,11 @@ func (r *foreignReader) elsewhere(ctx context.Context, storeKey string) (*redis.
 // finds.
 func (r *foreignReader) follow(ctx context.Context, moved []*heldValue) error {
 	for n := 0; len(moved) > 0; n++ {
-		if n > movesFollowed || !r.store.isCluster {
+		if n > movesFollowed || !r.store.lanes.IsCluster() {
 			return fmt.Errorf("key %q keeps moving: %w", moved[0].StoreKey, redisserver.ErrNoMaster)
 		}
 		var err error
-		if moved, err = r.readFrom(ctx, r.store.client, moved); err != nil {
+		if moved, err = r.readFrom(ctx, r.store.lanes.Client, moved); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (r *foreignReader) readFrom(ctx context.Context, server redis.Cmdable, valu
 // reader's server.
 func (r *foreignReader) clock(ctx context.Context, pipe redis.Pipeliner, server redis.Cmdable) func() (time.Time, error) {
 	var asked *redis.TimeCmd
-	if r.store.isCluster && server == redis.Cmdable(r.store.client) {
+	if r.store.lanes.IsCluster() && server == redis.Cmdable(r.store.lanes.Client) {
 		asked = r.server.Time(ctx)
 	} else {
 		asked = pipe.Time(ctx)
@@ -159,7 +159,7 @@ func (r *foreignReader) clock(ctx context.Context, pipe redis.Pipeliner, server 
 
 // lifetimeOf asks until when a key is kept.
 func (r *foreignReader) lifetimeOf(ctx context.Context, pipe redis.Pipeliner, storeKey string) lifetime {
-	if r.dumps && !r.store.scripts.noExpireTime.Load() {
+	if r.dumps && !r.store.lanes.Scripts.NoExpireTime.Load() {
 		return lifetime{askInt(ctx, pipe, "pexpiretime", storeKey), true}
 	}
 	return lifetime{askInt(ctx, pipe, "pttl", storeKey), false}
@@ -178,7 +178,7 @@ func (r *foreignReader) isTooOld(l lifetime) bool {
 	if !l.until || !redisserver.IsErrorReply(l.cmd.Err(), "ERR unknown command") && !redisserver.LacksRight(l.cmd.Err()) {
 		return false
 	}
-	r.store.scripts.noExpireTime.Store(true)
+	r.store.lanes.Scripts.NoExpireTime.Store(true)
 	return true
 }
 

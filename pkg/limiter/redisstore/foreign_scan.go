@@ -48,13 +48,13 @@ type foreignScan struct {
 // Scan implements [admin.Keyspace].
 func (f *foreignKeys) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
-		if err := f.store.check(); err != nil {
+		if err := f.store.lanes.Check(); err != nil {
 			yield(admin.Entry{}, err)
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		sc := &foreignScan{foreignKeys: f, query: q, pages: make(chan foreignPage), pace: redisserver.NewPacer(q.KeysPerSecond),
-			seen: newFamiliesSeen(f.store.servers), ahead: map[redis.Cmdable]time.Duration{}, lost: map[string]error{}}
+			seen: newFamiliesSeen(f.store.lanes.Servers), ahead: map[redis.Cmdable]time.Duration{}, lost: map[string]error{}}
 		scanned := make(chan error, 1)
 		panics.Go(func() error { return sc.run(ctx) }, func(err error) {
 			scanned <- err
@@ -76,7 +76,7 @@ func (f *foreignKeys) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.E
 			q.Report(min(looked, total), total)
 		}
 		if err := sc.withLost(<-scanned); err != nil {
-			yield(admin.Entry{}, f.store.explain(err, "scan", false, nil))
+			yield(admin.Entry{}, f.store.lanes.Explain(err, "scan", false, nil))
 			return
 		}
 		q.Report(total, total)
@@ -100,7 +100,7 @@ func (sc *foreignScan) run(ctx context.Context) error {
 		return sc.readKeys(ctx)
 	}
 	keys := redisserver.Scan[*foreign.Look]{
-		Servers: sc.store.servers, Match: sc.sources.Glob(sc.query.Subjects), Pace: sc.pace,
+		Servers: sc.store.lanes.Servers, Match: sc.sources.Glob(sc.query.Subjects), Pace: sc.pace,
 		Select: func(storeKey string) (*foreign.Look, bool) {
 			look := sc.sources.Look(storeKey, &sc.query)
 			return look, look != nil && !sc.isBeside(storeKey)
@@ -128,7 +128,7 @@ func (sc *foreignScan) readKeys(ctx context.Context) error {
 			keys[storeKey] = append(keys[storeKey], sc.query.Keys[i])
 		}
 	}
-	return sc.store.eachBatch(ctx, tagsOf(storeKeys), redisserver.KeysPerRead, func(batch []int) error {
+	return sc.store.lanes.EachBatch(ctx, tagsOf(storeKeys), redisserver.KeysPerRead, func(batch []int) error {
 		if err := sc.pace.Wait(ctx, len(batch)); err != nil {
 			return err
 		}
@@ -140,15 +140,11 @@ func (sc *foreignScan) readKeys(ctx context.Context) error {
 				looks = append(looks, look)
 			}
 		}
-		server, err := sc.store.servers.ServerOf(ctx, storeKeys[batch[0]])
+		server, err := sc.store.lanes.Servers.ServerOf(ctx, storeKeys[batch[0]])
 		if err != nil {
 			return err
 		}
-		err = sc.readPage(ctx, server, looks, int64(looked))
-		if node, is := server.(*redis.Client); is && err != nil && sc.store.isCluster {
-			return &nodeError{err, node.Options().Addr}
-		}
-		return err
+		return sc.store.lanes.Named(sc.readPage(ctx, server, looks, int64(looked)), server)
 	})
 }
 
@@ -203,12 +199,12 @@ func bytesOf(found []foreignFound) (bytes int) {
 // scan goes on without them.
 func (sc *foreignScan) loseMaster(node *redis.Client, err error) error {
 	if sc.query.StoreKeys != nil {
-		return &nodeError{err, node.Options().Addr}
+		return sc.store.lanes.Named(err, node)
 	}
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	if address := node.Options().Addr; sc.lost[address] == nil {
-		sc.lost[address] = sc.store.servers.Incomplete(err, node)
+		sc.lost[address] = sc.store.lanes.Servers.Incomplete(err, node)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -27,7 +28,7 @@ func (f *foreignKeys) set(ctx context.Context, ready []*foreignAdjustment) (chan
 		}
 	}
 	var mu sync.Mutex
-	err = f.store.eachBatch(ctx, tagsOf(storeKeys), keysPerCall/4, func(batch []int) error {
+	err = f.store.lanes.EachBatch(ctx, tagsOf(storeKeys), keysPerCall/4, func(batch []int) error {
 		some := make([]*foreignAdjustment, len(batch))
 		for n, i := range batch {
 			some[n] = ready[i]
@@ -65,13 +66,13 @@ func (f *foreignKeys) setTogether(ctx context.Context, some []*foreignAdjustment
 		}
 		last[n] = len(storeKeys) - 1
 	}
-	cmd, err := f.run(ctx, store.Adjust.String(), f.store.scripts.toSetForeign(), make([]foreignUnit, len(some)), storeKeys, arguments)
+	cmd, err := f.run(ctx, store.Adjust.String(), lua.ForeignSet, make([]foreignUnit, len(some)), storeKeys, arguments)
 	if err != nil {
 		return nil, err
 	}
 	reply, err := cmd.Text()
 	if err != nil || len(reply) != len(storeKeys) {
-		return nil, f.store.refuse(store.Adjust.String(), true)
+		return nil, f.store.lanes.Refuse(store.Adjust.String(), true)
 	}
 	for n, a := range some {
 		switch reply[last[n]] {
@@ -80,7 +81,7 @@ func (f *foreignKeys) setTogether(ctx context.Context, some []*foreignAdjustment
 		case 'c':
 			changed = append(changed, a)
 		default:
-			return nil, f.store.refuse(store.Adjust.String(), true)
+			return nil, f.store.lanes.Refuse(store.Adjust.String(), true)
 		}
 	}
 	return changed, nil

@@ -93,9 +93,9 @@ const movesFollowed = 10
 // client finds.
 func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found) ([]found, error) {
 	kept, moved, err := sc.readFrom(ctx, server, selected)
-	for n := 0; err == nil && len(moved) > 0 && sc.isCluster; n++ {
+	for n := 0; err == nil && len(moved) > 0 && sc.lanes.IsCluster(); n++ {
 		var found []found
-		found, moved, err = sc.readFrom(ctx, sc.client, moved)
+		found, moved, err = sc.readFrom(ctx, sc.lanes.Client, moved)
 		kept = append(kept, found...)
 		if n == movesFollowed && len(moved) > 0 {
 			return nil, fmt.Errorf("key %q keeps moving: %w", moved[0].entry.StoreKey, redisserver.ErrNoMaster)
@@ -110,7 +110,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 	serverTime := pipe.Time(ctx)
 	values, ttls := make([]*redis.StringCmd, len(selected)), make([]*redis.DurationCmd, len(selected))
 	sizes := make([]*redis.IntCmd, len(selected))
-	exactly := sc.query.Records && !sc.scripts.noExpireTime.Load()
+	exactly := sc.query.Records && !sc.lanes.Scripts.NoExpireTime.Load()
 	for i := range selected {
 		values[i] = pipe.GetRange(ctx, selected[i].entry.StoreKey, 0, firstBytes-1)
 		if exactly {
@@ -130,12 +130,12 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 	}
 	if exactly && len(ttls) > 0 && (redisserver.IsErrorReply(ttls[0].Err(), "ERR unknown command") ||
 		redisserver.IsErrorReply(ttls[0].Err(), "NOPERM")) {
-		sc.scripts.noExpireTime.Store(true)
+		sc.lanes.Scripts.NoExpireTime.Store(true)
 		return sc.readFrom(ctx, server, selected)
 	}
 	now := store.InstantOf(serverTime.Val())
-	if sc.clock != nil {
-		now = store.InstantOf(sc.clock())
+	if sc.lanes.Clock != nil {
+		now = store.InstantOf(sc.lanes.Clock())
 	}
 	var largeLogs []int // in kept
 	for i, f := range selected {
@@ -204,7 +204,7 @@ func (sc *scan) describe(entry *admin.Entry, first []byte, ttl time.Duration, no
 	if len(first) >= firstBytes {
 		held.Length = int64(store.MaxRecordSize) // at most; the server is asked about the log
 	}
-	described, err := sc.own.Entry(&sc.query, entry.Key, &held, now)
+	described, err := sc.lanes.Own.Entry(&sc.query, entry.Key, &held, now)
 	if err != nil {
 		entry.TTL = ttl
 		return foreignIf(err, entry.StoreKey)

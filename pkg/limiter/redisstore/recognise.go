@@ -34,7 +34,7 @@ func (s *Store) recognised(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, recognisedWithin)
 	defer cancel()
 	values := foreignIn(err)
-	s.recognise(ctx, s.client, values[:min(len(values), mostRecognised)])
+	s.recognise(ctx, s.lanes.Client, values[:min(len(values), mostRecognised)])
 	return err
 }
 
@@ -140,5 +140,5 @@ func (s *Store) holds(kind foreign.ValueType) string {
 		return "nothing any more"
 	default: // the others go on below
 	}
-	return "a " + s.servers.Redact(string(kind)) + ", which is not a limit record"
+	return "a " + s.lanes.Servers.Redact(string(kind)) + ", which is not a limit record"
 }

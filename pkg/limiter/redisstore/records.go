@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -32,41 +33,30 @@ func perExchange(n int, size func(i int) int) int {
 	return n
 }
 
-// alone waits until no other call of the store is under way whose answer can be large:
-// several would share what one exchange may carry. The caller calls end when it is done.
-func (s *Store) alone(ctx context.Context) (end func(), err error) {
-	select {
-	case s.large <- struct{}{}:
-		return func() { <-s.large }, nil
-	case <-ctx.Done():
-		return nil, s.explain(ctx.Err(), "call", false, nil)
-	}
-}
-
 // export reads whole records, each at one instant. Keys that are gone or hold
 // something else are left out.
 func (s *Store) export(ctx context.Context, keys []store.Key) ([]admin.Record, error) {
-	end, err := s.alone(ctx)
+	end, err := s.lanes.Alone(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	var mu sync.Mutex
 	var records []admin.Record
-	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+	err = s.lanes.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		for len(batch) > 0 { // large values come in several answers
 			storeKeys := s.storeKeys(keys, batch)
-			reply, err := s.array(ctx, false, s.scripts.toExport(), storeKeys, nil, 2)
+			reply, err := s.lanes.Array(ctx, false, s.lanes.Scripts.Named(lua.Export), storeKeys, nil, 2)
 			if err != nil {
-				return s.explain(err, "export", false, storeKeys)
+				return s.lanes.Explain(err, "export", false, storeKeys)
 			}
 			if len(reply) == 0 || len(reply)%2 != 0 || len(reply)/2 > len(batch) {
-				return s.refuse("export", false)
+				return s.lanes.Refuse("export", false)
 			}
 			mu.Lock()
 			for n := range len(reply) / 2 {
-				if value := text(reply[2*n]); value != "" {
-					records = append(records, admin.Record{Key: keys[batch[n]], Value: []byte(value), Expires: expiry(reply[2*n+1])})
+				if value := lanes.Text(reply[2*n]); value != "" {
+					records = append(records, admin.Record{Key: keys[batch[n]], Value: []byte(value), Expires: lanes.ExpiryOf(reply[2*n+1])})
 				}
 			}
 			mu.Unlock()
@@ -80,7 +70,7 @@ func (s *Store) export(ctx context.Context, keys []store.Key) ([]admin.Record, e
 // Delete implements [admin.Keyspace] with UNLINK inside a script that checks
 // each value first.
 func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return 0, nil, err
 	}
 	if err := validate(keysOf(records)); err != nil {
@@ -111,7 +101,7 @@ func (s *Store) deleteBatch(ctx context.Context, records []admin.Record) (
 		bytes += len(records[i].Value)
 	}
 	if bytes > smallBytes {
-		end, err := s.alone(ctx)
+		end, err := s.lanes.Alone(ctx)
 		if err != nil {
 			return 0, nil, nil, err
 		}
@@ -119,32 +109,32 @@ func (s *Store) deleteBatch(ctx context.Context, records []admin.Record) (
 	}
 	keys := keysOf(records)
 	var mu sync.Mutex
-	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+	err = s.lanes.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		storeKeys := s.storeKeys(keys, batch)
 		kept := make([]any, len(batch))
 		for n, i := range batch {
 			kept[n] = keptValue(records[i].Value)
 		}
-		reply, err := s.array(ctx, true, s.scripts.toDelete(), storeKeys, kept, 4)
+		reply, err := s.lanes.Array(ctx, true, s.lanes.Scripts.Named(lua.Delete), storeKeys, kept, 4)
 		if err != nil {
-			return s.explain(err, "deletion", true, storeKeys)
+			return s.lanes.Explain(err, "deletion", true, storeKeys)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if len(reply) == 0 {
-			return s.refuse("deletion", true)
+			return s.lanes.Refuse("deletion", true)
 		}
-		deleted += int(integer(reply[0]))
+		deleted += int(lanes.Integer(reply[0]))
 		for n := 1; n < len(reply); n += 4 {
-			at := int(integer(reply[n])) - 1
+			at := int(lanes.Integer(reply[n])) - 1
 			if at < 0 || at >= len(batch) {
-				return s.refuse("deletion", true)
+				return s.lanes.Refuse("deletion", true)
 			}
-			if holds := text(reply[n+1]); holds != "" {
-				foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[at], Holds: s.servers.Redact(holds)})
+			if holds := lanes.Text(reply[n+1]); holds != "" {
+				foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[at], Holds: s.lanes.Servers.Redact(holds)})
 				continue
 			}
-			changed = append(changed, admin.Record{Key: keys[batch[at]], Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])})
+			changed = append(changed, admin.Record{Key: keys[batch[at]], Value: []byte(lanes.Text(reply[n+2])), Expires: lanes.ExpiryOf(reply[n+3])})
 		}
 		return nil
 	})
@@ -178,7 +168,7 @@ func expiresMS(at time.Time) int64 {
 
 // Import implements [admin.Keyspace].
 func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return nil, err
 	}
 	expires := make([]int64, len(records))
@@ -190,7 +180,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Recor
 	}
 	keys := keysOf(records)
 	outcomes := make([]admin.ImportOutcome, len(records))
-	err := s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+	err := s.lanes.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		storeKeys := s.storeKeys(keys, batch)
 		arguments := []any{"0"}
 		if replace {
@@ -199,18 +189,18 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Recor
 		for _, i := range batch {
 			arguments = append(arguments, records[i].Value, expires[i])
 		}
-		cmd, err := s.run(ctx, true, s.scripts.toImport(), storeKeys, arguments)
+		cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.Import), storeKeys, arguments)
 		if err != nil {
-			return s.explain(err, "import", true, storeKeys)
+			return s.lanes.Explain(err, "import", true, storeKeys)
 		}
 		reply, err := cmd.Text()
 		if err != nil || len(reply) != len(batch) {
-			return s.refuse("import", true)
+			return s.lanes.Refuse("import", true)
 		}
 		for n, i := range batch {
 			outcome, known := importOutcome(reply[n])
 			if !known {
-				return s.refuse("import", true)
+				return s.lanes.Refuse("import", true)
 			}
 			outcomes[i] = outcome
 		}
@@ -227,20 +217,6 @@ func expiryOf(r *admin.Record) time.Time {
 	}
 	state, _ := r.Decode()
 	return state.UnusedAt(state.Time).Time().Add(time.Millisecond - time.Microsecond) // whole milliseconds, rounded up
-}
-
-// array runs a script that answers with an array, of elements that come in groups
-// of a size, with or without one before them.
-func (s *Store) array(ctx context.Context, changes bool, script *script, storeKeys []string, arguments []any, size int) ([]any, error) {
-	cmd, err := s.run(ctx, changes, script, storeKeys, arguments)
-	if err != nil {
-		return nil, err
-	}
-	reply, err := cmd.Slice()
-	if err != nil || len(reply)%size > 1 {
-		return nil, sentError{redisserver.ErrAnswer}
-	}
-	return reply, nil
 }
 
 func validate(keys []store.Key) error {
@@ -266,27 +242,7 @@ func keysOf(records []admin.Record) []store.Key {
 func (s *Store) storeKeys(keys []store.Key, indexes []int) []string {
 	storeKeys := make([]string, len(indexes))
 	for n, i := range indexes {
-		storeKeys[n] = s.own.StoreKey(keys[i])
+		storeKeys[n] = s.lanes.Own.StoreKey(keys[i])
 	}
 	return storeKeys
-}
-
-// text and integer read an element of an array. One of another type, which our scripts
-// do not send, is empty or 0.
-func text(element any) string {
-	s, _ := element.(string)
-	return s
-}
-
-func integer(element any) int64 {
-	n, _ := element.(int64)
-	return n
-}
-
-// expiry reads an instant in ms since the epoch, -1 being never.
-func expiry(element any) time.Time {
-	if ms := integer(element); ms > 0 {
-		return time.UnixMilli(ms)
-	}
-	return time.Time{}
 }

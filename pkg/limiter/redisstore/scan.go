@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -47,7 +45,7 @@ type scan struct {
 // slot of a Cluster alone.
 func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
-		if err := s.check(); err != nil {
+		if err := s.lanes.Check(); err != nil {
 			yield(admin.Entry{}, err)
 			return
 		}
@@ -64,7 +62,7 @@ func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, 
 			}
 		}()
 		var looked, total int64
-		seen := s.servers.NewSeen()
+		seen := s.lanes.Servers.NewSeen()
 		for page := range sc.pages {
 			for _, f := range page.found {
 				if seen.First(f.entry.StoreKey) && !yield(f.entry, f.err) {
@@ -75,7 +73,7 @@ func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, 
 			q.Report(min(looked, total), total)
 		}
 		if err := <-scanned; err != nil {
-			yield(admin.Entry{}, s.explain(err, "scan", false, nil))
+			yield(admin.Entry{}, s.lanes.Explain(err, "scan", false, nil))
 			return
 		}
 		q.Report(total, total)
@@ -86,13 +84,13 @@ func (sc *scan) run(ctx context.Context) error {
 	if sc.query.Keys != nil {
 		return sc.readKeys(ctx)
 	}
-	keys := redisserver.Scan[found]{Servers: sc.servers, Match: sc.own.Glob(sc.query.Subjects, sc.query.Names), Pace: sc.pace,
+	keys := redisserver.Scan[found]{Servers: sc.lanes.Servers, Match: sc.lanes.Own.Glob(sc.query.Subjects, sc.query.Names), Pace: sc.pace,
 		Select: sc.selects, Known: sc.known,
 		Read: func(ctx context.Context, p redisserver.Page[found]) error {
 			return sc.readAndSend(ctx, p.Server, scannedKeys{p.Keys, int64(p.Looked)})
 		}}
 	if sc.query.Foreign {
-		keys.Match = store.EscapeGlob(string(sc.own)) + ":*"
+		keys.Match = store.EscapeGlob(string(sc.lanes.Own)) + ":*"
 	} else if subject, exact := sc.query.Subjects.Exact(); exact {
 		return keys.Tag(ctx, subject)
 	}
@@ -101,10 +99,10 @@ func (sc *scan) run(ctx context.Context) error {
 
 // selects reports whether the query selects a key.
 func (sc *scan) selects(storeKey string) (found, bool) {
-	key, ok := sc.own.Match(storeKey)
+	key, ok := sc.lanes.Own.Match(storeKey)
 	f := found{entry: admin.Entry{Key: key, StoreKey: storeKey}}
 	if !ok && sc.query.Foreign {
-		f.entry.Key.Subject, ok = strings.CutPrefix(storeKey, string(sc.own)+":")
+		f.entry.Key.Subject, ok = strings.CutPrefix(storeKey, string(sc.lanes.Own)+":")
 		f.err = &store.ForeignError{StoreKey: storeKey} // what it holds comes later
 	}
 	return f, ok && sc.query.Selects(f.entry.Key)
@@ -122,23 +120,19 @@ func (sc *scan) readKeys(ctx context.Context) error {
 	if err := sc.known(ctx, int64(len(keys))); err != nil {
 		return err
 	}
-	return sc.eachBatch(ctx, keys, redisserver.KeysPerRead, func(batch []int) error {
+	return sc.lanes.EachBatch(ctx, keys, redisserver.KeysPerRead, func(batch []int) error {
 		if err := sc.pace.Wait(ctx, len(batch)); err != nil {
 			return err
 		}
 		selected := make([]found, len(batch))
 		for n, i := range batch {
-			selected[n].entry = admin.Entry{Key: keys[i], StoreKey: sc.own.StoreKey(keys[i])}
+			selected[n].entry = admin.Entry{Key: keys[i], StoreKey: sc.lanes.Own.StoreKey(keys[i])}
 		}
-		server, err := sc.servers.ServerOf(ctx, selected[0].entry.StoreKey)
+		server, err := sc.lanes.Servers.ServerOf(ctx, selected[0].entry.StoreKey)
 		if err != nil {
 			return err
 		}
-		err = sc.readAndSend(ctx, server, scannedKeys{selected, int64(len(batch))})
-		if node, is := server.(*redis.Client); is && err != nil && sc.servers.IsCluster() {
-			return &nodeError{err, node.Options().Addr}
-		}
-		return err
+		return sc.lanes.Named(sc.readAndSend(ctx, server, scannedKeys{selected, int64(len(batch))}), server)
 	})
 }
 

@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"context"
@@ -31,12 +31,12 @@ func oneByOne(batch []int, do func(batch []int) error) error {
 	return nil
 }
 
-// eachBatch calls do with the indexes of keys that one script call can take: at
+// EachBatch calls do with the indexes of keys that one script call can take: at
 // most size of them and, in a Cluster, of one slot. There several calls of do go on
 // at once. After an error, or when ctx ends, no more calls begin; it returns the first
 // error, and with it that of a call whose outcome is unknown, which no other may hide.
-func (s *Store) eachBatch(ctx context.Context, keys []store.Key, size int, do func(batch []int) error) error {
-	slotOf := s.shards.slotOf
+func (s *Sender) EachBatch(ctx context.Context, keys []store.Key, size int, do func(batch []int) error) error {
+	slotOf := s.SlotOf
 	if slotOf == nil {
 		for first := 0; first < len(keys); first += size {
 			batch := make([]int, 0, size)
@@ -90,13 +90,24 @@ func (s *Store) eachBatch(ctx context.Context, keys []store.Key, size int, do fu
 		}
 	}
 	if panicked := working.Wait(); panicked != nil && unknown == nil {
-		return s.explain(sentError{panicked}, "call", true, nil)
+		return s.Explain(sentError{panicked}, "call", true, nil)
 	}
 	switch {
 	case first == nil && skipped: // the caller's time was over
-		return s.explain(ctx.Err(), "call", false, nil)
+		return s.Explain(ctx.Err(), "call", false, nil)
 	case unknown == nil || errors.Is(first, store.ErrOutcomeUnknown):
 		return first
 	}
 	return errors.Join(first, unknown)
+}
+
+// Alone waits until no other call of the store is under way whose answer can be large:
+// several would share what one exchange may carry. The caller calls end when it is done.
+func (s *Sender) Alone(ctx context.Context) (end func(), err error) {
+	select {
+	case s.large <- struct{}{}:
+		return func() { <-s.large }, nil
+	case <-ctx.Done():
+		return nil, s.Explain(ctx.Err(), "call", false, nil)
+	}
 }

@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"bytes"
@@ -24,15 +24,15 @@ const (
 	maxLimits = 8
 )
 
-// ask is a decision, which a lane may merge with others into one script call if [Store.canMerge].
+// ask is a decision, which a lane may merge with others into one script call if canMerge says so.
 type ask struct {
-	store  *Store
+	sender *Sender
 	op     store.Op
 	reqs   []store.Request
 	keys   []string
 	words  []any   // the keys as a command has them
 	slot   int     // of a Cluster
-	script *script // that decides it by itself
+	script *Script // that decides it by itself
 
 	state atomic.Int32 // as a call's
 
@@ -47,17 +47,17 @@ type ask struct {
 
 // canMerge reports whether a decision can be merged with others: a take or peek whose states are
 // all two numbers.
-func (s *Store) canMerge(op store.Op, reqs []store.Request) bool {
-	return !s.shards.mayDiffer && (op == store.Take || op == store.Peek) && len(reqs) <= maxLimits &&
+func (s *Sender) canMerge(op store.Op, reqs []store.Request) bool {
+	return !s.MayDiffer && (op == store.Take || op == store.Peek) && len(reqs) <= maxLimits &&
 		!slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Shadow || r.Limit.Kind().RecordSize() == 0 })
 }
 
 // alone returns the call of script for a by itself.
-func (a *ask) alone(ctx context.Context, script *script) *call {
-	packed := append(make([]byte, 0, 1+len(a.reqs)*requestSize), opCodes[a.op])
+func (a *ask) alone(ctx context.Context, script *Script) *call {
+	packed := append(make([]byte, 0, 1+len(a.reqs)*RequestSize), OpCodes[a.op])
 	words := append(append(make([]any, 2, 5+len(a.keys)), len(a.keys)), a.words...)
-	words = withClock(append(words, appendRequests(packed, a.reqs)), a.store.clock)
-	return a.store.scripts.newCall(ctx, a.op != store.Peek, script, a.keys[0], words)
+	words = WithClock(append(words, AppendRequests(packed, a.reqs)), a.sender.Clock)
+	return a.sender.Scripts.newCall(ctx, a.op != store.Peek, script, a.keys[0], words)
 }
 
 // took takes the answer to a by itself.
@@ -90,7 +90,7 @@ type merged struct {
 	keys   int
 	groups [][]*ask // those that ask the same, in the order they came
 	words  []any    // the call's, once they are written
-	script *script  // the shortest that decides all groups; chosen before callers leave
+	script *Script  // the shortest that decides all groups; chosen before callers leave
 }
 
 // merger merges asks. It keeps its memory from one time to the next.
@@ -214,9 +214,9 @@ func (m *merged) build(byName, readOnly bool, clock func() time.Time) []any {
 		}
 		words = append(words, group[0].words...)
 		next := len(packed)
-		packed = append(packed, 1, opCodes[m.op], byte(len(group[0].reqs)))
+		packed = append(packed, 1, OpCodes[m.op], byte(len(group[0].reqs)))
 		packed = binary.BigEndian.AppendUint16(packed, uint16(len(group)))
-		packed = appendRequests(packed, group[0].reqs)
+		packed = AppendRequests(packed, group[0].reqs)
 		if next > 0 && bytes.Equal(packed[run+1:next], packed[next+1:]) {
 			packed[run]++ // the same but for its keys
 			packed = packed[:next]
@@ -229,7 +229,7 @@ func (m *merged) build(byName, readOnly bool, clock func() time.Time) []any {
 		return withdrawnWords
 	}
 	words[first-1] = len(words) - first
-	m.words = withClock(append(words, packed), clock)
+	m.words = WithClock(append(words, packed), clock)
 	return m.words
 }
 

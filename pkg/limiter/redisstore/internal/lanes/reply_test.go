@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"encoding/binary"
@@ -59,7 +59,7 @@ func TestAnAnswerFollowsFromItsState(t *testing.T) {
 		answer.SetVal(c.reply)
 		err := a.took(answer)
 		if err == nil {
-			err = new(Store).parseVerdicts(a, make([]store.Decision, 1))
+			err = new(Sender).parseVerdicts(a, make([]store.Decision, 1))
 		}
 		if c.follows && err != nil || !c.follows && !errors.Is(err, redisserver.ErrAnswer) {
 			t.Errorf("%s: %v", name, err)

@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"context"
@@ -8,9 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
+
+// testSender returns a sender to server that decides by clock, or if that is nil by the server's.
+func testSender(server *redistest.Server, clock func() time.Time) *Sender {
+	client := server.Client()
+	return NewSender(client, redisserver.New(client, "rl"), Settings{Own: "rl", Clock: clock, Budget: time.Minute})
+}
 
 // Merged decisions are those that a serial order would give: each group of limits all or
 // nothing, those that ask the same in their order, in every field.
@@ -18,10 +25,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.Unix(1_700_000_000, 0)
-	backend, err := Own(server.Client(), WithClock(func() time.Time { return now }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testSender(server, func() time.Time { return now })
 	random := rand.New(rand.NewPCG(1, 2))
 	kinds := []store.Algorithm{store.FixedWindow, store.SlidingCounter, store.TokenBucket, store.LeakyBucket}
 	states := map[string]*store.State{}
@@ -46,12 +50,13 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 				req := store.Request{Key: store.Key{Subject: subject, Name: fmt.Sprint(i)}, Limit: limit, Cost: 1 + random.Int64N(8)/7}
 				a.reqs = append(a.reqs, req)
 			}
+			var err error
 			if a.reqs, err = store.NormalizeAll(nil, a.op, a.reqs); err != nil {
 				t.Fatal(err)
 			}
-			a.keys = backend.keys(a.reqs)
-			for _, key := range a.keys {
-				a.words = append(a.words, key)
+			for i := range a.reqs {
+				key := s.Own.StoreKey(a.reqs[i].Key)
+				a.keys, a.words = append(a.keys, key), append(a.words, key)
 			}
 			asks = append(asks, a)
 		}
@@ -71,7 +76,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 		for _, a := range asks {
 			e.calls = append(e.calls, &queued{ask: a})
 		}
-		if err := backend.sender.single.exchange(context.Background(), e); err != nil {
+		if err := s.single.exchange(context.Background(), e); err != nil {
 			t.Fatal(err)
 		}
 		var unusual []*ask
@@ -87,7 +92,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 						t.Fatal(a.err)
 					}
 					got := make([]store.Decision, len(a.reqs))
-					if err := backend.parseVerdicts(a, got); err != nil {
+					if err := s.parseVerdicts(a, got); err != nil {
 						t.Fatal(err)
 					}
 					decided++
@@ -102,7 +107,9 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 		}
 		for _, a := range unusual { // their callers ask again after the exchange
 			got := make([]store.Decision, len(a.reqs))
-			if err := backend.decideTogether(context.Background(), a.op, a.reqs, got); err != nil {
+			w := s.NewWork()
+			w.Reqs = append(w.Reqs[:0], a.reqs...)
+			if err := s.Decide(context.Background(), a.op, w, got); err != nil {
 				t.Fatal(err)
 			}
 			compare(t, states, a, got, now)
@@ -133,31 +140,28 @@ func compare(t *testing.T, states map[string]*store.State, a *ask, got []store.D
 // A caller that left before its batch was written disturbs nobody, also where the server does not know the
 // batch's script yet, so that it is sent once more.
 func TestABatchOfAnUnknownScriptWithoutItsFirstCaller(t *testing.T) {
-	backend, err := Own(redistest.Start(t).Client())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	s := testSender(redistest.Start(t), nil)
 	e := &exchange{}
 	for _, subject := range []string{"left", "stays"} {
 		a := &ask{op: store.Take}
+		var err error
 		a.reqs, err = store.NormalizeAll(nil, a.op, []store.Request{{Key: store.Key{Subject: subject},
 			Limit: store.Limit{Count: 5, Period: time.Minute}, Cost: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.keys = backend.keys(a.reqs)
+		a.keys = []string{s.Own.StoreKey(a.reqs[0].Key)}
 		a.words = []any{a.keys[0]}
 		e.calls = append(e.calls, &queued{ask: a})
 	}
 	e.calls[0].ask.state.Store(withdrawn)
-	if err := backend.sender.single.exchange(t.Context(), e); err != nil {
+	if err := s.single.exchange(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]store.Decision, 1)
 	if a := e.calls[1].ask; a.err != nil || a.apart {
 		t.Fatalf("%v, apart %v", a.err, a.apart)
-	} else if err := backend.parseVerdicts(a, got); err != nil || !got[0].Allowed || got[0].Used != 1 {
+	} else if err := s.parseVerdicts(a, got); err != nil || !got[0].Allowed || got[0].Used != 1 {
 		t.Errorf("%+v, %v", got[0], err)
 	}
 }

@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"encoding/binary"
@@ -9,8 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// longAgo is before any server's clock, the year 2001.
-const longAgo = store.Instant(1e15)
+// LongAgo is before any server's clock, the year 2001.
+const LongAgo = store.Instant(1e15)
 
 // follows reports whether an answer follows from the state that came with it. No script
 // answers otherwise; who is in between, or in the server's place, might.
@@ -30,11 +30,11 @@ func cutInstant(reply string) (now store.Instant, rest string, err error) {
 	if len(reply) < 7 {
 		return 0, "", redisserver.ErrAnswer
 	}
-	return instantOf(reply), reply[7:], nil
+	return InstantOf(reply), reply[7:], nil
 }
 
-// instantOf reads the instant that a reply begins with.
-func instantOf(reply string) store.Instant {
+// InstantOf reads the instant that a reply begins with.
+func InstantOf(reply string) store.Instant {
 	var instant [8]byte
 	copy(instant[1:], reply[:7])
 	return store.Instant(binary.BigEndian.Uint64(instant[:]))
@@ -52,10 +52,10 @@ var parsings = sync.Pool{New: func() any { return new(parsing) }}
 // parseVerdicts derives decisions from a script's verdicts on a: for each limit whether it is
 // allowed, and its record as it is now, which the pure Go algorithms explain. If a take was granted they
 // are about the last of several that asked the same: this one was charged, and later of the others after it.
-func (s *Store) parseVerdicts(a *ask, decisions []store.Decision) error {
+func (s *Sender) parseVerdicts(a *ask, decisions []store.Decision) error {
 	op, reqs, now, rest := a.op, a.reqs, a.now, a.verdicts
 	granted := a.granted && op == store.Take
-	if s.clock == nil && now < longAgo {
+	if s.Clock == nil && now < LongAgo {
 		return redisserver.ErrAnswer
 	}
 	p := parsings.Get().(*parsing)
@@ -83,7 +83,7 @@ func (s *Store) parseVerdicts(a *ask, decisions []store.Decision) error {
 			if len(rest) < 4 {
 				return redisserver.ErrAnswer
 			}
-			decisions[i].Refunded, rest = unitsAt(rest, 0), rest[4:]
+			decisions[i].Refunded, rest = UnitsAt(rest, 0), rest[4:]
 			if decisions[i].Refunded > reqs[i].Cost {
 				return redisserver.ErrAnswer
 			}
@@ -111,4 +111,9 @@ func (s *Store) parseVerdicts(a *ask, decisions []store.Decision) error {
 		decisions[i] = decision
 	}
 	return nil
+}
+
+// UnitsAt reads four bytes of a reply.
+func UnitsAt(reply string, at int) int64 {
+	return int64(binary.BigEndian.Uint32([]byte(reply[at : at+4])))
 }

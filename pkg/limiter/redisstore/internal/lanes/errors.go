@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"errors"
@@ -9,20 +9,20 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// explain turns an error of the client into one of the limiter's, which names the server,
+// Explain turns an error of the client into one of the limiter's, which names the server,
 // the key or the right. verb is what was asked, and changes says whether that would have
 // changed anything.
-func (s *Store) explain(err error, verb string, changes bool, keys []string) error {
+func (s *Sender) Explain(err error, verb string, changes bool, keys []string) error {
 	if redisserver.IsErrorReply(err, foreignReply) {
 		if foreign, ok := foreignError(err.Error(), keys); ok {
-			foreign.Holds = s.servers.Redact(foreign.Holds)
+			foreign.Holds = s.Servers.Redact(foreign.Holds)
 			return foreign
 		}
 	}
 	var sent sentError
 	var discovery *redisserver.DiscoveryError
 	call := redisserver.Call{
-		Verb: verb, Changes: changes, Keys: keys, ScriptCommand: s.scripts.failingCommand,
+		Verb: verb, Changes: changes, Keys: keys, ScriptCommand: s.Scripts.failingCommand,
 		Sent: errors.As(err, &sent) && !errors.As(err, &discovery),
 	}
 	var node *nodeError
@@ -34,12 +34,12 @@ func (s *Store) explain(err error, verb string, changes bool, keys []string) err
 		call.GaveUp = caller.reason
 	}
 	if node == nil {
-		return s.servers.ExplainCall(err, call)
+		return s.Servers.ExplainCall(err, call)
 	}
-	return &store.PartError{Part: partOf(node), Err: s.servers.ExplainCall(err, call)}
+	return &store.PartError{Part: partOf(node), Err: s.Servers.ExplainCall(err, call)}
 }
 
-// partOf returns the part of the store that an error is of. A slot that nobody has is asked
+// PartOf returns the part of the store that an error is of. A slot that nobody has is asked
 // for anywhere, and is not the fault of who says so.
 func partOf(err *nodeError) string {
 	if redisserver.IsErrorReply(err, "CLUSTERDOWN Hash slot not served") {
@@ -48,9 +48,9 @@ func partOf(err *nodeError) string {
 	return err.address
 }
 
-// refuse is the error about an answer that no script of the store's gives.
-func (s *Store) refuse(verb string, changes bool) error {
-	return s.explain(sentError{redisserver.ErrAnswer}, verb, changes, nil)
+// Refuse is the error about an answer that no script of the store's gives.
+func (s *Sender) Refuse(verb string, changes bool) error {
+	return s.Explain(sentError{redisserver.ErrAnswer}, verb, changes, nil)
 }
 
 // foreignReply begins the scripts' reply that a key holds something else.

@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"context"
@@ -16,14 +16,13 @@ import (
 // That the outcome of one call is unknown is not hidden by another call of the same
 // Cluster that was never sent: whoever hears only of that believes nothing happened.
 func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
-	s := &Store{isCluster: true, shards: sharding{slotOf: redisserver.SlotOf},
-		servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
+	s := &Sender{sharding: sharding{SlotOf: redisserver.SlotOf}, Servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
 	keys := []store.Key{{Subject: "a"}, {Subject: "b"}} // of different slots
 	for _, order := range [][]error{{store.ErrUnavailable, store.ErrOutcomeUnknown}, {store.ErrOutcomeUnknown, store.ErrUnavailable}} {
 		var both sync.WaitGroup
 		both.Add(2)
 		first := make(chan struct{})
-		err := s.eachBatch(context.Background(), keys, 10, func(batch []int) error {
+		err := s.EachBatch(context.Background(), keys, 10, func(batch []int) error {
 			both.Done()
 			both.Wait()
 			if batch[0] == 0 {
@@ -42,12 +41,11 @@ func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
 // A caller's own deadline is an error of the limiter's like any other: what waited for
 // its turn was never sent.
 func TestEachBatchTellsOfADeadline(t *testing.T) {
-	s := &Store{isCluster: true, shards: sharding{slotOf: redisserver.SlotOf},
-		servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
+	s := &Sender{sharding: sharding{SlotOf: redisserver.SlotOf}, Servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
 	keys := []store.Key{{Subject: "a"}, {Subject: "b"}}
 	late, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()
-	err := s.eachBatch(late, keys, 10, func([]int) error {
+	err := s.EachBatch(late, keys, 10, func([]int) error {
 		t.Error("a call began after the deadline")
 		return nil
 	})
@@ -55,7 +53,7 @@ func TestEachBatchTellsOfADeadline(t *testing.T) {
 		t.Errorf("it returns %v, want an ErrUnavailable", err)
 	}
 	soon, interrupt := context.WithCancel(context.Background())
-	err = s.eachBatch(soon, keys[:1], 10, func([]int) error {
+	err = s.EachBatch(soon, keys[:1], 10, func([]int) error {
 		interrupt()
 		return nil
 	})

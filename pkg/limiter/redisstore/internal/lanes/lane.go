@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// inFlight is how many exchanges with a node go on at once before callers
+	// InFlight is how many exchanges with a node go on at once before callers
 	// share one. More let a caller on a slow network wait less for its turn.
-	inFlight = 4
+	InFlight = 4
 	// sharing is how many of them callers share at most. Few make large batches. With
 	// two the server has work while the answers of the last batch are handed out.
 	sharing = 2
@@ -91,15 +91,15 @@ type queued struct {
 }
 
 // newLane returns a lane to client.
-func (s *sender) newLane(client redis.UniversalClient) *lane {
-	l := &lane{client: client, scripts: s.scripts, clock: s.clock, onBatch: s.onBatch}
+func (s *Sender) newLane(client redis.UniversalClient) *lane {
+	l := &lane{client: client, scripts: s.Scripts, clock: s.Clock, onBatch: s.OnBatch}
 	if single, ok := client.(*redis.Client); ok {
 		options := single.Options()
 		l.keepsDeadlines = options.ContextTimeoutEnabled
 		l.connections = options.PoolSize
-		l.endsInTime = !longer(options.ReadTimeout, s.budget) && !longer(options.WriteTimeout, s.budget)
+		l.endsInTime = !Longer(options.ReadTimeout, s.Budget) && !Longer(options.WriteTimeout, s.Budget)
 	}
-	l.endsAlone = s.owned || l.keepsDeadlines || l.endsInTime
+	l.endsAlone = s.Owned || l.keepsDeadlines || l.endsInTime
 	return l
 }
 
@@ -128,7 +128,7 @@ func (l *lane) send(ctx context.Context, q *queued) error {
 // isQuiet reports whether a call is sent at once and by itself. While callers share an
 // exchange, others are better off sharing the next. The caller holds the lock.
 func (l *lane) isQuiet() bool {
-	return l.busy < inFlight && l.batches == 0 && l.first == nil && !l.panicked && l.endsAlone
+	return l.busy < InFlight && l.batches == 0 && l.first == nil && !l.panicked && l.endsAlone
 }
 
 // keepBudget lets the watch end the waiting for q also at end, when the time of [store.WithBudget] is over, and reports
@@ -336,12 +336,12 @@ func (l *lane) lookAfter() {
 	l.watched = time.Time{}
 	now := time.Now()
 	next := l.dropLate(now)
-	if room := inFlight - l.busy; room > 0 && l.first != nil && now.Sub(l.first.since) >= patience {
+	if room := InFlight - l.busy; room > 0 && l.first != nil && now.Sub(l.first.since) >= patience {
 		each := (l.waiting + room - 1) / room // a connection that is silent must not cost them all
-		for l.startOne(inFlight, each) {
+		for l.startOne(InFlight, each) {
 		}
 	}
-	if l.first != nil && l.busy < inFlight {
+	if l.first != nil && l.busy < InFlight {
 		if at := earlier(l.first.late, l.first.since.Add(patience)); next.IsZero() || at.Before(next) {
 			next = at
 		}

@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func (l *lane) exchangeAgain(e *exchange) (err error) {
 // next takes what has queued for an exchange, at most that many calls, if there is room for
 // one more and fewer than most are shared. The caller holds the lock.
 func (l *lane) next(most, calls int) *exchange {
-	if l.first == nil || l.busy >= inFlight || l.batches >= most || l.abandoned >= maxAbandoned {
+	if l.first == nil || l.busy >= InFlight || l.batches >= most || l.abandoned >= maxAbandoned {
 		return nil
 	}
 	e := exchanges.Get().(*exchange)

@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"sync/atomic"
@@ -16,7 +16,7 @@ type call struct {
 	once   bool    // never send again
 	key    string  // decides which node of a Cluster it goes to; "" for any
 	reads  bool    // a replica can answer it
-	script *script // that it calls; nil for another command
+	script *Script // that it calls; nil for another command
 	state  atomic.Int32
 	build  func() []any // if set, gives the words when they are first written
 	words  []any        // what it gave
@@ -61,6 +61,9 @@ func (c *call) outcome(err error) error {
 	}
 	return err
 }
+
+// MaybeSent marks err, of what may have reached the server.
+func MaybeSent(err error) error { return sentError{err} }
 
 // sentError marks an error of a call that may have reached the server.
 type sentError struct{ error }

@@ -1,4 +1,4 @@
-package redisstore
+package lanes
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// watchNodes lets it be told what has left for a node of a Cluster. Its client asks
+// WatchNodes lets it be told what has left for a node of a Cluster. Its client asks
 // a call for its arguments to find the node, too, and may fail before there is one.
 // It is for before anything is asked of the client, which tells of new nodes only.
-func watchNodes(client redis.UniversalClient) {
+func WatchNodes(client redis.UniversalClient) {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(nodeHook{}) })
 	}
