@@ -165,6 +165,10 @@ var layers = map[string][]string{
 	"pkg/limiter/redisstore": {
 		"internal/denialtable", "internal/goroutines", "internal/overridetable", "internal/panics",
 		"internal/redisserver", "lua", "pkg/limiter/admin", "pkg/limiter/foreign",
+		"pkg/limiter/redisstore/internal/keyspace", "pkg/limiter/redisstore/internal/lanes", "pkg/limiter/store",
+	},
+	"pkg/limiter/redisstore/internal/keyspace": {
+		"internal/goroutines", "internal/panics", "internal/redisserver", "lua", "pkg/limiter/admin", "pkg/limiter/foreign",
 		"pkg/limiter/redisstore/internal/lanes", "pkg/limiter/store",
 	},
 	"pkg/limiter/redisstore/internal/lanes": {
@@ -238,7 +242,8 @@ var layers = map[string][]string{
 // pulls in no other's dependencies.
 var drivers = map[string][]string{
 	"github.com/redis/go-redis/v9": {
-		"pkg/limiter/redisstore", "pkg/limiter/redisstore/internal/lanes", "internal/redisserver", "internal/redistest", "cmd/internal/connect",
+		"pkg/limiter/redisstore", "pkg/limiter/redisstore/internal/keyspace", "pkg/limiter/redisstore/internal/lanes",
+		"internal/redisserver", "internal/redistest", "cmd/internal/connect",
 		"cmd/internal/doctor", "cmd/internal/cost", "cmd/internal/naive", "cmd/internal/trial",
 		"docs/examples/http-service", "docs/examples/llm-gateway",
 	},

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/redis/go-redis/v9"
@@ -136,6 +137,7 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 		}
 	}
 	s.lanes = lanes.NewSender(client, servers, s.sending) // after the hooks, which it uses
+	s.keys = keyspace.New(s.lanes, s.describe)
 	return s, nil
 }
 

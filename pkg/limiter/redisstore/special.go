@@ -48,7 +48,7 @@ func (s *Store) tokenKey(token string, key store.Key) string {
 // others, of other slots.
 func (s *Store) decideSpecialTogether(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
 	decisions []store.Decision) error {
-	keys := s.keys(reqs)
+	keys := s.storeKeys(reqs)
 	packed := make([]byte, 1, 1+len(reqs)*lanes.RequestSize+7+len(store.TokenDigest{})+8+7)
 	packed[0] = specialCodes[op]
 	packed = lanes.AppendRequests(packed, reqs)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/limitctl/limitctl/internal/panics"
@@ -24,13 +25,12 @@ import (
 type Store struct {
 	settings
 	lanes    *lanes.Sender
+	keys     *keyspace.Own
 	closing  sync.Once
 	closeErr error
 	undoing  background   // takes that are being given back
 	slotted  atomic.Bool  // what looks like a single server has slots
 	ahead    atomic.Int64 // ms that the server's clock is ahead of ours, as far as known
-	// recognising: somebody looks at what a foreign value is.
-	recognising atomic.Bool
 }
 
 // settings are what options change.
@@ -96,7 +96,7 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if err := s.lanes.Check(); err != nil {
 		return err
 	}
-	return s.recognised(ctx, s.decideAny(ctx, op, reqs, decisions))
+	return s.keys.Recognised(ctx, s.decideAny(ctx, op, reqs, decisions))
 }
 
 // decideAny is Decide for requests as they come.
@@ -148,7 +148,7 @@ func (s *Store) decideTogether(ctx context.Context, op store.Op, reqs []store.Re
 	return s.lanes.Decide(ctx, op, w, decisions)
 }
 
-func (s *Store) keys(reqs []store.Request) []string {
+func (s *Store) storeKeys(reqs []store.Request) []string {
 	keys := make([]string, len(reqs))
 	for i := range reqs {
 		keys[i] = s.lanes.Own.StoreKey(reqs[i].Key)

@@ -1,4 +1,4 @@
-package redisstore
+package keyspace
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 )
 
 // Adjust implements [admin.Keyspace] with many keys in each script call.
-func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
-	if err := s.lanes.Check(); err != nil {
+func (o *Own) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	adjustments = slices.Clone(adjustments)
@@ -31,18 +31,15 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]
 	}
 	results := make([]admin.Adjusted, len(adjustments))
 	var foreign []error
-	for first := 0; first < len(adjustments); {
-		// What has changed since comes back, and is about as large.
-		n := perExchange(len(adjustments)-first, func(i int) int { return len(adjustments[first+i].Kept) })
-		end := first + n
-		left, err := s.adjustBatch(ctx, adjustments[first:end], keys[first:end], results[first:end])
+	err := o.exchanges(ctx, len(adjustments), func(i int) int { return len(adjustments[i].Kept) }, func(first, end int) error {
+		left, err := o.adjustBatch(ctx, adjustments[first:end], keys[first:end], results[first:end])
 		foreign = append(foreign, left...)
-		if err != nil {
-			return results, errors.Join(append(foreign, err)...)
-		}
-		first = end
+		return err
+	})
+	if err != nil {
+		return results, errors.Join(append(foreign, err)...)
 	}
-	return results, s.recognised(ctx, errors.Join(foreign...))
+	return results, o.Recognised(ctx, errors.Join(foreign...))
 }
 
 // firstRepeated returns the index of the first key that is there before, or -1.
@@ -58,31 +55,20 @@ func firstRepeated(keys []store.Key) int {
 }
 
 // adjustBatch is Adjust for adjustments whose records go in one exchange.
-func (s *Store) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, keys []store.Key, results []admin.Adjusted) (
+func (o *Own) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, keys []store.Key, results []admin.Adjusted) (
 	foreign []error, err error,
 ) {
-	bytes := 0
-	for i := range adjustments {
-		bytes += len(adjustments[i].Kept)
-	}
-	if bytes > smallBytes {
-		end, err := s.lanes.Alone(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-	}
 	var mu sync.Mutex
-	err = s.lanes.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
-		storeKeys := s.storeKeys(keys, batch)
-		arguments := lanes.WithClock([]any{packAdjustments(adjustments, batch)}, s.lanes.Clock)
-		reply, err := s.lanes.Array(ctx, true, s.lanes.Scripts.Named(lua.Adjust), storeKeys, arguments, 4)
+	err = o.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+		storeKeys := o.storeKeys(pick(keys, batch))
+		arguments := lanes.WithClock([]any{packAdjustments(adjustments, batch)}, o.Clock)
+		reply, err := o.Array(ctx, true, o.Scripts.Named(lua.Adjust), storeKeys, arguments, 4)
 		if err != nil {
-			return s.lanes.Explain(err, store.Adjust.String(), true, storeKeys)
+			return o.Explain(err, store.Adjust.String(), true, storeKeys)
 		}
-		left, ok := s.readAdjusted(reply, adjustments, storeKeys, batch, results)
+		left, ok := o.readAdjusted(reply, adjustments, storeKeys, batch, results)
 		if !ok {
-			return s.lanes.Refuse(store.Adjust.String(), true)
+			return o.Refuse(store.Adjust.String(), true)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -115,7 +101,7 @@ func packAdjustments(adjustments []admin.Adjustment, batch []int) []byte {
 
 // readAdjusted reads the reply about the keys of a batch into results. It returns the errors of
 // foreign values, and whether the script can have answered so.
-func (s *Store) readAdjusted(
+func (o *Own) readAdjusted(
 	reply []any, adjustments []admin.Adjustment, storeKeys []string, batch []int, results []admin.Adjusted,
 ) (foreign []error, ok bool) {
 	if len(reply)%4 != 1 {
@@ -131,18 +117,12 @@ func (s *Store) readAdjusted(
 			return nil, false
 		}
 	}
-	for n := 1; n < len(reply); n += 4 {
-		at := int(lanes.Integer(reply[n])) - 1
-		if at < 0 || at >= len(batch) {
-			return foreign, false
+	return o.readLeft(reply, storeKeys, func(n int, was admin.Record) {
+		if i := batch[n]; was.Value == nil { // it holds something else
+			results[i] = admin.Adjusted{}
+		} else {
+			was.Key = adjustments[i].Key
+			results[i].Record = was
 		}
-		if holds := lanes.Text(reply[n+1]); holds != "" {
-			foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[at], Holds: s.lanes.Servers.Redact(holds)})
-			results[batch[at]] = admin.Adjusted{}
-			continue
-		}
-		i := batch[at]
-		results[i].Record = admin.Record{Key: adjustments[i].Key, Value: []byte(lanes.Text(reply[n+2])), Expires: lanes.ExpiryOf(reply[n+3])}
-	}
-	return foreign, true
+	})
 }

@@ -1,6 +1,7 @@
-package redisstore
+package keyspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
-// foreignReader reads values of other limiters. It is for one page of a scan.
-type foreignReader struct {
-	*foreignKeys
+// reader reads values of any layout. It is for one page of a scan.
+type reader struct {
+	*keys
+	// texts: only strings are read, and so many bytes of each. Else it is all of a value, whatever its type.
+	texts int
 	// dumps: what is not a string is read as DUMP has it, too, and until when each is kept.
 	dumps bool
 	// sizes: the memory of each value is asked for.
@@ -41,6 +44,9 @@ type foreignReader struct {
 // are read in one go aside.
 const mostHeld = 4 * mostRead
 
+// movesFollowed is how often a scan follows keys to another master before it gives up.
+const movesFollowed = 10
+
 // errMuch says that values of several limits are too much to be held at once.
 var errMuch = errors.New("too much to be held at once")
 
@@ -54,7 +60,7 @@ func execute(ctx context.Context, pipe redis.Pipeliner) error {
 }
 
 // add reads the values of store keys that are not known yet.
-func (r *foreignReader) add(ctx context.Context, storeKeys []string) error {
+func (r *reader) add(ctx context.Context, storeKeys []string) error {
 	var here []*heldValue
 	var elsewhere map[*redis.Client][]*heldValue
 	for _, storeKey := range storeKeys {
@@ -99,24 +105,24 @@ func lose(values []*heldValue) {
 }
 
 // elsewhere returns the master that has a store key, if that is another one than the reader's.
-func (r *foreignReader) elsewhere(ctx context.Context, storeKey string) (*redis.Client, bool) {
-	if !r.store.lanes.IsCluster() {
+func (r *reader) elsewhere(ctx context.Context, storeKey string) (*redis.Client, bool) {
+	if !r.IsCluster() {
 		return nil, false
 	}
-	server, err := r.store.lanes.Servers.ServerOf(ctx, storeKey)
+	server, err := r.Servers.ServerOf(ctx, storeKey)
 	node, is := server.(*redis.Client)
 	return node, err == nil && is && server != r.server
 }
 
 // follow reads values of store keys that went to another master, which the Cluster's client
 // finds.
-func (r *foreignReader) follow(ctx context.Context, moved []*heldValue) error {
+func (r *reader) follow(ctx context.Context, moved []*heldValue) error {
 	for n := 0; len(moved) > 0; n++ {
-		if n > movesFollowed || !r.store.lanes.IsCluster() {
+		if n > movesFollowed || !r.IsCluster() {
 			return fmt.Errorf("key %q keeps moving: %w", moved[0].StoreKey, redisserver.ErrNoMaster)
 		}
 		var err error
-		if moved, err = r.readFrom(ctx, r.store.lanes.Client, moved); err != nil {
+		if moved, err = r.readFrom(ctx, r.Client, moved); err != nil {
 			return err
 		}
 	}
@@ -125,13 +131,13 @@ func (r *foreignReader) follow(ctx context.Context, moved []*heldValue) error {
 
 // readFrom reads values from a server in one round trip if all are strings and not long, and
 // else in three at most. It returns those that are on another one.
-func (r *foreignReader) readFrom(ctx context.Context, server redis.Cmdable, values []*heldValue) (moved []*heldValue, err error) {
+func (r *reader) readFrom(ctx context.Context, server redis.Cmdable, values []*heldValue) (moved []*heldValue, err error) {
 	if len(values) == 0 {
 		return nil, nil
 	}
 	others := values
 	if !r.hashes {
-		if others, moved, err = r.readStrings(ctx, server, values); err != nil || len(others) == 0 {
+		if others, moved, err = r.readStrings(ctx, server, values); err != nil || len(others) == 0 || r.texts > 0 {
 			return moved, err
 		}
 	}
@@ -141,9 +147,9 @@ func (r *foreignReader) readFrom(ctx context.Context, server redis.Cmdable, valu
 
 // clock asks for the time of a server: for the Cluster's client, which asks any, that of the
 // reader's server.
-func (r *foreignReader) clock(ctx context.Context, pipe redis.Pipeliner, server redis.Cmdable) func() (time.Time, error) {
+func (r *reader) clock(ctx context.Context, pipe redis.Pipeliner, server redis.Cmdable) func() (time.Time, error) {
 	var asked *redis.TimeCmd
-	if r.store.lanes.IsCluster() && server == redis.Cmdable(r.store.lanes.Client) {
+	if r.IsCluster() && server == redis.Cmdable(r.Client) {
 		asked = r.server.Time(ctx)
 	} else {
 		asked = pipe.Time(ctx)
@@ -158,8 +164,8 @@ func (r *foreignReader) clock(ctx context.Context, pipe redis.Pipeliner, server 
 }
 
 // lifetimeOf asks until when a key is kept.
-func (r *foreignReader) lifetimeOf(ctx context.Context, pipe redis.Pipeliner, storeKey string) lifetime {
-	if r.dumps && !r.store.lanes.Scripts.NoExpireTime.Load() {
+func (r *reader) lifetimeOf(ctx context.Context, pipe redis.Pipeliner, storeKey string) lifetime {
+	if r.dumps && !r.Scripts.NoExpireTime.Load() {
 		return lifetime{askInt(ctx, pipe, "pexpiretime", storeKey), true}
 	}
 	return lifetime{askInt(ctx, pipe, "pttl", storeKey), false}
@@ -174,11 +180,11 @@ func askInt(ctx context.Context, pipe redis.Pipeliner, command, storeKey string)
 
 // isTooOld reports whether an answer says that there is no PEXPIRETIME to be had. Then it is
 // not asked for again.
-func (r *foreignReader) isTooOld(l lifetime) bool {
+func (r *reader) isTooOld(l lifetime) bool {
 	if !l.until || !redisserver.IsErrorReply(l.cmd.Err(), "ERR unknown command") && !redisserver.LacksRight(l.cmd.Err()) {
 		return false
 	}
-	r.store.lanes.Scripts.NoExpireTime.Store(true)
+	r.Scripts.NoExpireTime.Store(true)
 	return true
 }
 
@@ -189,16 +195,16 @@ type stringReply struct {
 	size  *redis.IntCmd
 }
 
-// readStrings reads values as if they were strings. others are those that are not, or may be
-// longer than what was read.
-func (r *foreignReader) readStrings(ctx context.Context, server redis.Cmdable, values []*heldValue) (
+// readStrings reads values as if they were strings. others are those that are not, or that may be
+// longer than what was read though all is wanted.
+func (r *reader) readStrings(ctx context.Context, server redis.Cmdable, values []*heldValue) (
 	others, moved []*heldValue, err error,
 ) {
 	pipe := server.Pipeline()
 	clock := r.clock(ctx, pipe, server)
 	replies := make([]stringReply, len(values))
 	for i, held := range values {
-		replies[i].text = pipe.GetRange(ctx, held.StoreKey, 0, firstText-1)
+		replies[i].text = pipe.GetRange(ctx, held.StoreKey, 0, int64(cmp.Or(r.texts, firstText))-1)
 		replies[i].until = r.lifetimeOf(ctx, pipe, held.StoreKey)
 		if r.sizes {
 			replies[i].size = pipe.MemoryUsage(ctx, held.StoreKey)
@@ -222,8 +228,11 @@ func (r *foreignReader) readStrings(ctx context.Context, server redis.Cmdable, v
 		case redisserver.IsElsewhere(err) || redisserver.IsElsewhere(until) ||
 			reply.size != nil && redisserver.IsElsewhere(reply.size.Err()):
 			moved = append(moved, held)
-		case redisserver.IsErrorReply(err, "WRONGTYPE") || len(text) == firstText:
+		case redisserver.IsErrorReply(err, "WRONGTYPE") || len(text) == firstText && r.texts == 0:
 			others = append(others, held)
+			if held.bytes, err = sizeIn(reply.size); err != nil && r.texts > 0 {
+				return nil, nil, err
+			}
 		case err != nil:
 			return nil, nil, err
 		case until != nil:

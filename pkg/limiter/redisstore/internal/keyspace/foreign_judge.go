@@ -1,4 +1,4 @@
-package redisstore
+package keyspace
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func (s *familiesSeen) isFirst(storeKey, principal string, entries []admin.Entry
 
 // read reads what the looks need, from a server and where else their keys are. If that is much
 // it reads them in parts, which it gives one after the other.
-func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*foreign.Look, give func([]foreignFound) error) error {
+func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*foreign.Look, give func([]found) error) error {
 	found, err := sc.readOnce(ctx, server, looks)
 	if errors.Is(err, errMuch) && len(looks) > 1 {
 		middle := len(looks) / 2
@@ -63,12 +63,12 @@ func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*
 }
 
 // readOnce is read in one go. The error is errMuch if that is too much for several looks.
-func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks []*foreign.Look) ([]foreignFound, error) {
+func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks []*foreign.Look) ([]found, error) {
 	now, err := sc.about(ctx, server)
 	if err != nil {
 		return nil, err
 	}
-	r := &foreignReader{foreignKeys: sc.foreignKeys, dumps: sc.query.Records, sizes: sc.query.Bytes, hashes: sc.hashes.Load(),
+	r := &reader{keys: sc.keys, dumps: sc.query.Records, sizes: sc.query.Bytes, hashes: sc.hashes.Load(),
 		server: server, values: map[string]*heldValue{}, now: now, lose: sc.loseMaster, isLost: sc.hasLost,
 		several: len(looks) > 1}
 	looks = sc.notYet(looks)
@@ -84,10 +84,15 @@ func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks
 	sc.learn(server, r)
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	all := make([]foreignFound, 0, len(looks))
+	all := make([]found, 0, len(looks))
 	for _, look := range looks {
-		if found := sc.judge(look, r); len(found.entries) > 0 || found.err != nil {
-			all = append(all, found)
+		entries, err := sc.judge(look, r)
+		if err != nil {
+			all = append(all, found{admin.Entry{StoreKey: look.StoreKey}, err})
+			continue
+		}
+		for i := range entries {
+			all = append(all, found{entries[i], nil})
 		}
 	}
 	return all, nil
@@ -125,7 +130,7 @@ func (sc *foreignScan) about(ctx context.Context, server redis.Cmdable) (time.Ti
 }
 
 // learn remembers for the next page what a server's clock shows, and what its values are.
-func (sc *foreignScan) learn(server redis.Cmdable, r *foreignReader) {
+func (sc *foreignScan) learn(server redis.Cmdable, r *reader) {
 	strings, others := 0, 0
 	for _, held := range r.values {
 		switch held.Type {
@@ -144,17 +149,9 @@ func (sc *foreignScan) learn(server redis.Cmdable, r *foreignReader) {
 	sc.ahead[server] = time.Until(r.now)
 }
 
-// instant is what limits are decided by when the server's clock shows now.
-func (f *foreignKeys) instant(now time.Time) store.Instant {
-	if f.store.lanes.Clock != nil {
-		now = f.store.lanes.Clock()
-	}
-	return store.InstantOf(now)
-}
-
 // addAll reads the values that looks need and that are not known yet. It reports whether there
 // were any.
-func (r *foreignReader) addAll(ctx context.Context, looks []*foreign.Look) (added bool, err error) {
+func (r *reader) addAll(ctx context.Context, looks []*foreign.Look) (added bool, err error) {
 	var storeKeys []string
 	for _, look := range looks {
 		for _, storeKey := range look.StoreKeys(r.instant(r.at(look.StoreKey))) {
@@ -173,7 +170,7 @@ func (r *foreignReader) addAll(ctx context.Context, looks []*foreign.Look) (adde
 }
 
 // at is when the value of a store key was read, or would be now.
-func (r *foreignReader) at(storeKey string) time.Time {
+func (r *reader) at(storeKey string) time.Time {
 	if held := r.values[storeKey]; held != nil && !held.at.IsZero() {
 		return held.at
 	}
@@ -181,8 +178,7 @@ func (r *foreignReader) at(storeKey string) time.Time {
 }
 
 // judge says what the values of a look are.
-func (sc *foreignScan) judge(look *foreign.Look, r *foreignReader) foreignFound {
-	found := foreignFound{storeKey: look.StoreKey}
+func (sc *foreignScan) judge(look *foreign.Look, r *reader) ([]admin.Entry, error) {
 	tooLarge, lost := (*heldValue)(nil), false
 	entries, principal, err := look.Judge(func(storeKey string) foreign.Value {
 		held := r.values[storeKey]
@@ -196,19 +192,18 @@ func (sc *foreignScan) judge(look *foreign.Look, r *foreignReader) foreignFound 
 		return held.Value
 	})
 	if lost {
-		return found // its master is missing
+		return nil, nil // its master is missing
 	}
 	if unsure := (*foreign.UnsureError)(nil); tooLarge != nil && !errors.As(err, &unsure) && (err != nil || len(entries) > 0) {
 		entries, err = nil, &store.ForeignError{StoreKey: tooLarge.StoreKey, Holds: tooLarge.tooLarge}
 	}
 	if len(entries) == 0 && err == nil || !sc.seen.isFirst(look.StoreKey, principal, entries) {
-		return found
+		return nil, nil
 	}
 	for i := range entries {
 		sc.complete(&entries[i], r.values, len(entries))
 	}
-	found.entries, found.err = dropUnusedForeign(entries), err
-	return found
+	return dropUnusedForeign(entries), err
 }
 
 // dropUnusedForeign leaves out entries of which nothing is known to be in use, unless something

@@ -1,11 +1,13 @@
-package redisstore
+package keyspace
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
@@ -17,8 +19,8 @@ import (
 // there already can seem to be in use. A part that a newer server has dumped, and this one cannot read, is a
 // [store.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
 // a store key that limitctl keeps something of its own under is left, with an [admin.UnfitError].
-func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
-	if err := f.store.lanes.Check(); err != nil {
+func (f *Foreign) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
+	if err := f.Check(); err != nil {
 		return nil, err
 	}
 	outcomes := make([]admin.ImportOutcome, len(records))
@@ -43,7 +45,7 @@ func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...admin
 }
 
 // importFit is Import for records that were checked.
-func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []admin.Record) ([]admin.ImportOutcome, error) {
+func (f *Foreign) importFit(ctx context.Context, replace bool, records []admin.Record) ([]admin.ImportOutcome, error) {
 	outcomes := make([]admin.ImportOutcome, len(records))
 	err := f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
 		units, err := f.unitsOf(records[first:end])
@@ -66,7 +68,7 @@ func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []adm
 				}
 				outcome, known := importOutcome(reply[i])
 				if !known {
-					return f.store.lanes.Refuse("import", true)
+					return f.Refuse("import", true)
 				}
 				for _, record := range part.records {
 					outcomes[first+record] = combined(outcomes[first+record], outcome)
@@ -83,7 +85,7 @@ func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []adm
 }
 
 // checkForeign reports, as a [store.ErrInvalid], what makes a record unfit to be imported.
-func (f *foreignKeys) checkForeign(r *admin.Record) error {
+func (f *Foreign) checkForeign(r *admin.Record) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -105,12 +107,9 @@ func (f *foreignKeys) checkForeign(r *admin.Record) error {
 }
 
 // importUnits brings back units by a script call, and returns what became of each of their parts.
-func (f *foreignKeys) importUnits(ctx context.Context, replace bool, units []foreignUnit) (reply string, parts []foreignPart, err error) {
+func (f *Foreign) importUnits(ctx context.Context, replace bool, units []foreignUnit) (reply string, parts []foreignPart, err error) {
 	parts, unitOf, storeKeys := flat(units)
-	arguments := []any{"0"}
-	if replace {
-		arguments[0] = "1"
-	}
+	arguments := []any{importFlag(replace)}
 	for i, part := range parts {
 		value, isText := dumpedPart(part.Part)
 		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Expires))
@@ -120,34 +119,15 @@ func (f *foreignKeys) importUnits(ctx context.Context, replace bool, units []for
 		return "", nil, err
 	}
 	if reply, err = cmd.Text(); err != nil || len(reply) != len(parts) {
-		return "", nil, f.store.lanes.Refuse("import", true)
+		return "", nil, f.Refuse("import", true)
 	}
 	return reply, parts, nil
 }
 
 // cannotRead says that the server does not take the dump of a part, which is sound.
-func (f *foreignKeys) cannotRead(part *admin.Part) error {
+func (f *Foreign) cannotRead(part *admin.Part) error {
 	return fmt.Errorf("%w: key %q was dumped by a newer server (format %d), and this one cannot read that; restore it to a server "+
 		"as new as the one it is from", store.ErrRefused, part.StoreKey, versionOf(part.Dump))
-}
-
-// importOutcome reads a byte of the reply of an import script.
-func importOutcome(reply byte) (outcome admin.ImportOutcome, known bool) {
-	switch reply {
-	case 'i':
-		return admin.Imported, true
-	case 'a':
-		return admin.AlreadyThere, true
-	case 'l':
-		return admin.Lapsed, true
-	case 'u':
-		return admin.InUse, true
-	case 'f':
-		return admin.Foreign, true
-	case '-': // what became of the others says why
-		return admin.NotKnown, true
-	}
-	return admin.NotKnown, false
 }
 
 // combined is what became of a record by what became of two of its parts: what was left counts
@@ -159,4 +139,54 @@ func combined(a, b admin.ImportOutcome) admin.ImportOutcome {
 		}
 	}
 	return max(a, b)
+}
+
+// CheckImport implements [admin.ImportCheck]. It tries the commands by which a script brings the
+// records back, each with arguments that no server takes. Rights are checked before arguments, so
+// that the answer tells them and nothing is changed.
+func (f *Foreign) CheckImport(ctx context.Context, records ...admin.Record) error {
+	if err := f.Check(); err != nil {
+		return err
+	}
+	for i := range records {
+		for j := range records[i].Parts {
+			for _, try := range importTries(&records[i].Parts[j]) {
+				if err := f.try(ctx, try); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// importTries are what to try of the commands that bring back a part.
+func importTries(part *admin.Part) [][]any {
+	switch key := part.StoreKey; {
+	case part.Field != "" && !part.Expires.IsZero():
+		return [][]any{{"hset", key, "", "", ""}, {"pexpireat", key, "never"}} // a value is missing; no number
+	case part.Field != "":
+		return [][]any{{"hset", key, "", "", ""}}
+	case part.Type == string(foreign.StringValue):
+		return [][]any{{"set", key, "", "nx", "xx"}} // which exclude each other
+	default:
+		return [][]any{{"restore", key, -1, ""}} // no time, and no value
+	}
+}
+
+// try runs a command that fails in any case. It returns an error if the user may not run it, or
+// if no server answers. That the user may not reach the key is not told here: a deletion needs
+// the key as well, and says so.
+func (f *Foreign) try(ctx context.Context, args []any) error {
+	command, storeKey := args[0].(string), args[1].(string)
+	err := f.Client.Do(ctx, args...).Err()
+	switch {
+	case redisserver.IsErrorReply(err, "ERR unknown command"):
+		return fmt.Errorf("%w: the server has no command %s", store.ErrRefused, strings.ToUpper(command))
+	case redisserver.LacksRight(err) && strings.Contains(err.Error(), "to run"):
+		return fmt.Errorf("%w: %s", store.ErrRefused, redisserver.LacksCommand(command))
+	case redisserver.IsReply(err):
+		return nil
+	}
+	return f.Explain(err, "import", false, []string{storeKey})
 }

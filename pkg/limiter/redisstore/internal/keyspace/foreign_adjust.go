@@ -1,4 +1,4 @@
-package redisstore
+package keyspace
 
 import (
 	"context"
@@ -33,8 +33,8 @@ const adjustTries = 8
 // write is found out here, and written if all values are then what they were. A limit that is
 // used all the time, so that this does not come about, is a [store.ErrUnavailable] and stays
 // as it is.
-func (f *foreignKeys) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
-	if err := f.store.lanes.Check(); err != nil {
+func (f *Foreign) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
+	if err := f.Check(); err != nil {
 		return nil, err
 	}
 	results := make([]admin.Adjusted, len(adjustments))
@@ -66,7 +66,7 @@ func (f *foreignKeys) Adjust(ctx context.Context, adjustments ...admin.Adjustmen
 
 // adjust makes adjustments, and returns the errors of foreign values among them. Several of the
 // same store key are made one after the other. before is what store keys held that were written.
-func (f *foreignKeys) adjust(ctx context.Context, pending []*foreignAdjustment, before map[string]*heldValue) (left []error, err error) {
+func (f *Foreign) adjust(ctx context.Context, pending []*foreignAdjustment, before map[string]*heldValue) (left []error, err error) {
 	for try := 0; len(pending) > 0; try++ {
 		if try == adjustTries {
 			return left, fmt.Errorf("%w: key %q is used so often that it could not be set in %d tries; it was left as it is",
@@ -115,17 +115,17 @@ func distinct(all []*foreignAdjustment) (now, later []*foreignAdjustment) {
 
 // prepare reads what limits hold, and finds out what to write. ready are those where that is
 // something.
-func (f *foreignKeys) prepare(ctx context.Context, all []*foreignAdjustment, before map[string]*heldValue) (
+func (f *Foreign) prepare(ctx context.Context, all []*foreignAdjustment, before map[string]*heldValue) (
 	ready []*foreignAdjustment, left []error, err error,
 ) {
 	now, err := f.timeAt(ctx, all[0].Parts[0].StoreKey)
 	if err != nil {
-		return nil, nil, f.store.lanes.Explain(err, store.Adjust.String(), false, nil)
+		return nil, nil, f.Explain(err, store.Adjust.String(), false, nil)
 	}
-	r := &foreignReader{foreignKeys: f, dumps: true, now: now, values: map[string]*heldValue{}, server: f.store.lanes.Client}
-	if f.store.lanes.IsCluster() {
-		if r.server, err = f.store.lanes.Servers.ServerOf(ctx, all[0].Parts[0].StoreKey); err != nil {
-			return nil, nil, f.store.lanes.Explain(err, store.Adjust.String(), false, nil)
+	r := &reader{keys: f.keys, dumps: true, now: now, values: map[string]*heldValue{}, server: f.Client}
+	if f.IsCluster() {
+		if r.server, err = f.Servers.ServerOf(ctx, all[0].Parts[0].StoreKey); err != nil {
+			return nil, nil, f.Explain(err, store.Adjust.String(), false, nil)
 		}
 	}
 	var storeKeys []string
@@ -140,7 +140,7 @@ func (f *foreignKeys) prepare(ctx context.Context, all []*foreignAdjustment, bef
 	}
 	for some := range slices.Chunk(storeKeys, 2*redisserver.KeysPerRead) {
 		if err := r.add(ctx, some); err != nil {
-			return nil, nil, f.store.lanes.Explain(err, store.Adjust.String(), false, some)
+			return nil, nil, f.Explain(err, store.Adjust.String(), false, some)
 		}
 	}
 	for _, a := range all {
@@ -157,8 +157,8 @@ func (f *foreignKeys) prepare(ctx context.Context, all []*foreignAdjustment, bef
 }
 
 // timeAt is what the clock of the server shows that has a store key.
-func (f *foreignKeys) timeAt(ctx context.Context, storeKey string) (now time.Time, err error) {
-	server, err := f.store.lanes.Servers.ServerOf(ctx, storeKey)
+func (f *Foreign) timeAt(ctx context.Context, storeKey string) (now time.Time, err error) {
+	server, err := f.Servers.ServerOf(ctx, storeKey)
 	if err != nil {
 		return now, err
 	}
@@ -166,7 +166,7 @@ func (f *foreignKeys) timeAt(ctx context.Context, storeKey string) (now time.Tim
 }
 
 // plan finds out what to write. It is false if the limit stays as it is.
-func (a *foreignAdjustment) plan(r *foreignReader, before map[string]*heldValue) (writes bool, err error) {
+func (a *foreignAdjustment) plan(r *reader, before map[string]*heldValue) (writes bool, err error) {
 	values := make([]foreign.Value, len(a.storeKeys))
 	for i, storeKey := range a.storeKeys {
 		held := r.values[storeKey]

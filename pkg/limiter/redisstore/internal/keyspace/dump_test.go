@@ -1,4 +1,4 @@
-package redisstore
+package keyspace
 
 import (
 	"encoding/binary"

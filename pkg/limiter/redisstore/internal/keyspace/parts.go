@@ -1,4 +1,4 @@
-package redisstore
+package keyspace
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ type foreignUnit struct {
 }
 
 // unitsOf returns the parts of records, each once, as units.
-func (f *foreignKeys) unitsOf(records []admin.Record) ([]foreignUnit, error) {
+func (f *Foreign) unitsOf(records []admin.Record) ([]foreignUnit, error) {
 	type name struct{ storeKey, field string }
 	type place struct{ unit, part int }
 	known := make(map[name]place, len(records))
@@ -68,8 +68,8 @@ func (f *foreignKeys) unitsOf(records []admin.Record) ([]foreignUnit, error) {
 }
 
 // together reports whether one script call can have two store keys.
-func (f *foreignKeys) together(a, b string) bool {
-	slotOf := f.store.lanes.SlotOf
+func (f *Foreign) together(a, b string) bool {
+	slotOf := f.SlotOf
 	return slotOf == nil || slotOf(hashTag(a)) == slotOf(hashTag(b))
 }
 
@@ -77,13 +77,13 @@ func (f *foreignKeys) together(a, b string) bool {
 const partsPerCall = keysPerCall
 
 // eachUnits calls do with units that one script call can have.
-func (f *foreignKeys) eachUnits(ctx context.Context, units []foreignUnit, do func([]foreignUnit) error) error {
+func (f *Foreign) eachUnits(ctx context.Context, units []foreignUnit, do func([]foreignUnit) error) error {
 	storeKeys, longest := make([]string, len(units)), 1
 	for i := range units {
 		storeKeys[i] = units[i].parts[0].StoreKey
 		longest = max(longest, len(units[i].parts))
 	}
-	return f.store.lanes.EachBatch(ctx, tagsOf(storeKeys), max(1, partsPerCall/longest), func(batch []int) error {
+	return f.EachBatch(ctx, tagsOf(storeKeys), max(1, partsPerCall/longest), func(batch []int) error {
 		some := make([]foreignUnit, len(batch))
 		for n, i := range batch {
 			some[n] = units[i]
@@ -104,11 +104,11 @@ func flat(units []foreignUnit) (parts []foreignPart, unitOf []int, storeKeys []s
 
 // run calls a script that changes units. Keys of a single unit that are on their way to another
 // master are waited for.
-func (f *foreignKeys) run(ctx context.Context, verb string, script lua.Name, units []foreignUnit, storeKeys []string,
+func (f *Foreign) run(ctx context.Context, verb string, script lua.Name, units []foreignUnit, storeKeys []string,
 	arguments []any) (*redis.Cmd, error) {
 	var cmd *redis.Cmd
 	call := func() (err error) {
-		cmd, err = f.store.lanes.Run(ctx, true, f.store.lanes.Scripts.Named(script), storeKeys, arguments)
+		cmd, err = f.Run(ctx, true, f.Scripts.Named(script), storeKeys, arguments)
 		return err
 	}
 	err := call()
@@ -116,7 +116,7 @@ func (f *foreignKeys) run(ctx context.Context, verb string, script lua.Name, uni
 		err = lanes.OnceMoved(ctx, err, call)
 	}
 	if err != nil {
-		return nil, f.store.lanes.Explain(err, verb, true, storeKeys)
+		return nil, f.Explain(err, verb, true, storeKeys)
 	}
 	return cmd, nil
 }
@@ -172,32 +172,4 @@ func sameValue(a, b *admin.Part) bool {
 	one, isText := dumpedPart(a)
 	other, alsoText := dumpedPart(b)
 	return isText == alsoText && bytes.Equal(one, other)
-}
-
-// exchanges calls do with records, as many at a time as one exchange can carry. It is alone
-// with what is large. It ends with the first error of do.
-func (f *foreignKeys) exchanges(ctx context.Context, n int, size func(i int) int, do func(first, end int) error) error {
-	for first := 0; first < n; {
-		end := first + perExchange(n-first, func(i int) int { return size(first + i) })
-		bytes := 0
-		for i := first; i < end; i++ {
-			bytes += size(i)
-		}
-		if err := f.exchange(ctx, bytes, func() error { return do(first, end) }); err != nil {
-			return err
-		}
-		first = end
-	}
-	return nil
-}
-
-func (f *foreignKeys) exchange(ctx context.Context, bytes int, do func() error) error {
-	if bytes > smallBytes {
-		end, err := f.store.lanes.Alone(ctx)
-		if err != nil {
-			return err
-		}
-		defer end()
-	}
-	return do()
 }

@@ -1,4 +1,4 @@
-package redisstore
+package keyspace
 
 import (
 	"context"
@@ -20,7 +20,7 @@ type setWords struct {
 
 // set writes what adjustments have planned, each if its values are still what was read. It
 // returns those where they are not.
-func (f *foreignKeys) set(ctx context.Context, ready []*foreignAdjustment) (changed []*foreignAdjustment, err error) {
+func (f *Foreign) set(ctx context.Context, ready []*foreignAdjustment) (changed []*foreignAdjustment, err error) {
 	storeKeys := make([]string, len(ready))
 	for i, a := range ready {
 		if storeKeys[i], err = f.writtenSlot(a); err != nil {
@@ -28,7 +28,7 @@ func (f *foreignKeys) set(ctx context.Context, ready []*foreignAdjustment) (chan
 		}
 	}
 	var mu sync.Mutex
-	err = f.store.lanes.EachBatch(ctx, tagsOf(storeKeys), keysPerCall/4, func(batch []int) error {
+	err = f.EachBatch(ctx, tagsOf(storeKeys), keysPerCall/4, func(batch []int) error {
 		some := make([]*foreignAdjustment, len(batch))
 		for n, i := range batch {
 			some[n] = ready[i]
@@ -43,7 +43,7 @@ func (f *foreignKeys) set(ctx context.Context, ready []*foreignAdjustment) (chan
 }
 
 // writtenSlot returns the store key whose slot all writes of an adjustment are in.
-func (f *foreignKeys) writtenSlot(a *foreignAdjustment) (string, error) {
+func (f *Foreign) writtenSlot(a *foreignAdjustment) (string, error) {
 	first := a.writes[0].StoreKey
 	for i := range a.writes {
 		if storeKey := a.writes[i].StoreKey; !f.together(first, storeKey) {
@@ -55,7 +55,7 @@ func (f *foreignKeys) writtenSlot(a *foreignAdjustment) (string, error) {
 }
 
 // setTogether is set for adjustments that one script call can make.
-func (f *foreignKeys) setTogether(ctx context.Context, some []*foreignAdjustment) (changed []*foreignAdjustment, err error) {
+func (f *Foreign) setTogether(ctx context.Context, some []*foreignAdjustment) (changed []*foreignAdjustment, err error) {
 	var storeKeys []string
 	var arguments []any
 	last := make([]int, len(some)) // of each, its last key
@@ -72,7 +72,7 @@ func (f *foreignKeys) setTogether(ctx context.Context, some []*foreignAdjustment
 	}
 	reply, err := cmd.Text()
 	if err != nil || len(reply) != len(storeKeys) {
-		return nil, f.store.lanes.Refuse(store.Adjust.String(), true)
+		return nil, f.Refuse(store.Adjust.String(), true)
 	}
 	for n, a := range some {
 		switch reply[last[n]] {
@@ -81,7 +81,7 @@ func (f *foreignKeys) setTogether(ctx context.Context, some []*foreignAdjustment
 		case 'c':
 			changed = append(changed, a)
 		default:
-			return nil, f.store.lanes.Refuse(store.Adjust.String(), true)
+			return nil, f.Refuse(store.Adjust.String(), true)
 		}
 	}
 	return changed, nil

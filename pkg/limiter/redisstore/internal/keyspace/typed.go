@@ -1,4 +1,4 @@
-package redisstore
+package keyspace
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // readTyped reads values of any type: first the type and the size of each, and then what is
 // in it, as far as that is not too much. It returns those that are on another server.
-func (r *foreignReader) readTyped(ctx context.Context, server redis.Cmdable, values []*heldValue) (moved []*heldValue, err error) {
+func (r *reader) readTyped(ctx context.Context, server redis.Cmdable, values []*heldValue) (moved []*heldValue, err error) {
 	const patience = 3 // looks at values that change their type meanwhile
 	for try := range 1 + patience {
 		if try == 0 && !r.hashes {
@@ -49,7 +49,7 @@ func (r *foreignReader) readTyped(ctx context.Context, server redis.Cmdable, val
 }
 
 // reserve adds up what is about to be read.
-func (r *foreignReader) reserve(values []*heldValue) error {
+func (r *reader) reserve(values []*heldValue) error {
 	for _, held := range values {
 		if r.bytes += held.reads; held.reads > mostRead {
 			r.bytes -= held.reads
@@ -66,7 +66,7 @@ func (r *foreignReader) reserve(values []*heldValue) error {
 
 // types asks for the types and the sizes of values. With guess they are taken to be hashes. Those
 // that are not come to light when they are read.
-func (r *foreignReader) types(ctx context.Context, server redis.Cmdable, values []*heldValue, guess bool) (
+func (r *reader) types(ctx context.Context, server redis.Cmdable, values []*heldValue, guess bool) (
 	there, moved []*heldValue, err error,
 ) {
 	pipe := server.Pipeline()
@@ -108,7 +108,7 @@ func (r *foreignReader) types(ctx context.Context, server redis.Cmdable, values 
 }
 
 // measure finds out what will be read of values that are large, or may be.
-func (r *foreignReader) measure(ctx context.Context, server redis.Cmdable, values []*heldValue) error {
+func (r *reader) measure(ctx context.Context, server redis.Cmdable, values []*heldValue) error {
 	var large []*heldValue
 	var lengths []*redis.IntCmd
 	pipe := server.Pipeline()
@@ -176,7 +176,7 @@ type typedReply struct {
 }
 
 // contents reads what is in values. changed are those that have another type by now.
-func (r *foreignReader) contents(ctx context.Context, server redis.Cmdable, values []*heldValue) (changed, moved []*heldValue, err error) {
+func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*heldValue) (changed, moved []*heldValue, err error) {
 	pipe := server.Pipeline()
 	clock := r.clock(ctx, pipe, server)
 	replies := make([]typedReply, len(values))
@@ -208,7 +208,7 @@ func (r *foreignReader) contents(ctx context.Context, server redis.Cmdable, valu
 }
 
 // ask asks for what is in a value, or for less if that is too much.
-func (r *foreignReader) ask(ctx context.Context, pipe redis.Pipeliner, held *heldValue) (reply typedReply) {
+func (r *reader) ask(ctx context.Context, pipe redis.Pipeliner, held *heldValue) (reply typedReply) {
 	storeKey := held.StoreKey
 	if held.Type != foreign.HashValue || held.reads > mostRead {
 		reply.length = askLength(ctx, pipe, held)

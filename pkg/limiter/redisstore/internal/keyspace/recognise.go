@@ -1,4 +1,4 @@
-package redisstore
+package keyspace
 
 import (
 	"context"
@@ -25,16 +25,16 @@ const (
 	recognisedWithin = time.Second
 )
 
-// recognised returns err, whose foreign values say what they look like. Of many only the first do.
-func (s *Store) recognised(ctx context.Context, err error) error {
-	if err == nil || !errors.Is(err, store.ErrForeign) || !s.recognising.CompareAndSwap(false, true) {
+// Recognised returns err, whose foreign values say what they look like. Of many only the first do.
+func (k *keys) Recognised(ctx context.Context, err error) error {
+	if err == nil || !errors.Is(err, store.ErrForeign) || !k.recognising.CompareAndSwap(false, true) {
 		return err
 	}
-	defer s.recognising.Store(false)
+	defer k.recognising.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, recognisedWithin)
 	defer cancel()
 	values := foreignIn(err)
-	s.recognise(ctx, s.lanes.Client, values[:min(len(values), mostRecognised)])
+	k.recognise(ctx, k.Client, values[:min(len(values), mostRecognised)])
 	return err
 }
 
@@ -56,9 +56,9 @@ func foreignIn(err error) (values []*store.ForeignError) {
 	return nil
 }
 
-// recognise tells of foreign values of a page what they are, and if the query is for these what
+// recognisePage tells of foreign values of a page what they are, and if the query is for these what
 // they look like. Otherwise the first of a scan do: nobody is shown more.
-func (sc *scan) recognise(ctx context.Context, server redis.Cmdable, page []found) {
+func (sc *ownScan) recognisePage(ctx context.Context, server redis.Cmdable, page []found) {
 	var values, others []*store.ForeignError
 	for i := range page {
 		for _, value := range foreignIn(page[i].err) {
@@ -70,7 +70,7 @@ func (sc *scan) recognise(ctx context.Context, server redis.Cmdable, page []foun
 		}
 	}
 	for some := range slices.Chunk(values, mostRecognised) {
-		sc.Store.recognise(ctx, server, some)
+		sc.recognise(ctx, server, some)
 	}
 	for some := range slices.Chunk(others, redisserver.KeysPerRead) {
 		sc.nameTypes(ctx, server, some)
@@ -78,7 +78,7 @@ func (sc *scan) recognise(ctx context.Context, server redis.Cmdable, page []foun
 }
 
 // nameTypes says of values what types they have.
-func (s *Store) nameTypes(ctx context.Context, server redis.Cmdable, values []*store.ForeignError) {
+func (k *keys) nameTypes(ctx context.Context, server redis.Cmdable, values []*store.ForeignError) {
 	pipe := server.Pipeline()
 	types := make([]*redis.StatusCmd, len(values))
 	for i := range values {
@@ -86,31 +86,31 @@ func (s *Store) nameTypes(ctx context.Context, server redis.Cmdable, values []*s
 	}
 	pipe.Exec(ctx) // a type that could not be had stays unknown
 	for i := range values {
-		values[i].Holds = s.holds(foreign.ValueType(types[i].Val()))
+		values[i].Holds = k.holds(foreign.ValueType(types[i].Val()))
 	}
 }
 
 // recognise looks at values and says in each error what it looks like. An error that says
 // nothing yet gets at least the type.
-func (s *Store) recognise(ctx context.Context, server redis.Cmdable, values []*store.ForeignError) {
+func (k *keys) recognise(ctx context.Context, server redis.Cmdable, values []*store.ForeignError) {
 	storeKeys := make([]string, len(values))
 	for i := range values {
 		storeKeys[i] = values[i].StoreKey
 	}
-	r := &foreignReader{foreignKeys: &foreignKeys{store: s}, server: server, values: map[string]*heldValue{}}
+	r := &reader{keys: k, server: server, values: map[string]*heldValue{}}
 	err := r.add(ctx, storeKeys)
 	for _, value := range values {
 		held := r.values[value.StoreKey]
 		if value.Holds == "" {
-			value.Holds = s.holds("")
+			value.Holds = k.holds("")
 			if err == nil {
-				value.Holds = s.holdsValue(&held.Value)
+				value.Holds = k.holdsValue(&held.Value)
 			}
 		}
-		if s.describe == nil || err != nil || held.Type == foreign.NoValue || held.tooLarge != "" {
+		if k.describe == nil || err != nil || held.Type == foreign.NoValue || held.tooLarge != "" {
 			continue
 		}
-		switch is := s.describe(&held.Value, r.instant(r.at(value.StoreKey))); {
+		switch is := k.describe(&held.Value, r.instant(r.at(value.StoreKey))); {
 		case is.Layout == "":
 		case is.ByValue:
 			value.Holds = "what looks like " + is.Text + ", which is not a limit record"
@@ -121,9 +121,9 @@ func (s *Store) recognise(ctx context.Context, server redis.Cmdable, values []*s
 }
 
 // holdsValue says what a value is that no limit has.
-func (s *Store) holdsValue(value *foreign.Value) string {
+func (k *keys) holdsValue(value *foreign.Value) string {
 	if value.Type != foreign.StringValue {
-		return s.holds(value.Type)
+		return k.holds(value.Type)
 	}
 	if _, err := store.DecodeRecordLimit(value.Text); err == nil {
 		return "a limit record, under a key that no limit has"
@@ -132,7 +132,7 @@ func (s *Store) holdsValue(value *foreign.Value) string {
 }
 
 // holds says what a value of a type is, which is empty if it is not known.
-func (s *Store) holds(kind foreign.ValueType) string {
+func (k *keys) holds(kind foreign.ValueType) string {
 	switch kind {
 	case "":
 		kind = "value of another type"
@@ -140,5 +140,5 @@ func (s *Store) holds(kind foreign.ValueType) string {
 		return "nothing any more"
 	default: // the others go on below
 	}
-	return "a " + s.lanes.Servers.Redact(string(kind)) + ", which is not a limit record"
+	return "a " + k.Servers.Redact(string(kind)) + ", which is not a limit record"
 }

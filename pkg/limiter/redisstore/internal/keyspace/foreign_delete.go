@@ -1,4 +1,4 @@
-package redisstore
+package keyspace
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // deletion is the deletion of some records.
 type deletion struct {
-	*foreignKeys
+	*Foreign
 	records []admin.Record
 	mu      sync.Mutex
 	// outcomes are those of the parts, 0 for one that is not known, and late what parts held. Both
@@ -34,8 +34,8 @@ type late struct {
 // Delete implements [admin.Keyspace]. A record is deleted if any of its parts was there. The
 // parts of a record that lie in one slot are deleted together or, if one has become something
 // else, not at all. A part that several records share is deleted once, for all of them.
-func (f *foreignKeys) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
-	if err := f.store.lanes.Check(); err != nil {
+func (f *Foreign) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
+	if err := f.Check(); err != nil {
 		return 0, nil, err
 	}
 	var foreign []error
@@ -44,7 +44,7 @@ func (f *foreignKeys) Delete(ctx context.Context, records ...admin.Record) (dele
 		if err != nil {
 			return err
 		}
-		d := &deletion{foreignKeys: f, records: records[first:end], late: map[int]late{}}
+		d := &deletion{Foreign: f, records: records[first:end], late: map[int]late{}}
 		for i := range units {
 			for range units[i].parts {
 				d.outcomes = append(d.outcomes, 0)
@@ -93,7 +93,7 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 	}
 	reply, err := cmd.Slice()
 	if err != nil || len(reply)%4 != 1 || len(lanes.Text(reply[0])) != len(parts) {
-		return nil, d.store.lanes.Refuse("deletion", true)
+		return nil, d.Refuse("deletion", true)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,11 +111,11 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 	for n := 1; n < len(reply); n += 4 {
 		i := int(lanes.Integer(reply[n])) - 1
 		if i < 0 || i >= len(parts) {
-			return nil, d.store.lanes.Refuse("deletion", true)
+			return nil, d.Refuse("deletion", true)
 		}
 		if is := lanes.Text(reply[n+1]); is != "" {
 			d.foreign = append(d.foreign, &store.ForeignError{StoreKey: storeKeys[i],
-				Holds: fmt.Sprintf("a %s by now, and held a %s", d.store.lanes.Servers.Redact(is), parts[i].Type)})
+				Holds: fmt.Sprintf("a %s by now, and held a %s", d.Servers.Redact(is), parts[i].Type)})
 			continue
 		}
 		for place = i; place > 0 && unitOf[place-1] == unitOf[i]; place-- {
