@@ -20,21 +20,6 @@ var specialCodes = [...]byte{
 	store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Charge: 'c', store.Settle: 's', store.TakeUpTo: 'u',
 }
 
-// decideSpecial decides what [store.IsSpecial] of reqs, which are normalized.
-func (s *Store) decideSpecial(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	if s.lanes.SlotOf != nil && len(reqs) > 1 {
-		groups := groupBySlot(s.lanes.SlotOf, reqs)
-		if len(groups) > 1 && op == store.TakeUpTo {
-			return store.Invalidf("a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
-				reqs[groups[0][0]].Key.Subject, reqs[groups[1][0]].Key.Subject)
-		}
-		if len(groups) > 1 {
-			return s.decideSpecialAcrossSlots(ctx, op, groups, reqs, decisions)
-		}
-	}
-	return s.decideSpecialTogether(ctx, op, 0, reqs, decisions)
-}
-
 // tokenKey returns the store key of a token for a call on key. On a single server one token
 // is one key. In a Cluster or a Ring it must share the slot of what it is about, and so is part of that.
 func (s *Store) tokenKey(token string, key store.Key) string {
@@ -44,9 +29,9 @@ func (s *Store) tokenKey(token string, key store.Key) string {
 	return string(s.lanes.Own) + "!" + store.TokenName(token)
 }
 
-// decideSpecialTogether decides requests of one slot. attempt is not zero where there are
+// decideSpecial decides what [store.IsSpecial] of requests of one slot, which are normalized. attempt is not zero where there are
 // others, of other slots.
-func (s *Store) decideSpecialTogether(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
+func (s *Store) decideSpecial(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
 	decisions []store.Decision) error {
 	keys := s.storeKeys(reqs)
 	packed := make([]byte, 1, 1+len(reqs)*lanes.RequestSize+7+len(store.TokenDigest{})+8+7)
@@ -66,7 +51,7 @@ func (s *Store) decideSpecialTogether(ctx context.Context, op store.Op, attempt 
 	cmd, err := s.runSpecial(ctx, op, reqs, keys, lanes.WithClock([]any{packed}, s.lanes.Clock))
 	if redisserver.IsErrorReply(err, "CROSSSLOT") && reqs[0].Token != "" && !s.lanes.IsCluster() && !s.slotted.Swap(true) {
 		// What looks like a single server is a Cluster behind a proxy. Nothing has happened yet.
-		return s.decideSpecialTogether(ctx, op, attempt, reqs, decisions)
+		return s.decideSpecial(ctx, op, attempt, reqs, decisions)
 	}
 	if err != nil {
 		if explained := explainSpecial(err, reqs); explained != nil {

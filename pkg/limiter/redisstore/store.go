@@ -109,13 +109,17 @@ func (s *Store) decideAny(ctx context.Context, op store.Op, reqs []store.Request
 	if err := store.CheckStored(w.Reqs); err != nil {
 		return err
 	}
-	if store.IsSpecial(op, w.Reqs) {
-		return s.decideSpecial(ctx, op, w.Reqs, decisions)
-	}
 	if s.lanes.SlotOf != nil && len(reqs) > 1 {
 		if groups := groupBySlot(s.lanes.SlotOf, w.Reqs); len(groups) > 1 {
+			if op == store.TakeUpTo {
+				return store.Invalidf("a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
+					reqs[groups[0][0]].Key.Subject, reqs[groups[1][0]].Key.Subject)
+			}
 			return s.decideAcrossSlots(ctx, op, groups, w.Reqs, decisions)
 		}
+	}
+	if store.IsSpecial(op, w.Reqs) {
+		return s.decideSpecial(ctx, op, 0, w.Reqs, decisions)
 	}
 	return s.lanes.Decide(ctx, op, w, decisions)
 }
@@ -141,8 +145,11 @@ func (s *Store) Part(key store.Key) string { return s.lanes.PartOf(key.Subject) 
 // Prefix returns what store keys begin with; see [WithPrefix].
 func (s *Store) Prefix() string { return string(s.lanes.Own) }
 
-// decideTogether decides requests of one slot, which are normalized.
-func (s *Store) decideTogether(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+// decideTogether decides requests of one slot, which are normalized. attempt is not zero for a token in several slots.
+func (s *Store) decideTogether(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request, decisions []store.Decision) error {
+	if store.IsSpecial(op, reqs) {
+		return s.decideSpecial(ctx, op, attempt, reqs, decisions)
+	}
 	w := s.lanes.NewWork()
 	w.Reqs = append(w.Reqs[:0], reqs...)
 	return s.lanes.Decide(ctx, op, w, decisions)
