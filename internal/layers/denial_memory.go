@@ -20,14 +20,14 @@ type DenialMemory struct {
 	Clock func() time.Time
 }
 
-// WithDenialMemory wraps backend so that its denials are remembered: a single take that
+// Wrap wraps backend so that its denials are remembered: a single take that
 // the store denied is denied again without asking, until its RetryAfter is over, but for at
-// most maxStale (1 s if it is 0). So is a take of more units of the same key under the
+// most MaxStale. So is a take of more units of the same key under the
 // same limit. Such a decision is by [store.DecidedByDenialMemory].
 //
 // The memory never allows anything. It never denies what the store would allow, except after
 // somebody else than this store's callers gave units back, deleted the key or charged it under another
-// limit: that is noticed up to maxStale late. A refund, an adjustment or a charge through this store makes it forget
+// limit: that is noticed up to MaxStale late. A refund, an adjustment or a charge through this store makes it forget
 // the key at once, and another limit is another question.
 //
 // RetryAfter and ResetAfter are counted down. For a take of more units than were denied
@@ -36,11 +36,6 @@ type DenialMemory struct {
 //
 // Only denials of the store itself are remembered, not those of a failure policy. Calls of
 // several requests, shadows, takes with a token and everything that is not a take pass through.
-func WithDenialMemory(backend store.Store, maxStale time.Duration) store.Store {
-	return DenialMemory{MaxStale: maxStale}.Wrap(backend)
-}
-
-// Wrap is [WithDenialMemory] with all of the settings.
 func (m DenialMemory) Wrap(backend store.Store) store.Store {
 	if m.MaxStale <= 0 {
 		m.MaxStale = time.Second

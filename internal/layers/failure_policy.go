@@ -46,12 +46,6 @@ type Failure struct {
 	OnFailure func(error)
 }
 
-// WithFailurePolicy is [WithFailure] with the defaults of a policy. store.LocalOnError decides
-// with the default share, in memory.
-func WithFailurePolicy(backend store.Store, policy store.FailurePolicy, onFailure func(error)) store.Store {
-	return WithFailure(backend, Failure{Policy: policy, OnFailure: onFailure})
-}
-
 // WithFailure wraps backend so that, while it is away ([store.IsAway]), takes and peeks are
 // decided as failure says instead of failing. Each such decision says so in its
 // DecidedBy, and is Unguarded unless a local shadow made it. A call is decided by the

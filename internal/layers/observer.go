@@ -118,7 +118,7 @@ func (o Observer) Breaker(settings Breaker) Breaker {
 	return settings
 }
 
-// Failure returns o.OnFailure for [WithFailurePolicy], as a function that does not panic.
+// Failure returns o.OnFailure for [WithFailure], as a function that does not panic.
 func (o Observer) Failure() func(err error) {
 	if o.OnFailure == nil {
 		return nil

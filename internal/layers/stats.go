@@ -13,7 +13,7 @@ type Stats struct {
 	// LocalKeys is how many keys the shadow of [WithFailure] holds, in memory or in a store
 	// that has a method Len() int.
 	LocalKeys int64
-	// Denials is how many denials [WithDenialMemory] repeats.
+	// Denials is how many denials [DenialMemory.Wrap] repeats.
 	Denials int64
 }
 
