@@ -40,7 +40,7 @@ func NewFailoverClient(options redis.FailoverOptions) *redis.Client {
 	return redisserver.NewFailoverClient(options, DefaultTimeout)
 }
 
-// defaultBudget is as long as go-redis waits for an answer unless told otherwise.
+// defaultBudget is the read time-out of go-redis by default.
 const defaultBudget = 3 * time.Second
 
 // timeoutsOf returns how long client waits to read and to write, 0 or less for ever.

@@ -136,7 +136,7 @@ func (s *Store) Overrides(ctx context.Context) (list []store.Override, version s
 			index = now
 			continue
 		}
-		// After so many changes the older version is told, so that the next look finds another.
+		// After so many changes it returns the older version, so that the next look finds another.
 		instant := s.overrideClock(lanes.Integer(reply[0]))
 		list, err := s.parseOverrides(index.ids, reply[2:], instant)
 		// A server keeps a key during the millisecond at which it ends.

@@ -53,9 +53,9 @@ const undoGrace = 20 * time.Millisecond
 // back, and later ones are only peeked at, so that the answer is complete.
 //
 // Each slot remembers what it charged for a token, and which attempt of the caller's
-// answers for that: the last one that came by. What a call gives back is only what its own
-// attempt answers for, so that a call which was cut off and still gives back cannot take
-// away what the caller, asking again, was granted meanwhile.
+// answers for that: the latest. A call gives back only what its own attempt answers for. So a
+// call that was cut off, and is still giving back, cannot remove what the caller was granted
+// when it asked again.
 func (s *Store) decideAcrossSlots(ctx context.Context, op store.Op, groups [][]int, reqs []store.Request,
 	decisions []store.Decision) error {
 	var attempt uint64

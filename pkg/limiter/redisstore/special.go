@@ -21,7 +21,7 @@ var specialCodes = [...]byte{
 }
 
 // tokenKey returns the store key of a token for a call on key. On a single server one token
-// is one key. In a Cluster or a Ring it must share the slot of what it is about, and so is part of that.
+// is one key. In a Cluster or a Ring it has to be in the slot of its key, so it has the same hash tag.
 func (s *Store) tokenKey(token string, key store.Key) string {
 	if s.lanes.SlotOf != nil || s.slotted.Load() {
 		return string(s.lanes.Own) + "!{" + key.Subject + "}:" + store.TokenName(token)

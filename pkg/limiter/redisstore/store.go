@@ -63,7 +63,7 @@ func WithSecrets(secrets ...string) Option {
 
 // WithBudget bounds how long the store may take over one call. After that it is away,
 // a [store.ErrUnavailable] or [store.ErrOutcomeUnknown], whatever time the caller
-// still has. Unless said, it is the client's read time-out, or 3 s where that has
+// still has. The default is the client's read time-out, or 3 s where that has
 // none. Where the client's own read and write time-outs are within it, connecting may take
 // its dial time-out besides. A caller's own deadline is a [store.ErrGaveUp] instead.
 func WithBudget(budget time.Duration) Option { return func(s *settings) { s.sending.Budget = budget } }
@@ -74,10 +74,10 @@ func WithDescriber(describe func(value *foreign.Value, now store.Instant) foreig
 	return func(s *settings) { s.describe = describe }
 }
 
-// WithBatchObserver lets f be told how many calls go to a server together, each time that some
-// do; of one that goes alone it is told 1. Concurrent calls are merged, so a mean well above 1
-// says that callers wait for each other, which saves the server work. f is called by many at
-// once and must be quick. A panic of it is recovered.
+// WithBatchObserver calls f with the number of calls in each exchange with a server; it is 1 for a
+// call that is sent alone. Concurrent calls are merged, so a mean well above 1 says that callers
+// wait for each other, which saves the server work. Many goroutines call f at once, so it must be
+// quick. A panic in f is recovered.
 func WithBatchObserver(f func(calls int)) Option {
 	return func(s *settings) {
 		s.sending.OnBatch = func(calls int) {

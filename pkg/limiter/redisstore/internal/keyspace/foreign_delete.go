@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
@@ -18,9 +19,9 @@ type deletion struct {
 	*Foreign
 	records []admin.Record
 	mu      sync.Mutex
-	// outcomes are those of the parts, 0 for one that is not known, and late what parts held. Both
-	// are by the index of a part in all.
-	outcomes []byte
+	// outcomes are what became of parts, as far as that is known, and late is what parts held. Both
+	// are by the number of the part.
+	outcomes map[int]byte
 	late     map[int]late
 	foreign  []error
 }
@@ -28,7 +29,7 @@ type deletion struct {
 // late is what a part held when it was deleted, and until when, if the caller had not kept that.
 type late struct {
 	dump    []byte
-	expires any
+	expires time.Time
 }
 
 // Delete implements [admin.Keyspace]. A record is deleted if any of its parts was there. The
@@ -44,12 +45,7 @@ func (f *Foreign) Delete(ctx context.Context, records ...admin.Record) (deleted 
 		if err != nil {
 			return err
 		}
-		d := &deletion{Foreign: f, records: records[first:end], late: map[int]late{}}
-		for i := range units {
-			for range units[i].parts {
-				d.outcomes = append(d.outcomes, 0)
-			}
-		}
+		d := &deletion{Foreign: f, records: records[first:end], outcomes: map[int]byte{}, late: map[int]late{}}
 		err = f.eachUnits(ctx, units, func(some []foreignUnit) error { return d.call(ctx, some) })
 		gone, some := d.result(units)
 		deleted, changed, foreign = deleted+gone, append(changed, some...), append(foreign, d.foreign...)
@@ -97,30 +93,24 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	place, lastLeft := 0, -1
+	lastLeft := -1
 	for i, outcome := range []byte(lanes.Text(reply[0])) {
-		if i > 0 && unitOf[i] != unitOf[i-1] {
-			place = i
-		}
-		d.outcomes[units[unitOf[i]].first+i-place] = outcome
+		d.outcomes[parts[i].number] = outcome
 		if outcome == 'b' && unitOf[i] != lastLeft {
 			lastLeft = unitOf[i]
 			left = append(left, units[lastLeft])
 		}
 	}
-	for n := 1; n < len(reply); n += 4 {
-		i := int(lanes.Integer(reply[n])) - 1
-		if i < 0 || i >= len(parts) {
-			return nil, d.Refuse("deletion", true)
-		}
-		if is := lanes.Text(reply[n+1]); is != "" {
+	ok := told(reply, len(parts), func(i int, is string, was []byte, until time.Time) {
+		if is != "" {
 			d.foreign = append(d.foreign, &store.ForeignError{StoreKey: storeKeys[i],
 				Holds: fmt.Sprintf("a %s by now, and held a %s", d.Servers.Redact(is), parts[i].Type)})
-			continue
+			return
 		}
-		for place = i; place > 0 && unitOf[place-1] == unitOf[i]; place-- {
-		}
-		d.late[units[unitOf[i]].first+i-place] = late{dumpOf(parts[i].Part, kept[i], []byte(lanes.Text(reply[n+2]))), reply[n+3]}
+		d.late[parts[i].number] = late{dumpOf(parts[i].Part, kept[i], was), until}
+	})
+	if !ok {
+		return nil, d.Refuse("deletion", true)
 	}
 	return left, nil
 }
@@ -132,14 +122,13 @@ func (d *deletion) result(units []foreignUnit) (deleted int, changed []admin.Rec
 	fates := make([]fate, len(d.records))
 	held := make([][]admin.Part, len(d.records)) // what was deleted
 	for i := range units {
-		for j, part := range units[i].parts {
-			n := units[i].first + j
+		for _, part := range units[i].parts {
 			for _, record := range part.records {
-				switch d.outcomes[n] {
+				switch d.outcomes[part.number] {
 				case '1':
 					was := *part.Part
-					if late, is := d.late[n]; is {
-						was.Dump, was.Expires = late.dump, lanes.ExpiryOf(late.expires)
+					if late, is := d.late[part.number]; is {
+						was.Dump, was.Expires = late.dump, late.expires
 						fates[record].new = true
 					}
 					fates[record].some = true

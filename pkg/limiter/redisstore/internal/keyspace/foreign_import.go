@@ -130,8 +130,8 @@ func (f *Foreign) cannotRead(part *admin.Part) error {
 		"as new as the one it is from", store.ErrRefused, part.StoreKey, versionOf(part.Dump))
 }
 
-// combined is what became of a record by what became of two of its parts: what was left counts
-// more than what came back, and that more than what was there or had expired.
+// combined returns the outcome of a record from the outcomes of two of its parts: a part that was left
+// outweighs one that came back, which outweighs one that was there or had expired.
 func combined(a, b admin.ImportOutcome) admin.ImportOutcome {
 	for _, outcome := range []admin.ImportOutcome{admin.Foreign, admin.InUse, admin.Imported, admin.AlreadyThere} {
 		if a == outcome || b == outcome {

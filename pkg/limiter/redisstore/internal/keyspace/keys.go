@@ -22,7 +22,7 @@ type keys struct {
 	*lanes.Sender
 	// describe is foreign.Describe, or nil.
 	describe func(value *foreign.Value, now store.Instant) foreign.Description
-	// recognising: somebody looks at what a foreign value is.
+	// recognising: a look at foreign values is under way.
 	recognising atomic.Bool
 }
 
@@ -130,6 +130,19 @@ func keptValue(value []byte) []byte {
 	}
 	sum := sha1.Sum(value)
 	return append([]byte("#"), hex.EncodeToString(sum[:])...)
+}
+
+// told calls do with what a script reports of keys, from the second element of its reply on: the index of a key, and either
+// what it holds that was left, or what it held until when. It returns false if no script answers so.
+func told(reply []any, keys int, do func(i int, holds string, was []byte, until time.Time)) bool {
+	for n := 1; n < len(reply); n += 4 {
+		i := int(lanes.Integer(reply[n])) - 1
+		if i < 0 || i >= keys {
+			return false
+		}
+		do(i, lanes.Text(reply[n+1]), []byte(lanes.Text(reply[n+2])), lanes.ExpiryOf(reply[n+3]))
+	}
+	return true
 }
 
 // expiresMS tells the scripts when a key expires: in ms since the epoch, or -1 for never.

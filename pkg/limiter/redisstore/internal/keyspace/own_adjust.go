@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
@@ -117,12 +118,14 @@ func (o *Own) readAdjusted(
 			return nil, false
 		}
 	}
-	return o.readLeft(reply, storeKeys, func(n int, was admin.Record) {
-		if i := batch[n]; was.Value == nil { // it holds something else
+	ok = told(reply, len(batch), func(n int, holds string, was []byte, until time.Time) {
+		i := batch[n]
+		if holds != "" {
+			foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[n], Holds: o.Servers.Redact(holds)})
 			results[i] = admin.Adjusted{}
-		} else {
-			was.Key = adjustments[i].Key
-			results[i].Record = was
+			return
 		}
+		results[i].Record = admin.Record{Key: adjustments[i].Key, Value: was, Expires: until}
 	})
+	return foreign, ok
 }

@@ -88,36 +88,19 @@ func (o *Own) deleteBatch(ctx context.Context, records []admin.Record) (
 			return o.Refuse("deletion", true)
 		}
 		deleted += int(lanes.Integer(reply[0]))
-		wrong, ok := o.readLeft(reply, names, func(n int, was admin.Record) {
-			if was.Key = keys[batch[n]]; was.Value != nil {
-				changed = append(changed, was)
+		ok := told(reply, len(batch), func(i int, holds string, was []byte, until time.Time) {
+			if holds != "" {
+				foreign = append(foreign, &store.ForeignError{StoreKey: names[i], Holds: o.Servers.Redact(holds)})
+				return
 			}
+			changed = append(changed, admin.Record{Key: keys[batch[i]], Value: was, Expires: until})
 		})
-		foreign = append(foreign, wrong...)
 		if !ok {
 			return o.Refuse("deletion", true)
 		}
 		return nil
 	})
 	return deleted, changed, foreign, err
-}
-
-// readLeft reads what a script tells of keys, from the second element of its reply on: those that it left since they hold
-// something else, which it gives without a value, and what others held. ok is false if no script answers so.
-func (o *Own) readLeft(reply []any, storeKeys []string, give func(n int, was admin.Record)) (foreign []error, ok bool) {
-	for n := 1; n < len(reply); n += 4 {
-		at := int(lanes.Integer(reply[n])) - 1
-		if at < 0 || at >= len(storeKeys) {
-			return foreign, false
-		}
-		if holds := lanes.Text(reply[n+1]); holds != "" {
-			foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[at], Holds: o.Servers.Redact(holds)})
-			give(at, admin.Record{})
-			continue
-		}
-		give(at, admin.Record{Value: []byte(lanes.Text(reply[n+2])), Expires: lanes.ExpiryOf(reply[n+3])})
-	}
-	return foreign, true
 }
 
 // Import implements [admin.Keyspace].

@@ -21,13 +21,11 @@ import (
 type foreignPart struct {
 	*admin.Part
 	records []int
+	number  int // among all parts
 }
 
 // foreignUnit is parts that one script call changes together.
-type foreignUnit struct {
-	parts []foreignPart
-	first int // the index of the first in all
-}
+type foreignUnit struct{ parts []foreignPart }
 
 // unitsOf returns the parts of records, each once, as units.
 func (f *Foreign) unitsOf(records []admin.Record) ([]foreignUnit, error) {
@@ -56,13 +54,8 @@ func (f *Foreign) unitsOf(records []admin.Record) ([]foreignUnit, error) {
 				units = append(units, foreignUnit{})
 			}
 			known[as] = place{n, len(units[n].parts)}
-			units[n].parts = append(units[n].parts, foreignPart{part, []int{i}})
+			units[n].parts = append(units[n].parts, foreignPart{part, []int{i}, len(known) - 1})
 		}
-	}
-	count := 0
-	for i := range units {
-		units[i].first = count
-		count += len(units[i].parts)
 	}
 	return units, nil
 }
@@ -158,8 +151,7 @@ func mark(isText bool) byte {
 	return 'd'
 }
 
-// dumpOf is what a part holds by the answer of a script that was told to look for what kept
-// stands for.
+// dumpOf returns what a part holds, from the answer of a script that compared it with kept.
 func dumpOf(part *admin.Part, kept, answer []byte) []byte {
 	if part.Field == "" && len(kept) > 0 && kept[0] == mark(true) {
 		return dumpText(answer)

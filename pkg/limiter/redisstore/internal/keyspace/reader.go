@@ -32,8 +32,8 @@ type reader struct {
 	bytes   int64
 	// now is what the clock of server showed last.
 	now time.Time
-	// lose is told of a master that could not be asked, and whose values are marked. If it is
-	// nil or returns an error the reading ends.
+	// lose is called when a master cannot be asked; its values are marked. If lose is
+	// nil or returns an error, reading ends.
 	lose func(node *redis.Client, err error) error
 	// isLost, if it is not nil, reports whether a master could not be asked before. It is not asked
 	// again: one that hangs would be waited for at each page.
@@ -178,7 +178,7 @@ func askInt(ctx context.Context, pipe redis.Pipeliner, command, storeKey string)
 	return cmd
 }
 
-// isTooOld reports whether an answer says that there is no PEXPIRETIME to be had. Then it is
+// isTooOld reports whether the server lacks PEXPIRETIME, or the right to it. Then it is
 // not asked for again.
 func (r *reader) isTooOld(l lifetime) bool {
 	if !l.until || !redisserver.IsErrorReply(l.cmd.Err(), "ERR unknown command") && !redisserver.LacksRight(l.cmd.Err()) {

@@ -14,9 +14,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Where a value is met that limitctl did not write, in a scan or by a script, only that is
-// known. It takes one more look, with commands that read, to tell whose it is. The look is for
-// people: it is bounded, there is one at a time, and it is left out if it fails.
+// When a scan or a script finds a value that limitctl did not write, it knows only that. One
+// more look, with commands that read, can tell whose the value is. The look only helps people:
+// it is bounded, one runs at a time, and a failure is ignored.
 
 const (
 	// mostRecognised is how many values of a call or a scan are looked at, unless more are asked for.
@@ -56,8 +56,8 @@ func foreignIn(err error) (values []*store.ForeignError) {
 	return nil
 }
 
-// recognisePage tells of foreign values of a page what they are, and if the query is for these what
-// they look like. Otherwise the first of a scan do: nobody is shown more.
+// recognisePage says what the foreign values of a page are. A query for foreign values gets a full
+// look at each; any other scan at the first few, since no more are shown.
 func (sc *ownScan) recognisePage(ctx context.Context, server redis.Cmdable, page []found) {
 	var values, others []*store.ForeignError
 	for i := range page {
@@ -84,7 +84,7 @@ func (k *keys) nameTypes(ctx context.Context, server redis.Cmdable, values []*st
 	for i := range values {
 		types[i] = pipe.Type(ctx, values[i].StoreKey)
 	}
-	pipe.Exec(ctx) // a type that could not be had stays unknown
+	pipe.Exec(ctx) // after an error the type stays unknown
 	for i := range values {
 		values[i].Holds = k.holds(foreign.ValueType(types[i].Val()))
 	}

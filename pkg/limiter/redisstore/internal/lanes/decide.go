@@ -16,9 +16,9 @@ import (
 // and a place in the queue.
 //
 // It belongs to the caller. While the caller waits in a queue, the lane and then an exchange
-// use it, too. Only what ended well is used again: a caller that leaves, or is told of an
-// error, leaves its work to whoever may still read it or write an answer to it, and so does an
-// exchange with what it worked with.
+// use it, too. It goes back to the pool only after success: when a caller leaves, or gets an
+// error, an exchange may still read the work or write an answer to it. The same holds for what
+// an exchange works with.
 type work struct {
 	Reqs   []store.Request
 	named  []store.Key // what keys are of
@@ -105,9 +105,9 @@ func (s *Sender) Decide(ctx context.Context, op store.Op, w *work, decisions []s
 	return nil
 }
 
-// OnceMoved returns err, a call's, unless the keys of that are on their way to another
-// master: all of them are needed in one place, and nothing has happened yet. Then it calls
-// again until they have arrived, for as long as movePatience.
+// OnceMoved returns err, the error of a call, unless some of its keys have moved to another
+// master and some have not: a script needs all of them in one place, and has not run. Then it
+// calls again until all have moved, for movePatience at most.
 func OnceMoved(ctx context.Context, err error, again func() error) error {
 	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
 		select {

@@ -39,8 +39,8 @@ func (s *Sender) Explain(err error, verb string, changes bool, keys []string) er
 	return &store.PartError{Part: partOf(node), Err: s.Servers.ExplainCall(err, call)}
 }
 
-// PartOf returns the part of the store that an error is of. A slot that nobody has is asked
-// for anywhere, and is not the fault of who says so.
+// partOf returns the part of the store that failed. Any node can report that no node has a slot,
+// so that error is of no part.
 func partOf(err *nodeError) string {
 	if redisserver.IsErrorReply(err, "CLUSTERDOWN Hash slot not served") {
 		return ""

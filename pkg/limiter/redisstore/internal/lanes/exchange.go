@@ -135,8 +135,8 @@ func (l *lane) process(ctx context.Context, calls []*call) {
 	}
 }
 
-// finish tells the callers of an exchange that it is over, and returns the next one that
-// is to be done. What callers still wait for is theirs again when they are told.
+// finish wakes the callers of an exchange that is over, and returns the next exchange, if there
+// is one. From then on the work of these callers is theirs again.
 func (l *lane) finish(e *exchange, panicked error) *exchange {
 	e.cancel()
 	if panicked != nil {

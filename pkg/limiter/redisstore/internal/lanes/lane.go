@@ -47,10 +47,10 @@ type lane struct {
 	// endsInTime: client's own time-outs are within the budget, so that a caller alone
 	// need not pay for a context that says the same.
 	endsInTime bool
-	// endsAlone: one of these, or client is the Store's own. Else a caller that sent by itself could
-	// wait for longer than the budget, and goes into the queue.
+	// endsAlone: one of these holds, or client is the Store's own. Otherwise a caller that sends its own
+	// call could wait for longer than the budget, so it goes into the queue.
 	endsAlone bool
-	// connections is how many client has at most. Who has to wait for one needs that context.
+	// connections is the size of client's pool. A caller that waits for a connection needs that context.
 	connections int
 
 	scripts *scripts
@@ -62,8 +62,8 @@ type lane struct {
 	abandoned int         // exchanges under way that nobody waits for
 	batches   int         // of those that are busy, how many callers share
 	shared    []*exchange // those that callers share, busy or abandoned
-	// panicked: a hook of the caller's has. If that was while a connection was made, the client
-	// holds a lock for ever, and whoever sends by himself could wait for that past any deadline.
+	// panicked: a hook of the application has panicked. If it did so during a dial, the client
+	// holds a lock for ever, and a caller that sends its own call could wait past any deadline.
 	panicked    bool
 	first, last *queued
 	waiting     int // length of the queue from first to last
@@ -131,10 +131,10 @@ func (l *lane) isQuiet() bool {
 	return l.busy < InFlight && l.batches == 0 && l.first == nil && !l.panicked && l.endsAlone
 }
 
-// keepBudget lets the watch end the waiting for q also at end, when the time of [store.WithBudget] is over, and reports
-// whether it does: the caller's own context, which needs no timer, is enough then. Those who wait in the
-// queue are late in the order they came: a call whose time is over before that of one in front
-// of it keeps the context with the timer. The caller holds the lock.
+// keepBudget makes the watch end the wait for q at end, too, when the time of [store.WithBudget] is over, and reports
+// whether it did: then the caller's own context, which needs no timer, is enough. The watch relies on
+// deadlines in the order of the queue, so a call with an earlier deadline than the one
+// in front of it keeps the context with the timer. The caller holds the lock.
 func (l *lane) keepBudget(end time.Time, q *queued) bool {
 	if l.last != nil && end.Before(l.last.late) {
 		if l.last.late.Sub(end) > patience { // else they came in the same moment

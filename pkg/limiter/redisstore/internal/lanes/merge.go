@@ -242,7 +242,7 @@ func (m *merged) took(c *call) bool {
 	if err == nil {
 		return true
 	}
-	apart := redisserver.IsErrorReply(err, "") // it came before anything was decided, and is to be explained for each
+	apart := redisserver.IsErrorReply(err, "") // the script decided nothing, and each caller needs its own explanation
 	for _, group := range m.groups {
 		for _, a := range group {
 			if a.apart = apart; !apart {

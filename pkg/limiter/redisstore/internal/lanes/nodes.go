@@ -8,9 +8,9 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// WatchNodes lets it be told what has left for a node of a Cluster. Its client asks
-// a call for its arguments to find the node, too, and may fail before there is one.
-// It is for before anything is asked of the client, which tells of new nodes only.
+// WatchNodes makes known which calls were sent to a node of a Cluster. Its client also reads
+// the arguments of a call to find the node, and may fail before it has one. Call it before
+// the client is used, because it sees only nodes that are new.
 func WatchNodes(client redis.UniversalClient) {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(nodeHook{}) })

@@ -1,6 +1,6 @@
 // Package lanes sends calls to Redis, and decides by them what lies in one slot. Each server has a lane. Callers that find
-// it busy share an exchange, and their decisions are merged into few script calls. Each stays a decision of its own, is sent
-// at most once, and has an error of its own, which says whether it may have been done.
+// it busy share an exchange, and their decisions are merged into few script calls. Each decision is still independent, is
+// sent at most once, and has its own error, which says whether the decision may have happened.
 package lanes
 
 import (
@@ -60,7 +60,7 @@ type Settings struct {
 }
 
 // Sender sends calls to the server, or to the node of a Cluster that has their key.
-// Each node has a lane of its own, so that one which hangs holds up nobody else.
+// Each node has its own lane, so that a node that hangs delays no other.
 type Sender struct {
 	Settings
 	sharding
@@ -130,7 +130,7 @@ func (s *Sender) Process(ctx context.Context, words ...any) error {
 	return c.outcome(s.Client.Process(ctx, c))
 }
 
-// Load tells what the lane of a key has to do: exchanges under way, calls that wait, and exchanges that nobody waits for.
+// Load returns the load of the lane for a key: exchanges under way, calls in the queue, and exchanges without callers.
 func (s *Sender) Load(key string) (busy, waiting, abandoned int) {
 	l := s.single
 	if l == nil {
