@@ -127,7 +127,8 @@ func (awayStore) Decide(context.Context, store.Op, []store.Request, []store.Deci
 
 // While the store is away everybody is let through, and somebody is told.
 func ExampleFailure() {
-	backend := layers.WithFailure(awayStore{}, layers.Failure{Policy: store.AllowOnError, OnFailure: func(err error) { fmt.Println("alarm:", err) }})
+	backend := layers.WithFailure(awayStore{}, layers.Failure{Policy: store.AllowOnError,
+		OnFailure: func(err error) { fmt.Println("alarm:", err) }})
 	d, err := layers.New(backend).Take(context.Background(), store.Key{Subject: "user:42"},
 		store.Limit{Count: 10, Period: time.Minute}, 1)
 	fmt.Println("allowed", d.Allowed, "unguarded", d.Unguarded, err)
