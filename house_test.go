@@ -212,7 +212,15 @@ var layers = map[string][]string{
 	},
 	"pkg/limiter/redisstore": {
 		"internal/denialtable", "internal/goroutines", "internal/overridetable", "internal/panics",
-		"internal/recordformat", "internal/redisserver", "lua", "pkg/limiter/admin", "pkg/limiter/foreign",
+		"internal/redisserver", "lua", "pkg/limiter/admin", "pkg/limiter/foreign",
+		"pkg/limiter/redisstore/internal/keyspace", "pkg/limiter/redisstore/internal/lanes", "pkg/limiter/store",
+	},
+	"pkg/limiter/redisstore/internal/keyspace": {
+		"internal/goroutines", "internal/panics", "internal/redisserver", "lua", "pkg/limiter/admin", "pkg/limiter/foreign",
+		"pkg/limiter/redisstore/internal/lanes", "pkg/limiter/store",
+	},
+	"pkg/limiter/redisstore/internal/lanes": {
+		"internal/goroutines", "internal/panics", "internal/recordformat", "internal/redisserver", "lua", "pkg/limiter/admin",
 		"pkg/limiter/store",
 	},
 	"pkg/limiter/storetest": {"internal/layers", "pkg/limiter/admin", "pkg/limiter/store"},
@@ -282,8 +290,10 @@ var layers = map[string][]string{
 // others.
 var drivers = map[string][]string{
 	"github.com/redis/go-redis/v9": {
-		"pkg/limiter/redisstore", "internal/redisserver", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest",
-		"cmd/internal/cost", "cmd/internal/naive", "cmd/internal/trial", "docs/examples/http-service", "docs/examples/llm-gateway",
+		"pkg/limiter/redisstore", "pkg/limiter/redisstore/internal/keyspace", "pkg/limiter/redisstore/internal/lanes",
+		"internal/redisserver", "internal/redistest", "cmd/internal/connect",
+		"cmd/internal/doctor", "cmd/internal/cost", "cmd/internal/naive", "cmd/internal/trial",
+		"docs/examples/http-service", "docs/examples/llm-gateway",
 	},
 	"modernc.org/sqlite":                  {"pkg/limiter/filestore"},
 	"golang.org/x/net":                    {"cmd/internal/serve/grpc"},

@@ -5,6 +5,7 @@ package lua
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,40 +94,46 @@ func Numbers() []store.Kind {
 	return slices.DeleteFunc(store.Kinds(), func(k store.Kind) bool { return k.RecordSize() == 0 })
 }
 
-// Delete returns the script that deletes keys holding records of ours.
-func Delete() string { return join("holds.lua", "kept.lua", "delete.lua") }
+// A Name names a script that does not decide requests.
+type Name string
 
-// Adjust returns the script that adjusts keys of all kinds.
-func Adjust() string { return decideBy("adjust.lua", store.Kinds(), "holds.lua", "kept.lua") }
+// The scripts that do not decide. Those for other limiters' keys are the Foreign ones.
+const (
+	Delete         Name = "delete.lua"
+	Adjust         Name = "adjust.lua"
+	Export         Name = "export.lua"
+	Import         Name = "import.lua"
+	ForeignDelete  Name = "foreign_delete.lua"
+	ForeignImport  Name = "foreign_import.lua"
+	ForeignSet     Name = "foreign_set.lua"
+	AddDenials     Name = "denials.lua"
+	SetOverride    Name = "override_set.lua"
+	RevokeOverride Name = "override_revoke.lua"
+	ListOverrides  Name = "override_list.lua"
+)
 
-// Export returns the script that reads whole records.
-func Export() string { return join("holds.lua", "export.lua") }
-
-// Import returns the script that writes exported records back.
-func Import() string { return join("holds.lua", "import.lua") }
-
-// ForeignDelete returns the script that deletes keys of other limiters.
-func ForeignDelete() string {
-	return join("holds.lua", "kept.lua", "foreign_held.lua", "foreign_delete.lua")
+// needs are the files that a script has before its own.
+var needs = map[Name][]string{
+	Delete:         {"holds.lua", "kept.lua"},
+	Adjust:         {"holds.lua", "kept.lua"},
+	Export:         {"holds.lua"},
+	Import:         {"holds.lua"},
+	ForeignDelete:  {"holds.lua", "kept.lua", "foreign_held.lua"},
+	ForeignImport:  {"holds.lua", "foreign_held.lua"},
+	ForeignSet:     {"kept.lua", "foreign_held.lua"},
+	AddDenials:     {},
+	SetOverride:    {"overrides_index.lua"},
+	RevokeOverride: {"overrides_index.lua"},
+	ListOverrides:  {"overrides_index.lua"},
 }
 
-// ForeignImport returns the script that brings back keys of other limiters.
-func ForeignImport() string { return join("holds.lua", "foreign_held.lua", "foreign_import.lua") }
-
-// ForeignSet returns the script that writes keys of other limiters.
-func ForeignSet() string { return join("kept.lua", "foreign_held.lua", "foreign_set.lua") }
-
-// AddDenials returns the script that adds to the table of denials.
-func AddDenials() string { return join("denials.lua") }
-
-// SetOverride returns the script that sets an override.
-func SetOverride() string { return join("overrides_index.lua", "override_set.lua") }
-
-// RevokeOverride returns the script that ends an override.
-func RevokeOverride() string { return join("overrides_index.lua", "override_revoke.lua") }
-
-// ListOverrides returns the script that reads overrides.
-func ListOverrides() string { return join("overrides_index.lua", "override_list.lua") }
+// Named returns the script of a name.
+func Named(name Name) string {
+	if name == Adjust { // the one that works on states
+		return decideBy(string(name), store.Kinds(), needs[name]...)
+	}
+	return join(append(slices.Clone(needs[name]), string(name))...)
+}
 
 // The parts of what a server holds of overrides; see overrides_index.lua.
 const (
@@ -154,10 +161,11 @@ var all = sync.OnceValue(func() []string {
 			all = append(all, DecideOne(kind), DecideMany(kind), DecideSpecial(kind))
 		}
 	}
-	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(),
-		DecideSpecial(store.Kinds()...), Delete(), Adjust(), Export(), Import(), ForeignDelete(), ForeignImport(),
-		ForeignSet(), AddDenials(),
-		SetOverride(), RevokeOverride(), ListOverrides())
+	all = append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(), DecideSpecial(store.Kinds()...))
+	for _, name := range slices.Sorted(maps.Keys(needs)) {
+		all = append(all, Named(name))
+	}
+	return all
 })
 
 // page returns the file with the rule of a kind.

@@ -158,13 +158,13 @@ func (s *service) replica(client redis.UniversalClient, policy store.FailurePoli
 	if breaker {
 		backend = layers.WithBreaker(backend, layers.Breaker{Pause: 100 * time.Millisecond, MaxPause: 400 * time.Millisecond})
 	}
-	return layers.New(layers.WithFailurePolicy(backend, policy, func(err error) {
+	return layers.New(layers.WithFailure(backend, layers.Failure{Policy: policy, OnFailure: func(err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if errors.Is(err, store.ErrOutcomeUnknown) {
 			s.unknown++
 		}
-	})), nil
+	}})), nil
 }
 
 func failureLimitOf() store.Limit {

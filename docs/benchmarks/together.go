@@ -58,7 +58,7 @@ func denialsSection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		remembering := layers.New(layers.WithDenialMemory(backend, time.Second))
+		remembering := layers.New(layers.DenialMemory{MaxStale: time.Second}.Wrap(backend))
 		limit := store.Limit{Count: int64(scarce.count), Period: scarce.period}
 		contestants = append([]contestant{{"limitctl, denial memory", takesOf(remembering, limit)}}, contestants...)
 		for i, c := range contestants { // the denials are measured

@@ -19,12 +19,12 @@ type DenialMemory struct {
 	Clock func() time.Time
 }
 
-// WithDenialMemory wraps backend so that its denials are remembered: after the store has denied a single take, the
-// same take is denied without a call until its RetryAfter is over, for at most maxStale (1 s if it is 0). So is a
+// Wrap wraps backend so that its denials are remembered: after the store has denied a single take, the
+// same take is denied without a call until its RetryAfter is over, for at most MaxStale. So is a
 // take of more units of the same key under the same limit. Such a decision is by [store.DecidedByDenialMemory].
 //
 // The memory never allows anything. It can deny what the store would allow only after somebody outside this store
-// gave units back, deleted the key or charged it under another limit: it notices that up to maxStale late. A
+// gave units back, deleted the key or charged it under another limit: it notices that up to MaxStale late. A
 // refund, an adjustment or a charge through this store makes it forget the key at once. It keeps limits apart.
 //
 // RetryAfter and ResetAfter count down. For a take of more units than were denied before, RetryAfter is the time
@@ -32,11 +32,6 @@ type DenialMemory struct {
 //
 // Only denials of the store itself are remembered, not those of a failure policy. Calls of several requests, shadow
 // limits, takes with a token and other operations than takes pass through.
-func WithDenialMemory(backend store.Store, maxStale time.Duration) store.Store {
-	return DenialMemory{MaxStale: maxStale}.Wrap(backend)
-}
-
-// Wrap is [WithDenialMemory] with all settings.
 func (m DenialMemory) Wrap(backend store.Store) store.Store {
 	if m.MaxStale <= 0 {
 		m.MaxStale = time.Second

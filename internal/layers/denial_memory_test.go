@@ -201,7 +201,7 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 	})
 	t.Run("a failure policy's denial", func(t *testing.T) {
 		far := newFarStore(0, 0)
-		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(layers.WithFailurePolicy(far, store.DenyOnError, nil))
+		memory := layers.DenialMemory{Clock: far.time.local}.Wrap(layers.WithFailure(far, layers.Failure{Policy: store.DenyOnError}))
 		far.err = store.ErrUnavailable
 		ask(t, memory, key, limit, 1)
 		far.err = nil
@@ -330,7 +330,7 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 }
 
 func TestARememberedDenialAllocatesNothing(t *testing.T) {
-	l := layers.New(layers.WithDenialMemory(memorystore.New(), time.Hour))
+	l := layers.New(layers.DenialMemory{MaxStale: time.Hour}.Wrap(memorystore.New()))
 	// The limit has a name, since only some names of unnamed limits are remembered.
 	key, limit := store.Key{Subject: "user:1", Name: "all"}, store.Limit{Count: 1, Period: time.Hour}
 	take := func() {
@@ -346,7 +346,7 @@ func TestARememberedDenialAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkRememberedDenial(b *testing.B) {
-	l := layers.New(layers.WithDenialMemory(memorystore.New(), time.Hour))
+	l := layers.New(layers.DenialMemory{MaxStale: time.Hour}.Wrap(memorystore.New()))
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: 24 * time.Hour}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

@@ -68,7 +68,7 @@ func ExampleObserver() {
 		},
 	}
 	backend := layers.WithBreaker(awayStore{}, observer.Breaker(layers.Breaker{Failures: 2}))
-	backend = layers.WithFailurePolicy(backend, store.AllowOnError, observer.Failure())
+	backend = layers.WithFailure(backend, layers.Failure{Policy: store.AllowOnError, OnFailure: observer.Failure()})
 	limits := layers.New(layers.WithObserver(backend, observer))
 	user, tenAMinute := store.Key{Subject: "user:42"}, store.Limit{Count: 10, Period: time.Minute}
 	limits.Refund(context.Background(), user, tenAMinute, 1)

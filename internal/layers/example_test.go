@@ -126,8 +126,9 @@ func (awayStore) Decide(context.Context, store.Op, []store.Request, []store.Deci
 }
 
 // While the store is away all requests are allowed, and an alarm is raised.
-func ExampleWithFailurePolicy() {
-	backend := layers.WithFailurePolicy(awayStore{}, store.AllowOnError, func(err error) { fmt.Println("alarm:", err) })
+func ExampleFailure() {
+	backend := layers.WithFailure(awayStore{}, layers.Failure{Policy: store.AllowOnError,
+		OnFailure: func(err error) { fmt.Println("alarm:", err) }})
 	d, err := layers.New(backend).Take(context.Background(), store.Key{Subject: "user:42"},
 		store.Limit{Count: 10, Period: time.Minute}, 1)
 	fmt.Println("allowed", d.Allowed, "unguarded", d.Unguarded, err)

@@ -22,7 +22,7 @@ func Example_wrappers() {
 	backend = layers.WithBreaker(backend, seen.Breaker(layers.Breaker{}))
 	backend = layers.WithLeases(backend, layers.Leases{})
 	backend = layers.WithFailure(backend, layers.Failure{Policy: store.LocalOnError, OnFailure: seen.Failure()})
-	backend = layers.WithDenialMemory(backend, 0)
+	backend = layers.DenialMemory{}.Wrap(backend)
 	backend = layers.WithOverrides(backend, layers.Overrides{})
 	backend = layers.WithDenialLog(backend, layers.DenialLog{})
 	backend = layers.WithObserver(backend, seen)

@@ -42,12 +42,6 @@ type Failure struct {
 	OnFailure func(error)
 }
 
-// WithFailurePolicy is [WithFailure] with the defaults of a policy: store.LocalOnError decides in memory by the
-// default share.
-func WithFailurePolicy(backend store.Store, policy store.FailurePolicy, onFailure func(error)) store.Store {
-	return WithFailure(backend, Failure{Policy: policy, OnFailure: onFailure})
-}
-
 // WithFailure wraps backend so that, while it is away ([store.IsAway]), failure decides takes and peeks instead of
 // an error. Each such decision says so in DecidedBy, and is Unguarded unless a local shadow made it. A call is
 // decided either by the store or by the policy.

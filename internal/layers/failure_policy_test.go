@@ -103,7 +103,7 @@ func TestFailurePolicy(t *testing.T) {
 				answer := store.Decision{Allowed: true, Used: 3, Remaining: 4, RetryAfter: 5, ResetAfter: 6, Delay: 7, At: 8}
 				inner := &fakeStore{err: test.err, decision: answer}
 				var told []error
-				backend := layers.WithFailurePolicy(inner, policy, func(err error) { told = append(told, err) })
+				backend := layers.WithFailure(inner, layers.Failure{Policy: policy, OnFailure: func(err error) { told = append(told, err) }})
 				reqs := []store.Request{{Key: store.Key{Subject: "a"}, Cost: 1}, {Key: store.Key{Subject: "b"}, Cost: 2}}
 				decisions := make([]store.Decision, len(reqs))
 				err := backend.Decide(test.ctx, test.op, reqs, decisions)
@@ -134,7 +134,7 @@ func TestFailurePolicy(t *testing.T) {
 
 // A shadow limit stays one if the policy decides, so that it never denies.
 func TestFailurePolicyOfAShadow(t *testing.T) {
-	backend := layers.WithFailurePolicy(&fakeStore{err: store.ErrUnavailable}, store.DenyOnError, nil)
+	backend := layers.WithFailure(&fakeStore{err: store.ErrUnavailable}, layers.Failure{Policy: store.DenyOnError})
 	decisions := make([]store.Decision, 2)
 	err := backend.Decide(context.Background(), store.Take, []store.Request{{Shadow: true}, {}}, decisions)
 	if err != nil || !decisions[0].Shadow || decisions[1].Shadow || decisions[0].Allowed {
@@ -146,7 +146,7 @@ func TestFailurePolicyOfAShadow(t *testing.T) {
 func TestFailuresDecidedLocallyAreTold(t *testing.T) {
 	var told []error
 	away := &fakeStore{err: store.ErrUnavailable}
-	backend := layers.WithFailurePolicy(away, store.LocalOnError, func(err error) { told = append(told, err) })
+	backend := layers.WithFailure(away, layers.Failure{Policy: store.LocalOnError, OnFailure: func(err error) { told = append(told, err) }})
 	d, err := layers.New(backend).Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 9, Period: time.Hour}, 1)
 	if err != nil || d.DecidedBy != store.DecidedByLocal || !slices.Equal(told, []error{store.ErrUnavailable}) {
 		t.Errorf("%+v, %v; told %v", d, err, told)
@@ -154,7 +154,7 @@ func TestFailuresDecidedLocallyAreTold(t *testing.T) {
 }
 
 func TestFailurePolicyWithoutCallback(t *testing.T) {
-	backend := layers.WithFailurePolicy(&fakeStore{err: store.ErrUnavailable}, store.AllowOnError, nil)
+	backend := layers.WithFailure(&fakeStore{err: store.ErrUnavailable}, layers.Failure{Policy: store.AllowOnError})
 	decision, err := layers.New(backend).Take(context.Background(), store.Key{Subject: "a"},
 		store.Limit{Count: 1, Period: time.Second}, 1)
 	if err != nil || !decision.Allowed || !decision.Unguarded {
@@ -166,7 +166,7 @@ func TestFailurePolicyWithoutCallback(t *testing.T) {
 func TestFailurePolicyCloses(t *testing.T) {
 	for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError} {
 		inner := &fakeStore{err: store.ErrUnavailable}
-		if err := layers.WithFailurePolicy(inner, policy, nil).Close(); err != store.ErrUnavailable || inner.closed != 1 {
+		if err := layers.WithFailure(inner, layers.Failure{Policy: policy}).Close(); err != store.ErrUnavailable || inner.closed != 1 {
 			t.Errorf("policy %d: closed %d times, %v", policy, inner.closed, err)
 		}
 	}

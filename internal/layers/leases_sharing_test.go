@@ -229,7 +229,7 @@ func TestManyCallersOfLeases(t *testing.T) {
 				var group sync.WaitGroup
 				var stacks []store.Store
 				for r := range replicas {
-					stack := layers.WithDenialMemory(layers.WithLeases(slow, layers.Leases{Max: most}), 0)
+					stack := layers.DenialMemory{}.Wrap(layers.WithLeases(slow, layers.Leases{Max: most}))
 					stacks = append(stacks, stack)
 					for c := range callers {
 						random := rand.New(rand.NewPCG(uint64(r), uint64(c)))

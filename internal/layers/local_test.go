@@ -223,7 +223,7 @@ func TestLocalIsForOutagesAlone(t *testing.T) {
 			o := newOutage()
 			o.err = test.err
 			told := 0
-			backend := layers.WithFailurePolicy(o, store.LocalOnError, func(error) { told++ })
+			backend := layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, OnFailure: func(error) { told++ }})
 			err := backend.Decide(test.ctx, test.op, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
 			if err != test.err || told != 0 {
 				t.Errorf("%v, told of %d; want %v", err, told, test.err)

@@ -114,7 +114,7 @@ func (o Observer) Breaker(settings Breaker) Breaker {
 	return settings
 }
 
-// Failure returns o.OnFailure for [WithFailurePolicy], protected against panics.
+// Failure returns o.OnFailure for [WithFailure], protected against panics.
 func (o Observer) Failure() func(err error) {
 	if o.OnFailure == nil {
 		return nil

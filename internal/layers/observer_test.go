@@ -71,7 +71,7 @@ func TestAnObserverIsToldOfTheBreakerAndOfFailures(t *testing.T) {
 	}
 	breaker := observer.Breaker(layers.Breaker{Failures: 1, Clock: backend.clock, OnChange: func(layers.BreakerChange) { own++ }})
 	var wrapped store.Store = layers.WithBreaker(backend, breaker)
-	wrapped = layers.WithFailurePolicy(wrapped, store.AllowOnError, observer.Failure())
+	wrapped = layers.WithFailure(wrapped, layers.Failure{Policy: store.AllowOnError, OnFailure: observer.Failure()})
 	wrapped = layers.WithObserver(wrapped, observer)
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Second}
 	if _, err := layers.New(wrapped).Take(context.Background(), key, limit, 1); err != nil {

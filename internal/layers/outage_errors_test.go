@@ -22,7 +22,7 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 		"budget":  func(s store.Store) store.Store { return store.WithBudget(s, time.Hour) },
 		"breaker": func(s store.Store) store.Store { return layers.WithBreaker(s, layers.Breaker{Clock: still}) },
 		"policy fail": func(s store.Store) store.Store {
-			return layers.WithFailurePolicy(s, store.FailOnError, nil)
+			return layers.WithFailure(s, layers.Failure{Policy: store.FailOnError})
 		},
 		"local with a shadow that fails": func(s store.Store) store.Store {
 			return layers.WithFailure(s, layers.Failure{Policy: store.LocalOnError, Shadow: failing})

@@ -1,3 +1,18 @@
+// Package layers is what stands around a store: what limiter.New makes of its options. Each layer is a Store that
+// wraps another one, and [Stack] puts them in their one order:
+//
+//	WithObserver      sees what callers see
+//	limiter.Around    a wrapper of the user's own
+//	WithDenialLog     counts who is denied
+//	WithOverrides     applies what operators say for a while
+//	DenialMemory      repeats denials without a round trip
+//	WithFailure       decides while the store is away
+//	WithLeases        takes units of busy keys ahead
+//	WithBreaker       stops asking a store that is away, or the part of it that is ([store.Parted])
+//	WithObserver      sees what reaches the store
+//	store.WithBudget  bounds the time of a call
+//
+// [Limiter] and [Waiter] ask one request at a time of such a stack.
 package layers
 
 import "github.com/limitctl/limitctl/pkg/limiter/store"
@@ -12,7 +27,7 @@ type Layers struct {
 	DenialLog func(store.Store) store.Store
 	// Overrides is [WithOverrides] or [OverrideWatch.Wrap].
 	Overrides func(store.Store) store.Store
-	// DenialMemory is [WithDenialMemory].
+	// DenialMemory is [DenialMemory.Wrap].
 	DenialMemory func(store.Store) store.Store
 	// Failure is [WithFailure].
 	Failure func(store.Store) store.Store

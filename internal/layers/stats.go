@@ -13,7 +13,7 @@ type Stats struct {
 	// LocalKeys is the number of keys in the shadow of [WithFailure], in memory or in a store with a method Len()
 	// int.
 	LocalKeys int64
-	// Denials is the number of denials that [WithDenialMemory] repeats.
+	// Denials is the number of denials that [DenialMemory.Wrap] repeats.
 	Denials int64
 }
 

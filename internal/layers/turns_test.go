@@ -426,7 +426,7 @@ func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
 			}
 			return true, store.ErrUnavailable
 		})
-		soft := layers.New(layers.WithFailurePolicy(q.store, store.LocalOnError, nil))
+		soft := layers.New(layers.WithFailure(q.store, layers.Failure{Policy: store.LocalOnError}))
 		q.Limiter = soft
 		q.come(t.Context(), "large", takes("u", 100, time.Minute, 100)) // the share is 25
 		q.come(t.Context(), "small", takes("u", 100, time.Minute, 1))

@@ -68,7 +68,7 @@ func TestATurnAtTheDeadlineInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := &deniesUntil{over: closed(), err: store.ErrUnavailable}
 		guarded := layers.WithBreaker(away, layers.Breaker{Failures: 1})
-		soft := layers.WithFailurePolicy(guarded, store.LocalOnError, nil)
+		soft := layers.WithFailure(guarded, layers.Failure{Policy: store.LocalOnError})
 		req := request(store.TokenBucket, 100, time.Second)
 		all := req
 		all.Cost = 25 // the share

@@ -138,9 +138,6 @@ func (apisix) Decode(found *Found) (Reading, error) {
 	default: // the others go on below
 	}
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	count, err := countOf(value)
 	if err != nil {
 		return Reading{}, err
@@ -172,9 +169,6 @@ func decodeApisixSliding(found *Found, index int64) (Reading, error) {
 		if counts[i], err = countOf(&found.Values[i]); err != nil {
 			return Reading{}, err
 		}
-	}
-	if found.Values[0].Type == NoValue && (len(found.Values) == 1 || found.Values[1].Type == NoValue) {
-		return Reading{}, nil
 	}
 	entry := admin.Entry{Limit: limit, UsedUnknown: true}
 	switch {

@@ -75,9 +75,6 @@ func decodeApisixRequests(found *Found) (Reading, error) {
 		leaky.decide(&entry, found.Now)
 	}
 	first := &found.Values[0]
-	if first.Type == NoValue && (len(found.Values) == 1 || found.Values[1].Type == NoValue) {
-		return Reading{}, nil
-	}
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true, short: "apache/apisix#12605"}.defects(&entry, values(found)...)
 	if first.TTL >= 0 && !entry.UsedUnknown {
 		// When the key is gone, everything is allowed.

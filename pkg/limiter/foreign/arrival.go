@@ -52,16 +52,20 @@ func nanoseconds(i store.Instant) int64 { return int64(i) * int64(time.Microseco
 
 // arrivalEntry is the entry of a limiter that keeps an arrival time in ns since 1970. It is in
 // the limiters' own steps, for one unit. interval says how far apart a limit's units are, in ns.
-func arrivalEntry(arrival int64, found *Found, interval func(*store.Limit) int64) (admin.Entry, spacing) {
-	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true, ResetTold: true}
+func arrivalEntry(found *Found, interval func(*store.Limit) int64) (entry admin.Entry, s spacing, err error) {
+	arrival, err := arrivalOf(&found.Values[0])
+	if err != nil {
+		return entry, s, err
+	}
+	entry = admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true, ResetTold: true}
 	ahead := max(0, arrival-nanoseconds(found.Now))
 	entry.ResetAfter = time.Duration(ahead)
-	if !entry.LimitKnown() {
-		return entry, spacing{}
+	ok := entry.LimitKnown()
+	if ok {
+		s, ok = spacingOf(&entry.Limit, interval(&entry.Limit))
 	}
-	s, ok := spacingOf(&entry.Limit, interval(&entry.Limit))
 	if !ok {
-		return entry, spacing{}
+		return entry, s, nil
 	}
 	left := s.tolerance - ahead
 	entry.UsedUnknown = false
@@ -73,7 +77,7 @@ func arrivalEntry(arrival int64, found *Found, interval func(*store.Limit) int64
 	if entry.Allowed = left >= s.interval; !entry.Allowed {
 		entry.RetryAfter = time.Duration(s.interval - left)
 	}
-	return entry, s
+	return entry, s, nil
 }
 
 // arrivalLeaving writes the arrival time in ns since 1970 that leaves so many units. The key is

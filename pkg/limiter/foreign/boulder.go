@@ -11,7 +11,7 @@ import (
 
 // boulder is the rate limits of Let's Encrypt's boulder: buckets in the form of GCRA. A string
 // holds the theoretical arrival time in ns since 1970, by the clock of the client.
-type boulder struct{}
+type boulder struct{ single }
 
 // boulderKept is how much longer than until the arrival time a new bucket is kept.
 const boulderKept = 10 * time.Minute
@@ -85,24 +85,15 @@ func (l boulder) Match(storeKey string, asked bool) (store.Key, bool) {
 	return store.Key{Subject: id, Name: l.Info().Name + "/" + number}, has && isAccount(number) && id != ""
 }
 
-// Together implements [Layout].
-func (boulder) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. A new bucket is kept for ten minutes more than until its arrival
 // time, and one that was spent from for the time that all of the burst takes. Neither is less
 // than until the arrival time.
 func (boulder) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
-	arrival, err := arrivalOf(value)
+	entry, s, err := arrivalEntry(found, wholeInterval)
 	if err != nil {
 		return Reading{}, err
 	}
-	entry, s := arrivalEntry(arrival, found, wholeInterval)
 	kept := lifetime{needed: entry.ResetAfter, passes: true, never: "letsencrypt/boulder#7720"}
 	if entry.UsedKnown() {
 		kept.longest = plus(time.Duration(s.tolerance), boulderKept)

@@ -36,7 +36,7 @@ func TestClocksMayDiffer(t *testing.T) {
 		} {
 			found := vectorNamed(t, name, test.vector).found(test.layout, store.Key{})
 			found.Values[test.value].TTL = ttl
-			reading, err := test.layout.Decode(found)
+			reading, err := decode(test.layout, found)
 			if err != nil || reading.Certain != want {
 				t.Errorf("%s, %s, kept for %s: certain is %v, %v; want %v", name, test.vector, ttl, reading.Certain, err, want)
 			}
@@ -61,7 +61,7 @@ func TestAClientsClockMayBeAhead(t *testing.T) {
 	for refilledAt, want := range map[string]bool{"1795294333450": true, "1795294333451": false} {
 		found := vectorNamed(t, "upstash", "a bucket").found(upstash{}, store.Key{})
 		found.Values[0] = hash(found.Values[0].StoreKey, 40*time.Second, "refilledAt", refilledAt, "tokens", "4")
-		if reading, err := (upstash{}).Decode(found); err != nil || reading.Certain != want {
+		if reading, err := decode((upstash{}), found); err != nil || reading.Certain != want {
 			t.Errorf("refilled at %s: certain is %v, %v; want %v", refilledAt, reading.Certain, err, want)
 		}
 	}

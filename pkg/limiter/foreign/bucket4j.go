@@ -15,7 +15,7 @@ import (
 // bucket4j is the Java library of this name, with any of its clients of Redis. A binary string
 // holds the whole configuration and the state of a bucket, which has one or more bandwidths,
 // each of them a limit. The clock is the client's, in ms.
-type bucket4j struct{}
+type bucket4j struct{ single }
 
 // Info implements [Layout].
 func (bucket4j) Info() Info {
@@ -33,18 +33,10 @@ func (bucket4j) Match(storeKey string, _ bool) (store.Key, bool) {
 	return store.Key{Subject: storeKey, Name: "bucket4j"}, storeKey != ""
 }
 
-// Together implements [Layout].
-func (bucket4j) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. The limits are in the value, so that what an operator says of them
 // counts for nothing.
 func (bucket4j) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	state, err := bucket4jOf(found)
 	if err != nil {
 		return Reading{}, err

@@ -34,7 +34,7 @@ func TestBucket4jLibrary(t *testing.T) {
 		fields := strings.Fields(line)
 		found := &Found{StoreKey: "user-42", Key: store.Key{Subject: "user-42", Name: "bucket4j"},
 			Now: store.Instant(number(fields[0]) * 1000), Values: []Value{text("user-42", string(unhex(fields[4])), -1)}}
-		reading, err := bucket4j{}.Decode(found)
+		reading, err := decode(bucket4j{}, found)
 		if err != nil {
 			t.Fatalf("line %d: %v", n+1, err)
 		}

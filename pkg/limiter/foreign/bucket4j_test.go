@@ -104,7 +104,7 @@ func TestBucket4jSetRemaining(t *testing.T) {
 		t.Fatalf("got %+v, %v", writes, err)
 	}
 	found.Values[0] = text("user-42", writes[0].Text, time.Hour)
-	reading, err := bucket4j{}.Decode(found)
+	reading, err := decode(bucket4j{}, found)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func FuzzBucket4j(f *testing.F) {
 	f.Add([]byte(bucket4jWith(math.MinInt64, math.MinInt64, 0, math.MaxInt64, math.MaxInt64, 0)), int64(bucket4jWritten))
 	f.Fuzz(func(t *testing.T, value []byte, now int64) {
 		found := &Found{StoreKey: "k", Now: store.Instant(now & (1<<53 - 1)), Values: []Value{text("k", string(value), -1)}}
-		reading, err := bucket4j{}.Decode(found)
+		reading, err := decode(bucket4j{}, found)
 		if err != nil {
 			return
 		}

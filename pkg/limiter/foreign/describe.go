@@ -71,7 +71,7 @@ func isCertainly(layout Layout, storeKey string, value *Value, now store.Instant
 		}
 		found.Values = append(found.Values, held)
 	}
-	reading, err := layout.Decode(found)
+	reading, err := decode(layout, found)
 	return err == nil && reading.Certain && len(reading.Entries) > 0
 }
 

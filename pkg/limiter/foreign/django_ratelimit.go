@@ -10,7 +10,7 @@ import (
 
 // djangoRatelimit is the Python library django-ratelimit: a counter. Its key is a hash of
 // everything, also of when the window ends, so that it says neither whose it is nor when it ends.
-type djangoRatelimit struct{}
+type djangoRatelimit struct{ single }
 
 // djangoRatelimitKept is how much longer than the period the library keeps a counter from the
 // first request on.
@@ -36,18 +36,10 @@ func (djangoRatelimit) Match(storeKey string, asked bool) (store.Key, bool) {
 	return store.Key{Subject: hash, Name: "django-ratelimit"}, ok && isSHA256(hash)
 }
 
-// Together implements [Layout].
-func (djangoRatelimit) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. Denied requests count, too. Since it is not known when the window
 // ends, the period of the limit is left out.
 func (djangoRatelimit) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	count, err := countOf(value)
 	if err != nil {
 		return Reading{}, err

@@ -13,7 +13,7 @@ import (
 // drf is Django REST framework with its throttles, in a cache of Django on Redis: a pickled list
 // of the times of requests in seconds, the latest first. The clock is the application's. A denied
 // request is not added.
-type drf struct{}
+type drf struct{ single }
 
 // drfPeriods are all periods that the framework's rates have.
 var drfPeriods = []time.Duration{time.Second, time.Minute, time.Hour, day}
@@ -52,17 +52,9 @@ func cutDjango(storeKey string, asked bool) (key string, ok bool) {
 	return key, ok && isDigits(version) && (asked || prefix == "" && version == "1")
 }
 
-// Together implements [Layout].
-func (drf) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout].
 func (drf) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	latest, err := drfTimes(value)
 	if err != nil {
 		return Reading{}, err

@@ -99,7 +99,7 @@ func TestDrfLongList(t *testing.T) {
 		found := &Found{StoreKey: storeKey, Key: store.Key{Subject: "42", Name: "drf/user"}, Now: 1_795_294_536_000_000,
 			Limit: store.Limit{Count: 100, Period: c.period}, Values: []Value{text(storeKey, whole[:4096], c.period)}}
 		found.Values[0].Length = int64(len(whole))
-		reading, err := drf{}.Decode(found)
+		reading, err := decode(drf{}, found)
 		if err != nil || reading.Entries[0].UsedKnown() != c.known || reading.Entries[0].Used != c.used {
 			t.Errorf("in %s: %+v, %v", c.period, reading, err)
 		}

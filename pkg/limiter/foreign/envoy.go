@@ -12,7 +12,7 @@ import (
 // envoy is envoyproxy/ratelimit, the service that Envoy asks for its global limits: a counter of
 // a window that begins at a whole number of units since 1970. The unit is in the configuration
 // of the service only.
-type envoy struct{}
+type envoy struct{ single }
 
 // envoyUnit is a unit of the service's configuration.
 type envoyUnit struct {
@@ -59,17 +59,9 @@ func parseEnvoy(storeKey string) (descriptor string, begin int64, ok bool) {
 	return descriptor, begin, ok
 }
 
-// Together implements [Layout].
-func (envoy) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. Denied requests count, too.
 func (envoy) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	count, err := countOf(value)
 	if err != nil {
 		return Reading{}, err

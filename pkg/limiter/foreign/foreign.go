@@ -8,6 +8,7 @@
 package foreign
 
 import (
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -35,9 +36,25 @@ type Layout interface {
 	// by, and is the same for all that are together. A key of an older window, which counts
 	// for nothing any more, is alone. limit is what is known of the limit, or zero.
 	Together(storeKey string, limit store.Limit, now store.Instant) []string
-	// Decode says what values mean. The error says in a few words what is wrong with a
+	// Decode says what values mean, of which one at least is there. The error says in a few words what is wrong with a
 	// value that the limiter cannot have written, such as "a list" or "a negative count".
 	Decode(found *Found) (Reading, error)
+}
+
+// single is for layouts in which each store key is understood by itself.
+type single struct{}
+
+// Together implements [Layout].
+func (single) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
+	return []string{storeKey}
+}
+
+// decode is Decode of a layout, for values that can be gone by now.
+func decode(layout Layout, found *Found) (Reading, error) {
+	if !slices.ContainsFunc(found.Values, func(v Value) bool { return v.Type != NoValue }) {
+		return Reading{}, nil
+	}
+	return layout.Decode(found)
 }
 
 // Setter is a [Layout] whose values can be written so that any number of units remains.

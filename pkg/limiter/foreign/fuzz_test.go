@@ -134,7 +134,7 @@ func FuzzLayouts(f *testing.F) {
 		}
 		together := checkTogether(t, layout, storeKey, asked, limit, at)
 		found := &Found{StoreKey: storeKey, Key: key, Values: unpackValues(packed, together), Now: at, Limit: limit}
-		reading, err := layout.Decode(found)
+		reading, err := decode(layout, found)
 		if err != nil {
 			if text := err.Error(); text == "" || len(text) > 200 || strings.ContainsAny(text, "\n\x00") {
 				t.Fatalf("the error is %q", text)

@@ -9,7 +9,7 @@ import (
 // that can be anything: throttled, redis-cell, Valkey's and Dragonfly's command CL.THROTTLE.
 // They write the same. It counts as throttled and Dragonfly do. redis-cell differs from that by a
 // unit at most, for an instant.
-type gcraNs struct{}
+type gcraNs struct{ single }
 
 // Info implements [Layout].
 func (gcraNs) Info() Info {
@@ -28,23 +28,14 @@ func (l gcraNs) Match(storeKey string, asked bool) (store.Key, bool) {
 	return store.Key{Subject: storeKey, Name: l.Info().Name}, asked || !ofBoulder && !isVaried(storeKey)
 }
 
-// Together implements [Layout].
-func (gcraNs) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. No key is Certain, also if it is kept until just the time in it: a
 // lock, or a job that is to run later, can keep such a time, and keep it until then.
 func (gcraNs) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
-	arrival, err := arrivalOf(value)
+	entry, _, err := arrivalEntry(found, wholeInterval)
 	if err != nil {
 		return Reading{}, err
 	}
-	entry, _ := arrivalEntry(arrival, found, wholeInterval)
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
 	return Reading{Entries: []admin.Entry{entry}}, nil
 }

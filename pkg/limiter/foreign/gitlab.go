@@ -66,9 +66,6 @@ func (g gitlab) Decode(found *Found) (Reading, error) {
 	if strings.HasPrefix(found.StoreKey, labkitPrefix) {
 		return g.labkit(found, value, &found.Values[1])
 	}
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	count, err := gitlabCount(value)
 	if err != nil {
 		return Reading{}, err
@@ -94,9 +91,6 @@ func gitlabCount(value *Value) (int64, error) {
 
 // labkit decodes a counter and a ban of labkit.
 func (gitlab) labkit(found *Found, counter, ban *Value) (Reading, error) {
-	if counter.Type == NoValue && ban.Type == NoValue {
-		return Reading{}, nil
-	}
 	count, err := gitlabCount(counter)
 	if err != nil {
 		return Reading{}, err
@@ -133,6 +127,5 @@ func (gitlab) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	if counter.Type == SetValue || ban.Type != NoValue {
 		return nil, store.Invalidf("what remains can only be set of a counter, of a client that is not banned")
 	}
-	limit := fromFirst(found.Limit)
-	return setCounter(counter, limit, remaining, limit.Period)
+	return setCounter(counter, found.Limit, remaining, found.Limit.Period)
 }

@@ -70,9 +70,6 @@ func (kong) Decode(found *Found) (Reading, error) {
 		return decodeKongAdvanced(found)
 	}
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	count, err := countOf(value)
 	if err != nil {
 		return Reading{}, err

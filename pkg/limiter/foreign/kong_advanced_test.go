@@ -79,7 +79,7 @@ func TestKongAdvancedPartlyRead(t *testing.T) {
 	v := kongAdvancedVectors()[0]
 	found := v.found(kong{}, store.Key{})
 	found.Values[1].Length++
-	reading, err := kong{}.Decode(found)
+	reading, err := decode(kong{}, found)
 	if err != nil || len(reading.Entries) != 3 || reading.Entries[0].UsedKnown() {
 		t.Errorf("%+v, %v", reading, err)
 	}

@@ -14,7 +14,7 @@ import (
 // limitador is the service of Kuadrant: a counter whose window begins with its first request.
 // The key of a limit with an id is binary, that of others a text with JSON. With each limit comes
 // a set of the keys of its counters.
-type limitador struct{}
+type limitador struct{ single }
 
 const (
 	// limitadorText begins the store keys of limits without an id, and limitadorID those of
@@ -141,17 +141,12 @@ func parseLimitadorID(key []byte) (k limitadorKey, ok bool) {
 	return k, r.atEnd()
 }
 
-// Together implements [Layout].
-func (limitador) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout].
 func (limitador) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
 	k, ok := parseLimitador(found.StoreKey)
 	switch {
-	case value.Type == NoValue || !ok:
+	case !ok:
 		return Reading{}, nil
 	case k.isSet:
 		return k.readSet(found, value)

@@ -104,13 +104,8 @@ func (l limits) Decode(found *Found) (Reading, error) {
 	longest := key.limit.Period
 	switch {
 	case key.braces:
-		if value.Type == NoValue && found.Values[1].Type == NoValue {
-			return Reading{}, nil
-		}
 		longest *= 2
 		entry, err = l.sliding(found, &key)
-	case value.Type == NoValue:
-		return Reading{}, nil
 	case value.Type == StringValue:
 		entry, err = l.fixed(value, &key)
 	case value.Type == ListValue:

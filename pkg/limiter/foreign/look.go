@@ -141,7 +141,7 @@ func (v *verdict) add(c *candidate) {
 	if c.asked {
 		v.asked = c
 	}
-	switch c.reading, c.wrong = c.Layout.Decode(c.found); {
+	switch c.reading, c.wrong = decode(c.Layout, c.found); {
 	case c.wrong != nil:
 		v.wrong = append(v.wrong, c)
 	case len(c.reading.Entries) == 0: // it is gone, or says nothing

@@ -328,7 +328,7 @@ func TestCountersOfMinutesAreNotKongs(t *testing.T) {
 		key, _ := kong{}.Match(storeKey, false)
 		found := &Found{StoreKey: storeKey, Key: key, Now: 1_795_294_335_000_000,
 			Values: []Value{hash(storeKey, ttl, "/home", "4"), {StoreKey: "1795294260:60:views", Type: NoValue}}}
-		if reading, err := (kong{}).Decode(found); err != nil || reading.Certain != certain {
+		if reading, err := decode((kong{}), found); err != nil || reading.Certain != certain {
 			t.Errorf("kept for %s: %+v, %v", ttl, reading, err)
 		}
 	}
@@ -357,7 +357,7 @@ func TestHugeNumbersStayInBounds(t *testing.T) {
 			}
 			found.Values = append(found.Values, held)
 		}
-		reading, err := layout.Decode(found)
+		reading, err := decode(layout, found)
 		if !ok || err != nil || len(reading.Entries) == 0 {
 			t.Errorf("%s: %v, %v", layout.Info().Name, ok, err)
 			continue

@@ -54,9 +54,6 @@ func (nestjs) Together(storeKey string, _ store.Limit, _ store.Instant) []string
 // ever without an expiry: the next request gives one to the counter, and ends such a block.
 func (nestjs) Decode(found *Found) (Reading, error) {
 	counter, block := &found.Values[0], &found.Values[1]
-	if counter.Type == NoValue && block.Type == NoValue {
-		return Reading{}, nil
-	}
 	hits, blocked := int64(0), time.Duration(0)
 	if counter.Type != NoValue {
 		var err error

@@ -46,7 +46,7 @@ func TestLimitsThatTakeAges(t *testing.T) {
 		name := test.layout.Info().Name
 		v := vector{name: "ages", storeKey: test.storeKey, values: test.values, now: now, limit: ages}
 		found := v.found(test.layout, store.Key{})
-		reading, err := test.layout.Decode(found)
+		reading, err := decode(test.layout, found)
 		if err != nil || len(reading.Entries) != 1 {
 			t.Errorf("%s: %+v, %v", name, reading, err)
 			continue
@@ -73,12 +73,12 @@ func TestLimitsThatTakeAges(t *testing.T) {
 	v := vector{storeKey: key, now: now, limit: store.Limit{Count: 10, Period: time.Minute}, values: []Value{
 		hash(key, time.Hour, "refilledAt", "1795294335000", "tokens", "-1000"),
 		text("@upstash/ratelimit"+upstashDynamic, "9223372036854775807", -1)}}
-	if reading, err := (upstash{}).Decode(v.found(upstash{}, store.Key{})); err == nil {
+	if reading, err := decode((upstash{}), v.found(upstash{}, store.Key{})); err == nil {
 		t.Errorf("of the greatest count it reads %+v", reading.Entries)
 	}
 	v.values[1].Text, v.values[1].Length = []byte("2305843009213693951"), 19
 	found := v.found(upstash{}, store.Key{})
-	reading, err := (upstash{}).Decode(found)
+	reading, err := decode((upstash{}), found)
 	if err != nil || reading.Entries[0].Used != 2305843009213693951+1000 {
 		t.Errorf("of a great count it reads %+v, %v", reading, err)
 	}

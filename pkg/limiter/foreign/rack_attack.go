@@ -11,7 +11,7 @@ import (
 
 // rackAttack is Rack::Attack for Ruby: a counter for each window, which windows are numbered
 // from 1970 on, and a key for each client that fail2ban or allow2ban has banned.
-type rackAttack struct{}
+type rackAttack struct{ single }
 
 const rackAttackPrefix = "rack::attack:"
 
@@ -70,17 +70,9 @@ func windowNumber(text string) (index int64, ok bool) {
 	return index, err == nil && index > 0 && strconv.FormatInt(index, 10) == text
 }
 
-// Together implements [Layout].
-func (rackAttack) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. A counter is kept until a second after its window's end.
 func (r rackAttack) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	count, err := countOf(value)
 	if err != nil {
 		return Reading{}, err

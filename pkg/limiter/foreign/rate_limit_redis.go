@@ -10,7 +10,7 @@ import (
 
 // rateLimitRedis is rate-limit-redis, the store of express-rate-limit for Node.js: a counter,
 // which begins with the first request of a window.
-type rateLimitRedis struct{}
+type rateLimitRedis struct{ single }
 
 // Info implements [Layout].
 func (rateLimitRedis) Info() Info {
@@ -27,18 +27,10 @@ func (rateLimitRedis) Match(storeKey string, asked bool) (store.Key, bool) {
 	return store.Key{Subject: subject, Name: "rate-limit-redis"}, subject != "" && (usual || asked)
 }
 
-// Together implements [Layout].
-func (rateLimitRedis) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. A counter without an expiry counts for nothing: the next request
 // begins a new one.
 func (rateLimitRedis) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	hits, err := countOf(value)
 	if err != nil {
 		return Reading{}, err
@@ -70,6 +62,5 @@ func isClient(subject string) bool {
 
 // SetRemaining implements [Setter].
 func (rateLimitRedis) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit := fromFirst(found.Limit)
-	return setCounter(&found.Values[0], limit, remaining, limit.Period)
+	return setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
 }

@@ -12,7 +12,7 @@ import (
 //
 // There are no keys for blocks: whoever is blocked has more than his points in the counter, and
 // it is kept for as long as the block lasts, which may be for ever.
-type rateLimiterFlexible struct{}
+type rateLimiterFlexible struct{ single }
 
 // Info implements [Layout].
 func (rateLimiterFlexible) Info() Info {
@@ -31,18 +31,10 @@ func (rateLimiterFlexible) Match(storeKey string, asked bool) (store.Key, bool) 
 	return store.Key{Subject: subject, Name: "rate-limiter-flexible"}, subject != "" && (usual || asked)
 }
 
-// Together implements [Layout].
-func (rateLimiterFlexible) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. A counter is below 0 after rewards. One without an expiry is a
 // block for ever, or of a limiter whose duration is 0, so it is not a defect.
 func (rateLimiterFlexible) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	points, err := countOf(value)
 	if err != nil {
 		return Reading{}, err

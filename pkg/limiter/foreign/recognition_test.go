@@ -52,6 +52,6 @@ func (v *vector) isCertain(layout Layout) bool {
 	for _, storeKey := range layout.Together(v.storeKey, store.Limit{}, v.now) {
 		found.Values = append(found.Values, v.value(storeKey))
 	}
-	reading, err := layout.Decode(found)
+	reading, err := decode(layout, found)
 	return isUsual && err == nil && reading.Certain && len(reading.Entries) > 0
 }

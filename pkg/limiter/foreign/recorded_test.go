@@ -133,7 +133,7 @@ func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limi
 	for _, together := range layout.Together(storeKey, limit, at) {
 		found.Values = append(found.Values, s.value(together, at))
 	}
-	reading, err := layout.Decode(found)
+	reading, err := decode(layout, found)
 	switch {
 	case err != nil:
 		t.Fatal(err)

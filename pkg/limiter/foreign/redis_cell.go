@@ -10,7 +10,7 @@ import (
 // redisCell is the command CL.THROTTLE of the module redis-cell for Redis and Valkey, and that
 // of Dragonfly: a bucket in the form of GCRA. A string holds the theoretical arrival time in ns
 // since 1970. What the command calls max_burst is one less than the burst.
-type redisCell struct{}
+type redisCell struct{ single }
 
 // Info implements [Layout].
 func (redisCell) Info() Info {
@@ -26,11 +26,6 @@ func (l redisCell) Match(storeKey string, _ bool) (store.Key, bool) {
 	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
 }
 
-// Together implements [Layout].
-func (redisCell) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // redisCellInterval is a quotient of floats, which is not the same for periods of months.
 func redisCellInterval(limit *store.Limit) int64 {
 	return int64(float64(limit.Period) / float64(limit.Count))
@@ -40,14 +35,10 @@ func redisCellInterval(limit *store.Limit) int64 {
 // of any form.
 func (redisCell) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
-	arrival, err := arrivalOf(value)
+	entry, s, err := arrivalEntry(found, redisCellInterval)
 	if err != nil {
 		return Reading{}, err
 	}
-	entry, s := arrivalEntry(arrival, found, redisCellInterval)
 	if entry.UsedKnown() {
 		// What remains is a quotient of whole µs. Dragonfly's is one of ns.
 		left, micros := s.tolerance-int64(entry.ResetAfter), int64(time.Microsecond)

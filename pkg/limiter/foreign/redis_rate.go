@@ -14,7 +14,7 @@ import (
 // redisRate is github.com/go-redis/redis_rate from v8 on: a bucket in the form of GCRA. A
 // string holds the theoretical arrival time, in seconds since the beginning of 2017. The
 // fixed windows of earlier versions are [redisRateWindows].
-type redisRate struct{}
+type redisRate struct{ single }
 
 const (
 	// redisRateEpoch is 2017-01-01T00:00:00Z, in seconds since 1970.
@@ -47,11 +47,6 @@ func cutPrefix(storeKey, prefix string, asked bool) (rest string, ok bool) {
 	}
 	_, rest, ok = strings.Cut(storeKey, prefix)
 	return rest, ok
-}
-
-// Together implements [Layout].
-func (redisRate) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
 }
 
 // redisRateSteps are those of the script of v9.1 and later, in floats as in Lua, so that what
@@ -87,8 +82,6 @@ func luaSeconds(seconds float64) time.Duration {
 func (redisRate) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
 	switch {
-	case value.Type == NoValue:
-		return Reading{}, nil
 	case value.Type != StringValue:
 		return Reading{}, notA(value.Type, StringValue)
 	}

@@ -13,7 +13,7 @@ import (
 // redisRateWindows is github.com/go-redis/redis_rate up to v7: windows with a number, in a
 // counter each. Its Allow counts in windows of seconds, "rate:<name>-<number>", and its
 // AllowRate in windows of which the key has the length in ns, "rate:<name>-<ns>-<number>".
-type redisRateWindows struct{}
+type redisRateWindows struct{ single }
 
 // redisRateKept is how much longer than a period from the last request on a counter is kept.
 const redisRateKept = 30 * time.Second
@@ -70,17 +70,9 @@ func (l redisRateWindows) Match(storeKey string, asked bool) (store.Key, bool) {
 	return store.Key{Subject: n.name, Name: name}, ok
 }
 
-// Together implements [Layout].
-func (redisRateWindows) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout].
 func (l redisRateWindows) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	count, err := countOf(value)
 	if err != nil {
 		return Reading{}, err

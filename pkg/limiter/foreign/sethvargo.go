@@ -13,7 +13,7 @@ import (
 // sethvargo is github.com/sethvargo/go-redisstore for go-limiter: a hash with the start of its
 // first window and the window's number since then, by the clock of the client, and how many
 // tokens are left in it. It tells the limit, and the period from the second window on.
-type sethvargo struct{}
+type sethvargo struct{ single }
 
 // Info implements [Layout].
 func (sethvargo) Info() Info {
@@ -27,11 +27,6 @@ func (sethvargo) Info() Info {
 // Match implements [Layout]. Keys are the caller's.
 func (l sethvargo) Match(storeKey string, _ bool) (store.Key, bool) {
 	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
-}
-
-// Together implements [Layout].
-func (sethvargo) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
 }
 
 // ticks is the hash. Its fields are named by a letter each. Numbers are those of Lua.
@@ -96,9 +91,6 @@ func (t ticks) at(now int64) (at ticks, next float64) {
 // Decode implements [Layout]. The fields are those of no other limiter.
 func (l sethvargo) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	t, err := parseTicks(found)
 	if err != nil {
 		return Reading{}, err

@@ -60,7 +60,7 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 		}
 		return false
 	}
-	before, err := layout.Decode(found)
+	before, err := decode(layout, found)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -69,7 +69,7 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 	for _, write := range writes {
 		apply(t, &after, write)
 	}
-	reading, err := layout.Decode(&after)
+	reading, err := decode(layout, &after)
 	if err == nil && len(reading.Entries) == 0 && remaining == withAlgorithm(found.Limit, store.TokenBucket).Capacity() {
 		return true // it is not there any more
 	}

@@ -40,7 +40,7 @@ func (s *Setting) StoreKeys(now store.Instant) []string {
 // which parts of them are its own. in is false if nothing is in use.
 func (s *Setting) Entry(key store.Key, values []Value) (entry admin.Entry, in bool, err error) {
 	s.found.Values = values
-	reading, err := s.layout.Decode(&s.found)
+	reading, err := decode(s.layout, &s.found)
 	if err != nil {
 		return entry, false, &store.ForeignError{StoreKey: s.found.StoreKey, Holds: notWritten(s.layout, err)}
 	}

@@ -16,7 +16,7 @@ func checkSet(t *testing.T, layout Setter, found *Found, remaining int64, want .
 	for _, w := range writes {
 		apply(t, found, w)
 	}
-	reading, err := layout.Decode(found)
+	reading, err := decode(layout, found)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,9 +51,6 @@ func (spring) Together(storeKey string, _ store.Limit, _ store.Instant) []string
 // 1970, which is the same.
 func (spring) Decode(found *Found) (Reading, error) {
 	tokensValue, timestampValue := &found.Values[0], &found.Values[1]
-	if tokensValue.Type == NoValue && timestampValue.Type == NoValue {
-		return Reading{}, nil
-	}
 	tokens, err := springNumber(tokensValue, math.Inf(1))
 	if err != nil {
 		return Reading{}, err

@@ -11,7 +11,7 @@ import (
 // throttled is github.com/throttled/throttled v2 with one of its Redis stores: a bucket in the
 // form of GCRA. A string holds the theoretical arrival time in ns since 1970. What it calls
 // MaxBurst is one less than the burst.
-type throttled struct{}
+type throttled struct{ single }
 
 // Info implements [Layout].
 func (throttled) Info() Info {
@@ -32,23 +32,14 @@ func (l throttled) Match(storeKey string, _ bool) (store.Key, bool) {
 	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
 }
 
-// Together implements [Layout].
-func (throttled) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. Only keys of the middleware are Certain: others write the same
 // value under keys of any form.
 func (throttled) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
-	arrival, err := arrivalOf(value)
+	entry, s, err := arrivalEntry(found, wholeInterval)
 	if err != nil {
 		return Reading{}, err
 	}
-	entry, s := arrivalEntry(arrival, found, wholeInterval)
 	// The expiry is rounded down to seconds. That counts if a unit comes back in less.
 	kept := lifetime{needed: entry.ResetAfter, passes: true}
 	if entry.UsedKnown() {
@@ -56,14 +47,15 @@ func (throttled) Decode(found *Found) (Reading, error) {
 		kept.rounding = min(time.Second, max(latency, time.Duration(s.interval)))
 	}
 	entry.Defects = kept.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: isVaried(found.StoreKey) && isKeptUntil(arrival, value, found)}, nil
+	return Reading{Entries: []admin.Entry{entry}, Certain: isVaried(found.StoreKey) && isKeptUntilThen(found)}, nil
 }
 
-// isKeptUntil reports whether a key is kept until an arrival time, which throttled rounds down
+// isKeptUntilThen reports whether a key is kept until the arrival time in it, which throttled rounds down
 // to seconds. It keeps a key for one at least.
-func isKeptUntil(arrival int64, value *Value, found *Found) bool {
+func isKeptUntilThen(found *Found) bool {
+	arrival, _ := arrivalOf(&found.Values[0])
 	ahead := time.Duration(arrival - nanoseconds(found.Now))
-	return ahead >= -time.Second && agrees(max(0, ahead-time.Second), value.TTL, 2*time.Second)
+	return ahead >= -time.Second && agrees(max(0, ahead-time.Second), found.Values[0].TTL, 2*time.Second)
 }
 
 // SetRemaining implements [Setter].

@@ -11,7 +11,7 @@ import (
 
 // timeSet is a sliding log as hand-written limiters keep it: a sorted set with a member for
 // each request, whose score is the time of the request in seconds, ms, µs or ns since 1970.
-type timeSet struct{}
+type timeSet struct{ single }
 
 // Info implements [Layout].
 func (timeSet) Info() Info {
@@ -27,18 +27,11 @@ func (l timeSet) Match(storeKey string, asked bool) (store.Key, bool) {
 	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != "" && (asked || isNamedLikeALimiter(storeKey))
 }
 
-// Together implements [Layout].
-func (timeSet) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. No set is Certain: one of the times of events, or of who was seen
 // when, is the same.
 func (timeSet) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
 	switch {
-	case value.Type == NoValue:
-		return Reading{}, nil
 	case value.Type != SortedSetValue:
 		return Reading{}, notA(value.Type, SortedSetValue)
 	case len(value.Members) == 0:

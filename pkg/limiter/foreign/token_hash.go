@@ -14,7 +14,7 @@ import (
 // tokenHash is a token bucket as hand-written limiters keep it: a hash of the tokens and of
 // when they were refilled, "last_refill" or "last_refill_ts". That can be in seconds, ms, µs or
 // ns, since nobody can take one for another.
-type tokenHash struct{}
+type tokenHash struct{ single }
 
 // refillFields are the names of the field that says when a bucket was refilled.
 var refillFields = [...]string{"last_refill", "last_refill_ts"}
@@ -31,11 +31,6 @@ func (tokenHash) Info() Info {
 // Match implements [Layout]. Keys are anything.
 func (l tokenHash) Match(storeKey string, _ bool) (store.Key, bool) {
 	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
-}
-
-// Together implements [Layout].
-func (tokenHash) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
 }
 
 // refilled is what a bucket says of when it was refilled.
@@ -76,9 +71,6 @@ func (tokenHash) parse(found *Found) (tokens float64, at refilled, exact bool, e
 // expires. One that is kept for ever may be what somebody owns, such as the tokens of a game.
 func (l tokenHash) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	tokens, at, exact, err := l.parse(found)
 	if err != nil {
 		return Reading{}, err

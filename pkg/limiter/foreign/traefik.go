@@ -13,7 +13,7 @@ import (
 
 // traefik is the rate limit middleware of Traefik from v3.4 on: a token bucket in a hash, with
 // when it was last seen in µs since 1970 by the clock of Traefik.
-type traefik struct{}
+type traefik struct{ single }
 
 // Info implements [Layout].
 func (traefik) Info() Info {
@@ -28,11 +28,6 @@ func (traefik) Match(storeKey string, asked bool) (store.Key, bool) {
 	rest, ok := cutPrefix(storeKey, "rate:", asked)
 	middleware, source, found := strings.Cut(rest, ":")
 	return store.Key{Subject: source, Name: "traefik/" + middleware}, ok && found && source != "" && strings.Contains(middleware, "@")
-}
-
-// Together implements [Layout].
-func (traefik) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
 }
 
 // traefikPace is what Traefik makes of a limit.
@@ -56,9 +51,6 @@ func traefikPaceOf(limit *store.Limit) traefikPace {
 // Decode implements [Layout]. The steps are those of its script, for one request.
 func (l traefik) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	last, tokens, err := l.parse(value)
 	if err != nil {
 		return Reading{}, err

@@ -57,9 +57,6 @@ func (tyk) Decode(found *Found) (Reading, error) {
 		return decodeTykRate(found)
 	}
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	count, err := countOf(value)
 	if err != nil {
 		return Reading{}, err
@@ -86,9 +83,6 @@ func tykTimes(value *Value) ([]int64, error) {
 
 func decodeTykRate(found *Found) (Reading, error) {
 	set, sentinel := &found.Values[0], &found.Values[1]
-	if set.Type == NoValue && sentinel.Type == NoValue {
-		return Reading{}, nil
-	}
 	if set.Type != NoValue && set.Type != SortedSetValue {
 		return Reading{}, notA(set.Type, SortedSetValue)
 	}
@@ -148,6 +142,5 @@ func (tyk) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	if len(found.Values) == 2 {
 		return nil, store.Invalidf("the requests of key %q cannot be set; reset it to remove them", found.StoreKey)
 	}
-	limit := fromFirst(found.Limit)
-	return setCounter(&found.Values[0], limit, remaining, limit.Period)
+	return setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
 }

@@ -68,7 +68,7 @@ func TestTykLongWindow(t *testing.T) {
 	v.limit.Period = time.Minute
 	found := v.found(tyk{}, store.Key{})
 	found.Values[0].Length = 20_000
-	reading, err := tyk{}.Decode(found)
+	reading, err := decode(tyk{}, found)
 	if err != nil || reading.Entries[0].UsedKnown() {
 		t.Errorf("%+v, %v", reading, err)
 	}

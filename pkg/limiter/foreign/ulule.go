@@ -10,7 +10,7 @@ import (
 
 // ulule is github.com/ulule/limiter v3: a counter whose window begins with the first request,
 // and ends with the key. Denied requests count, too.
-type ulule struct{}
+type ulule struct{ single }
 
 // Info implements [Layout].
 func (ulule) Info() Info {
@@ -29,11 +29,6 @@ func (l ulule) Match(storeKey string, asked bool) (store.Key, bool) {
 	return store.Key{Subject: subject, Name: l.Info().Name}, ok && subject != ""
 }
 
-// Together implements [Layout].
-func (ulule) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
-	return []string{storeKey}
-}
-
 // Decode implements [Layout]. Only a counter of an address under the usual prefix is Certain,
 // which is what the middleware counts by. Other keys could be anybody's.
 func (ulule) Decode(found *Found) (Reading, error) {
@@ -46,9 +41,6 @@ func (ulule) Decode(found *Found) (Reading, error) {
 // that has no expiry.
 func decodeOwnWindow(found *Found, never string, certain bool) (Reading, error) {
 	value := &found.Values[0]
-	if value.Type == NoValue {
-		return Reading{}, nil
-	}
 	count, err := countOf(value)
 	if err != nil {
 		return Reading{}, err

@@ -104,7 +104,7 @@ func (v *vector) check(t *testing.T, layout Layout) {
 	for _, storeKey := range layout.Together(v.storeKey, v.limit, v.now) {
 		found.Values = append(found.Values, v.value(storeKey))
 	}
-	reading, err := layout.Decode(found)
+	reading, err := decode(layout, found)
 	if v.wrong != "" {
 		if err == nil || err.Error() != v.wrong {
 			t.Fatalf("got error %v, want %q", err, v.wrong)

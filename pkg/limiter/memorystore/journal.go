@@ -41,3 +41,26 @@ func (s *Store) ReadJournal(_ context.Context, most int) (entries []admin.Journa
 	all := s.journal.entries
 	return slices.Clone(all[max(0, len(all)-max(0, most)):]), 0, nil
 }
+
+var _ admin.Identity = (*Store)(nil)
+
+// StoreID implements [admin.Identity].
+func (s *Store) StoreID(context.Context) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
+	if id := s.id.Load(); id != nil {
+		return *id, nil
+	}
+	return "", nil
+}
+
+// EnsureStoreID implements [admin.Identity].
+func (s *Store) EnsureStoreID(ctx context.Context) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
+	id := admin.NewStoreID()
+	s.id.CompareAndSwap(nil, &id)
+	return s.StoreID(ctx)
+}

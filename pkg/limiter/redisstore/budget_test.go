@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -19,8 +21,8 @@ func TestTheBudgetOfACrowdIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Pause()
-	alone := enter(inFlight, takingOf(backend)) // so that others wait
-	backend.sender.single.awaitState(inFlight, 0)
+	alone := enter(lanes.InFlight, takingOf(backend)) // so that others wait
+	awaitState(backend, "", lanes.InFlight, 0)
 	const many = 100
 	short := enter(many, takingOf(store.WithBudget(backend, 20*time.Millisecond)))
 	long := enter(many, takingOf(store.WithBudget(backend, forever)))

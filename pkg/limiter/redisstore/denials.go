@@ -12,11 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -43,7 +44,7 @@ const (
 // denialKey returns the key of the denials of a minute. The number is its hash tag, so
 // that in a Cluster the minutes are spread over the masters.
 func (s *Store) denialKey(minute int64) string {
-	return fmt.Sprintf("%s!{%s}", s.own, denialTag(minute))
+	return fmt.Sprintf("%s!{%s}", s.lanes.Own, denialTag(minute))
 }
 
 func denialTag(minute int64) string { return fmt.Sprintf("denials:%d", minute) }
@@ -52,7 +53,7 @@ func denialTag(minute int64) string { return fmt.Sprintf("denials:%d", minute) }
 // server's clock, which the key has to be known before: it is guessed, and the server says
 // so if it is another.
 func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return err
 	}
 	if err := d.Check(); err != nil {
@@ -61,19 +62,19 @@ func (s *Store) AddDenials(ctx context.Context, d admin.Denials) error {
 	clock := any("")
 	for range minuteTries {
 		now := time.Now().UnixMilli() + s.ahead.Load()
-		if s.clock != nil {
-			now = s.clock().UnixMilli()
+		if s.lanes.Clock != nil {
+			now = s.lanes.Clock().UnixMilli()
 			clock = now
 		}
 		minute := now / minuteMS
 		keys := []string{s.denialKey(minute)}
-		cmd, err := s.run(ctx, true, s.scripts.addingDenials(), keys, denialArguments(minute, clock, &d))
+		cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.AddDenials), keys, denialArguments(minute, clock, &d))
 		if err != nil {
-			return s.explain(err, "write of denials", true, keys)
+			return s.lanes.Explain(err, "write of denials", true, keys)
 		}
 		at, err := cmd.Int64()
 		if err != nil || at == 0 {
-			return s.refuse("write of denials", true)
+			return s.lanes.Refuse("write of denials", true)
 		}
 		s.ahead.Store(max(at, -at) - time.Now().UnixMilli())
 		if at > 0 {
@@ -115,13 +116,13 @@ func six(text string) int64 {
 
 // Denials implements [admin.DenialTable]. It reads up to 61 minutes, a key each.
 func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials, error) {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return admin.Denials{}, err
 	}
 	if err := denialtable.CheckLast(last); err != nil {
 		return admin.Denials{}, err
 	}
-	end, err := s.alone(ctx)
+	end, err := s.lanes.Alone(ctx)
 	if err != nil {
 		return admin.Denials{}, err
 	}
@@ -146,7 +147,7 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 			})
 		}
 		if err := reading.Wait(); err != nil {
-			return admin.Denials{}, s.explain(sentError{err}, "read of denials", false, nil)
+			return admin.Denials{}, s.lanes.Explain(lanes.MaybeSent(err), "read of denials", false, nil)
 		}
 		for i := range read {
 			if errs[i] != nil {
@@ -164,8 +165,8 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 // has another one. In a Cluster it is the clock of the master that has the current minute, or
 // the one before if that master is away.
 func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now store.Instant, err error) {
-	if s.clock != nil {
-		return store.InstantOf(s.clock()), nil
+	if s.lanes.Clock != nil {
+		return store.InstantOf(s.lanes.Clock()), nil
 	}
 	current := (time.Now().UnixMilli() + s.ahead.Load()) / minuteMS
 	for minute := current; minute > current-minuteMasters && now == 0; minute-- {
@@ -185,19 +186,19 @@ func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now store.I
 
 // serverTime asks the server that has a key for its clock.
 func (s *Store) serverTime(ctx context.Context, key string) (store.Instant, error) {
-	c := &call{Cmd: *redis.NewCmd(ctx, "time"), key: key, reads: true}
-	if err := s.sender.send(ctx, c); err != nil {
-		return 0, s.explain(err, "read of the clock", false, []string{key})
+	cmd, err := s.lanes.Read(ctx, key, "time")
+	if err != nil {
+		return 0, s.lanes.Explain(err, "read of the clock", false, []string{key})
 	}
-	parts, _ := c.Cmd.Val().([]any)
+	parts, _ := cmd.Val().([]any)
 	if len(parts) != 2 {
-		return 0, s.refuse("read of the clock", false)
+		return 0, s.lanes.Refuse("read of the clock", false)
 	}
-	seconds, err := strconv.ParseInt(text(parts[0]), 10, 64)
-	micros, err2 := strconv.ParseInt(text(parts[1]), 10, 64)
+	seconds, err := strconv.ParseInt(lanes.Text(parts[0]), 10, 64)
+	micros, err2 := strconv.ParseInt(lanes.Text(parts[1]), 10, 64)
 	now := store.Instant(seconds*1e6 + micros)
-	if err != nil || err2 != nil || now < longAgo || now > store.MaxInstant {
-		return 0, s.refuse("read of the clock", false)
+	if err != nil || err2 != nil || now < lanes.LongAgo || now > store.MaxInstant {
+		return 0, s.lanes.Refuse("read of the clock", false)
 	}
 	return now, nil
 }
@@ -214,7 +215,7 @@ type awayMasters struct {
 // ask asks the master that has a minute, unless it is known to be away. That a master of
 // several is away is no error here, but one of err.
 func (a *awayMasters) ask(ctx context.Context, minute int64, question func(ctx context.Context) error) error {
-	part := a.store.sender.partOf(denialTag(minute))
+	part := a.store.lanes.PartOf(denialTag(minute))
 	a.mu.Lock()
 	known := a.errs[part]
 	a.mu.Unlock()
@@ -263,15 +264,15 @@ type denialMinute struct {
 // readMinute reads the denials of a minute. There may be none.
 func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, err error) {
 	key := s.denialKey(number)
-	c := &call{Cmd: *redis.NewCmd(ctx, "hgetall", key), key: key, reads: true}
-	if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
+	cmd, err := s.lanes.Read(ctx, key, "hgetall", key)
+	if redisserver.IsErrorReply(err, "WRONGTYPE") {
 		return m, &store.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
 	} else if err != nil {
-		return m, s.explain(err, "read of denials", false, []string{key})
+		return m, s.lanes.Explain(err, "read of denials", false, []string{key})
 	}
 	total, known := int64(0), int64(0)
 	add := func(field, value any) bool {
-		name, packed := text(field), text(value)
+		name, packed := lanes.Text(field), lanes.Text(value)
 		if len(packed) != 12 {
 			return false
 		}
@@ -292,7 +293,7 @@ func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, e
 		return true
 	}
 	sound := true
-	switch fields := c.Cmd.Val().(type) {
+	switch fields := cmd.Val().(type) {
 	case map[any]any: // RESP3
 		for field, value := range fields {
 			sound = add(field, value) && sound
@@ -302,7 +303,7 @@ func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, e
 			sound = add(fields[i], fields[i+1]) && sound
 		}
 	default:
-		return m, s.refuse("read of denials", false)
+		return m, s.lanes.Refuse("read of denials", false)
 	}
 	if !sound || total < known || known < 0 {
 		return m, &store.ForeignError{StoreKey: key, Holds: "a hash that is not a table of denials"}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/layers"
@@ -34,13 +36,10 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 					if kind.HasSlices() {
 						limit.Slices = 3
 					}
-					backend.scripts.deciding(op, []store.Request{{Limit: limit}})
+					made, _ := backend.lanes.Scripts.Deciding(op, []store.Request{{Limit: limit}})
+					*made = *lanes.NewScript(strings.Replace(made.Source, "redis.REDIS_VERSION_NUM or 0", "0", 1))
 				}
-				made := backend.scripts.one[kind].Load()
-				backend.scripts.one[kind].Store(newScript(strings.Replace(made.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)))
 			}
-			made := backend.scripts.numbers.Load()
-			backend.scripts.numbers.Store(newScript(strings.Replace(made.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)))
 		}
 		for _, kind := range store.Kinds() {
 			for i := range 20 {
@@ -64,7 +63,7 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 				}
 				took := time.Since(began)
 				storeKey := admin.OwnLayout("rl").StoreKey(key)
-				record, err := backend.client.Get(ctx, storeKey).Bytes()
+				record, err := backend.lanes.Client.Get(ctx, storeKey).Bytes()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
@@ -14,24 +16,23 @@ import (
 var _ admin.Identity = (*Store)(nil)
 
 // identityKey returns the key of the store's id. It never expires.
-func (s *Store) identityKey() string { return string(s.own) + "!id" }
+func (s *Store) identityKey() string { return string(s.lanes.Own) + "!id" }
 
 // StoreID implements [admin.Identity] with a GET.
 func (s *Store) StoreID(ctx context.Context) (string, error) {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return "", err
 	}
 	key := s.identityKey()
-	c := &call{Cmd: *redis.NewCmd(ctx, "get", key), key: key, reads: true}
-	err := s.sender.send(ctx, c)
-	id := text(c.Cmd.Val())
+	cmd, err := s.lanes.Read(ctx, key, "get", key)
+	id := lanes.Text(cmd.Val())
 	switch {
 	case errors.Is(err, redis.Nil):
 		return "", nil
 	case redisserver.IsErrorReply(err, "WRONGTYPE"), err == nil && !admin.IsStoreID(id):
 		return "", &store.ForeignError{StoreKey: key, Holds: "a value that is not the id of a store"}
 	case err != nil:
-		return "", s.explain(err, "read of the store's id", false, []string{key})
+		return "", s.lanes.Explain(err, "read of the store's id", false, []string{key})
 	}
 	return id, nil
 }
@@ -44,9 +45,8 @@ func (s *Store) EnsureStoreID(ctx context.Context) (string, error) {
 		return id, err
 	}
 	key := s.identityKey()
-	c := &call{Cmd: *redis.NewCmd(ctx, "set", key, admin.NewStoreID(), "nx"), key: key}
-	if err := s.sender.send(ctx, c); err != nil && !errors.Is(err, redis.Nil) {
-		return "", s.explain(err, "write of the store's id", true, []string{key})
+	if _, err := s.lanes.Write(ctx, key, false, "set", key, admin.NewStoreID(), "nx"); err != nil && !errors.Is(err, redis.Nil) {
+		return "", s.lanes.Explain(err, "write of the store's id", true, []string{key})
 	}
 	return s.StoreID(ctx)
 }

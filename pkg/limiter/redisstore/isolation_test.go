@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/layers"
@@ -57,14 +59,10 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 		return err
 	}
 	key := admin.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: hung[0]})
-	sick, err := backend.sender.laneOf(context.Background(), key, time.Now().Add(forever))
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := enter(inFlight, takeHung)
-	sick.awaitState(inFlight, 0)
+	first := enter(lanes.InFlight, takeHung)
+	awaitState(backend, key, lanes.InFlight, 0)
 	waiting := enter(300, takeHung)
-	sick.awaitState(inFlight, 300)
+	awaitState(backend, key, lanes.InFlight, 300)
 	var callers sync.WaitGroup
 	for i := range 64 { // they hang here if the sick master holds them up
 		callers.Go(func() {
@@ -225,11 +223,11 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Pause() // so that as many connections as are used at once are there
-	opened := enter(inFlight, func(context.Context, int) error {
+	opened := enter(lanes.InFlight, func(context.Context, int) error {
 		_, err := l.Take(context.Background(), key, limit, 1)
 		return err
 	})
-	backend.sender.single.awaitState(inFlight, 0)
+	awaitState(backend, "", lanes.InFlight, 0)
 	server.Resume()
 	opened.callers.Wait()
 	proxy.forgetAll()
@@ -293,7 +291,7 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		if err := take(context.Background(), 0); err != nil {
 			t.Fatal(err)
 		}
-		left = 4 * inFlight
+		left = 4 * lanes.InFlight
 		failed := enter(1000, take)
 		failed.callers.Wait()
 		n := 0
@@ -311,12 +309,12 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		mu.Lock()
 		left = 0
 		mu.Unlock()
-		for i := range inFlight + 1 {
+		for i := range lanes.InFlight + 1 {
 			if err := take(context.Background(), i); err != nil {
 				t.Errorf("early %v: afterwards %v", early, err)
 			}
 		}
-		backend.sender.single.awaitState(0, 0)
+		awaitState(backend, "", 0, 0)
 	}
 }
 
@@ -332,16 +330,16 @@ func TestManyWaitingCallersLeaveTogether(t *testing.T) {
 	}
 	server.Pause()
 	const many = 50_000
-	first := enter(inFlight, take)
-	backend.sender.single.awaitState(inFlight, 0)
+	first := enter(lanes.InFlight, take)
+	awaitState(backend, "", lanes.InFlight, 0)
 	waiting := enter(many, take)
-	backend.sender.single.awaitState(inFlight, many)
+	awaitState(backend, "", lanes.InFlight, many)
 	for _, err := range waiting.left() {
 		if !errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Fatal(err)
 		}
 	}
-	backend.sender.single.awaitState(inFlight, 0)
+	awaitState(backend, "", lanes.InFlight, 0)
 	server.Resume()
 	first.callers.Wait()
 	charged := 0
@@ -349,15 +347,15 @@ func TestManyWaitingCallersLeaveTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend.sender.single.awaitState(0, 0)
+	awaitState(backend, "", 0, 0)
 	for entry, err := range backend.Scan(context.Background(), admin.Query{Subjects: everything}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		charged += int(entry.Decision.Used)
 	}
-	if charged != 1+inFlight {
-		t.Errorf("%d were charged, want %d: nothing of those that left the queue", charged, 1+inFlight)
+	if charged != 1+lanes.InFlight {
+		t.Errorf("%d were charged, want %d: nothing of those that left the queue", charged, 1+lanes.InFlight)
 	}
 }
 
@@ -380,7 +378,7 @@ func TestStormsOfConnectionsLeaveNothingBehind(t *testing.T) {
 		return err
 	}
 	calm := func() int {
-		backend.sender.single.awaitState(0, 0)
+		awaitState(backend, "", 0, 0)
 		return runtime.NumGoroutine()
 	}
 	if err := take(context.Background(), 0); err != nil {
@@ -431,10 +429,6 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	storeKey := admin.OwnLayout(store.DefaultPrefix).StoreKey(reqs[1].Key)
-	slow, err := backend.sender.laneOf(context.Background(), storeKey, time.Now().Add(forever))
-	if err != nil {
-		t.Fatal(err)
-	}
 	cluster.Masters[1].Pause()
 	defer cluster.Masters[1].Resume()
 	result := make(chan error)
@@ -445,7 +439,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 		_, err := l.TakeAll(ctx, reqs...)
 		result <- err
 	}()
-	slow.awaitState(1, 0) // the first is charged by now
+	awaitState(backend, storeKey, 1, 0) // the first is charged by now
 	cluster.Masters[0].Pause()
 	if err := <-result; !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, store.ErrOutcomeUnknown) || store.IsAway(err) {
 		t.Errorf("%v; want an ErrGaveUp and ErrOutcomeUnknown", err)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -28,22 +28,21 @@ const (
 
 // journalKey returns the key of the journal, which is a stream. It does not expire: nobody
 // should be able to wait until a change is forgotten.
-func (s *Store) journalKey() string { return string(s.own) + "!{audit}" }
+func (s *Store) journalKey() string { return string(s.lanes.Own) + "!{audit}" }
 
 // AppendJournal implements [admin.Journal] by a single XADD, which also removes what is
 // more than is kept. Entries are dated by the server, whatever clock the store decides by.
 func (s *Store) AppendJournal(ctx context.Context, text string) error {
-	if err := cmp.Or(s.check(), admin.CheckJournalText(text)); err != nil {
+	if err := cmp.Or(s.lanes.Check(), admin.CheckJournalText(text)); err != nil {
 		return err
 	}
 	key := s.journalKey()
-	c := &call{Cmd: *redis.NewCmd(ctx, "xadd", key, "maxlen", admin.JournalKept, "*", journalField, text), key: key, once: true}
-	err := s.sender.send(ctx, c)
+	_, err := s.lanes.Write(ctx, key, true, "xadd", key, "maxlen", admin.JournalKept, "*", journalField, text)
 	if redisserver.IsErrorReply(err, "WRONGTYPE") {
 		return notAJournal(key)
 	}
 	if err != nil {
-		return s.explain(err, "write to the journal", true, []string{key})
+		return s.lanes.Explain(err, "write to the journal", true, []string{key})
 	}
 	return nil
 }
@@ -54,10 +53,10 @@ func notAJournal(key string) error {
 
 // ReadJournal implements [admin.Journal], a page at a time.
 func (s *Store) ReadJournal(ctx context.Context, most int) (entries []admin.JournalEntry, damaged int, err error) {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return nil, 0, err
 	}
-	end, err := s.alone(ctx)
+	end, err := s.lanes.Alone(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -65,15 +64,15 @@ func (s *Store) ReadJournal(ctx context.Context, most int) (entries []admin.Jour
 	key, before := s.journalKey(), "+"
 	for most = min(most, admin.JournalKept); most > 0 && before != ""; {
 		page := min(most, journalPage)
-		c := &call{Cmd: *redis.NewCmd(ctx, "xrevrange", key, before, "-", "count", page), key: key, reads: true}
-		if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
+		cmd, err := s.lanes.Read(ctx, key, "xrevrange", key, before, "-", "count", page)
+		if redisserver.IsErrorReply(err, "WRONGTYPE") {
 			return nil, 0, notAJournal(key)
 		} else if err != nil {
-			return nil, 0, s.explain(err, "read of the journal", false, []string{key})
+			return nil, 0, s.lanes.Explain(err, "read of the journal", false, []string{key})
 		}
-		found, isArray := c.Cmd.Val().([]any)
+		found, isArray := cmd.Val().([]any)
 		if !isArray || len(found) > page {
-			return nil, 0, s.refuse("read of the journal", false)
+			return nil, 0, s.lanes.Refuse("read of the journal", false)
 		}
 		before = ""
 		for _, each := range found {
@@ -101,7 +100,7 @@ func journalEntry(reply any) (entry admin.JournalEntry, previous string, sound b
 	if len(parts) != 2 {
 		return entry, "", false
 	}
-	milliseconds, sequence, found := strings.Cut(text(parts[0]), "-")
+	milliseconds, sequence, found := strings.Cut(lanes.Text(parts[0]), "-")
 	ms, err := strconv.ParseUint(milliseconds, 10, 64)
 	n, err2 := strconv.ParseUint(sequence, 10, 64)
 	if !found || err != nil || err2 != nil {
@@ -114,9 +113,9 @@ func journalEntry(reply any) (entry admin.JournalEntry, previous string, sound b
 		previous = fmt.Sprintf("%d-%d", ms-1, uint64(math.MaxUint64))
 	}
 	fields, _ := parts[1].([]any)
-	if len(fields) != 2 || text(fields[0]) != journalField || ms > uint64(store.MaxInstant)/1000 {
+	if len(fields) != 2 || lanes.Text(fields[0]) != journalField || ms > uint64(store.MaxInstant)/1000 {
 		return entry, previous, false
 	}
-	entry = admin.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: text(fields[1])}
+	entry = admin.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: lanes.Text(fields[1])}
 	return entry, previous, admin.CheckJournalText(entry.Text) == nil
 }

@@ -2,9 +2,11 @@ package redisstore
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,7 +14,33 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// defaultBudget is as long as go-redis waits for an answer unless told otherwise.
+// DefaultTimeout is how long a client of [NewClient], [NewClusterClient] or
+// [NewFailoverClient] waits for a server, for each of dialing, writing and reading, unless
+// its options say so.
+const DefaultTimeout = 250 * time.Millisecond
+
+// NewClient returns a client of one server with settings that fit a limiter, whose answer
+// is of use only while a caller waits for it: a context's deadline is kept, a dead server
+// is dialled once and not five times, nothing is sent twice, and time-outs that options
+// leave out are [DefaultTimeout] instead of several seconds. It asks the server for
+// nothing but what is asked of it. Everything else is as options have it.
+func NewClient(options redis.Options) *redis.Client {
+	return redisserver.NewClient(options, DefaultTimeout)
+}
+
+// NewClusterClient is [NewClient] for a Cluster. A whole call takes no longer than
+// ReadTimeout, even when a slot has moved or a node does not answer.
+func NewClusterClient(options redis.ClusterOptions) *redis.ClusterClient {
+	return redisserver.NewClusterClient(options, DefaultTimeout)
+}
+
+// NewFailoverClient is [NewClient] for the master that Sentinels name. A Sentinel that does
+// not answer delays each new connection by up to ReadTimeout.
+func NewFailoverClient(options redis.FailoverOptions) *redis.Client {
+	return redisserver.NewFailoverClient(options, DefaultTimeout)
+}
+
+// defaultBudget is the read time-out of go-redis by default.
 const defaultBudget = 3 * time.Second
 
 // timeoutsOf returns how long client waits to read and to write, 0 or less for ever.
@@ -27,10 +55,6 @@ func timeoutsOf(client redis.UniversalClient) (read, write time.Duration) {
 	}
 	return 0, 0
 }
-
-// longer reports whether a client's time-out exceeds budget. One that is not above 0 is
-// none at all.
-func longer(timeout, budget time.Duration) bool { return timeout <= 0 || timeout > budget }
 
 // Open returns a Store on a client of its own, as [NewClient] makes it of options and [Own]
 // bounds it. Close closes it.
@@ -59,12 +83,7 @@ func Open(options redis.Options, settings ...Option) (*Store, error) {
 //
 // New fails with a [store.ErrInvalid] on a nil client or an unfit prefix, and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
-	s, err := newStore(client, options)
-	if err != nil {
-		return nil, err
-	}
-	s.sender = newSender(client, &s.settings, &s.scripts)
-	return s, nil
+	return newStore(client, false, options)
 }
 
 // Own is [New] for a client that is the Store's from now on: Close closes it. If Own fails it
@@ -85,44 +104,40 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 // One that is added to the [redis.ClusterClient] itself does not see them, except those
 // that have to follow a slot to another node, and checks where client has ReadOnly.
 func Own(client redis.UniversalClient, options ...Option) (*Store, error) {
-	s, err := newStore(client, options)
-	if err != nil {
-		return nil, err
-	}
-	s.owned = true
-	redisserver.Guard(client)
-	s.servers.LearnLogins()
-	watchNodes(client)
-	s.servers.WatchMaster()
-	if read, write := timeoutsOf(client); longer(read, s.budget) || longer(write, s.budget) { // else the client ends them in time
-		redisserver.BoundExchanges(client, s.budget)
-	}
-	s.sender = newSender(client, &s.settings, &s.scripts) // after the hooks, which it uses
-	return s, nil
+	return newStore(client, true, options)
 }
 
-// newStore is what [New] and [Own] have in common: all but the sender.
-func newStore(client redis.UniversalClient, options []Option) (*Store, error) {
+// newStore is [Own], or else [New].
+func newStore(client redis.UniversalClient, owned bool, options []Option) (*Store, error) {
 	if isNil(client) {
 		return nil, store.Invalidf("the Redis store needs a client, and it is nil")
 	}
-	s := &Store{client: client, settings: settings{own: store.DefaultPrefix},
-		scripts: newScripts(), large: make(chan struct{}, 1)}
+	s := &Store{settings: settings{sending: lanes.Settings{Own: store.DefaultPrefix, Owned: owned}}}
 	for _, option := range options {
 		option(&s.settings)
 	}
-	if err := store.ValidatePrefix(string(s.own)); err != nil {
+	if err := store.ValidatePrefix(string(s.sending.Own)); err != nil {
 		return nil, err
 	}
-	if read, _ := timeoutsOf(client); s.budget <= 0 {
-		s.budget = read
+	read, write := timeoutsOf(client)
+	if s.sending.Budget <= 0 {
+		s.sending.Budget = read
 	}
-	if s.budget <= 0 {
-		s.budget = defaultBudget
+	if s.sending.Budget <= 0 {
+		s.sending.Budget = defaultBudget
 	}
-	s.servers = redisserver.New(client, string(s.own), s.secrets...)
-	s.isCluster = s.servers.IsCluster()
-	s.shards = shardingOf(client)
+	servers := redisserver.New(client, string(s.sending.Own), s.secrets...)
+	if owned {
+		redisserver.Guard(client)
+		servers.LearnLogins()
+		lanes.WatchNodes(client)
+		servers.WatchMaster()
+		if lanes.Longer(read, s.sending.Budget) || lanes.Longer(write, s.sending.Budget) { // else the client ends them in time
+			redisserver.BoundExchanges(client, s.sending.Budget)
+		}
+	}
+	s.lanes = lanes.NewSender(client, servers, s.sending) // after the hooks, which it uses
+	s.keys = keyspace.New(s.lanes, s.describe)
 	return s, nil
 }
 
@@ -138,23 +153,12 @@ func isNil(client redis.UniversalClient) bool {
 // Closing again returns the same.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
-		s.closed.Store(true)
-		s.servers.Close()
+		s.lanes.Close()
+		s.lanes.Servers.Close()
 		s.undoing.Wait(undoTimeout)
-		if s.owned {
-			s.closeErr = s.client.Close()
+		if s.lanes.Owned {
+			s.closeErr = s.lanes.Client.Close()
 		}
 	})
 	return s.closeErr
-}
-
-// errClosed is the error of each call of a Store that is closed.
-var errClosed = fmt.Errorf("the Redis store is %w", store.ErrClosed)
-
-// check returns errClosed if s is closed.
-func (s *Store) check() error {
-	if s.closed.Load() {
-		return errClosed
-	}
-	return nil
 }

@@ -100,7 +100,7 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 				Clock: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
 			})
 			ledger := newLedger()
-			limits := layers.New(layers.WithFailurePolicy(broken, policy, ledger.replaced))
+			limits := layers.New(layers.WithFailure(broken, layers.Failure{Policy: policy, OnFailure: ledger.replaced}))
 			limit := neverLapsing(1_000_000)
 			take := func(key store.Key) (store.Decider, error) {
 				d, err := limits.Take(t.Context(), key, limit, 1)

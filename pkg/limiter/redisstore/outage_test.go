@@ -127,7 +127,8 @@ func TestPoliciesWhileTheServerHangs(t *testing.T) {
 				broken := layers.WithBreaker(budgeted, layers.Breaker{
 					Clock: clock, OnChange: func(c layers.BreakerChange) { states <- c.To },
 				})
-				stacks, told, budgets = append(stacks, layers.WithFailurePolicy(broken, policy, ledger.replaced)), append(told, states),
+				failure := layers.Failure{Policy: policy, OnFailure: ledger.replaced}
+				stacks, told, budgets = append(stacks, layers.WithFailure(broken, failure)), append(told, states),
 					append(budgets, budgeted)
 			}
 			for i, stack := range stacks { // so that there are connections
@@ -255,8 +256,8 @@ func TestFailoverWithALocalShare(t *testing.T) {
 				t.Fatal(err)
 			}
 			ledger := newLedger()
-			stack := layers.WithFailurePolicy(layers.WithBreaker(backend, layers.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond}),
-				store.LocalOnError, ledger.replaced)
+			stack := layers.WithFailure(layers.WithBreaker(backend, layers.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond}),
+				layers.Failure{Policy: store.LocalOnError, OnFailure: ledger.replaced})
 			key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
 			ledger.take(stack, key, limit)
 			if err := kill(); err != nil {
@@ -319,8 +320,8 @@ func TestAThousandOutagesOfAServerAndAClusterLeaveNothingBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			ledger := newLedger()
-			stack := layers.WithFailurePolicy(layers.WithBreaker(backend, layers.Breaker{Failures: 1, Pause: time.Microsecond,
-				MaxPause: time.Microsecond}), store.LocalOnError, ledger.replaced)
+			stack := layers.WithFailure(layers.WithBreaker(backend, layers.Breaker{Failures: 1, Pause: time.Microsecond,
+				MaxPause: time.Microsecond}), layers.Failure{Policy: store.LocalOnError, OnFailure: ledger.replaced})
 			limit := neverLapsing(1_000_000)
 			takes := func() {
 				var callers sync.WaitGroup

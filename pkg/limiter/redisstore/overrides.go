@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/internal/redisserver"
@@ -19,7 +19,7 @@ var _ admin.OverrideTable = (*Store)(nil)
 
 // overrideIndexKey returns the key of the index of all overrides, and overrideKey that of one. All
 // share a hash tag, so that a Cluster has them in one slot.
-func (s *Store) overrideIndexKey() string     { return string(s.own) + "!{override}" }
+func (s *Store) overrideIndexKey() string     { return string(s.lanes.Own) + "!{override}" }
 func (s *Store) overrideKey(id string) string { return s.overrideIndexKey() + ":" + id }
 func (s *Store) overrideKeys(ids ...string) (keys []string) {
 	keys = append(make([]string, 0, 1+len(ids)), s.overrideIndexKey())
@@ -37,11 +37,11 @@ const (
 
 // OverrideVersion implements [admin.OverrideTable] by a GETRANGE.
 func (s *Store) OverrideVersion(ctx context.Context) (string, error) {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return "", err
 	}
 	index, err := s.readOverrideIndex(ctx, lua.OverridesHead)
-	if err != nil || index.isOver(s.clock) {
+	if err != nil || index.isOver(s.lanes.Clock) {
 		return "", err
 	}
 	return index.version, nil
@@ -63,15 +63,15 @@ func (i *overrideIndex) isOver(clock func() time.Time) bool {
 // readOverrideIndex reads the first so many bytes of the index. It is zero if there is none.
 func (s *Store) readOverrideIndex(ctx context.Context, bytes int) (overrideIndex, error) {
 	key := s.overrideIndexKey()
-	c := &call{Cmd: *redis.NewCmd(ctx, "getrange", key, 0, bytes-1), key: key, reads: true}
-	if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
+	cmd, err := s.lanes.Read(ctx, key, "getrange", key, 0, bytes-1)
+	if redisserver.IsErrorReply(err, "WRONGTYPE") {
 		return overrideIndex{}, s.foreignIndex()
 	} else if err != nil {
-		return overrideIndex{}, s.explain(err, readingOverrides, false, []string{key})
+		return overrideIndex{}, s.lanes.Explain(err, readingOverrides, false, []string{key})
 	}
-	read, err := c.Cmd.Text()
+	read, err := cmd.Text()
 	if err != nil {
-		return overrideIndex{}, s.refuse(readingOverrides, false)
+		return overrideIndex{}, s.lanes.Refuse(readingOverrides, false)
 	}
 	return s.parseOverrideIndex(read)
 }
@@ -106,29 +106,29 @@ const listTries = 4
 // Overrides implements [admin.OverrideTable]: it reads the index, and then all that this has in one
 // script call, together with the index as it is then.
 func (s *Store) Overrides(ctx context.Context) (list []store.Override, version string, err error) {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return nil, "", err
 	}
 	index, err := s.readOverrideIndex(ctx, lua.OverridesSize+1)
 	if err != nil || index.version == "" {
 		return nil, "", err
 	}
-	end, err := s.alone(ctx)
+	end, err := s.lanes.Alone(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	defer end()
 	for try := 1; ; try++ {
 		keys := s.overrideKeys(index.ids...)
-		cmd, err := s.run(ctx, false, s.scripts.listingOverrides(), keys, nil)
+		cmd, err := s.lanes.Run(ctx, false, s.lanes.Scripts.Named(lua.ListOverrides), keys, nil)
 		if err != nil {
-			return nil, "", s.explain(err, readingOverrides, false, keys)
+			return nil, "", s.lanes.Explain(err, readingOverrides, false, keys)
 		}
 		reply, err := cmd.Slice()
 		if err != nil || len(reply) != len(keys)+1 {
-			return nil, "", s.refuse(readingOverrides, false)
+			return nil, "", s.lanes.Refuse(readingOverrides, false)
 		}
-		now, err := s.parseOverrideIndex(text(reply[1]))
+		now, err := s.parseOverrideIndex(lanes.Text(reply[1]))
 		if err != nil {
 			return nil, "", err
 		}
@@ -136,8 +136,8 @@ func (s *Store) Overrides(ctx context.Context) (list []store.Override, version s
 			index = now
 			continue
 		}
-		// After so many changes the older version is told, so that the next look finds another.
-		instant := s.overrideClock(integer(reply[0]))
+		// After so many changes it returns the older version, so that the next look finds another.
+		instant := s.overrideClock(lanes.Integer(reply[0]))
 		list, err := s.parseOverrides(index.ids, reply[2:], instant)
 		// A server keeps a key during the millisecond at which it ends.
 		if now.version == "" || store.Instant(now.ends*1000) <= instant {
@@ -149,8 +149,8 @@ func (s *Store) Overrides(ctx context.Context) (list []store.Override, version s
 
 // overrideClock returns the instant that counts, the server's clock showing ms.
 func (s *Store) overrideClock(ms int64) store.Instant {
-	if s.clock != nil {
-		return store.InstantOf(s.clock())
+	if s.lanes.Clock != nil {
+		return store.InstantOf(s.lanes.Clock())
 	}
 	return store.Instant(ms * 1000)
 }
@@ -162,7 +162,7 @@ func (s *Store) parseOverrides(ids []string, records []any, now store.Instant) (
 		if record == "" {
 			continue // it has ended
 		}
-		o, wrong := s.parseOverride(ids[i], text(record), now)
+		o, wrong := s.parseOverride(ids[i], lanes.Text(record), now)
 		if wrong != nil {
 			err = errors.Join(err, wrong)
 		} else if o.Left > 0 {
@@ -187,7 +187,7 @@ func (s *Store) parseOverride(id, record string, now store.Instant) (o store.Ove
 		err = overridetable.CheckTimes(created, expires, now)
 	}
 	if err != nil {
-		return o, &store.ForeignError{StoreKey: s.overrideKey(id), Holds: s.servers.Redact(err.Error())}
+		return o, &store.ForeignError{StoreKey: s.overrideKey(id), Holds: s.lanes.Servers.Redact(err.Error())}
 	}
 	overridetable.Complete(&o, id, created, expires, now)
 	return o, nil
@@ -195,7 +195,7 @@ func (s *Store) parseOverride(id, record string, now store.Instant) (o store.Ove
 
 // SetOverride implements [admin.OverrideTable] in one script call.
 func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return store.Override{}, err
 	}
 	written, err := overridetable.Encode(&o, lasts)
@@ -206,19 +206,19 @@ func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Du
 		id := written.ID(try)
 		keys := s.overrideKeys(id)
 		arguments := withMilliseconds([]any{id, overridetable.NewVersion(), overridetable.Milliseconds(lasts), written.Text,
-			written.Which}, s.clock)
-		cmd, err := s.run(ctx, true, s.scripts.settingOverride(), keys, arguments)
+			written.Which}, s.lanes.Clock)
+		cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.SetOverride), keys, arguments)
 		switch {
 		case redisserver.IsErrorReply(err, "TAKEN"):
 			continue
 		case redisserver.IsErrorReply(err, "FULL"):
 			return store.Override{}, overridetable.ErrFull()
 		case err != nil:
-			return store.Override{}, s.explain(err, settingOverride, true, keys)
+			return store.Override{}, s.lanes.Explain(err, settingOverride, true, keys)
 		}
 		created, err := cmd.Int64()
 		if err != nil {
-			return store.Override{}, s.refuse(settingOverride, true)
+			return store.Override{}, s.lanes.Refuse(settingOverride, true)
 		}
 		set, err := overridetable.Decode(written.Text)
 		expires := created + overridetable.Milliseconds(lasts)
@@ -238,26 +238,27 @@ func withMilliseconds(arguments []any, clock func() time.Time) []any {
 
 // RevokeOverride implements [admin.OverrideTable] in one script call.
 func (s *Store) RevokeOverride(ctx context.Context, id string) (o store.Override, found bool, err error) {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return store.Override{}, false, err
 	}
 	if !overridetable.IsID(id) {
 		return o, false, nil
 	}
 	keys := s.overrideKeys(id)
-	cmd, err := s.run(ctx, true, s.scripts.revokingOverride(), keys, withMilliseconds([]any{id, overridetable.NewVersion()}, s.clock))
+	arguments := withMilliseconds([]any{id, overridetable.NewVersion()}, s.lanes.Clock)
+	cmd, err := s.lanes.Run(ctx, true, s.lanes.Scripts.Named(lua.RevokeOverride), keys, arguments)
 	if err != nil {
-		return o, false, s.explain(err, revokingOverride, true, keys)
+		return o, false, s.lanes.Explain(err, revokingOverride, true, keys)
 	}
 	reply, err := cmd.Slice()
 	if err != nil || len(reply) != 2 {
-		return o, false, s.refuse(revokingOverride, true)
+		return o, false, s.lanes.Refuse(revokingOverride, true)
 	}
-	record := text(reply[1])
+	record := lanes.Text(reply[1])
 	if record == "" {
 		return o, false, nil
 	}
-	if o, err = s.parseOverride(id, record, s.overrideClock(integer(reply[0]))); err != nil {
+	if o, err = s.parseOverride(id, record, s.overrideClock(lanes.Integer(reply[0]))); err != nil {
 		return o, false, err
 	}
 	return o, o.Left > 0, nil

@@ -59,7 +59,7 @@ func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 		})
 	}
 	all.Wait()
-	backend.sender.single.awaitState(0, 0)
+	awaitState(backend, "", 0, 0)
 }
 
 // One timer watches for all callers. Each still leaves when the store's time for it is over,

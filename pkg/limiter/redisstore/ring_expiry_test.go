@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -25,13 +28,13 @@ var rings = []store.Limit{
 func freezeTime(s *Store, limit store.Limit, at time.Time) {
 	reqs := []store.Request{{Limit: limit}}
 	frozen := fmt.Sprintf("{ '%d', '%d' }", at.Unix(), at.Nanosecond()/1000)
-	for _, slot := range []func() *script{
-		func() *script { made, _ := s.scripts.deciding(store.Take, reqs); return made },
-		func() *script { made, _ := s.scripts.decidingSpecial(reqs); return made },
-		s.scripts.toAdjust,
+	for _, slot := range []func() *lanes.Script{
+		func() *lanes.Script { made, _ := s.lanes.Scripts.Deciding(store.Take, reqs); return made },
+		func() *lanes.Script { made, _ := s.lanes.Scripts.DecidingSpecial(reqs); return made },
+		func() *lanes.Script { return s.lanes.Scripts.Named(lua.Adjust) },
 	} {
 		made := slot()
-		*made = *newScript(strings.Replace(made.source, "redis.call('TIME')", frozen, 1))
+		*made = *lanes.NewScript(strings.Replace(made.Source, "redis.call('TIME')", frozen, 1))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/layers"
@@ -16,13 +18,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// awaitState spins until the lane has that many exchanges under way and calls
-// waiting.
-func (l *lane) awaitState(busy, waiting int) {
+// awaitState spins until the lane of a key has that many exchanges under way and calls
+// waiting. On a single server all keys have one.
+func awaitState(s *Store, key string, busy, waiting int) {
 	for deadline := time.Now().Add(redistest.Patience); ; runtime.Gosched() {
-		l.mu.Lock()
-		nowBusy, nowWaiting, abandoned := l.busy, l.waiting, l.abandoned
-		l.mu.Unlock()
+		nowBusy, nowWaiting, abandoned := s.lanes.Load(key)
 		if nowBusy == busy && nowWaiting == waiting && abandoned == 0 {
 			return
 		}
@@ -50,7 +50,7 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	key := store.Key{Subject: "user:42"}
 	// As many connections as are needed are there before the server stops.
 	var warm sync.WaitGroup
-	for range inFlight {
+	for range lanes.InFlight {
 		warm.Go(func() { client.BLPop(context.Background(), 100*time.Millisecond, "nothing") })
 	}
 	warm.Wait()
@@ -61,45 +61,45 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 
 	server.Pause()
 	const waiting = 50
-	results := make(chan error, inFlight+waiting)
+	results := make(chan error, lanes.InFlight+waiting)
 	take := func() {
 		_, err := l.Take(context.Background(), key, limit, 1)
 		results <- err
 	}
-	for range inFlight {
+	for range lanes.InFlight {
 		go take()
 	}
-	backend.sender.single.awaitState(inFlight, 0)
+	awaitState(backend, "", lanes.InFlight, 0)
 	for range waiting {
 		go take()
 	}
-	backend.sender.single.awaitState(inFlight, waiting)
+	awaitState(backend, "", lanes.InFlight, waiting)
 	ctx, cancel := context.WithCancel(context.Background())
 	gaveUp := make(chan error)
 	go func() {
 		_, err := l.Take(ctx, key, limit, 1)
 		gaveUp <- err
 	}()
-	backend.sender.single.awaitState(inFlight, waiting+1)
+	awaitState(backend, "", lanes.InFlight, waiting+1)
 	cancel()
 	if err := <-gaveUp; !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) ||
 		errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("giving up before the call was sent: %v; want an ErrGaveUp that is context.Canceled", err)
 	}
 	server.Resume()
-	for range inFlight + waiting {
+	for range lanes.InFlight + waiting {
 		if err := <-results; err != nil {
 			t.Error(err)
 		}
 	}
 	d, err := l.Peek(context.Background(), key, limit, 1)
-	if want := int64(1 + inFlight + waiting); err != nil || d.Used != want {
+	if want := int64(1 + lanes.InFlight + waiting); err != nil || d.Used != want {
 		t.Errorf("%d used (%v), want %d: those that did not give up", d.Used, err, want)
 	}
-	if made := server.CommandCalls("evalsha") - calls; made != inFlight+1 {
-		t.Errorf("%d script calls; want %d for those that came first and 1 for all that waited", made, inFlight)
+	if made := server.CommandCalls("evalsha") - calls; made != lanes.InFlight+1 {
+		t.Errorf("%d script calls; want %d for those that came first and 1 for all that waited", made, lanes.InFlight)
 	}
-	backend.sender.single.awaitState(0, 0)
+	awaitState(backend, "", 0, 0)
 }
 
 // A server that loses its scripts or dies under a batch is reported to each of
@@ -152,5 +152,5 @@ func TestConcurrentCallsFailOnTheirOwn(t *testing.T) {
 		}
 		once.Do(server.Kill)
 	})
-	backend.sender.single.awaitState(0, 0)
+	awaitState(backend, "", 0, 0)
 }

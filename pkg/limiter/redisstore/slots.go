@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -50,13 +51,25 @@ const undoGrace = 20 * time.Millisecond
 // decideAcrossSlots decides groups one after the other, each atomically. A take
 // ends at the first group that denies or fails; what earlier ones charged is given
 // back, and later ones are only peeked at, so that the answer is complete.
+//
+// Each slot remembers what it charged for a token, and which attempt of the caller's
+// answers for that: the latest. A call gives back only what its own attempt answers for. So a
+// call that was cut off, and is still giving back, cannot remove what the caller was granted
+// when it asked again.
 func (s *Store) decideAcrossSlots(ctx context.Context, op store.Op, groups [][]int, reqs []store.Request,
 	decisions []store.Decision) error {
+	var attempt uint64
+	charges, hasToken := op == store.Take || op == store.Charge, reqs[0].Token != ""
+	if charges && hasToken {
+		attempt = rand.Uint64() | 1
+	}
 	for n, group := range groups {
-		err := s.decideGroup(ctx, op, group, reqs, decisions)
+		err := s.decideGroup(ctx, op, attempt, group, reqs, decisions)
 		switch {
-		case err != nil && op == store.Take:
-			if undoErr := s.undo(ctx, groups[:n], 0, reqs, decisions); undoErr != nil {
+		case err != nil && charges:
+			// What an earlier call charged stays: it may have been all that was asked.
+			back := slices.DeleteFunc(slices.Clone(groups[:n]), func(group []int) bool { return decisions[group[0]].Repeated })
+			if undoErr := s.undo(ctx, back, attempt, reqs, decisions); undoErr != nil {
 				return &unknownOutcome{fmt.Errorf("%w; %w", undoErr, err)}
 			}
 			return err
@@ -65,8 +78,16 @@ func (s *Store) decideAcrossSlots(ctx context.Context, op store.Op, groups [][]i
 		case err != nil:
 			return err
 		case op == store.Take && !allowedIn(group, decisions):
-			if err := s.undo(ctx, groups[:n], 0, reqs, decisions); err != nil {
+			if err := s.undo(ctx, groups[:n], attempt, reqs, decisions); err != nil {
 				return &unknownOutcome{err}
+			}
+			if hasToken { // an earlier call may have come as far as the slots after this one
+				if err := s.undo(ctx, groups[n+1:], 0, reqs, decisions); errors.Is(err, store.ErrInvalid) {
+					return err
+				} else if err != nil && !store.IsAway(err) { // that one of them is away makes it no less denied
+					return &unknownOutcome{err}
+				}
+				reqs = withoutToken(reqs)
 			}
 			return s.peekLater(ctx, groups[n+1:], reqs, decisions)
 		}
@@ -78,7 +99,7 @@ func (s *Store) decideAcrossSlots(ctx context.Context, op store.Op, groups [][]i
 // that denied would have said. That one of them is away makes it no less denied.
 func (s *Store) peekLater(ctx context.Context, groups [][]int, reqs []store.Request, decisions []store.Decision) error {
 	for _, group := range groups {
-		err := s.decideGroup(ctx, store.Peek, group, reqs, decisions)
+		err := s.decideGroup(ctx, store.Peek, 0, group, reqs, decisions)
 		if err != nil && !store.IsAway(err) {
 			return err
 		}
@@ -91,20 +112,14 @@ func (s *Store) peekLater(ctx context.Context, groups [][]int, reqs []store.Requ
 	return nil
 }
 
-func (s *Store) decideGroup(ctx context.Context, op store.Op, group []int, reqs []store.Request, decisions []store.Decision) error {
-	return ofGroup(group, reqs, decisions, func(part []store.Request, answers []store.Decision) error {
-		return s.decideTogether(ctx, op, part, answers)
-	})
-}
-
-// ofGroup has decide answer the requests of a group, and puts the answers to their places.
-func ofGroup(group []int, reqs []store.Request, decisions []store.Decision,
-	decide func(part []store.Request, answers []store.Decision) error) error {
+// decideGroup decides the requests of a group, and puts the answers to their places.
+func (s *Store) decideGroup(ctx context.Context, op store.Op, attempt uint64, group []int, reqs []store.Request,
+	decisions []store.Decision) error {
 	part, answers := make([]store.Request, len(group)), make([]store.Decision, len(group))
 	for n, i := range group {
 		part[n] = reqs[i]
 	}
-	err := decide(part, answers)
+	err := s.decideTogether(ctx, op, attempt, part, answers)
 	for n, i := range group {
 		decisions[i] = answers[n]
 	}
@@ -160,7 +175,7 @@ func (s *Store) giveBack(ctx context.Context, groups [][]int, attempt uint64, re
 			}
 		}
 		if reqs[0].Token == "" {
-			giveBack = func() error { return s.decideGroup(ctx, store.Refund, charged, reqs, decisions) }
+			giveBack = func() error { return s.decideGroup(ctx, store.Refund, 0, charged, reqs, decisions) }
 			if len(charged) == 0 {
 				continue
 			}
@@ -178,6 +193,28 @@ func (s *Store) giveBack(ctx context.Context, groups [][]int, attempt uint64, re
 		}
 	}
 	return failed
+}
+
+// giveBackToken gives back what attempt charged to a group under its token, and forgets that. Attempt 0
+// stands for any.
+func (s *Store) giveBackToken(ctx context.Context, attempt uint64, group []int, reqs []store.Request,
+	decisions []store.Decision) error {
+	taken := slices.Clone(decisions)
+	err := s.decideGroup(ctx, store.Refund, attempt, group, reqs, decisions)
+	for _, i := range group {
+		if !taken[i].Allowed { // a shadow that did not fit, and was not charged
+			decisions[i] = taken[i]
+		}
+	}
+	return err
+}
+
+func withoutToken(reqs []store.Request) []store.Request {
+	reqs = slices.Clone(reqs)
+	for i := range reqs {
+		reqs[i].Token = ""
+	}
+	return reqs
 }
 
 // unknownOutcome is a [store.ErrOutcomeUnknown] whatever its cause is. A cause that

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -19,52 +20,23 @@ var specialCodes = [...]byte{
 	store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Charge: 'c', store.Settle: 's', store.TakeUpTo: 'u',
 }
 
-// decideSpecial decides what [store.IsSpecial] of reqs, which are normalized.
-func (s *Store) decideSpecial(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	if s.shards.slotOf != nil && len(reqs) > 1 {
-		groups := groupBySlot(s.shards.slotOf, reqs)
-		if len(groups) > 1 && op == store.TakeUpTo {
-			return store.Invalidf("a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
-				reqs[groups[0][0]].Key.Subject, reqs[groups[1][0]].Key.Subject)
-		}
-		if len(groups) > 1 {
-			return s.decideSpecialAcrossSlots(ctx, op, groups, reqs, decisions)
-		}
-	}
-	return s.decideSpecialTogether(ctx, op, 0, reqs, decisions)
-}
-
-// decidingSpecial returns the script for reqs. short says that it may leave them to the
-// complete one.
-func (s *scripts) decidingSpecial(reqs []store.Request) (script *script, short bool) {
-	if len(reqs) > 1 {
-		return s.decidingSpecialAny(), false
-	}
-	kind := reqs[0].Limit.Kind().RecordsOf()
-	return made(&s.special[kind], func() string { return lua.DecideSpecial(kind) }), true
-}
-
-func (s *scripts) decidingSpecialAny() *script {
-	return made(&s.specialAny, func() string { return lua.DecideSpecial(store.Kinds()...) })
-}
-
 // tokenKey returns the store key of a token for a call on key. On a single server one token
-// is one key. In a Cluster or a Ring it must share the slot of what it is about, and so is part of that.
+// is one key. In a Cluster or a Ring it has to be in the slot of its key, so it has the same hash tag.
 func (s *Store) tokenKey(token string, key store.Key) string {
-	if s.shards.slotOf != nil || s.slotted.Load() {
-		return string(s.own) + "!{" + key.Subject + "}:" + store.TokenName(token)
+	if s.lanes.SlotOf != nil || s.slotted.Load() {
+		return string(s.lanes.Own) + "!{" + key.Subject + "}:" + store.TokenName(token)
 	}
-	return string(s.own) + "!" + store.TokenName(token)
+	return string(s.lanes.Own) + "!" + store.TokenName(token)
 }
 
-// decideSpecialTogether decides requests of one slot. attempt is not zero where there are
+// decideSpecial decides what [store.IsSpecial] of requests of one slot, which are normalized. attempt is not zero where there are
 // others, of other slots.
-func (s *Store) decideSpecialTogether(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
+func (s *Store) decideSpecial(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request,
 	decisions []store.Decision) error {
-	keys := s.keys(reqs)
-	packed := make([]byte, 1, 1+len(reqs)*requestSize+7+len(store.TokenDigest{})+8+7)
+	keys := s.storeKeys(reqs)
+	packed := make([]byte, 1, 1+len(reqs)*lanes.RequestSize+7+len(store.TokenDigest{})+8+7)
 	packed[0] = specialCodes[op]
-	packed = appendRequests(packed, reqs)
+	packed = lanes.AppendRequests(packed, reqs)
 	if token := reqs[0].Token; token != "" {
 		keys = append(keys, s.tokenKey(token, reqs[0].Key))
 		ttl := binary.BigEndian.AppendUint64(nil, uint64(reqs[0].TokenTTL/time.Microsecond))
@@ -76,23 +48,23 @@ func (s *Store) decideSpecialTogether(ctx context.Context, op store.Op, attempt 
 		notAfter := binary.BigEndian.AppendUint64(nil, uint64(reqs[0].NotAfter))
 		packed = append(packed, notAfter[1:]...)
 	}
-	cmd, err := s.runSpecial(ctx, op, reqs, keys, withClock([]any{packed}, s.clock))
-	if redisserver.IsErrorReply(err, "CROSSSLOT") && reqs[0].Token != "" && !s.isCluster && !s.slotted.Swap(true) {
+	cmd, err := s.runSpecial(ctx, op, reqs, keys, lanes.WithClock([]any{packed}, s.lanes.Clock))
+	if redisserver.IsErrorReply(err, "CROSSSLOT") && reqs[0].Token != "" && !s.lanes.IsCluster() && !s.slotted.Swap(true) {
 		// What looks like a single server is a Cluster behind a proxy. Nothing has happened yet.
-		return s.decideSpecialTogether(ctx, op, attempt, reqs, decisions)
+		return s.decideSpecial(ctx, op, attempt, reqs, decisions)
 	}
 	if err != nil {
 		if explained := explainSpecial(err, reqs); explained != nil {
 			return explained
 		}
-		return s.explain(err, op.String(), op != store.Peek, keys)
+		return s.lanes.Explain(err, op.String(), op != store.Peek, keys)
 	}
 	reply, err := cmd.Text()
 	if err == nil {
 		err = s.parseSpecial(reply, op, keys, reqs, decisions)
 	}
 	if err != nil {
-		return s.wrong(err, op)
+		return s.lanes.Wrong(err, op)
 	}
 	return nil
 }
@@ -100,13 +72,13 @@ func (s *Store) decideSpecialTogether(ctx context.Context, op store.Op, attempt 
 // runSpecial calls the script that decides reqs.
 func (s *Store) runSpecial(ctx context.Context, op store.Op, reqs []store.Request, keys []string, arguments []any) (*redis.Cmd, error) {
 	changes := op != store.Peek
-	script, short := s.scripts.decidingSpecial(reqs)
-	cmd, err := s.run(ctx, changes, script, keys, arguments)
+	script, short := s.lanes.Scripts.DecidingSpecial(reqs)
+	cmd, err := s.lanes.Run(ctx, changes, script, keys, arguments)
 	if short && redisserver.IsErrorReply(err, "COMPLETE") {
-		cmd, err = s.run(ctx, changes, s.scripts.decidingSpecialAny(), keys, arguments)
+		cmd, err = s.lanes.Run(ctx, changes, s.lanes.Scripts.DecidingSpecialAny(), keys, arguments)
 	}
-	err = onceMoved(ctx, err, func() (err error) {
-		cmd, err = s.run(ctx, changes, s.scripts.decidingSpecialAny(), keys, arguments)
+	err = lanes.OnceMoved(ctx, err, func() (err error) {
+		cmd, err = s.lanes.Run(ctx, changes, s.lanes.Scripts.DecidingSpecialAny(), keys, arguments)
 		return err
 	})
 	return cmd, err
@@ -152,8 +124,8 @@ func (s *Store) parseSpecial(reply string, op store.Op, keys []string, reqs []st
 	if len(reply) < 8 || reply[7] > 1 {
 		return redisserver.ErrAnswer
 	}
-	now, repeated, rest := instantOf(reply), reply[7] == 1, reply[8:]
-	if s.clock == nil && now < longAgo {
+	now, repeated, rest := lanes.InstantOf(reply), reply[7] == 1, reply[8:]
+	if s.lanes.Clock == nil && now < lanes.LongAgo {
 		return redisserver.ErrAnswer
 	}
 	for i := range reqs {
@@ -162,7 +134,7 @@ func (s *Store) parseSpecial(reply string, op store.Op, keys []string, reqs []st
 			return redisserver.ErrAnswer
 		}
 		allowed, granted := rest[0] == 1, int64(binary.BigEndian.Uint32([]byte(rest[1:5])))
-		turn, record := instantOf(rest[5:12]), rest[fixed:fixed+int(rest[fixed-1])]
+		turn, record := lanes.InstantOf(rest[5:12]), rest[fixed:fixed+int(rest[fixed-1])]
 		rest = rest[fixed+len(record):]
 		var state store.State
 		if record != "" {

@@ -8,17 +8,14 @@ package redisstore
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/internal/recordformat"
-	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -27,32 +24,19 @@ import (
 // Store is a [store.Store] and an [admin.Keyspace] in Redis.
 type Store struct {
 	settings
-	client    redis.UniversalClient
-	servers   *redisserver.Servers
-	closed    atomic.Bool
-	closing   sync.Once
-	closeErr  error
-	isCluster bool
-	shards    sharding // which keys one call can have
-	scripts   scripts
-	sender    *sender
-	undoing   background    // takes that are being given back
-	slotted   atomic.Bool   // what looks like a single server has slots
-	large     chan struct{} // holds the one call whose answer may be large
-	works     sync.Pool     // of *work
-	ahead     atomic.Int64  // ms that the server's clock is ahead of ours, as far as known
-	// recognising: somebody looks at what a foreign value is.
-	recognising atomic.Bool
+	lanes    *lanes.Sender
+	keys     *keyspace.Own
+	closing  sync.Once
+	closeErr error
+	undoing  background   // takes that are being given back
+	slotted  atomic.Bool  // what looks like a single server has slots
+	ahead    atomic.Int64 // ms that the server's clock is ahead of ours, as far as known
 }
 
 // settings are what options change.
 type settings struct {
-	own     admin.OwnLayout  // of its limits
-	clock   func() time.Time // nil for the server's
-	budget  time.Duration
+	sending lanes.Settings
 	secrets []string
-	owned   bool            // the client is the Store's: it is bounded, and Close closes it
-	onBatch func(calls int) // nil for nobody
 	// describe is foreign.Describe, or nil.
 	describe func(value *foreign.Value, now store.Instant) foreign.Description
 }
@@ -63,13 +47,13 @@ type Option func(*settings)
 // WithPrefix makes store keys begin with prefix instead of
 // [store.DefaultPrefix].
 func WithPrefix(prefix string) Option {
-	return func(s *settings) { s.own = admin.OwnLayout(prefix) }
+	return func(s *settings) { s.sending.Own = admin.OwnLayout(prefix) }
 }
 
 // WithClock decides by clock instead of the server's time, for tests and
 // simulations in virtual time. Keys then expire an hour late, so that only
 // clock decides what has lapsed.
-func WithClock(clock func() time.Time) Option { return func(s *settings) { s.clock = clock } }
+func WithClock(clock func() time.Time) Option { return func(s *settings) { s.sending.Clock = clock } }
 
 // WithSecrets names texts that no error may hold, besides the password that the client
 // logs in with, which the store knows: a server can repeat what it was ever sent.
@@ -79,10 +63,10 @@ func WithSecrets(secrets ...string) Option {
 
 // WithBudget bounds how long the store may take over one call. After that it is away,
 // a [store.ErrUnavailable] or [store.ErrOutcomeUnknown], whatever time the caller
-// still has. Unless said, it is the client's read time-out, or 3 s where that has
+// still has. The default is the client's read time-out, or 3 s where that has
 // none. Where the client's own read and write time-outs are within it, connecting may take
 // its dial time-out besides. A caller's own deadline is a [store.ErrGaveUp] instead.
-func WithBudget(budget time.Duration) Option { return func(s *settings) { s.budget = budget } }
+func WithBudget(budget time.Duration) Option { return func(s *settings) { s.sending.Budget = budget } }
 
 // WithDescriber has an error about a value that limitctl did not write say whose it looks like, such as "a Traefik bucket". Give it
 // [foreign.Describe]. A program that does not name that has no need of all that is known about other limiters, and is smaller.
@@ -90,13 +74,13 @@ func WithDescriber(describe func(value *foreign.Value, now store.Instant) foreig
 	return func(s *settings) { s.describe = describe }
 }
 
-// WithBatchObserver lets f be told how many calls go to a server together, each time that some
-// do; of one that goes alone it is told 1. Concurrent calls are merged, so a mean well above 1
-// says that callers wait for each other, which saves the server work. f is called by many at
-// once and must be quick. A panic of it is recovered.
+// WithBatchObserver calls f with the number of calls in each exchange with a server; it is 1 for a
+// call that is sent alone. Concurrent calls are merged, so a mean well above 1 says that callers
+// wait for each other, which saves the server work. Many goroutines call f at once, so it must be
+// quick. A panic in f is recovered.
 func WithBatchObserver(f func(calls int)) Option {
 	return func(s *settings) {
-		s.onBatch = func(calls int) {
+		s.sending.OnBatch = func(calls int) {
 			var panicked error
 			defer panics.Catch(&panicked)
 			f(calls)
@@ -109,146 +93,72 @@ func WithBatchObserver(f func(calls int)) Option {
 // subject do; others are decided slot by slot, in the order given, and what was
 // taken is given back once a later slot denies. Until then others can see it taken.
 func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	if err := s.check(); err != nil {
+	if err := s.lanes.Check(); err != nil {
 		return err
 	}
-	return s.recognised(ctx, s.decideAny(ctx, op, reqs, decisions))
+	return s.keys.Recognised(ctx, s.decideAny(ctx, op, reqs, decisions))
 }
 
 // decideAny is Decide for requests as they come.
 func (s *Store) decideAny(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	w := s.newWork()
+	w := s.lanes.NewWork()
 	var err error
-	if w.reqs, err = store.NormalizeAll(w.reqs[:0], op, reqs); err != nil {
+	if w.Reqs, err = store.NormalizeAll(w.Reqs[:0], op, reqs); err != nil {
 		return err
 	}
-	if err := store.CheckStored(w.reqs); err != nil {
+	if err := store.CheckStored(w.Reqs); err != nil {
 		return err
 	}
-	if store.IsSpecial(op, w.reqs) {
-		return s.decideSpecial(ctx, op, w.reqs, decisions)
-	}
-	if s.shards.slotOf != nil && len(reqs) > 1 {
-		if groups := groupBySlot(s.shards.slotOf, w.reqs); len(groups) > 1 {
-			return s.decideAcrossSlots(ctx, op, groups, w.reqs, decisions)
+	if s.lanes.SlotOf != nil && len(reqs) > 1 {
+		if groups := groupBySlot(s.lanes.SlotOf, w.Reqs); len(groups) > 1 {
+			if op == store.TakeUpTo {
+				return store.Invalidf("a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
+					reqs[groups[0][0]].Key.Subject, reqs[groups[1][0]].Key.Subject)
+			}
+			return s.decideAcrossSlots(ctx, op, groups, w.Reqs, decisions)
 		}
 	}
-	return s.decide(ctx, op, w, decisions)
+	if store.IsSpecial(op, w.Reqs) {
+		return s.decideSpecial(ctx, op, 0, w.Reqs, decisions)
+	}
+	return s.lanes.Decide(ctx, op, w, decisions)
+}
+
+// Send sends a command of the caller's own that changes something, on the store's client.
+// Like a take it is sent once. verb is what the
+// error, one of the limiter's, calls it; [store.ErrOutcomeUnknown] says that it
+// may have been done.
+func (s *Store) Send(ctx context.Context, verb string, words ...any) error {
+	if err := s.lanes.Check(); err != nil {
+		return err
+	}
+	if err := s.lanes.Process(ctx, words...); err != nil {
+		return s.lanes.Explain(err, verb, true, nil)
+	}
+	return nil
 }
 
 // Part implements [store.Parted]: in a Cluster the parts are its masters, named by their
 // addresses. It asks nobody and goes by what the client knows of the Cluster.
-func (s *Store) Part(key store.Key) string { return s.sender.partOf(key.Subject) }
+func (s *Store) Part(key store.Key) string { return s.lanes.PartOf(key.Subject) }
 
 // Prefix returns what store keys begin with; see [WithPrefix].
-func (s *Store) Prefix() string { return string(s.own) }
+func (s *Store) Prefix() string { return string(s.lanes.Own) }
 
-const (
-	movePause    = 10 * time.Millisecond
-	movePatience = 500 * time.Millisecond
-)
-
-// decideTogether decides requests of one slot, which are normalized.
-func (s *Store) decideTogether(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	w := s.newWork()
-	w.reqs = append(w.reqs[:0], reqs...)
-	return s.decide(ctx, op, w, decisions)
+// decideTogether decides requests of one slot, which are normalized. attempt is not zero for a token in several slots.
+func (s *Store) decideTogether(ctx context.Context, op store.Op, attempt uint64, reqs []store.Request, decisions []store.Decision) error {
+	if store.IsSpecial(op, reqs) {
+		return s.decideSpecial(ctx, op, attempt, reqs, decisions)
+	}
+	w := s.lanes.NewWork()
+	w.Reqs = append(w.Reqs[:0], reqs...)
+	return s.lanes.Decide(ctx, op, w, decisions)
 }
 
-// decide decides the requests of w, which are of one slot and normalized: together with what
-// others ask, or by itself.
-func (s *Store) decide(ctx context.Context, op store.Op, w *work, decisions []store.Decision) error {
-	w.setKeys(s.own)
-	usual, short := s.scripts.deciding(op, w.reqs)
-	q, a := w.toAsk(s, op, usual), &w.ask
-	if !s.canMerge(op, w.reqs) {
-		q.alone(ctx)
-	}
-	err := s.sender.ask(ctx, q)
-	again := func(by *script) error {
-		q = &queued{call: a.alone(ctx, by)}
-		return s.sender.ask(ctx, q)
-	}
-	if err == nil && a.apart { // else the exchange may still write to a
-		err = again(usual)
-	}
-	if short && (redisserver.IsErrorReply(err, "COMPLETE") || redisserver.IsErrorReply(err, "WRONGTYPE")) {
-		// The key holds something unusual, and nothing has happened yet.
-		err = again(s.scripts.decidingAll())
-	}
-	if err = onceMoved(ctx, err, func() error { return again(s.scripts.decidingAll()) }); err != nil {
-		return s.explain(err, op.String(), op != store.Peek, w.keys)
-	}
-	if q.call != nil {
-		err = a.took(q.call)
-	}
-	if err == nil {
-		err = s.parseVerdicts(a, decisions)
-	}
-	if err != nil {
-		return s.wrong(err, op)
-	}
-	s.works.Put(w) // only now, see work
-	return nil
-}
-
-// onceMoved returns err, a call's, unless the keys of that are on their way to another
-// master: all of them are needed in one place, and nothing has happened yet. Then it calls
-// again until they have arrived, for as long as movePatience.
-func onceMoved(ctx context.Context, err error, again func() error) error {
-	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(movePause):
-		}
-		err = again()
-	}
-	return err
-}
-
-// wrong is the error about a reply that does not follow.
-func (s *Store) wrong(err error, op store.Op) error {
-	if errors.Is(err, store.ErrForeign) {
-		return err
-	}
-	return s.refuse(op.String(), op != store.Peek)
-}
-
-func (s *Store) keys(reqs []store.Request) []string {
+func (s *Store) storeKeys(reqs []store.Request) []string {
 	keys := make([]string, len(reqs))
 	for i := range reqs {
-		keys[i] = s.own.StoreKey(reqs[i].Key)
+		keys[i] = s.lanes.Own.StoreKey(reqs[i].Key)
 	}
 	return keys
-}
-
-// shadowBit marks a shadow's request, in the byte of its kind.
-const shadowBit = 0x80
-
-// requestSize is the length of a packed request, a limit and the cost; see
-// lua/decide.lua.
-const requestSize = recordformat.PackedLimitSize + 4
-
-var opCodes = [...]byte{store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Adjust: 'a'}
-
-// appendRequests appends reqs as the scripts read them.
-func appendRequests(packed []byte, reqs []store.Request) []byte {
-	for i := range reqs {
-		kind := len(packed)
-		packed = reqs[i].Limit.AppendPacked(packed)
-		if reqs[i].Shadow {
-			packed[kind] |= shadowBit
-		}
-		packed = binary.BigEndian.AppendUint32(packed, uint32(reqs[i].Cost))
-	}
-	return packed
-}
-
-// withClock appends the instant to a script's arguments, if it is not the server's.
-func withClock(arguments []any, clock func() time.Time) []any {
-	if clock != nil {
-		arguments = append(arguments, int64(store.InstantOf(clock())))
-	}
-	return arguments
 }

@@ -41,7 +41,7 @@ func TestAStoresBudgetIsNotTheCallersTime(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(test.ctx, test.caller)
 			defer cancel()
-			backend := layers.WithFailurePolicy(store.WithBudget(silentStore{}, test.budget), store.AllowOnError, nil)
+			backend := layers.WithFailure(store.WithBudget(silentStore{}, test.budget), layers.Failure{Policy: store.AllowOnError})
 			d, err := layers.New(backend).Take(ctx, store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
 			if test.gaveUp == nil && (err != nil || !d.Unguarded) {
 				t.Errorf("%+v, %v; want the policy's answer", d, err)

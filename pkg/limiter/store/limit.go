@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -184,6 +186,20 @@ func (l *Limit) drainsTooSlowly(units int64) bool {
 	return drain > MaxDrain.Microseconds()
 }
 
+// CheckUsage returns an [ErrInvalid] if that many units cannot be in use under limit,
+// which must be normalized: they are too many, or would be in use for longer than
+// [MaxDrain].
+func CheckUsage(limit *Limit, units int64) error {
+	switch most := limit.Algorithm.MaxCount(); {
+	case units > most:
+		return Invalidf("%d units of limit %s would be in use; at most %d can be", units, limit, most)
+	case limit.Algorithm.HasBurst() && limit.drainsTooSlowly(units):
+		return Invalidf("%d units of limit %s would be in use for more than %s; charge less, or raise the count", units, limit,
+			FormatPeriod(MaxDrain))
+	}
+	return nil
+}
+
 // lowerBurst lowers the burst of a bucket that would take longer than MaxDrain to empty.
 func (l *Limit) lowerBurst() {
 	if l.Burst > l.Count && l.drainsTooSlowly(l.Burst) {
@@ -204,15 +220,8 @@ func (l Limit) Capacity() int64 {
 	return l.Burst
 }
 
-// DefaultName returns the name of an unnamed limit: algorithm and period, such
-// as "token-bucket/1m", and the slices if there are several, "sliding-counter/1h,60".
-// The count is not part of it, so that raising the count keeps what was used.
-func (l Limit) DefaultName() string {
-	if l.Algorithm == 0 {
-		l.Algorithm = TokenBucket
-	}
-	return defaultNames.of(&l)
-}
+// fromFirst is what stands behind a limit whose windows begin with the first request.
+const fromFirst = ",from=first"
 
 // String returns l in the form that [ParseLimit] reads, with the algorithm and
 // with burst, slices or from=first where they are not the default: "token-bucket:10/1m,burst=20".
@@ -231,4 +240,21 @@ func (l Limit) String() string {
 		s += fromFirst
 	}
 	return s
+}
+
+// FormatPeriod writes a span of time as briefly as [ParsePeriod] reads it back:
+// "1d", "36h", "1m30s", "500ms".
+func FormatPeriod(period time.Duration) string {
+	const day = 24 * time.Hour
+	if period > 0 && period%day == 0 {
+		return strconv.FormatInt(int64(period/day), 10) + "d"
+	}
+	text := period.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

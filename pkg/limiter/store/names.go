@@ -53,3 +53,13 @@ func (c *nameCache) of(l *Limit) string {
 	}
 	return name
 }
+
+// DefaultName returns the name of an unnamed limit: algorithm and period, such
+// as "token-bucket/1m", and the slices if there are several, "sliding-counter/1h,60".
+// The count is not part of it, so that raising the count keeps what was used.
+func (l Limit) DefaultName() string {
+	if l.Algorithm == 0 {
+		l.Algorithm = TokenBucket
+	}
+	return defaultNames.of(&l)
+}

@@ -68,9 +68,6 @@ func parseLimit(text string, algorithm Algorithm) (limit Limit, err error) {
 	return limit, err
 }
 
-// fromFirst is what stands behind a limit whose windows begin with the first request.
-const fromFirst = ",from=first"
-
 func (l *Limit) parseOption(text string) (err error) {
 	if strings.Contains(text, ",") {
 		return Invalidf("%q is several options; there can be one", text)
@@ -144,23 +141,6 @@ func ParsePeriod(text string) (time.Duration, error) {
 		}
 	}
 	return wrong()
-}
-
-// FormatPeriod writes a span of time as briefly as [ParsePeriod] reads it back:
-// "1d", "36h", "1m30s", "500ms".
-func FormatPeriod(period time.Duration) string {
-	const day = 24 * time.Hour
-	if period > 0 && period%day == 0 {
-		return strconv.FormatInt(int64(period/day), 10) + "d"
-	}
-	text := period.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // ParseAlgorithm reads an algorithm's name; "gcra" is another name of

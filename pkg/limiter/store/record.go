@@ -3,15 +3,10 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/recordformat"
 )
-
-// MaxInstant is the greatest instant a record may hold, far enough below what
-// fits that an expiry computed from it stays exact in a Lua number.
-const MaxInstant = 1<<52 - 1
 
 // AppendPacked appends l, which must be normalized, as records and requests to
 // scripts have it: kind, count, burst or slices, and period, 16 bytes.
@@ -119,44 +114,6 @@ func (r *recordReader) header(size int, checked *Limit) (State, error) {
 	return s, nil
 }
 
-const usageOutOfRange = "its usage is out of range"
-
 func damaged(problem string) error {
 	return fmt.Errorf(damagedRecord+" (%s)", problem)
-}
-
-// recordReader takes unsigned numbers off the front of a record. Past its end
-// it gives zeros and remembers being short.
-type recordReader struct {
-	rest     []byte
-	short    bool
-	overfull bool // the record says so
-}
-
-// recordReaders spares an allocation for each record: rules are called by an interface, so
-// that a reader cannot be on the stack.
-var recordReaders = sync.Pool{New: func() any { return new(recordReader) }}
-
-func (r *recordReader) bytes(n int) []byte {
-	if len(r.rest) < n {
-		r.rest, r.short = nil, true
-		return nil
-	}
-	field := r.rest[:n]
-	r.rest = r.rest[n:]
-	return field
-}
-
-func (r *recordReader) uint(size int) (n int64) {
-	for _, b := range r.bytes(size) {
-		n = n<<8 | int64(b)
-	}
-	return n
-}
-
-// appendUint appends n in that many bytes, the last of its eight.
-func appendUint(buf []byte, n int64, size int) []byte {
-	var bytes [8]byte
-	binary.BigEndian.PutUint64(bytes[:], uint64(n))
-	return append(buf, bytes[8-size:]...)
 }

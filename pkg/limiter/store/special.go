@@ -210,17 +210,3 @@ func (s *State) grant(req *Request, units int64, now Instant) Decision {
 func (s *State) checkCharge(limit *Limit, units int64, now Instant) error {
 	return CheckUsage(limit, s.Used(now)+units)
 }
-
-// CheckUsage returns an [ErrInvalid] if that many units cannot be in use under limit,
-// which must be normalized: they are too many, or would be in use for longer than
-// [MaxDrain].
-func CheckUsage(limit *Limit, units int64) error {
-	switch most := limit.Algorithm.MaxCount(); {
-	case units > most:
-		return Invalidf("%d units of limit %s would be in use; at most %d can be", units, limit, most)
-	case limit.Algorithm.HasBurst() && limit.drainsTooSlowly(units):
-		return Invalidf("%d units of limit %s would be in use for more than %s; charge less, or raise the count", units, limit,
-			FormatPeriod(MaxDrain))
-	}
-	return nil
-}

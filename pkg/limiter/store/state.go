@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// MaxInstant is the greatest instant a record may hold, far enough below what
+// fits that an expiry computed from it stays exact in a Lua number.
+const MaxInstant = 1<<52 - 1
+
 // Instant is a point in time as stores count it: whole microseconds since the
 // Unix epoch.
 type Instant int64

@@ -17,7 +17,7 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 	ctx := context.Background()
 	backend := memorystore.New()
 	denied := 0
-	wrapped := layers.WithFailurePolicy(withCount(backend, &denied), store.AllowOnError, nil)
+	wrapped := layers.WithFailure(withCount(backend, &denied), layers.Failure{Policy: store.AllowOnError})
 	once := store.Limit{Count: 1, Period: time.Hour}
 	key := store.Key{Subject: "user:42", Name: "once"}
 	for range 3 {
@@ -50,7 +50,7 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 		t.Errorf("the store inside has %d in use, %v", d.Used, err)
 	}
 
-	if _, has := admin.KeyspaceOf(layers.WithFailurePolicy(struct{ store.Store }{}, store.AllowOnError, nil)); has {
+	if _, has := admin.KeyspaceOf(layers.WithFailure(struct{ store.Store }{}, layers.Failure{Policy: store.AllowOnError})); has {
 		t.Error("around a store without keys there is a keyspace")
 	}
 }

@@ -1,0 +1,192 @@
+package keyspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Import implements [admin.Keyspace]. The parts of a record that lie in one slot come back
+// together or not at all. A large hash or set has its members in no order, so that one which is
+// there already can seem to be in use. A part that a newer server has dumped, and this one cannot read, is a
+// [store.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
+// a store key that limitctl keeps something of its own under is left, with an [admin.UnfitError].
+func (f *Foreign) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	outcomes := make([]admin.ImportOutcome, len(records))
+	var unfit []error
+	var fit []admin.Record
+	var places []int // of those that fit
+	for i := range records {
+		if err := f.checkForeign(&records[i]); err != nil {
+			outcomes[i], unfit = admin.Unfit, append(unfit, &admin.UnfitError{Err: err})
+			continue
+		}
+		fit, places = append(fit, records[i]), append(places, i)
+	}
+	imported, err := f.importFit(ctx, replace, fit)
+	for i, outcome := range imported {
+		outcomes[places[i]] = outcome
+	}
+	if len(unfit) == 0 {
+		return outcomes, err // as it is: it may be several errors
+	}
+	return outcomes, errors.Join(append(unfit, err)...)
+}
+
+// importFit is Import for records that were checked.
+func (f *Foreign) importFit(ctx context.Context, replace bool, records []admin.Record) ([]admin.ImportOutcome, error) {
+	outcomes := make([]admin.ImportOutcome, len(records))
+	err := f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
+		units, err := f.unitsOf(records[first:end])
+		if err != nil {
+			return err
+		}
+		var mu sync.Mutex
+		var unread []error
+		err = f.eachUnits(ctx, units, func(some []foreignUnit) error {
+			reply, parts, err := f.importUnits(ctx, replace, some)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i, part := range parts {
+				if reply[i] == 'v' {
+					unread = append(unread, f.cannotRead(part.Part))
+					continue
+				}
+				outcome, known := importOutcome(reply[i])
+				if !known {
+					return f.Refuse("import", true)
+				}
+				for _, record := range part.records {
+					outcomes[first+record] = combined(outcomes[first+record], outcome)
+				}
+			}
+			return nil
+		})
+		if err == nil && len(unread) > 0 {
+			err = unread[0]
+		}
+		return err
+	})
+	return outcomes, err
+}
+
+// checkForeign reports, as a [store.ErrInvalid], what makes a record unfit to be imported.
+func (f *Foreign) checkForeign(r *admin.Record) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	if len(r.Parts) == 0 {
+		return store.Invalidf("the record of key %q names no store keys", r.Key.Subject)
+	}
+	for i := range r.Parts {
+		part := &r.Parts[i]
+		if part.Field == "" && (!soundDump(part.Dump) || (part.Dump[0] == dumpString) != (part.Type == string(foreign.StringValue))) {
+			return store.Invalidf("the value of key %q is damaged in the backup", part.StoreKey)
+		}
+		text, _ := dumpedText(part.Dump)
+		held := foreign.Value{StoreKey: part.StoreKey, Type: foreign.ValueType(part.Type), Text: text}
+		if f.isBeside(part.StoreKey) || foreign.IsOwn(&held) {
+			return store.Invalidf("key %q is limitctl's own, and not another limiter's as the backup says", part.StoreKey)
+		}
+	}
+	return nil
+}
+
+// importUnits brings back units by a script call, and returns what became of each of their parts.
+func (f *Foreign) importUnits(ctx context.Context, replace bool, units []foreignUnit) (reply string, parts []foreignPart, err error) {
+	parts, unitOf, storeKeys := flat(units)
+	arguments := []any{importFlag(replace)}
+	for i, part := range parts {
+		value, isText := dumpedPart(part.Part)
+		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Expires))
+	}
+	cmd, err := f.run(ctx, "import", lua.ForeignImport, units, storeKeys, arguments)
+	if err != nil {
+		return "", nil, err
+	}
+	if reply, err = cmd.Text(); err != nil || len(reply) != len(parts) {
+		return "", nil, f.Refuse("import", true)
+	}
+	return reply, parts, nil
+}
+
+// cannotRead says that the server does not take the dump of a part, which is sound.
+func (f *Foreign) cannotRead(part *admin.Part) error {
+	return fmt.Errorf("%w: key %q was dumped by a newer server (format %d), and this one cannot read that; restore it to a server "+
+		"as new as the one it is from", store.ErrRefused, part.StoreKey, versionOf(part.Dump))
+}
+
+// combined returns the outcome of a record from the outcomes of two of its parts: a part that was left
+// outweighs one that came back, which outweighs one that was there or had expired.
+func combined(a, b admin.ImportOutcome) admin.ImportOutcome {
+	for _, outcome := range []admin.ImportOutcome{admin.Foreign, admin.InUse, admin.Imported, admin.AlreadyThere} {
+		if a == outcome || b == outcome {
+			return outcome
+		}
+	}
+	return max(a, b)
+}
+
+// CheckImport implements [admin.ImportCheck]. It tries the commands by which a script brings the
+// records back, each with arguments that no server takes. Rights are checked before arguments, so
+// that the answer tells them and nothing is changed.
+func (f *Foreign) CheckImport(ctx context.Context, records ...admin.Record) error {
+	if err := f.Check(); err != nil {
+		return err
+	}
+	for i := range records {
+		for j := range records[i].Parts {
+			for _, try := range importTries(&records[i].Parts[j]) {
+				if err := f.try(ctx, try); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// importTries are what to try of the commands that bring back a part.
+func importTries(part *admin.Part) [][]any {
+	switch key := part.StoreKey; {
+	case part.Field != "" && !part.Expires.IsZero():
+		return [][]any{{"hset", key, "", "", ""}, {"pexpireat", key, "never"}} // a value is missing; no number
+	case part.Field != "":
+		return [][]any{{"hset", key, "", "", ""}}
+	case part.Type == string(foreign.StringValue):
+		return [][]any{{"set", key, "", "nx", "xx"}} // which exclude each other
+	default:
+		return [][]any{{"restore", key, -1, ""}} // no time, and no value
+	}
+}
+
+// try runs a command that fails in any case. It returns an error if the user may not run it, or
+// if no server answers. That the user may not reach the key is not told here: a deletion needs
+// the key as well, and says so.
+func (f *Foreign) try(ctx context.Context, args []any) error {
+	command, storeKey := args[0].(string), args[1].(string)
+	err := f.Client.Do(ctx, args...).Err()
+	switch {
+	case redisserver.IsErrorReply(err, "ERR unknown command"):
+		return fmt.Errorf("%w: the server has no command %s", store.ErrRefused, strings.ToUpper(command))
+	case redisserver.LacksRight(err) && strings.Contains(err.Error(), "to run"):
+		return fmt.Errorf("%w: %s", store.ErrRefused, redisserver.LacksCommand(command))
+	case redisserver.IsReply(err):
+		return nil
+	}
+	return f.Explain(err, "import", false, []string{storeKey})
+}

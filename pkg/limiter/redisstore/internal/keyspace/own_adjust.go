@@ -1,0 +1,131 @@
+package keyspace
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
+	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Adjust implements [admin.Keyspace] with many keys in each script call.
+func (o *Own) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	adjustments = slices.Clone(adjustments)
+	keys := make([]store.Key, len(adjustments))
+	for i := range adjustments {
+		if err := adjustments[i].Normalize(); err != nil {
+			return nil, err
+		}
+		keys[i] = adjustments[i].Key
+	}
+	if i := firstRepeated(keys); i >= 0 {
+		return nil, store.Invalidf("key %s is to be adjusted twice", keys[i])
+	}
+	results := make([]admin.Adjusted, len(adjustments))
+	var foreign []error
+	err := o.exchanges(ctx, len(adjustments), func(i int) int { return len(adjustments[i].Kept) }, func(first, end int) error {
+		left, err := o.adjustBatch(ctx, adjustments[first:end], keys[first:end], results[first:end])
+		foreign = append(foreign, left...)
+		return err
+	})
+	if err != nil {
+		return results, errors.Join(append(foreign, err)...)
+	}
+	return results, o.Recognised(ctx, errors.Join(foreign...))
+}
+
+// firstRepeated returns the index of the first key that is there before, or -1.
+func firstRepeated(keys []store.Key) int {
+	seen := make(map[store.Key]struct{}, len(keys))
+	for i, key := range keys {
+		if _, has := seen[key]; has {
+			return i
+		}
+		seen[key] = struct{}{}
+	}
+	return -1
+}
+
+// adjustBatch is Adjust for adjustments whose records go in one exchange.
+func (o *Own) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, keys []store.Key, results []admin.Adjusted) (
+	foreign []error, err error,
+) {
+	var mu sync.Mutex
+	err = o.EachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+		storeKeys := o.storeKeys(pick(keys, batch))
+		arguments := lanes.WithClock([]any{packAdjustments(adjustments, batch)}, o.Clock)
+		reply, err := o.Array(ctx, true, o.Scripts.Named(lua.Adjust), storeKeys, arguments, 4)
+		if err != nil {
+			return o.Explain(err, store.Adjust.String(), true, storeKeys)
+		}
+		left, ok := o.readAdjusted(reply, adjustments, storeKeys, batch, results)
+		if !ok {
+			return o.Refuse(store.Adjust.String(), true)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		foreign = append(foreign, left...)
+		return nil
+	})
+	return foreign, err
+}
+
+// packAdjustments packs ARGV[1] of lua/adjust.lua.
+func packAdjustments(adjustments []admin.Adjustment, batch []int) []byte {
+	packed := []byte{lanes.OpCodes[store.Adjust]}
+	for _, i := range batch {
+		a := &adjustments[i]
+		packed = lanes.AppendRequests(packed, []store.Request{{Limit: a.Limit, Cost: a.Used}})
+	}
+	for _, i := range batch {
+		a := &adjustments[i]
+		only := byte('=')
+		if a.OnlyLess {
+			only = '<'
+		} else if a.OnlyMore {
+			only = '>'
+		}
+		kept := keptValue(a.Kept)
+		packed = append(append(packed, only, byte(len(kept))), kept...)
+	}
+	return packed
+}
+
+// readAdjusted reads the reply about the keys of a batch into results. It returns the errors of
+// foreign values, and whether the script can have answered so.
+func (o *Own) readAdjusted(
+	reply []any, adjustments []admin.Adjustment, storeKeys []string, batch []int, results []admin.Adjusted,
+) (foreign []error, ok bool) {
+	if len(reply)%4 != 1 {
+		return nil, false
+	}
+	units := lanes.Text(reply[0])
+	if len(units) != 8*len(batch) {
+		return nil, false
+	}
+	for n, i := range batch {
+		results[i] = admin.Adjusted{Done: true, Before: lanes.UnitsAt(units, 8*n), After: lanes.UnitsAt(units, 8*n+4)}
+		if r := &results[i]; r.After != r.Before && r.After != adjustments[i].Used {
+			return nil, false
+		}
+	}
+	ok = told(reply, len(batch), func(n int, holds string, was []byte, until time.Time) {
+		i := batch[n]
+		if holds != "" {
+			foreign = append(foreign, &store.ForeignError{StoreKey: storeKeys[n], Holds: o.Servers.Redact(holds)})
+			results[i] = admin.Adjusted{}
+			return
+		}
+		results[i].Record = admin.Record{Key: adjustments[i].Key, Value: was, Expires: until}
+	})
+	return foreign, ok
+}

@@ -1,0 +1,268 @@
+package keyspace
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// ownScan is a scan for limits of limitctl.
+type ownScan struct {
+	scan
+	own *Own
+	// explained is how many foreign values were looked at.
+	explained atomic.Int64
+}
+
+// Scan implements [admin.Keyspace] with SCAN on the server, on every master
+// of a Cluster at once, and batched reads. An exact subject is looked for in its
+// slot of a Cluster alone.
+func (o *Own) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
+		sc := &ownScan{scan: o.newScan(q), own: o}
+		sc.run(ctx, yield, sc.readAll, o.Servers.NewSeen().First)
+	}
+}
+
+func (sc *ownScan) readAll(ctx context.Context) error {
+	if sc.query.Keys != nil {
+		return sc.readKeys(ctx)
+	}
+	keys := redisserver.Scan[found]{Servers: sc.Servers, Match: sc.Own.Glob(sc.query.Subjects, sc.query.Names), Pace: sc.pace,
+		Select: sc.selects, Known: sc.known,
+		Read: func(ctx context.Context, p redisserver.Page[found]) error {
+			return sc.readAndSend(ctx, p.Server, p.Keys, int64(p.Looked))
+		}}
+	if sc.query.Foreign {
+		keys.Match = store.EscapeGlob(string(sc.Own)) + ":*"
+	} else if subject, exact := sc.query.Subjects.Exact(); exact {
+		return keys.Tag(ctx, subject)
+	}
+	return keys.All(ctx)
+}
+
+// selects reports whether the query selects a key.
+func (sc *ownScan) selects(storeKey string) (found, bool) {
+	key, ok := sc.Own.Match(storeKey)
+	f := found{entry: admin.Entry{Key: key, StoreKey: storeKey}}
+	if !ok && sc.query.Foreign {
+		f.entry.Key.Subject, ok = strings.CutPrefix(storeKey, string(sc.Own)+":")
+		f.err = &store.ForeignError{StoreKey: storeKey} // what it holds comes later
+	}
+	return f, ok && sc.query.Selects(f.entry.Key)
+}
+
+// readKeys looks at exactly the query's keys.
+func (sc *ownScan) readKeys(ctx context.Context) error {
+	keys := sc.query.Keys
+	if err := validate(keys); err != nil {
+		return err
+	}
+	if err := sc.known(ctx, int64(len(keys))); err != nil {
+		return err
+	}
+	storeKeys := sc.own.storeKeys(keys)
+	return sc.readExactly(ctx, storeKeys, func(server redis.Cmdable, batch []int) error {
+		selected := make([]found, len(batch))
+		for n, i := range batch {
+			selected[n].entry = admin.Entry{Key: keys[i], StoreKey: storeKeys[i]}
+		}
+		return sc.readAndSend(ctx, server, selected, int64(len(batch)))
+	})
+}
+
+// readAndSend reads keys, and sends a page of them.
+func (sc *ownScan) readAndSend(ctx context.Context, server redis.Cmdable, selected []found, looked int64) error {
+	return sendPage(ctx, &sc.scan, selected, looked, func(some []found, give func([]found) error) error {
+		read, err := sc.read(ctx, server, some)
+		if err == nil && sc.query.Records {
+			read, err = sc.sendLogs(ctx, read)
+		}
+		if err != nil {
+			return err
+		}
+		return give(read)
+	})
+}
+
+// sendLogs fetches the records of the large logs among what was read, and sends them. It
+// holds only a few at a time. It returns the others.
+func (sc *ownScan) sendLogs(ctx context.Context, read []found) (others []found, err error) {
+	var logs []found
+	for _, f := range read {
+		if f.err == nil && f.entry.Record.Value == nil {
+			logs = append(logs, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	for len(logs) > 0 {
+		n := perExchange(len(logs), func(i int) int {
+			return int(logs[i].entry.Limit.MostRecordBytes(logs[i].entry.Used))
+		})
+		if err := sc.exportLogs(ctx, logs[:n]); err != nil {
+			return nil, err
+		}
+		if err := sc.send(ctx, page{found: dropUnused(logs[:n])}); err != nil {
+			return nil, err
+		}
+		logs = logs[n:]
+	}
+	return others, nil
+}
+
+// exportLogs fetches large logs.
+func (sc *ownScan) exportLogs(ctx context.Context, logs []found) error {
+	keys := make([]store.Key, len(logs))
+	at := make(map[store.Key]int, len(logs))
+	for i := range logs {
+		keys[i], at[logs[i].entry.Key] = logs[i].entry.Key, i
+	}
+	records, err := sc.own.export(ctx, keys)
+	for _, record := range records {
+		logs[at[record.Key]].entry.Record = record
+	}
+	for i := range logs { // without a record it is gone by now, and unused
+		if f := &logs[i]; f.entry.Record.Value == nil {
+			f.entry.Decision, f.entry.TTL = store.Decision{}, 0
+		}
+	}
+	return err
+}
+
+// firstBytes is how much of each value a scan reads. That is the whole record, except of
+// a large log: the server is asked about that by a peek.
+const firstBytes = lua.HeadSize
+
+// read describes the selected keys, in one round trip and another for the large
+// logs among them, whose records it does not have. It leaves out those that are gone or
+// unused. Those that went to another master before they could be read, the Cluster's
+// client finds.
+func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []found) ([]found, error) {
+	r := &reader{keys: sc.keys, texts: firstBytes, dumps: sc.query.Records, sizes: sc.query.Bytes, server: server}
+	values, all := make([]heldValue, len(selected)), make([]*heldValue, len(selected))
+	for i := range selected {
+		values[i].StoreKey = selected[i].entry.StoreKey
+		all[i] = &values[i]
+	}
+	moved, err := r.readFrom(ctx, server, all)
+	if err == nil && sc.IsCluster() {
+		err = r.follow(ctx, moved)
+	}
+	if err != nil {
+		return nil, err
+	}
+	kept := make([]found, 0, len(selected))
+	var largeLogs []int // in kept
+	for i, f := range selected {
+		held := &values[i]
+		f.entry.Bytes = held.bytes
+		switch {
+		case held.Type == foreign.NoValue: // it expired since the scan
+			continue
+		case held.Type != foreign.StringValue:
+			f.err = &store.ForeignError{StoreKey: f.entry.StoreKey} // what it holds comes later
+		case f.err != nil: // no limit has the key
+		default:
+			f.err = sc.entry(&f.entry, held)
+			switch {
+			case f.entry.UsedUnknown:
+				largeLogs = append(largeLogs, len(kept))
+			case sc.query.Records:
+				f.entry.Record = admin.Record{Key: f.entry.Key, Value: held.Text, Expires: held.expires}
+			}
+		}
+		kept = append(kept, f)
+	}
+	err = sc.describeLargeLogs(ctx, kept, largeLogs)
+	sc.recognisePage(ctx, server, kept)
+	return dropUnused(kept), err
+}
+
+// dropUnused leaves out keys of which nothing is in use any more. It keeps those that
+// never expire, because somebody removed their expiry and they stay.
+func dropUnused(page []found) []found {
+	kept := page[:0]
+	for _, f := range page {
+		if f.err != nil || f.entry.Decision.Used > 0 || f.entry.TTL < 0 {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+// entry fills in what the first bytes of a value say about its key. Of a large log
+// they tell only the limit.
+func (sc *ownScan) entry(entry *admin.Entry, value *heldValue) error {
+	held := admin.Held{StoreKey: entry.StoreKey, Text: value.Text, Length: value.Length, TTL: value.TTL}
+	if len(value.Text) >= firstBytes {
+		held.Length = int64(store.MaxRecordSize) // at most; the server is asked about the log
+	}
+	described, err := sc.Own.Entry(&sc.query, entry.Key, &held, sc.instant(value.at))
+	if err != nil {
+		entry.TTL = value.TTL
+		return &store.ForeignError{StoreKey: entry.StoreKey, Holds: err.Error()}
+	}
+	described.Bytes = entry.Bytes
+	*entry = described
+	if entry.State != nil && (!sc.query.States || !entry.State.IsShort()) {
+		entry.State = nil
+	}
+	return nil
+}
+
+// describeLargeLogs asks the server about logs that are too large to fetch, all at
+// once: the calls share pipelines.
+func (sc *ownScan) describeLargeLogs(ctx context.Context, page []found, logs []int) error {
+	errs := make([]error, len(logs))
+	var asking goroutines.Group
+	for n, i := range logs {
+		f := &page[i]
+		if f.err != nil {
+			continue
+		}
+		asking.Go(func() {
+			var decisions [1]store.Decision
+			err := sc.peek(ctx, store.Request{Key: f.entry.Key, Limit: f.entry.Limit, Cost: 1}, decisions[:])
+			f.entry.Decision, f.entry.UsedUnknown = decisions[0], false
+			if errors.Is(err, store.ErrForeign) {
+				f.err = sc.own.Recognised(ctx, err)
+			} else {
+				errs[n] = err
+			}
+		})
+	}
+	return errors.Join(append(errs, asking.Wait())...)
+}
+
+// peek asks the server what it would decide.
+func (sc *ownScan) peek(ctx context.Context, req store.Request, decisions []store.Decision) (err error) {
+	if err := sc.Check(); err != nil {
+		return err
+	}
+	w := sc.NewWork()
+	if w.Reqs, err = store.NormalizeAll(w.Reqs[:0], store.Peek, []store.Request{req}); err != nil {
+		return err
+	}
+	return sc.Decide(ctx, store.Peek, w, decisions)
+}
+
+// instant is what limits are decided by when the server's clock shows now.
+func (k *keys) instant(now time.Time) store.Instant {
+	if k.Clock != nil {
+		now = k.Clock()
+	}
+	return store.InstantOf(now)
+}

@@ -1,0 +1,167 @@
+package keyspace
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Store keys that belong together are changed together where they lie in one slot. Those of a
+// family of several slots are changed slot by slot, since no script call can have them all.
+
+// foreignPart is a part of one record, or of several that share it.
+type foreignPart struct {
+	*admin.Part
+	records []int
+	number  int // among all parts
+}
+
+// foreignUnit is parts that one script call changes together.
+type foreignUnit struct{ parts []foreignPart }
+
+// unitsOf returns the parts of records, each once, as units.
+func (f *Foreign) unitsOf(records []admin.Record) ([]foreignUnit, error) {
+	type name struct{ storeKey, field string }
+	type place struct{ unit, part int }
+	known := make(map[name]place, len(records))
+	var units []foreignUnit
+	for i := range records {
+		if len(records[i].Parts) == 0 {
+			return nil, store.Invalidf("the record of key %q names no store keys", records[i].Key.Subject)
+		}
+		mine := len(units) // the units of this record begin here
+		for j := range records[i].Parts {
+			part := &records[i].Parts[j]
+			as := name{part.StoreKey, part.Field}
+			if at, has := known[as]; has {
+				shared := &units[at.unit].parts[at.part]
+				shared.records = append(shared.records, i)
+				continue
+			}
+			n := mine
+			for n < len(units) && !f.together(units[n].parts[0].StoreKey, part.StoreKey) {
+				n++
+			}
+			if n == len(units) {
+				units = append(units, foreignUnit{})
+			}
+			known[as] = place{n, len(units[n].parts)}
+			units[n].parts = append(units[n].parts, foreignPart{part, []int{i}, len(known) - 1})
+		}
+	}
+	return units, nil
+}
+
+// together reports whether one script call can have two store keys.
+func (f *Foreign) together(a, b string) bool {
+	slotOf := f.SlotOf
+	return slotOf == nil || slotOf(hashTag(a)) == slotOf(hashTag(b))
+}
+
+// partsPerCall is how many parts one script call changes.
+const partsPerCall = keysPerCall
+
+// eachUnits calls do with units that one script call can have.
+func (f *Foreign) eachUnits(ctx context.Context, units []foreignUnit, do func([]foreignUnit) error) error {
+	storeKeys, longest := make([]string, len(units)), 1
+	for i := range units {
+		storeKeys[i] = units[i].parts[0].StoreKey
+		longest = max(longest, len(units[i].parts))
+	}
+	return f.EachBatch(ctx, tagsOf(storeKeys), max(1, partsPerCall/longest), func(batch []int) error {
+		some := make([]foreignUnit, len(batch))
+		for n, i := range batch {
+			some[n] = units[i]
+		}
+		return do(some)
+	})
+}
+
+// flat returns the parts of units, the unit of each, and their store keys.
+func flat(units []foreignUnit) (parts []foreignPart, unitOf []int, storeKeys []string) {
+	for n := range units {
+		for _, part := range units[n].parts {
+			parts, unitOf, storeKeys = append(parts, part), append(unitOf, n), append(storeKeys, part.StoreKey)
+		}
+	}
+	return parts, unitOf, storeKeys
+}
+
+// run calls a script that changes units. Keys of a single unit that are on their way to another
+// master are waited for.
+func (f *Foreign) run(ctx context.Context, verb string, script lua.Name, units []foreignUnit, storeKeys []string,
+	arguments []any) (*redis.Cmd, error) {
+	var cmd *redis.Cmd
+	call := func() (err error) {
+		cmd, err = f.Run(ctx, true, f.Scripts.Named(script), storeKeys, arguments)
+		return err
+	}
+	err := call()
+	if len(units) == 1 {
+		err = lanes.OnceMoved(ctx, err, call)
+	}
+	if err != nil {
+		return nil, f.Explain(err, verb, true, storeKeys)
+	}
+	return cmd, nil
+}
+
+// dumpedPart returns the text that a part holds, if it is one, and else what DUMP returned.
+func dumpedPart(part *admin.Part) (value []byte, isText bool) {
+	if part.Field != "" {
+		return part.Dump, true
+	}
+	if part.Type == string(foreign.StringValue) {
+		if text, ok := dumpedText(part.Dump); ok {
+			return text, true
+		}
+	}
+	return part.Dump, false
+}
+
+// keptPart tells the scripts which value of a part the caller has; see lua/foreign_held.lua.
+func keptPart(part *admin.Part) []byte {
+	if part.Dump == nil {
+		return []byte{}
+	}
+	value, isText := dumpedPart(part)
+	return keptHeld(value, isText)
+}
+
+func keptHeld(value []byte, isText bool) []byte {
+	if value == nil {
+		value = []byte{}
+	}
+	return append([]byte{mark(isText)}, keptValue(value)...)
+}
+
+// mark begins a value as lua/foreign_held.lua has it.
+func mark(isText bool) byte {
+	if isText {
+		return 't'
+	}
+	return 'd'
+}
+
+// dumpOf returns what a part holds, from the answer of a script that compared it with kept.
+func dumpOf(part *admin.Part, kept, answer []byte) []byte {
+	if part.Field == "" && len(kept) > 0 && kept[0] == mark(true) {
+		return dumpText(answer)
+	}
+	return answer
+}
+
+// sameValue reports whether two dumps are of the same value.
+func sameValue(a, b *admin.Part) bool {
+	one, isText := dumpedPart(a)
+	other, alsoText := dumpedPart(b)
+	return isText == alsoText && bytes.Equal(one, other)
+}

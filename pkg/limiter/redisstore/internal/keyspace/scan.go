@@ -1,0 +1,126 @@
+package keyspace
+
+import (
+	"context"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+)
+
+// scan is one scan, whatever the layout. It reads from several goroutines.
+type scan struct {
+	*keys
+	query admin.Query
+	pace  *redisserver.Pacer
+	pages chan page
+}
+
+// page is what a scan has read in one go.
+type page struct {
+	found         []found
+	looked, total int64 // keys looked at, and keys known of now for the first time
+}
+
+// found is an entry, or an error about its store key.
+type found struct {
+	entry admin.Entry
+	err   error
+}
+
+// newScan returns a scan for a query.
+func (k *keys) newScan(q admin.Query) scan {
+	return scan{keys: k, query: q, pages: make(chan page), pace: redisserver.NewPacer(q.KeysPerSecond)}
+}
+
+// run yields what send is given until reading is over. isFirst reports whether a store key has not come before; it is nil
+// if read sees to that.
+func (sc *scan) run(
+	ctx context.Context, yield func(admin.Entry, error) bool, read func(context.Context) error, isFirst func(storeKey string) bool,
+) {
+	if err := sc.Check(); err != nil {
+		yield(admin.Entry{}, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	scanned := make(chan error, 1)
+	panics.Go(func() error { return read(ctx) }, func(err error) {
+		scanned <- err
+		close(sc.pages)
+	})
+	defer func() { // leave nothing running behind the caller's back
+		cancel()
+		for range sc.pages {
+		}
+	}()
+	var looked, total int64
+	for page := range sc.pages {
+		for i := range page.found {
+			f := &page.found[i]
+			if (isFirst == nil || isFirst(f.entry.StoreKey)) && !yield(f.entry, f.err) {
+				return
+			}
+		}
+		looked, total = looked+page.looked, total+page.total
+		sc.query.Report(min(looked, total), total)
+	}
+	if err := <-scanned; err != nil {
+		yield(admin.Entry{}, sc.Explain(err, "scan", false, nil))
+		return
+	}
+	sc.query.Report(total, total)
+}
+
+// known tells the caller how many more keys are now known to exist.
+func (sc *scan) known(ctx context.Context, keys int64) error { return sc.send(ctx, page{total: keys}) }
+
+func (sc *scan) send(ctx context.Context, p page) error {
+	select {
+	case sc.pages <- p:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// readExactly has read look at exactly those store keys, some at a time, and at the server that has them.
+func (sc *scan) readExactly(ctx context.Context, storeKeys []string, read func(server redis.Cmdable, batch []int) error) error {
+	return sc.EachBatch(ctx, tagsOf(storeKeys), redisserver.KeysPerRead, func(batch []int) error {
+		if err := sc.pace.Wait(ctx, len(batch)); err != nil {
+			return err
+		}
+		server, err := sc.Servers.ServerOf(ctx, storeKeys[batch[0]])
+		if err != nil {
+			return err
+		}
+		return sc.Named(read(server, batch), server)
+	})
+}
+
+// sendPage sends what read makes of all, as many bytes at a time as one exchange carries. looked is how many keys the page had.
+func sendPage[T any](
+	ctx context.Context, sc *scan, all []T, looked int64, read func(some []T, give func([]found) error) error,
+) error {
+	p := page{looked: looked}
+	bytes := 0
+	give := func(read []found) error {
+		for i := range read {
+			bytes += read[i].entry.Record.Size()
+		}
+		if p.found = append(p.found, read...); bytes < bytesPerExchange {
+			return nil
+		}
+		full := page{found: p.found}
+		p.found, bytes = nil, 0
+		return sc.send(ctx, full)
+	}
+	for some := range slices.Chunk(all, redisserver.KeysPerRead) {
+		if err := read(some, give); err != nil {
+			return err
+		}
+	}
+	return sc.send(ctx, p)
+}

@@ -1,0 +1,63 @@
+package lanes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// That the outcome of one call is unknown is not hidden by another call of the same
+// Cluster that was never sent: whoever hears only of that believes nothing happened.
+func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
+	s := &Sender{sharding: sharding{SlotOf: redisserver.SlotOf}, Servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
+	keys := []store.Key{{Subject: "a"}, {Subject: "b"}} // of different slots
+	for _, order := range [][]error{{store.ErrUnavailable, store.ErrOutcomeUnknown}, {store.ErrOutcomeUnknown, store.ErrUnavailable}} {
+		var both sync.WaitGroup
+		both.Add(2)
+		first := make(chan struct{})
+		err := s.EachBatch(context.Background(), keys, 10, func(batch []int) error {
+			both.Done()
+			both.Wait()
+			if batch[0] == 0 {
+				defer close(first)
+				return fmt.Errorf("first: %w", order[0])
+			}
+			<-first
+			return fmt.Errorf("second: %w", order[1])
+		})
+		if !errors.Is(err, store.ErrOutcomeUnknown) {
+			t.Errorf("of %v it returns %v", order, err)
+		}
+	}
+}
+
+// A caller's own deadline is an error of the limiter's like any other: what waited for
+// its turn was never sent.
+func TestEachBatchTellsOfADeadline(t *testing.T) {
+	s := &Sender{sharding: sharding{SlotOf: redisserver.SlotOf}, Servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
+	keys := []store.Key{{Subject: "a"}, {Subject: "b"}}
+	late, cancel := context.WithTimeout(context.Background(), 0)
+	defer cancel()
+	err := s.EachBatch(late, keys, 10, func([]int) error {
+		t.Error("a call began after the deadline")
+		return nil
+	})
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it returns %v, want an ErrUnavailable", err)
+	}
+	soon, interrupt := context.WithCancel(context.Background())
+	err = s.EachBatch(soon, keys[:1], 10, func([]int) error {
+		interrupt()
+		return nil
+	})
+	if err != nil {
+		t.Errorf("all was done, and it returns %v", err)
+	}
+}
