@@ -16,8 +16,8 @@ type Answers struct {
 	// DecidedBy is the decider, in the words of a decision: "store", "local",
 	// "denial-memory", "lease", "override" or "failure-policy".
 	DecidedBy string `json:"decided_by"`
-	Allowed   int64  `json:"allowed"`
-	Denied    int64  `json:"denied"`
+	Allowed   int64  `json:"allowed" merge:"sum"`
+	Denied    int64  `json:"denied" merge:"sum"`
 	// Latency is from when these requests were due to their answers.
 	Latency *Quantiles `json:"latency_us,omitempty"`
 }
@@ -107,8 +107,7 @@ func (r *Run) mergeAnswers(parts []part) error {
 				i = len(r.ByDecider)
 				r.ByDecider = append(r.ByDecider, Answers{DecidedBy: a.DecidedBy})
 			}
-			r.ByDecider[i].Allowed += a.Allowed
-			r.ByDecider[i].Denied += a.Denied
+			addUp(&r.ByDecider[i], &a)
 		}
 	}
 	for i := range r.ByDecider {

@@ -40,13 +40,7 @@ func (r *Run) columnsOf(most int) []column {
 	}
 	for _, interval := range r.Timeline {
 		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]
-		c.Allowed += interval.Allowed
-		c.Denied += interval.Denied
-		c.Local += interval.Local
-		c.Unguarded += interval.Unguarded
-		c.Errors += interval.Errors
-		c.Dropped += interval.Dropped
-		c.P50, c.P99, c.Max = max(c.P50, interval.P50), max(c.P99, interval.P99), max(c.Max, interval.Max)
+		addUp(&c.Interval, &interval)
 	}
 	return columns
 }

@@ -11,21 +11,21 @@ import (
 // decision was made between the sending of its request and the answer.
 type StoreClock struct {
 	// Held is the calls that told an instant, and Untold those that told none.
-	Held   int64 `json:"held"`
-	Untold int64 `json:"untold,omitempty"`
+	Held   int64 `json:"held" merge:"sum"`
+	Untold int64 `json:"untold,omitempty" merge:"sum"`
 	// AheadMS is how far the store's clock was ahead in the end.
-	AheadMS float64 `json:"ahead_ms"`
+	AheadMS float64 `json:"ahead_ms" range:"signed"`
 	// Drift is how much faster the store's clock ran, as a share of the time: 0.02 for 2 %,
 	// negative for a slow one. It is 0 if a steady clock explains all instants.
-	Drift float64 `json:"drift"`
+	Drift float64 `json:"drift" merge:"farthest" range:"signed"`
 	// Jumps is how often the clock changed at once, and stayed so. Astray is the instants that
 	// were wrong by themselves. FarthestMS is the most that an instant was away from where it
 	// should have been, negative if it was too early.
-	Jumps      int64   `json:"jumps,omitempty"`
-	Astray     int64   `json:"astray,omitempty"`
-	FarthestMS float64 `json:"farthest_ms,omitempty"`
+	Jumps      int64   `json:"jumps,omitempty" merge:"max"`
+	Astray     int64   `json:"astray,omitempty" merge:"sum"`
+	FarthestMS float64 `json:"farthest_ms,omitempty" merge:"farthest" range:"signed"`
 	// CoarseMS is how long the clock stood still between two of its steps, if that was found.
-	CoarseMS float64 `json:"coarse_ms,omitempty"`
+	CoarseMS float64 `json:"coarse_ms,omitempty" merge:"max"`
 }
 
 // wrong is what is wrong with the clock, a sentence each.
@@ -63,34 +63,16 @@ func times(n int64) string {
 	return fmt.Sprintf("%s times", output.Thousands(n))
 }
 
-// figures are the numbers of the clock that cannot be negative.
-func (c *StoreClock) figures() (counts []int64, figures []float64) {
-	return []int64{c.Held, c.Untold, c.Jumps, c.Astray},
-		[]float64{math.Abs(c.AheadMS), math.Abs(c.Drift), math.Abs(c.FarthestMS), c.CoarseMS}
-}
-
 // mergeClocks returns the worst of what several machines found of one clock, each by its own.
 func mergeClocks(parts []part) (merged *StoreClock) {
 	for _, p := range parts {
-		c := p.Clock
-		if c == nil {
-			continue
-		}
-		if merged == nil {
-			first := *c
+		switch {
+		case p.Clock == nil:
+		case merged == nil:
+			first := *p.Clock
 			merged = &first
-			continue
-		}
-		merged.Held += c.Held
-		merged.Untold += c.Untold
-		merged.Jumps = max(merged.Jumps, c.Jumps)
-		merged.Astray += c.Astray
-		merged.CoarseMS = max(merged.CoarseMS, c.CoarseMS)
-		if math.Abs(c.Drift) > math.Abs(merged.Drift) {
-			merged.Drift = c.Drift
-		}
-		if math.Abs(c.FarthestMS) > math.Abs(merged.FarthestMS) {
-			merged.FarthestMS = c.FarthestMS
+		default:
+			addUp(merged, p.Clock)
 		}
 	}
 	return merged

@@ -63,7 +63,7 @@ type Run struct {
 	Load string `json:"load"`
 	// Scenario is the built-in pattern that it was, if any.
 	Scenario string `json:"scenario,omitempty"`
-	Workers  int    `json:"workers,omitempty"`
+	Workers  int    `json:"workers,omitempty" merge:"sum"`
 	// Seed is what all random choices of the load followed from; nil where nothing was
 	// chosen.
 	Seed *uint64 `json:"seed,omitempty"`
@@ -71,14 +71,14 @@ type Run struct {
 	// the store was away. It bounds what is let in beyond what the store let in.
 	LocalShare string `json:"local_share,omitempty"`
 	// Rate is the arrivals asked for in a second, on average; 0 for a closed loop.
-	Rate      float64   `json:"rate"`
+	Rate      float64   `json:"rate" merge:"sum"`
 	StartedAt time.Time `json:"started_at"` // of a simulation, the first request's instant
 
 	Figures
 
 	// Timeline is what happened in each interval of the run.
 	Timeline   []Interval `json:"timeline"`
-	IntervalMS int64      `json:"interval_ms"`
+	IntervalMS int64      `json:"interval_ms" merge:"max"`
 	// EdgesMS is when, from the run's beginning, a window of the limit ended and the next
 	// one began, if the run has so few of them that they can be told apart.
 	EdgesMS []int64 `json:"edges_ms,omitempty"`
@@ -114,26 +114,26 @@ type Run struct {
 type Figures struct {
 	// Requests is those that were sent: allowed, denied, answered without the limit, or
 	// ended in an error.
-	Requests int64 `json:"requests"`
+	Requests int64 `json:"requests" merge:"sum"`
 	// Allowed and Denied are what the limit itself decided.
-	Allowed int64 `json:"allowed"`
-	Denied  int64 `json:"denied"`
+	Allowed int64 `json:"allowed" merge:"sum"`
+	Denied  int64 `json:"denied" merge:"sum"`
 	// Local is the requests that a local share of the limit decided, and Unguarded those
 	// that a failure policy let in or turned away, because the store was away.
-	Local     int64 `json:"local"`
-	Unguarded int64 `json:"unguarded"`
-	Errors    int64 `json:"errors"`
+	Local     int64 `json:"local" merge:"sum"`
+	Unguarded int64 `json:"unguarded" merge:"sum"`
+	Errors    int64 `json:"errors" merge:"sum"`
 	// Unknown is how many of the errors may have been charged all the same.
-	Unknown int64 `json:"unknown"`
+	Unknown int64 `json:"unknown" merge:"sum"`
 	// Dropped is the arrivals that could not be sent in time.
-	Dropped int64 `json:"dropped"`
+	Dropped int64 `json:"dropped" merge:"sum"`
 	// Late is the requests answered more than LateAfterMS after they were due.
-	Late        int64 `json:"late"`
-	LateAfterMS int64 `json:"late_after_ms,omitempty"`
+	Late        int64 `json:"late" merge:"sum"`
+	LateAfterMS int64 `json:"late_after_ms,omitempty" merge:"max"`
 	// Keys is the subjects that asked for something, KeysDenied those of them that
 	// were denied at least once.
-	Keys       int64 `json:"keys"`
-	KeysDenied int64 `json:"keys_denied"`
+	Keys       int64 `json:"keys" merge:"sum"`
+	KeysDenied int64 `json:"keys_denied" merge:"sum"`
 	// ByDecider is the answers of each decider that gave any. A simulation has none,
 	// unless wrappers were around its store.
 	ByDecider []Answers `json:"by_decider,omitempty"`
@@ -155,7 +155,7 @@ type Figures struct {
 	Lag          *Quantiles `json:"schedule_lag_us,omitempty"`
 	// GeneratorLimited: the generator, not the store, was the limit, and the
 	// figures are about the machine it ran on.
-	GeneratorLimited bool `json:"generator_limited"`
+	GeneratorLimited bool `json:"generator_limited" merge:"any"`
 
 	Audit  Audit  `json:"audit"`
 	Limits Limits `json:"limits"` // each of the limits decided together
@@ -184,21 +184,21 @@ type Audit struct {
 	// period, against the limit. 1 is exactly the limit. For a bucket it is in the
 	// bucket's own terms: the fullest that it was against its burst, which it
 	// exceeds exactly if in some window more than burst + rate × length was admitted.
-	WorstWindowRatio float64 `json:"worst_window_ratio"`
+	WorstWindowRatio float64 `json:"worst_window_ratio" merge:"max"`
 	// WorstWindowUnits is the most units that any key was admitted in any window of
 	// one period.
-	WorstWindowUnits int64 `json:"worst_window_units"`
+	WorstWindowUnits int64 `json:"worst_window_units" merge:"max"`
 	// OverAdmitted is the units that were admitted though the algorithm, after all that
 	// was admitted before, would have denied them. UnderAdmitted is the units that were
 	// denied though it would have admitted them.
-	OverAdmitted  int64 `json:"over_admitted"`
-	UnderAdmitted int64 `json:"under_admitted"`
+	OverAdmitted  int64 `json:"over_admitted" merge:"sum"`
+	UnderAdmitted int64 `json:"under_admitted" merge:"sum"`
 	// LeastOverAdmitted is the least number of units that were too many: without them, nothing
 	// would have been beyond the limit. One unit too many at the beginning counts once, and
 	// OverAdmitted counts it again with each one after it. LeastUnderAdmitted is the units
 	// that were denied wrongly, each counted once.
-	LeastOverAdmitted  int64 `json:"least_over_admitted"`
-	LeastUnderAdmitted int64 `json:"least_under_admitted"`
+	LeastOverAdmitted  int64 `json:"least_over_admitted" merge:"sum"`
+	LeastUnderAdmitted int64 `json:"least_under_admitted" merge:"sum"`
 	// LimitReached is the most that any key had in use or asked for, against the capacity;
 	// below 1 the limit was never reached, and over-admission was not tested. Of several
 	// limits it is that of the one reached least. It is nil where it is not known.
@@ -209,18 +209,18 @@ type Audit struct {
 	// Excused is the units that were denied though the algorithm would have admitted them,
 	// because others held units that they had taken ahead. They are not among those
 	// under-admitted.
-	Excused int64 `json:"excused,omitempty"`
+	Excused int64 `json:"excused,omitempty" merge:"sum"`
 	// KeysOver and KeysUnder are the keys with any of them; 0 if that is not known.
-	KeysOver  int64 `json:"keys_over_admitted,omitempty"`
-	KeysUnder int64 `json:"keys_under_admitted,omitempty"`
+	KeysOver  int64 `json:"keys_over_admitted,omitempty" merge:"sum"`
+	KeysUnder int64 `json:"keys_under_admitted,omitempty" merge:"sum"`
 	// Doubtful: something else than the limiter can explain what looks wrong, as a warning
 	// says, so that the audit does not fail the run.
-	Doubtful bool `json:"doubtful,omitempty"`
+	Doubtful bool `json:"doubtful,omitempty" merge:"any"`
 	// UnderExplained: the way that the limits are decided explains what was under-admitted,
 	// as a warning says, so that it does not fail the run.
-	UnderExplained bool `json:"under_admitted_explained,omitempty"`
+	UnderExplained bool `json:"under_admitted_explained,omitempty" merge:"any"`
 	// LongestDenialRun is the most requests of one key denied one after the other.
-	LongestDenialRun int64 `json:"longest_denial_run"`
+	LongestDenialRun int64 `json:"longest_denial_run" merge:"max"`
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all
 	// had the same, 1/keys if one had all.
 	Fairness float64 `json:"fairness"`
@@ -259,9 +259,9 @@ type Lie struct {
 // Sum² / (Keys × SumOfSquares). Floats hold them, since squares of units soon pass
 // what integers do.
 type KeySums struct {
-	Keys         int64   `json:"keys"`
-	Sum          float64 `json:"sum"`
-	SumOfSquares float64 `json:"sum_of_squares"`
+	Keys         int64   `json:"keys" merge:"sum"`
+	Sum          float64 `json:"sum" merge:"sum"`
+	SumOfSquares float64 `json:"sum_of_squares" merge:"sum" range:"squares"`
 }
 
 // Fairness is Jain's index, 1 if nothing was admitted at all.
@@ -303,32 +303,32 @@ type Cost struct {
 // Interval is what happened in one interval of the timeline.
 type Interval struct {
 	OffsetMS int64 `json:"offset_ms"` // of its beginning, from the run's
-	Allowed  int64 `json:"allowed"`
-	Denied   int64 `json:"denied"`
-	Errors   int64 `json:"errors"`
-	Dropped  int64 `json:"dropped"`
+	Allowed  int64 `json:"allowed" merge:"sum"`
+	Denied   int64 `json:"denied" merge:"sum"`
+	Errors   int64 `json:"errors" merge:"sum"`
+	Dropped  int64 `json:"dropped" merge:"sum"`
 	// Local and Unguarded are as in [Figures].
-	Local     int64 `json:"local,omitempty"`
-	Unguarded int64 `json:"unguarded,omitempty"`
+	Local     int64 `json:"local,omitempty" merge:"sum"`
+	Unguarded int64 `json:"unguarded,omitempty" merge:"sum"`
 	// P50, P99 and Max are of the latency of all requests, errors included, in
 	// microseconds.
-	P50 int64 `json:"p50_us"`
-	P99 int64 `json:"p99_us"`
-	Max int64 `json:"max_us"`
+	P50 int64 `json:"p50_us" merge:"max"`
+	P99 int64 `json:"p99_us" merge:"max"`
+	Max int64 `json:"max_us" merge:"max"`
 }
 
 // HeatGroup is some keys that asked for about as much.
 type HeatGroup struct {
-	Keys    int64 `json:"keys"`
-	Allowed int64 `json:"allowed"` // requests
-	Denied  int64 `json:"denied"`
+	Keys    int64 `json:"keys" merge:"sum"`
+	Allowed int64 `json:"allowed" merge:"sum"` // requests
+	Denied  int64 `json:"denied" merge:"sum"`
 }
 
 // KeyCount is how many requests of one subject were allowed and denied.
 type KeyCount struct {
 	Key     string `json:"key"`
-	Allowed int64  `json:"allowed"`
-	Denied  int64  `json:"denied"`
+	Allowed int64  `json:"allowed" merge:"sum"`
+	Denied  int64  `json:"denied" merge:"sum"`
 }
 
 // ErrorCount is how often there was an error.

@@ -26,6 +26,21 @@ type Histograms struct {
 	ByDecider map[string]*hdrhistogram.Histogram
 }
 
+// distribution is where a run has the quantiles of some times, and their histogram.
+type distribution struct {
+	quantiles **Quantiles
+	histogram **hdrhistogram.Histogram
+}
+
+// distributions are all times of a run, those of each decider aside.
+func (r *Run) distributions() [4]distribution {
+	h := r.Histograms
+	if h == nil {
+		h = new(Histograms)
+	}
+	return [...]distribution{{&r.Latency, &h.Latency}, {&r.Service, &h.Service}, {&r.ErrorLatency, &h.Errors}, {&r.Lag, &h.Lag}}
+}
+
 // AddDecider adds the latency of what a decider answered.
 func (h *Histograms) AddDecider(name string, latency *hdrhistogram.Histogram) {
 	if h.ByDecider == nil {

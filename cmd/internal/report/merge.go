@@ -138,21 +138,7 @@ func mergeRuns(parts []part) (*Run, error) {
 			end = p.end()
 		}
 		loads, stores = append(loads, p.Load), append(stores, p.Store)
-		run.Workers += p.Workers
-		run.Rate += p.Rate
-		run.Requests += p.Requests
-		run.Allowed += p.Allowed
-		run.Denied += p.Denied
-		run.Local += p.Local
-		run.Unguarded += p.Unguarded
-		run.Errors += p.Errors
-		run.Unknown += p.Unknown
-		run.Dropped += p.Dropped
-		run.Late += p.Late
-		run.LateAfterMS = max(run.LateAfterMS, p.LateAfterMS)
-		run.Keys += p.Keys
-		run.KeysDenied += p.KeysDenied
-		run.GeneratorLimited = run.GeneratorLimited || p.GeneratorLimited
+		addUp(run, p.Run)
 		for _, warning := range p.Warnings {
 			run.Warnings = append(run.Warnings, p.file+": "+warning)
 		}
@@ -177,12 +163,13 @@ func mergeRuns(parts []part) (*Run, error) {
 	}
 	run.Audit = mergeAudits(audits)
 	for i := range run.Limits {
-		run.Limits[i].Denied = 0
+		l := &run.Limits[i]
+		l.Denied = 0
 		for j := range parts {
 			audits[j] = &parts[j].Limits[i].Audit
-			run.Limits[i].Denied += parts[j].Limits[i].Denied
+			l.Denied += parts[j].Limits[i].Denied
 		}
-		run.Limits[i].Audit = mergeAudits(audits)
+		l.Audit = mergeAudits(audits)
 	}
 	run.Audit.LimitReached = leastReached(run.Limits)
 	run.Clock = mergeClocks(parts)

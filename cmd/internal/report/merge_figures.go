@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -9,31 +10,41 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// addUp adds to the numbers of a structure those of another one, each as its field says by the
+// tag merge: the sum, the maximum, the one farthest from 0, or whether any is true.
+func addUp[T any](into, from *T) {
+	addValues(reflect.ValueOf(into).Elem(), reflect.ValueOf(from).Elem())
+}
+
+func addValues(into, from reflect.Value) {
+	for i := range into.NumField() {
+		field, a, b := into.Type().Field(i), into.Field(i), from.Field(i)
+		greater := a.CanInt() && b.Int() > a.Int() || a.CanFloat() && b.Float() > a.Float()
+		switch how := field.Tag.Get("merge"); {
+		case field.Anonymous:
+			addValues(a, b)
+		case how == "sum" && a.CanInt():
+			a.SetInt(a.Int() + b.Int())
+		case how == "sum":
+			a.SetFloat(a.Float() + b.Float())
+		case how == "max" && greater, how == "any" && b.Bool(), how == "farthest" && math.Abs(b.Float()) > math.Abs(a.Float()):
+			a.Set(b)
+		}
+	}
+}
+
 // mergeTimes merges the histograms, and computes the quantiles of all requests.
 func (r *Run) mergeTimes(parts []part) error {
 	r.Histograms = &Histograms{ByDecider: map[string]*hdrhistogram.Histogram{}}
-	for _, times := range []struct {
-		histogram func(*Histograms) **hdrhistogram.Histogram
-		quantiles func(*Run) **Quantiles
-	}{
-		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Latency }, func(r *Run) **Quantiles { return &r.Latency }},
-		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Service }, func(r *Run) **Quantiles { return &r.Service }},
-		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Errors }, func(r *Run) **Quantiles { return &r.ErrorLatency }},
-		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Lag }, func(r *Run) **Quantiles { return &r.Lag }},
-	} {
+	for i, into := range r.distributions() {
 		merged, err := mergeHistograms(parts, func(p part) (*hdrhistogram.Histogram, bool) {
-			has := *times.quantiles(p.Run) != nil
-			if p.Histograms == nil {
-				return nil, has
-			}
-			return *times.histogram(p.Histograms), has
+			own := p.distributions()[i]
+			return *own.histogram, *own.quantiles != nil
 		})
 		if err != nil {
 			return err
 		}
-		if merged != nil {
-			*times.histogram(r.Histograms), *times.quantiles(r) = merged, QuantilesOf(merged)
-		}
+		*into.histogram, *into.quantiles = merged, QuantilesOf(merged)
 	}
 	return nil
 }
@@ -61,29 +72,16 @@ func mergeHistograms(parts []part, of func(part) (h *hdrhistogram.Histogram, has
 func mergeAudits(all []*Audit) Audit {
 	merged := Audit{KeySums: &KeySums{}}
 	for _, a := range all {
-		merged.WorstWindowRatio = math.Max(merged.WorstWindowRatio, a.WorstWindowRatio)
-		merged.WorstWindowUnits = max(merged.WorstWindowUnits, a.WorstWindowUnits)
-		merged.OverAdmitted += a.OverAdmitted
-		merged.UnderAdmitted += a.UnderAdmitted
-		merged.KeysOver += a.KeysOver
-		merged.KeysUnder += a.KeysUnder
-		merged.LeastOverAdmitted += a.LeastOverAdmitted
-		merged.LeastUnderAdmitted += a.LeastUnderAdmitted
+		addUp(&merged, a)
 		merged.mergeLies(a.Lies)
 		if a.LimitReached != nil && (merged.LimitReached == nil || *merged.LimitReached < *a.LimitReached) {
 			merged.LimitReached = a.LimitReached
 		}
-		merged.Excused += a.Excused
-		merged.Doubtful = merged.Doubtful || a.Doubtful
-		merged.UnderExplained = merged.UnderExplained || a.UnderExplained
-		merged.LongestDenialRun = max(merged.LongestDenialRun, a.LongestDenialRun)
 		if a.KeySums == nil || merged.KeySums == nil {
 			merged.KeySums = nil
 			continue
 		}
-		merged.KeySums.Keys += a.KeySums.Keys
-		merged.KeySums.Sum += a.KeySums.Sum
-		merged.KeySums.SumOfSquares += a.KeySums.SumOfSquares
+		addUp(merged.KeySums, a.KeySums)
 	}
 	if merged.FairnessUnknown = merged.KeySums == nil; !merged.FairnessUnknown {
 		merged.Fairness = merged.KeySums.Fairness()

@@ -8,9 +8,6 @@ import (
 // mergeTimelines adds up what happened at the same time. Of latencies in an
 // interval the worst is kept, since only whole runs have histograms.
 func (r *Run) mergeTimelines(parts []part) {
-	for _, p := range parts {
-		r.IntervalMS = max(r.IntervalMS, p.IntervalMS)
-	}
 	if r.IntervalMS == 0 {
 		return
 	}
@@ -24,13 +21,7 @@ func (r *Run) mergeTimelines(parts []part) {
 				sum = &Interval{OffsetMS: offset}
 				at[offset] = sum
 			}
-			sum.Allowed += interval.Allowed
-			sum.Denied += interval.Denied
-			sum.Local += interval.Local
-			sum.Unguarded += interval.Unguarded
-			sum.Errors += interval.Errors
-			sum.Dropped += interval.Dropped
-			sum.P50, sum.P99, sum.Max = max(sum.P50, interval.P50), max(sum.P99, interval.P99), max(sum.Max, interval.Max)
+			addUp(sum, &interval)
 		}
 	}
 	for _, interval := range at {
@@ -46,7 +37,8 @@ func (r *Run) mergeKeys(parts []part) {
 		r.Heat = append(r.Heat, p.Heat...)
 		for _, k := range p.MostDenied {
 			sum := denied[k.Key]
-			denied[k.Key] = KeyCount{k.Key, sum.Allowed + k.Allowed, sum.Denied + k.Denied}
+			addUp(&k, &sum)
+			denied[k.Key] = k
 		}
 		for _, e := range p.ErrorTexts {
 			errors[e.Text] += e.Count
@@ -74,10 +66,7 @@ func (r *Run) mergeKeys(parts []part) {
 		if i%together == 0 {
 			heat = append(heat, HeatGroup{})
 		}
-		last := &heat[len(heat)-1]
-		last.Keys += g.Keys
-		last.Allowed += g.Allowed
-		last.Denied += g.Denied
+		addUp(&heat[len(heat)-1], &g)
 	}
 	r.Heat = heat
 }

@@ -46,16 +46,3 @@ func (s *Sight) words() string {
 
 // fromMS returns milliseconds as a duration.
 func fromMS(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
-
-// figures are counts and others that cannot be negative.
-func (s *Sight) figures() (counts []int64, others []float64) {
-	if s == nil {
-		return nil, nil
-	}
-	for _, ms := range []*float64{s.PhaseMS, s.PhaseWithinMS} {
-		if ms != nil {
-			others = append(others, *ms)
-		}
-	}
-	return []int64{s.LeastOver, s.LeastUnder, s.UnderIfFree}, others
-}
