@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/show"
 )
 
 type reportOptions struct {
@@ -85,11 +86,11 @@ func runReport(o *reportOptions, paths []string) error {
 			return err
 		}
 	}
-	if err := o.summaryFlags.write(o.globalOptions, d); err != nil {
+	if err := o.summaryFlags.write(o.globalOptions, show.Answer{Report: d}); err != nil {
 		return err
 	}
 	if !o.summaryFlags.replacesAnswer() {
-		if err := o.print(d); err != nil {
+		if err := o.print(show.Answer{Report: d}); err != nil {
 			return err
 		}
 	}
@@ -99,7 +100,7 @@ func runReport(o *reportOptions, paths []string) error {
 // writePage writes a report as HTML.
 func (g *globalOptions) writePage(d *report.Document, path string) error {
 	var page bytes.Buffer
-	if err := d.HTML(&page); err != nil {
+	if err := (show.Answer{Report: d}).HTML(&page); err != nil {
 		return err
 	}
 	if err := g.env.WriteShared(path, page.Bytes()); err != nil {

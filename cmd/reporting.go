@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/show"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
@@ -90,7 +91,7 @@ func (o *reportingOptions) finish(g *globalOptions, document *report.Document, p
 		failure = errors.Join(err, failure)
 	}
 	if !o.summaryFlags.replacesAnswer() {
-		if err := g.print(document); err != nil {
+		if err := g.print(show.Answer{Report: document}); err != nil {
 			return errors.Join(err, failure)
 		}
 	}
@@ -115,5 +116,5 @@ func (o *reportingOptions) write(g *globalOptions, document *report.Document) er
 			return &outputError{err}
 		}
 	}
-	return o.summaryFlags.write(g, document)
+	return o.summaryFlags.write(g, show.Answer{Report: document})
 }

@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// mostDeciders is how many of them a report tells apart at most.
+const mostDeciders = 16
+
 // Bounds of the numbers in a file, so that no computation with them overflows.
 const (
 	mostOfAnything = 1_000_000_000_000_000
@@ -22,9 +25,6 @@ const (
 	mostLimits = 64
 	mostListed = 1000
 )
-
-// Limits are those of a run.
-type Limits []Limit
 
 // UnmarshalJSON refuses more limits than any run has before there is memory taken for them.
 func (l *Limits) UnmarshalJSON(data []byte) error {

@@ -1,18 +1,78 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// addUp adds to the numbers of a structure those of another one, each as its field says by the
+// mergeAnswers adds up what the deciders answered.
+func (r *Run) mergeAnswers(parts []part) error {
+	for _, p := range parts {
+		for _, a := range p.ByDecider {
+			i := slices.IndexFunc(r.ByDecider, func(b Answers) bool { return a.DecidedBy == b.DecidedBy })
+			if i < 0 {
+				i = len(r.ByDecider)
+				r.ByDecider = append(r.ByDecider, Answers{DecidedBy: a.DecidedBy})
+			}
+			AddUp(&r.ByDecider[i], &a)
+		}
+	}
+	for i := range r.ByDecider {
+		by := r.ByDecider[i].DecidedBy
+		merged, err := mergeHistograms(parts, func(p part) (*hdrhistogram.Histogram, bool) {
+			has := slices.ContainsFunc(p.ByDecider, func(a Answers) bool { return a.DecidedBy == by && a.Latency != nil })
+			if p.Histograms == nil {
+				return nil, has
+			}
+			return p.Histograms.ByDecider[by], has
+		})
+		if err != nil {
+			return err
+		}
+		if merged != nil {
+			r.Histograms.ByDecider[by], r.ByDecider[i].Latency = merged, QuantilesOf(merged)
+		}
+	}
+	slices.SortFunc(r.ByDecider, func(a, b Answers) int { return cmp.Compare(a.DecidedBy, b.DecidedBy) })
+	return nil
+}
+
+// mergeClocks returns the worst of what several machines found of one clock, each by its own.
+func mergeClocks(parts []part) (merged *StoreClock) {
+	for _, p := range parts {
+		switch {
+		case p.Clock == nil:
+		case merged == nil:
+			first := *p.Clock
+			merged = &first
+		default:
+			AddUp(merged, p.Clock)
+		}
+	}
+	return merged
+}
+
+// part is one machine's part of a run, and the file it was read from.
+type part struct {
+	file string
+	*Run
+}
+
+// counted is when the warm-up ended.
+func (p part) counted() time.Time { return p.StartedAt.Add(FromMS(p.WarmupMS)) }
+
+func (p part) end() time.Time { return p.StartedAt.Add(FromMS(p.DurationMS)) }
+
+// AddUp adds to the numbers of a structure those of another one, each as its field says by the
 // tag merge: the sum, the maximum, the one farthest from 0, or whether any is true.
-func addUp[T any](into, from *T) {
+func AddUp[T any](into, from *T) {
 	addValues(reflect.ValueOf(into).Elem(), reflect.ValueOf(from).Elem())
 }
 
@@ -72,7 +132,7 @@ func mergeHistograms(parts []part, of func(part) (h *hdrhistogram.Histogram, has
 func mergeAudits(all []*Audit) Audit {
 	merged := Audit{KeySums: &KeySums{}}
 	for _, a := range all {
-		addUp(&merged, a)
+		AddUp(&merged, a)
 		merged.mergeLies(a.Lies)
 		if a.LimitReached != nil && (merged.LimitReached == nil || *merged.LimitReached < *a.LimitReached) {
 			merged.LimitReached = a.LimitReached
@@ -81,7 +141,7 @@ func mergeAudits(all []*Audit) Audit {
 			merged.KeySums = nil
 			continue
 		}
-		addUp(merged.KeySums, a.KeySums)
+		AddUp(merged.KeySums, a.KeySums)
 	}
 	if merged.FairnessUnknown = merged.KeySums == nil; !merged.FairnessUnknown {
 		merged.Fairness = merged.KeySums.Fairness()
@@ -164,4 +224,70 @@ func (r *Run) mergeCost(parts []part) {
 	if cost != (Cost{}) {
 		r.Cost = &cost
 	}
+}
+
+// mergeTimelines adds up what happened at the same time. Of latencies in an
+// interval the worst is kept, since only whole runs have histograms.
+func (r *Run) mergeTimelines(parts []part) {
+	if r.IntervalMS == 0 {
+		return
+	}
+	at := map[int64]*Interval{}
+	for _, p := range parts {
+		shift := p.StartedAt.Sub(r.StartedAt).Milliseconds()
+		for _, interval := range p.Timeline {
+			offset := (shift + interval.OffsetMS) / r.IntervalMS * r.IntervalMS
+			sum := at[offset]
+			if sum == nil {
+				sum = &Interval{OffsetMS: offset}
+				at[offset] = sum
+			}
+			AddUp(sum, &interval)
+		}
+	}
+	for _, interval := range at {
+		r.Timeline = append(r.Timeline, *interval)
+	}
+	slices.SortFunc(r.Timeline, func(a, b Interval) int { return cmp.Compare(a.OffsetMS, b.OffsetMS) })
+}
+
+// mergeKeys merges what is listed of keys and of errors.
+func (r *Run) mergeKeys(parts []part) {
+	denied, errors := map[string]KeyCount{}, map[string]int64{}
+	for _, p := range parts {
+		r.Heat = append(r.Heat, p.Heat...)
+		for _, k := range p.MostDenied {
+			sum := denied[k.Key]
+			AddUp(&k, &sum)
+			denied[k.Key] = k
+		}
+		for _, e := range p.ErrorTexts {
+			errors[e.Text] += e.Count
+		}
+	}
+	for _, k := range denied {
+		r.MostDenied = append(r.MostDenied, k)
+	}
+	slices.SortFunc(r.MostDenied, func(a, b KeyCount) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key))
+	})
+	r.MostDenied = r.MostDenied[:min(len(r.MostDenied), mostDeniedKeys)]
+	for text, count := range errors {
+		r.ErrorTexts = append(r.ErrorTexts, ErrorCount{text, count})
+	}
+	slices.SortFunc(r.ErrorTexts, func(a, b ErrorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
+	})
+	r.ErrorTexts = r.ErrorTexts[:min(len(r.ErrorTexts), mostErrorTexts)]
+	perKey := func(g HeatGroup) float64 { return float64(g.Allowed+g.Denied) / float64(max(g.Keys, 1)) }
+	slices.SortStableFunc(r.Heat, func(a, b HeatGroup) int { return cmp.Compare(perKey(b), perKey(a)) })
+	together := (len(r.Heat) + mostGroups - 1) / mostGroups
+	var heat []HeatGroup
+	for i, g := range r.Heat {
+		if i%together == 0 {
+			heat = append(heat, HeatGroup{})
+		}
+		AddUp(&heat[len(heat)-1], &g)
+	}
+	r.Heat = heat
 }

@@ -37,7 +37,7 @@ var errHistograms = fmt.Errorf("its histograms take more than %d MB of memory", 
 
 // Save returns the document as a file, histograms included, for [Read].
 func (d *Document) Save() ([]byte, error) {
-	d.judge()
+	d.Judge()
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false) // thresholds have < and > in them
