@@ -1,6 +1,5 @@
-// Package report is the result of a load test or a simulation: the JSON document, the
-// tables, the HTML page, the judgement by thresholds, comparing two results and merging
-// several.
+// Package report is the result of a load test or a simulation: the document as it is saved and
+// read, its judgement by audits and thresholds, and the merging of several.
 package report
 
 import (

@@ -128,6 +128,7 @@ func (d *Document) About(run int) string {
 	return d.Runs[run].Title() + ": "
 }
 
+// Missed says how the promise was missed.
 func (t *Threshold) Missed() string { return fmt.Sprintf("%s was missed: %s", t.Expression, t.Actual) }
 
 // Wrong is what the audit of a run found wrong, a sentence each. A limit's audit that is
@@ -154,6 +155,7 @@ func (r *Run) Wrong() []string {
 	return all
 }
 
+// Disagreed says how often the store decided otherwise.
 func (r *Run) Disagreed() string {
 	return fmt.Sprintf("the store decided %s otherwise than limitctl computes", output.Count(r.Disagreements, "request"))
 }
@@ -205,6 +207,7 @@ func (a *Audit) Over() int64 {
 	return a.LeastOverAdmitted
 }
 
+// Under is as Over for what was denied wrongly.
 func (a *Audit) Under() int64 {
 	if a.LeastUnderAdmitted == 0 {
 		return a.UnderAdmitted

@@ -1,3 +1,4 @@
+// Package compare finds what became worse from one report to another, and tells it from noise.
 package compare
 
 import (

@@ -1,3 +1,4 @@
+// Package sample has the documents that tests look at. They are the same each time.
 package sample
 
 import (
@@ -16,8 +17,7 @@ import (
 	"github.com/limitctl/limitctl/internal/hostiletext"
 )
 
-// The documents that tests look at. They are the same each time.
-
+// Pointer returns where a number is.
 func Pointer(f float64) *float64 { return &f }
 
 // Histogram records n latencies around a median, with a tail, and some that waited.
@@ -99,6 +99,7 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) report.Ru
 	return run
 }
 
+// Promised judges a document by thresholds, and returns it.
 func Promised(d *report.Document, texts ...string) *report.Document {
 	var expressions []report.Expression
 	for _, text := range texts {
@@ -114,12 +115,14 @@ func Promised(d *report.Document, texts ...string) *report.Document {
 	return d
 }
 
+// OneRun is a load test of one limit.
 func OneRun() *report.Document {
 	d := report.New(report.LoadTest)
 	d.Runs = []report.Run{LoadRun("token-bucket", 1, 1, 0)}
 	return Promised(d, "p99<5ms", "over_admitted==0", "denied<50%")
 }
 
+// FiveRuns is a load test of each algorithm.
 func FiveRuns() *report.Document {
 	d := report.New(report.LoadTest)
 	for i, algorithm := range []string{"token-bucket", "leaky-bucket", "fixed-window", "sliding-log", "sliding-counter"} {
@@ -191,6 +194,7 @@ func Outage() *report.Document {
 	return Promised(d, "p99<5ms", "local_p99<1ms", "error_max<1s", "unguarded<=2%", "over_admitted==0")
 }
 
+// Simulation is one of two limits.
 func Simulation() *report.Document {
 	d := report.New(report.Simulation)
 	for i, limit := range []string{"30/1m", "60/1m"} {
@@ -272,6 +276,7 @@ func long() *report.Document {
 	return d
 }
 
+// Fixtures are all of these documents, by name.
 func Fixtures() map[string]*report.Document {
 	return map[string]*report.Document{
 		"one": OneRun(), "five": FiveRuns(), "racing": Racing(), "outage": Outage(), "simulation": Simulation(), "empty": emptyRun(),
@@ -322,6 +327,7 @@ func Saved() map[string]*report.Document {
 	}
 }
 
+// Printed is what a terminal of some width shows of an answer; 0 is no terminal.
 func Printed(a output.Answer, width int) string {
 	var b bytes.Buffer
 	a.Print(&output.Printer{Out: &b, Width: width})

@@ -63,6 +63,7 @@ func (a Answer) Markdown() []byte {
 	return []byte(b.String())
 }
 
+// Heading writes the verdict on something.
 func Heading(b *strings.Builder, v report.Verdict, what string) {
 	word := map[report.Verdict]string{report.Pass: "✅ PASS", report.Fail: "❌ FAIL"}[v]
 	fmt.Fprintf(b, "### %s: %s\n\n", word, what)
@@ -75,6 +76,7 @@ func mark(ok bool) string {
 	return "❌"
 }
 
+// Bullets writes texts as a list.
 func Bullets(b *strings.Builder, texts []string) {
 	for _, text := range texts {
 		b.WriteString("- " + markdown.Text(output.Cut(output.Printable(text), 400)) + "\n")
