@@ -94,15 +94,15 @@ func (e *proof) admitted() Check {
 			}
 		}
 	}
-	proven := e.proven()
+	certain := e.proven()
 	switch {
-	case proven != nil && proven.LeastOver == 0 && first != nil:
+	case certain != nil && certain.LeastOver == 0 && first != nil:
 		c.Seen = fmt.Sprintf("request %d of a subject may be one too many, depending on when exactly it was decided", place)
-	case proven != nil && proven.LeastOver > 0 && first == nil:
-		c.Verdict, c.Seen = Fail, fmt.Sprintf("%d too many, whenever the requests were decided", proven.LeastOver)
+	case certain != nil && certain.LeastOver > 0 && first == nil:
+		c.Verdict, c.Seen = Fail, fmt.Sprintf("%d too many, whenever the requests were decided", certain.LeastOver)
 	case first != nil:
-		if proven != nil {
-			over = proven.LeastOver
+		if certain != nil {
+			over = certain.LeastOver
 		}
 		c.Verdict = Fail
 		c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left; %s in use at worst",
@@ -111,7 +111,7 @@ func (e *proof) admitted() Check {
 			c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left, and no request was denied",
 				over, place)
 		}
-	case early != nil && proven != nil && proven.LeastUnder == 0:
+	case early != nil && certain != nil && certain.LeastUnder == 0:
 		c.Seen = fmt.Sprintf("request %d of a new subject may have been denied too early, depending on when exactly it was decided", earlyPlace)
 	case early != nil:
 		c.Verdict = Fail
@@ -133,21 +133,25 @@ func (e *proof) proven() *audit.Finding {
 	if e.model.by != (Manner{}) {
 		return nil
 	}
-	auditor := interval.New(interval.Options{Resolution: 2 * e.model.resolution, Skew: -1})
-	for key, j := range e.judged {
-		auditor.SetLimit(uint32(key), e.model.limit)
-		for i := range j.views {
-			if event := j.views[i].Event; event.Cost > 0 {
+	finding := proven(e.model.limit, e.keys, e.model.resolution)
+	return &finding
+}
+
+// proven is what the audit by intervals is sure of under a limit.
+func proven(limit store.Limit, keys []key, resolution time.Duration) audit.Finding {
+	auditor := interval.New(interval.Options{Resolution: 2 * resolution, Skew: -1})
+	for i := range keys {
+		auditor.SetLimit(uint32(i), limit)
+		for _, e := range keys[i].events {
+			if e.Cost > 0 {
 				auditor.Observe(interval.Observation{
-					Key: uint32(key), Sent: store.InstantOf(event.Sent), Answered: store.InstantOf(event.Answered), Cost: event.Cost,
-					Answer: answers[event.Outcome],
+					Key: uint32(i), Sent: store.InstantOf(e.Sent), Answered: store.InstantOf(e.Answered), Cost: e.Cost, Answer: answers[e.Outcome],
 				})
 			}
 		}
 	}
 	auditor.Settle(1 << 62)
-	finding := auditor.Finding()
-	return &finding
+	return auditor.Finding()
 }
 
 // answers are outcomes as the audit by intervals knows them.

@@ -54,7 +54,7 @@ func (x *explorer) compare() error {
 		each, unsure := x.latency()
 		p := pace{each, x.config.Workers}
 		now := x.clock.Now().Add(20 * time.Millisecond).Add(x.rest(models))
-		all := design(int(models[0].limit.Capacity()), x.spans(models), x.windowEdges(models), now)
+		all := design(int(models[0].limit.Capacity()), spansOf(models), x.evidence.windowEdges(models), now)
 		all = slices.DeleteFunc(all, func(e experiment) bool { return repeated[e.signature()] >= 2 })
 		chosen := choose(all, models, now, p, unsure, x.requestsLeft(), x.timeLeft())
 		if x.shared && len(chosen) > 0 {
@@ -64,7 +64,7 @@ func (x *explorer) compare() error {
 			}
 		}
 		if len(chosen) == 0 && !confirmed {
-			chosen, confirmed = x.confirmation(&models[0], now, x.rest(models)), true
+			chosen, confirmed = confirmation(&models[0], x.requestsLeft(), now, x.clock.Now().Add(x.timeLeft()), x.rest(models)), true
 		}
 		if len(chosen) == 0 {
 			return nil
@@ -88,65 +88,12 @@ func (x *explorer) compare() error {
 	return nil
 }
 
-// confirmation returns experiments that would show what no model here does, one after the
-// other with a rest in between if there is one.
-func (x *explorer) confirmation(m *model, now time.Time, rest time.Duration) (all []experiment) {
-	full, span := int(m.limit.Capacity()), m.fullSpan()
-	requests, begin, end := x.requestsLeft(), time.Time{}, x.clock.Now().Add(x.timeLeft())
-	if rest > 0 {
-		begin = now
-	}
-	for _, e := range designFor(full, span, begin) {
-		wanted := e.name == "recovery" && (e.last() == span/100*50 || e.last() == span/100*97) ||
-			e.name == "two halves" && e.last() == span/100*110 && e.steps[1].at == span/100*50 ||
-			e.name == "denied again and again" && e.last() == span/100*90 || e.name == "a second window" && e.last() == span/100*210
-		if !wanted || e.steps[len(e.steps)-1].n == 1 || e.requests() > requests/3 || now.Add(e.last()+rest).After(end) {
-			continue
-		}
-		if rest > 0 {
-			e.begin = now
-			now = now.Add(e.last() + rest)
-		}
-		requests -= e.requests()
-		all = append(all, e)
-	}
-	return all
-}
-
 // fullSpan returns how long all that is admitted at once takes to come back.
 func (m *model) fullSpan() time.Duration {
 	if m.limit.Algorithm.HasBurst() {
 		return time.Duration(float64(m.limit.Period) * float64(m.limit.Burst) / float64(m.limit.Count))
 	}
 	return m.limit.Period
-}
-
-// spans returns times that models are told apart by: their periods, and what lies in the
-// middle of two.
-func (x *explorer) spans(models []model) (all []time.Duration) {
-	var full []time.Duration
-	for i := range models {
-		full = append(full, models[i].fullSpan())
-	}
-	slices.Sort(full)
-	for i, span := range full {
-		if i > 0 && span-full[i-1] > span/1000 {
-			all = append(all, (full[i-1]+span)/2)
-		}
-		if i == 0 || span-full[i-1] > span/50 {
-			all = append(all, span)
-		}
-	}
-	return all
-}
-
-// windowEdges returns when a window may end of the models whose windows do not begin with a request.
-func (x *explorer) windowEdges(models []model) (edges []time.Time) {
-	if !slices.ContainsFunc(models, func(m model) bool { return m.isAligned() }) || len(x.evidence.sharp) == 0 {
-		return nil
-	}
-	e := x.evidence.sharp[0]
-	return []time.Time{e.after.Add(e.by.Sub(e.after) / 2)}
 }
 
 // latency returns how long a request takes of the time of a step, and how exactly a request's

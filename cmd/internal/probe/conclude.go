@@ -7,7 +7,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // conclude says what was found out, and what could not be told apart.
@@ -21,7 +20,7 @@ func (x *explorer) conclude(spent error) {
 	}
 	if len(x.explanations) == 0 {
 		x.note("%d were admitted at once, and the next request was denied", x.burst.admitted)
-		if n := len(x.events); n > 0 && len(x.evidence.edges) == 0 {
+		if n := len(x.events); n > 0 && !x.evidence.recovered() {
 			x.note("nothing came back in %s; what comes back later was not waited for", span(x.events[n-1].Answered.Sub(x.events[0].Sent)))
 			x.noteHint()
 		}
@@ -29,7 +28,11 @@ func (x *explorer) conclude(spent error) {
 	}
 	best := slices.MinFunc(x.explanations, func(a, b explanation) int { return plainness(&a.models[0]) - plainness(&b.models[0]) })
 	m := &best.models[0]
-	together := x.deniedOnlyTogether()
+	together := x.evidence.deniedOnlyTogether()
+	if together {
+		x.note("only requests that were under way together were denied: it may be a limit of concurrent requests, or one that " +
+			"comes back faster than requests can be sent one by one")
+	}
 	if together && queued {
 		return // no model here waits
 	}
@@ -100,40 +103,11 @@ func (x *explorer) provenWrong(m *model) bool {
 	if len(m.peculiarities()) > 0 {
 		return false
 	}
-	auditor := interval.New(interval.Options{Resolution: 2 * time.Millisecond, Skew: -1})
-	for key, one := range x.evidence.h {
-		auditor.SetLimit(uint32(key), m.limit)
-		for i := range one {
-			o := &one[i]
-			for range o.n {
-				auditor.Observe(interval.Observation{
-					Key: uint32(key), Sent: o.sent, Answered: o.answered, Cost: o.cost, Answer: answers[o.outcome],
-				})
-			}
-		}
-	}
-	auditor.Settle(1 << 62)
-	finding := auditor.Finding()
+	finding := proven(m.limit, keysOf(x.events, !x.shared), resolution)
 	if finding.OverAdmitted+finding.UnderAdmitted == 0 {
 		return false
 	}
 	x.note("the audit by intervals is sure that at least %d of the answers are not those of %s", finding.LeastOver+finding.LeastUnder, m.limit)
-	return true
-}
-
-// deniedOnlyTogether reports whether no request was denied but while others of its subject
-// were under way.
-func (x *explorer) deniedOnlyTogether() bool {
-	for _, one := range x.evidence.h {
-		for i := range one {
-			alone := one[i].n == 1 && (i == 0 || one[i-1].answered <= one[i].sent) && (i+1 == len(one) || one[i+1].sent >= one[i].answered)
-			if one[i].outcome == endpoint.Denied && alone {
-				return false
-			}
-		}
-	}
-	x.note("only requests that were under way together were denied: it may be a limit of concurrent requests, or one that " +
-		"comes back faster than requests can be sent one by one")
 	return true
 }
 
@@ -167,26 +141,7 @@ func (x *explorer) noteQueue() bool {
 // that is one of them.
 func (x *explorer) findPhase(m *model, wrong int) {
 	period := m.limit.Period
-	reach := func(direction time.Duration) time.Duration {
-		explains := func(by time.Duration) bool {
-			other := *m
-			other.phase = ((m.phase+direction*by)%period + period) % period
-			return x.evidence.h.contradictions(&other, wrong+1) <= wrong
-		}
-		good, bad := time.Duration(0), time.Millisecond
-		for bad < period/2 && explains(bad) {
-			good, bad = bad, bad*2
-		}
-		for bad-good > time.Millisecond/2 {
-			if middle := ((good + bad) / 2).Truncate(time.Microsecond); explains(middle) {
-				good = middle
-			} else {
-				bad = middle
-			}
-		}
-		return good
-	}
-	earlier, later := reach(-1), reach(1)
+	earlier, later := x.evidence.reach(m, wrong)
 	x.d.Phase, x.d.PhaseKnown, x.d.PhaseWithin = m.phase, true, max(earlier, later)
 	if m.phase != 0 {
 		x.d.Phase = (m.phase + (later-earlier)/2 + period) % period

@@ -249,3 +249,47 @@ func (s *session) perform(all []experiment) error {
 	}
 	return nil
 }
+
+// confirmation returns experiments that would show what no model here does, one after the
+// other with a rest in between if there is one.
+func confirmation(m *model, requests int, now, end time.Time, rest time.Duration) (all []experiment) {
+	full, span := int(m.limit.Capacity()), m.fullSpan()
+	var begin time.Time
+	if rest > 0 {
+		begin = now
+	}
+	for _, e := range designFor(full, span, begin) {
+		wanted := e.name == "recovery" && (e.last() == span/100*50 || e.last() == span/100*97) ||
+			e.name == "two halves" && e.last() == span/100*110 && e.steps[1].at == span/100*50 ||
+			e.name == "denied again and again" && e.last() == span/100*90 || e.name == "a second window" && e.last() == span/100*210
+		if !wanted || e.steps[len(e.steps)-1].n == 1 || e.requests() > requests/3 || now.Add(e.last()+rest).After(end) {
+			continue
+		}
+		if rest > 0 {
+			e.begin = now
+			now = now.Add(e.last() + rest)
+		}
+		requests -= e.requests()
+		all = append(all, e)
+	}
+	return all
+}
+
+// spansOf returns times that models are told apart by: their periods, and what lies in the
+// middle of two.
+func spansOf(models []model) (all []time.Duration) {
+	var full []time.Duration
+	for i := range models {
+		full = append(full, models[i].fullSpan())
+	}
+	slices.Sort(full)
+	for i, span := range full {
+		if i > 0 && span-full[i-1] > span/1000 {
+			all = append(all, (full[i-1]+span)/2)
+		}
+		if i == 0 || span-full[i-1] > span/50 {
+			all = append(all, span)
+		}
+	}
+	return all
+}

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -45,6 +46,30 @@ type evidence struct {
 	turns []time.Time
 	// longest is the longest period that can be told.
 	longest time.Duration
+}
+
+// newEvidence makes evidence of events. burst is the requests of the first subject until one was
+// denied. shared says that all subjects have one limit, and counts are how many it may admit.
+func newEvidence(events, burst []Event, shared bool, counts []int64) evidence {
+	v := evidence{h: historyOf(events, shared), counts: counts, longest: 400 * 24 * time.Hour}
+	first := slices.IndexFunc(events, func(e Event) bool { return e.Outcome == endpoint.Allowed })
+	v.first = &events[first]
+	for i := range burst {
+		if e := &burst[i]; e.Outcome == endpoint.Allowed && (v.last == nil || e.Answered.After(v.last.Answered)) {
+			v.last = e
+		}
+	}
+	if v.fast = v.first; len(burst) > sequential {
+		v.fast = &burst[sequential-1]
+	}
+	v.edges = edgesOf(v.h[0])
+	for _, one := range v.h {
+		v.sharp = append(v.sharp, edgesOf(one)...)
+	}
+	slices.SortFunc(v.sharp, func(a, b edge) int {
+		return cmp.Or(cmp.Compare(a.by.Sub(a.after), b.by.Sub(b.after)), a.after.Compare(b.after))
+	})
+	return v
 }
 
 func spans(low, high time.Duration, most int) (all []numbers) {
@@ -348,4 +373,56 @@ func (v *evidence) burstOf(gap float64, tick time.Duration) (lowest, highest int
 	lowest = admitted - int64(math.Ceil(float64(longest)/gap))
 	highest = admitted - int64(float64(shortest)/gap) + 1
 	return max(1, lowest), max(1, min(highest, v.counts[len(v.counts)-1]))
+}
+
+// recovered reports whether the first subject was admitted again after a denial.
+func (v *evidence) recovered() bool { return len(v.edges) > 0 }
+
+// deniedOnlyTogether reports whether no request was denied but while others of its subject
+// were under way.
+func (v *evidence) deniedOnlyTogether() bool {
+	for _, one := range v.h {
+		for i := range one {
+			alone := one[i].n == 1 && (i == 0 || one[i-1].answered <= one[i].sent) && (i+1 == len(one) || one[i+1].sent >= one[i].answered)
+			if one[i].outcome == endpoint.Denied && alone {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// reach returns by how much earlier and later the windows of a model can begin, so that it explains as
+// much.
+func (v *evidence) reach(m *model, wrong int) (earlier, later time.Duration) {
+	period := m.limit.Period
+	reach := func(direction time.Duration) time.Duration {
+		explains := func(by time.Duration) bool {
+			other := *m
+			other.phase = ((m.phase+direction*by)%period + period) % period
+			return v.h.contradictions(&other, wrong+1) <= wrong
+		}
+		good, bad := time.Duration(0), time.Millisecond
+		for bad < period/2 && explains(bad) {
+			good, bad = bad, bad*2
+		}
+		for bad-good > time.Millisecond/2 {
+			if middle := ((good + bad) / 2).Truncate(time.Microsecond); explains(middle) {
+				good = middle
+			} else {
+				bad = middle
+			}
+		}
+		return good
+	}
+	return reach(-1), reach(1)
+}
+
+// windowEdges returns when a window may end of the models whose windows do not begin with a request.
+func (v *evidence) windowEdges(models []model) (edges []time.Time) {
+	if !slices.ContainsFunc(models, func(m model) bool { return m.isAligned() }) || len(v.sharp) == 0 {
+		return nil
+	}
+	e := v.sharp[0]
+	return []time.Time{e.after.Add(e.by.Sub(e.after) / 2)}
 }

@@ -191,3 +191,50 @@ func (n *numbers) isRound(low, high time.Duration) bool {
 	}
 	return known <= min(0.08, float64(unit)/float64(n.count)/2)
 }
+
+// explanations returns the explanations that are least wrong. Those of before, when less was known, say
+// where to look first: a family that did not explain what was seen then cannot explain more.
+func (v *evidence) explanations(before []explanation) []explanation {
+	if !v.recovered() {
+		return before
+	}
+	all := v.hypotheses()
+	for i := range all {
+		all[i].index = i
+	}
+	found := v.among(narrowed(all, before))
+	if len(found) == 0 || found[0].wrong > 0 {
+		found = v.among(all)
+	}
+	return found
+}
+
+// narrowed returns the hypotheses that are left, with the periods that are left.
+func narrowed(all []hypothesis, before []explanation) (left []hypothesis) {
+	for i := range before {
+		e := &before[i]
+		if e.index >= len(all) || e.wrong > 0 {
+			return nil
+		}
+		h := all[e.index]
+		h.low, h.high = max(h.low, e.low-e.low/1000), min(h.high, e.high+e.high/1000)
+		left = append(left, h)
+	}
+	return left
+}
+
+// among keeps the explanations that are least wrong.
+func (v *evidence) among(hypotheses []hypothesis) (found []explanation) {
+	for _, h := range hypotheses {
+		e := v.explain(h)
+		e.index = h.index
+		if len(e.models) == 0 || len(found) > 0 && e.wrong > found[0].wrong {
+			continue
+		}
+		if len(found) > 0 && e.wrong < found[0].wrong {
+			found = nil
+		}
+		found = append(found, e)
+	}
+	return found
+}
