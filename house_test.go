@@ -229,9 +229,14 @@ var layers = map[string][]string{
 	"cmd/internal/serve/grpc": {"internal/panics"},
 	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter/store"},
 	"cmd/internal/probe": {
-		"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter/store", "pkg/loadgen/audit",
-		"pkg/loadgen/audit/interval",
+		"cmd/internal/endpoint", "cmd/internal/probe/explain", "cmd/internal/probe/headers", "internal/goroutines",
+		"pkg/limiter/store", "pkg/loadgen/audit",
 	},
+	"cmd/internal/probe/explain": {
+		"cmd/internal/endpoint", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",
+	},
+	"cmd/internal/probe/headers": {"cmd/internal/endpoint", "pkg/limiter/store"},
+
 	"pkg/limiter/admin":     {"pkg/limiter/store"},
 	"internal/recordformat": {},
 	"internal/layers": {

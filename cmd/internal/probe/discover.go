@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 )
 
 // ErrNoLimit is the error of a probe that was never denied within its budget.
@@ -44,8 +45,8 @@ type explorer struct {
 	// later is how long to wait by what denials say, if that is longer than the probe may take.
 	later time.Duration
 
-	evidence     evidence
-	explanations []explanation
+	evidence     explain.Evidence
+	explanations []explain.Explanation
 }
 
 func (x *explorer) note(format string, values ...any) {
@@ -55,11 +56,11 @@ func (x *explorer) note(format string, values ...any) {
 }
 
 func (x *explorer) wasDenied() bool {
-	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Denied })
+	return slices.ContainsFunc(x.events, func(e explain.Event) bool { return e.Outcome == endpoint.Denied })
 }
 
 func (x *explorer) wasAdmitted() bool {
-	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Allowed })
+	return slices.ContainsFunc(x.events, func(e explain.Event) bool { return e.Outcome == endpoint.Allowed })
 }
 
 // noteSameAnswer notes that all answers were one that may come from something before the limit.
@@ -68,7 +69,7 @@ func (x *explorer) noteSameAnswer() {
 		return
 	}
 	first := &x.events[0]
-	same := !slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome != first.Outcome || e.Status != first.Status })
+	same := !slices.ContainsFunc(x.events, func(e explain.Event) bool { return e.Outcome != first.Outcome || e.Status != first.Status })
 	switch {
 	case !same:
 	case first.Outcome == endpoint.Failed && first.Err != nil:
@@ -156,11 +157,11 @@ func (x *explorer) askAtOnce() (err error) {
 
 // gather makes evidence of all that was seen.
 func (x *explorer) gather() {
-	x.evidence = newEvidence(x.events, x.burst.events, x.shared, x.counts)
+	x.evidence = explain.NewEvidence(x.events, x.burst.events, x.shared, x.counts)
 }
 
 // judge finds the models that explain all that was seen.
 func (x *explorer) judge() {
 	x.gather()
-	x.explanations = x.evidence.explanations(x.explanations)
+	x.explanations = x.evidence.Explanations(x.explanations)
 }

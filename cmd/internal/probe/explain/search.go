@@ -1,4 +1,4 @@
-package probe
+package explain
 
 import (
 	"math"
@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// explanation is what is left of a family: models that explain all observations but so many.
-type explanation struct {
+// Explanation is what is left of a family: models that explain all observations but so many.
+type Explanation struct {
 	index     int     // of its hypothesis
-	models    []model // the most usual numbers first
-	low, high time.Duration
-	wrong     int // observations that the best of them does not explain
-	// round says that the first model's period can hardly be another one.
-	round bool
+	Models    []Model // the most usual numbers first
+	Low, High time.Duration
+	Wrong     int // observations that the best of them does not explain
+	// Round says that the first model's period can hardly be another one.
+	Round bool
 }
 
 const (
@@ -26,15 +26,15 @@ const (
 // tried is a period with the models that are least wrong.
 type tried struct {
 	numbers
-	models []model
+	models []Model
 	wrong  int
 }
 
 // try holds the models with given numbers against the evidence, and keeps those that are least wrong.
-func (v *evidence) try(h *hypothesis, n numbers, most int) tried {
+func (v *Evidence) try(h *hypothesis, n numbers, most int) tried {
 	t := tried{numbers: n, wrong: most}
 	for _, m := range h.build(n) {
-		wrong := v.h.contradictions(&m, t.wrong+1)
+		wrong := v.h.Contradictions(&m, t.wrong+1)
 		if wrong > t.wrong || wrong >= most {
 			continue
 		}
@@ -48,7 +48,7 @@ func (v *evidence) try(h *hypothesis, n numbers, most int) tried {
 
 // explain finds the models of a family that are least wrong, by trying ever finer periods
 // about those that were.
-func (v *evidence) explain(h hypothesis) explanation {
+func (v *Evidence) explain(h hypothesis) Explanation {
 	most := math.MaxInt / 2
 	var best []tried
 	low, high := h.low, h.high
@@ -107,14 +107,14 @@ func coarsely(n int) []int {
 
 // turnsOf finds when windows end so that less is wrong, by ever smaller steps from where they
 // seem to.
-func (v *evidence) turnsOf(t *tried) {
+func (v *Evidence) turnsOf(t *tried) {
 	m := t.models[0]
-	period, wrong := m.limit.Period, t.wrong
+	period, wrong := m.Limit.Period, t.wrong
 	for by := period / 8; by > time.Millisecond && wrong > 0; by /= 2 {
-		for _, phase := range []time.Duration{m.phase + by, m.phase - by} {
+		for _, phase := range []time.Duration{m.Phase + by, m.Phase - by} {
 			other := m
-			other.phase = ((phase%period + period) % period).Truncate(time.Microsecond)
-			if now := v.h.contradictions(&other, wrong); now < wrong {
+			other.Phase = ((phase%period + period) % period).Truncate(time.Microsecond)
+			if now := v.h.Contradictions(&other, wrong); now < wrong {
 				m, wrong = other, now
 				break
 			}
@@ -122,7 +122,7 @@ func (v *evidence) turnsOf(t *tried) {
 	}
 	if wrong < t.wrong {
 		begin := v.first.Sent.UnixMicro()
-		turn := begin - begin%period.Microseconds() + m.phase.Microseconds()
+		turn := begin - begin%period.Microseconds() + m.Phase.Microseconds()
 		v.turns = append(v.turns, time.UnixMicro(turn))
 	}
 }
@@ -142,33 +142,33 @@ func leastWrong(all []tried) (best []tried) {
 
 // usual keeps, of what is least wrong between two periods, the models with the most usual
 // numbers, and those at both ends, between which experiments can decide.
-func (v *evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (e explanation) {
+func (v *Evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (e Explanation) {
 	if len(best) == 0 {
-		return explanation{wrong: math.MaxInt}
+		return Explanation{Wrong: math.MaxInt}
 	}
-	e.wrong, e.low, e.high = best[0].wrong, low, high
+	e.Wrong, e.Low, e.High = best[0].wrong, low, high
 	take := func(t tried) {
 		for _, m := range t.models {
-			if t.wrong == e.wrong && !slices.Contains(e.models, m) {
-				e.models = append(e.models, m)
+			if t.wrong == e.Wrong && !slices.Contains(e.Models, m) {
+				e.Models = append(e.Models, m)
 			}
 		}
 	}
 	found := 0
 	for _, n := range h.simple(low, high, mostUsual) {
-		t := v.try(h, n, e.wrong+1)
-		if t.wrong != e.wrong || len(t.models) == 0 {
+		t := v.try(h, n, e.Wrong+1)
+		if t.wrong != e.Wrong || len(t.models) == 0 {
 			continue
 		}
 		if found == 0 {
-			e.round = n.count == 0 && isRound(n.span, low, high) || n.count != 0 && n.isRound(low, high)
+			e.Round = n.count == 0 && isRound(n.span, low, high) || n.count != 0 && n.isRound(low, high)
 		}
 		take(t)
-		if found++; found == mostModels || e.round {
+		if found++; found == mostModels || e.Round {
 			break
 		}
 	}
-	if !e.round || found == 0 {
+	if !e.Round || found == 0 {
 		take(best[0])
 		take(best[len(best)-1])
 	}
@@ -192,10 +192,10 @@ func (n *numbers) isRound(low, high time.Duration) bool {
 	return known <= min(0.08, float64(unit)/float64(n.count)/2)
 }
 
-// explanations returns the explanations that are least wrong. Those of before, when less was known, say
+// Explanations returns the explanations that are least wrong. Those of before, when less was known, say
 // where to look first: a family that did not explain what was seen then cannot explain more.
-func (v *evidence) explanations(before []explanation) []explanation {
-	if !v.recovered() {
+func (v *Evidence) Explanations(before []Explanation) []Explanation {
+	if !v.Recovered() {
 		return before
 	}
 	all := v.hypotheses()
@@ -203,35 +203,35 @@ func (v *evidence) explanations(before []explanation) []explanation {
 		all[i].index = i
 	}
 	found := v.among(narrowed(all, before))
-	if len(found) == 0 || found[0].wrong > 0 {
+	if len(found) == 0 || found[0].Wrong > 0 {
 		found = v.among(all)
 	}
 	return found
 }
 
 // narrowed returns the hypotheses that are left, with the periods that are left.
-func narrowed(all []hypothesis, before []explanation) (left []hypothesis) {
+func narrowed(all []hypothesis, before []Explanation) (left []hypothesis) {
 	for i := range before {
 		e := &before[i]
-		if e.index >= len(all) || e.wrong > 0 {
+		if e.index >= len(all) || e.Wrong > 0 {
 			return nil
 		}
 		h := all[e.index]
-		h.low, h.high = max(h.low, e.low-e.low/1000), min(h.high, e.high+e.high/1000)
+		h.low, h.high = max(h.low, e.Low-e.Low/1000), min(h.high, e.High+e.High/1000)
 		left = append(left, h)
 	}
 	return left
 }
 
 // among keeps the explanations that are least wrong.
-func (v *evidence) among(hypotheses []hypothesis) (found []explanation) {
+func (v *Evidence) among(hypotheses []hypothesis) (found []Explanation) {
 	for _, h := range hypotheses {
 		e := v.explain(h)
 		e.index = h.index
-		if len(e.models) == 0 || len(found) > 0 && e.wrong > found[0].wrong {
+		if len(e.Models) == 0 || len(found) > 0 && e.Wrong > found[0].Wrong {
 			continue
 		}
-		if len(found) > 0 && e.wrong < found[0].wrong {
+		if len(found) > 0 && e.Wrong < found[0].Wrong {
 			found = nil
 		}
 		found = append(found, e)

@@ -1,4 +1,4 @@
-package probe
+package headers
 
 import (
 	"net/http"
@@ -27,15 +27,15 @@ func header(lines string) http.Header {
 }
 
 // line writes what was read of the tightest limit of each family.
-func (f *fieldFamily) line() string {
+func (f *Family) line() string {
 	var b strings.Builder
-	b.WriteString(f.dialect)
-	for i := range f.limits {
-		l := &f.limits[i]
-		b.WriteString(" " + l.name + strconv.FormatInt(l.count, 10) + "/" + strconv.FormatFloat(l.window.Seconds(), 'g', 3, 64) +
-			" left " + strconv.FormatInt(l.remaining, 10))
-		if l.hasReset {
-			b.WriteString(" reset " + l.reset.String())
+	b.WriteString(f.Dialect)
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		b.WriteString(" " + l.name + strconv.FormatInt(l.Count, 10) + "/" + strconv.FormatFloat(l.Window.Seconds(), 'g', 3, 64) +
+			" left " + strconv.FormatInt(l.Remaining, 10))
+		if l.HasReset {
+			b.WriteString(" reset " + l.Reset.String())
 		}
 	}
 	return b.String()
@@ -76,15 +76,15 @@ func TestDialects(t *testing.T) {
 		{"from a cache", "Age: 5\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\n", nil},
 		{"none", "Content-Type: text/plain\n", nil},
 	} {
-		r := readHeader(header(test.lines), readAt, 0)
+		r := Read(header(test.lines), readAt, 0)
 		var got []string
-		for i := range r.families {
-			if len(r.families[i].limits) > 0 {
-				got = append(got, r.families[i].line())
+		for i := range r.Families {
+			if len(r.Families[i].Limits) > 0 {
+				got = append(got, r.Families[i].line())
 			}
 		}
-		if !reflect.DeepEqual(got, test.want) || len(r.problems) > 0 {
-			t.Errorf("%s: read as %q, want %q; problems %q", test.what, got, test.want, r.problems)
+		if !reflect.DeepEqual(got, test.want) || len(r.Problems) > 0 {
+			t.Errorf("%s: read as %q, want %q; problems %q", test.what, got, test.want, r.Problems)
 		}
 	}
 }
@@ -151,9 +151,9 @@ func TestMalformedFieldsAreNamed(t *testing.T) {
 			`RateLimit has 33 members`},
 	} {
 		lines, want := test[0], test[1]
-		r := readHeader(header(lines), readAt, 0)
-		if len(r.problems) != 1 || r.problems[0] != want {
-			t.Errorf("%.80q: %q, want %q", lines, r.problems, want)
+		r := Read(header(lines), readAt, 0)
+		if len(r.Problems) != 1 || r.Problems[0] != want {
+			t.Errorf("%.80q: %q, want %q", lines, r.Problems, want)
 		}
 	}
 }
@@ -169,15 +169,15 @@ func TestRetryAfterIsRead(t *testing.T) {
 		{"0", 0, ""},
 		{date, 90 * time.Second, ""},
 		{"Mon, 01 Jan 2001 00:00:00 GMT", 0, ""},
-		{"1.5", notTold, `Retry-After: "1.5" is neither a whole number of seconds nor a date`},
-		{"-1", notTold, `Retry-After: "-1" is neither a whole number of seconds nor a date`},
-		{"", notTold, `Retry-After: "" is neither a whole number of seconds nor a date`},
-		{"99999999999999999999", notTold, "Retry-After: 99999999999999999999 is too great a number of seconds"},
-		{"\x1b[2J", notTold, `Retry-After: "\x1b[2J" is neither a whole number of seconds nor a date`},
+		{"1.5", NotTold, `Retry-After: "1.5" is neither a whole number of seconds nor a date`},
+		{"-1", NotTold, `Retry-After: "-1" is neither a whole number of seconds nor a date`},
+		{"", NotTold, `Retry-After: "" is neither a whole number of seconds nor a date`},
+		{"99999999999999999999", NotTold, "Retry-After: 99999999999999999999 is too great a number of seconds"},
+		{"\x1b[2J", NotTold, `Retry-After: "\x1b[2J" is neither a whole number of seconds nor a date`},
 	} {
-		r := readHeader(http.Header{"Retry-After": {test.text}}, readAt, 0)
-		if r.retryAfter != test.want || r.retryProblem != test.problem {
-			t.Errorf("Retry-After: %q is read as %s, %q; want %s, %q", test.text, r.retryAfter, r.retryProblem, test.want, test.problem)
+		r := Read(http.Header{"Retry-After": {test.text}}, readAt, 0)
+		if r.RetryAfter != test.want || r.RetryProblem != test.problem {
+			t.Errorf("Retry-After: %q is read as %s, %q; want %s, %q", test.text, r.RetryAfter, r.RetryProblem, test.want, test.problem)
 		}
 	}
 }
@@ -189,30 +189,30 @@ func TestTheOtherClockIsTold(t *testing.T) {
 	for ahead, want := range map[time.Duration]time.Duration{
 		0: 0, time.Second: 0, -time.Second: 0, time.Hour: time.Hour, -time.Hour: -time.Hour,
 	} {
-		if got := skewOf(at(ahead), readAt, readAt.Add(time.Millisecond)); got != want {
+		if got := SkewOf(at(ahead), readAt, readAt.Add(time.Millisecond)); got != want {
 			t.Errorf("a clock %s ahead is taken as %s ahead", ahead, got)
 		}
 	}
 	h := header("X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: " +
 		strconv.FormatInt(readAt.Add(time.Hour).Unix()+30, 10) + "\n")
-	r := readHeader(h, readAt, time.Hour)
-	if got := r.families[0].limits[0].reset; got != 30*time.Second {
+	r := Read(h, readAt, time.Hour)
+	if got := r.Families[0].Limits[0].Reset; got != 30*time.Second {
 		t.Errorf("a reset by a clock an hour ahead is in %s", got)
 	}
 }
 
 func TestStatusesOfRateLimitServicesAreRead(t *testing.T) {
-	var r fieldReading
-	r.readLimits([]endpoint.ToldLimit{
+	var r Reading
+	r.ReadLimits([]endpoint.ToldLimit{
 		{Name: "a", Count: 10, Period: time.Minute, Remaining: 3, ResetKnown: true, ResetAfter: 5 * time.Second},
 	})
-	if len(r.families) != 1 || r.families[0].line() != "rls a10/60 left 3 reset 5s" {
-		t.Errorf("read as %+v", r.families)
+	if len(r.Families) != 1 || r.Families[0].line() != "rls a10/60 left 3 reset 5s" {
+		t.Errorf("read as %+v", r.Families)
 	}
-	var many fieldReading
-	many.readLimits(make([]endpoint.ToldLimit, 1000))
-	if len(many.families[0].limits) != mostLimits || len(many.problems) != 1 {
-		t.Errorf("%d limits, problems %q", len(many.families[0].limits), many.problems)
+	var many Reading
+	many.ReadLimits(make([]endpoint.ToldLimit, 1000))
+	if len(many.Families[0].Limits) != mostLimits || len(many.Problems) != 1 {
+		t.Errorf("%d limits, problems %q", len(many.Families[0].Limits), many.Problems)
 	}
 }
 
@@ -235,18 +235,18 @@ func FuzzHeaders(f *testing.F) {
 			h.Set(names[0], first)
 			h.Set(names[1], second)
 			h.Set(names[2], third)
-			r := readHeader(h, readAt, skewOf(h, readAt, readAt))
-			texts := append([]string{r.retryText, r.retryProblem}, r.problems...)
-			for _, family := range r.families {
-				for _, l := range family.limits {
-					if l.remaining < notTold || l.count < notTold || l.window < notTold || l.reset > longestWait || l.reset < -longestWait {
+			r := Read(h, readAt, SkewOf(h, readAt, readAt))
+			texts := append([]string{r.RetryText, r.RetryProblem}, r.Problems...)
+			for _, family := range r.Families {
+				for _, l := range family.Limits {
+					if l.Remaining < NotTold || l.Count < NotTold || l.Window < NotTold || l.Reset > longestWait || l.Reset < -longestWait {
 						t.Fatalf("%v is read as %+v", h, l)
 					}
-					texts = append(texts, l.countField, l.leftField, l.resetField)
+					texts = append(texts, l.CountField, l.LeftField, l.ResetField)
 				}
 			}
-			if len(r.problems) > 10*mostLimits || r.retryAfter > longestWait {
-				t.Fatalf("%d problems, Retry-After %s", len(r.problems), r.retryAfter)
+			if len(r.Problems) > 10*mostLimits || r.RetryAfter > longestWait {
+				t.Fatalf("%d problems, Retry-After %s", len(r.Problems), r.RetryAfter)
 			}
 			for _, text := range texts {
 				for _, c := range text {
