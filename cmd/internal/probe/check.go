@@ -25,22 +25,10 @@ const (
 	checkRecovery     = "recovery"
 )
 
-// CheckNames returns the names of all checks, in the order in which they are told.
-func CheckNames() []string {
-	return []string{
-		checkAdmitted, checkDenialStatus, checkRetryAfter, checkHeaders, checkDenialsCost, checkSubjects, checkRecovery,
-	}
-}
-
-// Verify holds the endpoint to the limit of a discovery: by the answers that the discovery got,
-// and by further requests where these leave something open. Without a limit it tells what can
-// be told of the answers. What was seen until an error is in the result, which is never nil.
-// A budget that is spent is no error.
-func Verify(ctx context.Context, config *Config, discovery *Discovery) (*Result, error) {
-	return verify(ctx, config, discovery, true)
-}
-
-// verify does so with further requests only if it may ask.
+// verify holds the endpoint to the limit of a discovery: by the answers that the discovery got, and, if
+// it may ask, by further requests where these leave something open. Without a limit it tells what can
+// be told of the answers. What was seen until an error is in the result, which is never nil. A budget
+// that is spent is no error.
 func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bool) (*Result, error) {
 	v := &verification{config: config, discovery: *discovery, session: newSession(ctx, config, discovery.Events)}
 	var err error

@@ -262,8 +262,8 @@ func neverFalls(answers []toldAnswer, found *findings) bool {
 	run := 0
 	for i := range answers {
 		a := &answers[i]
-		if a.Outcome != endpoint.Allowed || a.told.Remaining == headers.NotTold || a.Overlaps || i > 0 && a.told.Remaining != answers[0].told.Remaining ||
-			i > 0 && a.Remaining[1] >= answers[i-1].Remaining[0] {
+		if a.Outcome != endpoint.Allowed || a.told.Remaining == headers.NotTold || a.Overlaps ||
+			i > 0 && a.told.Remaining != answers[0].told.Remaining || i > 0 && a.Remaining[1] >= answers[i-1].Remaining[0] {
 			break
 		}
 		run++
