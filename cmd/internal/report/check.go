@@ -1,8 +1,6 @@
 package report
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -28,24 +26,9 @@ const (
 
 // UnmarshalJSON refuses more limits than any run has before there is memory taken for them.
 func (l *Limits) UnmarshalJSON(data []byte) error {
-	if !isList(data) { // null
-		return json.Unmarshal(data, (*[]Limit)(l))
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if _, err := decoder.Token(); err != nil {
-		return err
-	}
-	for *l = (Limits{}); decoder.More(); {
-		if len(*l) == mostLimits {
-			return errTooMuch
-		}
-		var limit Limit
-		if err := decoder.Decode(&limit); err != nil {
-			return err
-		}
-		*l = append(*l, limit)
-	}
-	return nil
+	limits, err := elements[Limit](data, mostLimits, nil)
+	*l = limits
+	return err
 }
 
 // errTooMuch is about lists of a run that are longer than any.

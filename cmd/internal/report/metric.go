@@ -173,6 +173,15 @@ var Costs = []struct {
 	{"bytes_per_unit", "B", "per logged unit", "Memory per logged unit, bytes", func(c *Cost) *float64 { return c.BytesPerUnit }},
 }
 
+// Value returns the figure that has a name in thresholds, of a duration in µs, if the run has it.
+func (f *Figures) Value(name string) (value float64, known bool) {
+	if figure := metricNamed(name).of(f); figure != nil {
+		value, _ = figure.Float64()
+		return value, true
+	}
+	return 0, false
+}
+
 func metricNamed(name string) *metric {
 	for i := range metrics {
 		if metrics[i].name == name {

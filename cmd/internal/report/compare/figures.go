@@ -39,7 +39,7 @@ type comparedFigure struct {
 	write  func(float64) string
 	// good is 1 if more is better, −1 if less is, and 0 if neither is.
 	good   int
-	margin func(Margins) float64
+	margin func(Margins) float64 // nil for none
 	// isRare: what neither run had any of is not worth a line.
 	isRare bool
 	// least is the smallest absolute difference that counts.
@@ -56,66 +56,36 @@ type comparedFigure struct {
 
 // comparedFigures returns all figures that are compared, in the order of the table.
 func comparedFigures() []*comparedFigure {
-	all := comparedTimes()
-	noMargin := func(Margins) float64 { return 0 }
-	audited := func(of func(*report.Audit) float64) func(*report.Run) (float64, bool) {
-		return func(r *report.Run) (float64, bool) { return of(&r.Audit), true }
+	named := func(metric string) func(*report.Run) (float64, bool) {
+		return func(r *report.Run) (float64, bool) { return r.Value(metric) }
 	}
-	shareOf := func(part func(*report.Run) int64) func(*report.Run) (float64, bool) {
+	shareOf := func(metric string) func(*report.Run) (float64, bool) {
 		return func(r *report.Run) (float64, bool) {
-			return 100 * float64(part(r)) / float64(max(r.Requests+r.Dropped, 1)), r.Requests+r.Dropped > 0
+			part, _ := r.Value(metric)
+			return 100 * part / float64(max(r.Requests+r.Dropped, 1)), r.Requests+r.Dropped > 0
 		}
 	}
+	deniedKeys := func(r *report.Run) (float64, bool) {
+		return 100 * float64(r.KeysDenied) / float64(max(r.Keys, 1)), r.Keys > 0
+	}
+	throughput := func(r *report.Run) (float64, bool) { return r.ThroughputPerS, r.Latency != nil }
 	units := func(f float64) string { return output.Thousands(int64(f)) }
 	inPercent := func(f float64) string { return output.Decimal(f) + "%" }
-	all = append(all,
-		&comparedFigure{
-			metric: "worst_window_ratio", good: -1, free: 1, write: output.Ratio, margin: noMargin,
-			of: audited(func(a *report.Audit) float64 { return a.WorstWindowRatio }),
-		},
-		&comparedFigure{
-			metric: "over_admitted", good: -1, write: units, margin: noMargin,
-			of: audited(func(a *report.Audit) float64 { return float64(a.OverAdmitted) }),
-		},
-		&comparedFigure{
-			metric: "under_admitted", good: -1, write: units, margin: noMargin,
-			of: audited(func(a *report.Audit) float64 { return float64(a.UnderAdmitted) }),
-		},
-		&comparedFigure{
-			metric: "fairness", good: 1, write: output.Decimal, margin: func(m Margins) float64 { return m.Fairness },
-			of: func(r *report.Run) (float64, bool) { return r.Audit.Fairness, !r.Audit.FairnessUnknown },
-		},
-		&comparedFigure{
-			metric: "allowed_percent", write: inPercent, margin: noMargin, least: shareResolution,
-			of: shareOf(func(r *report.Run) int64 { return r.Allowed }),
-		},
-		&comparedFigure{
-			metric: "local_percent", isRare: true, write: inPercent, margin: noMargin, least: shareResolution,
-			of: shareOf(func(r *report.Run) int64 { return r.Local }),
-		},
-		&comparedFigure{
-			metric: "unguarded_percent", isRare: true, good: -1, write: inPercent, margin: noMargin,
-			of: shareOf(func(r *report.Run) int64 { return r.Unguarded }),
-		},
-		&comparedFigure{
-			metric: "errors_percent", good: -1, write: inPercent, margin: noMargin,
-			of: shareOf(func(r *report.Run) int64 { return r.Errors }),
-		},
-		&comparedFigure{
-			metric: "dropped_percent", good: -1, noise: byMachine, write: inPercent, margin: noMargin, least: shareResolution / 10,
-			of: shareOf(func(r *report.Run) int64 { return r.Dropped }),
-		},
-		&comparedFigure{
-			metric: "denied_keys_percent", write: inPercent, margin: noMargin, least: shareResolution,
-			of: func(r *report.Run) (float64, bool) {
-				return 100 * float64(r.KeysDenied) / float64(max(r.Keys, 1)), r.Keys > 0
-			},
-		},
-		&comparedFigure{
-			metric: "throughput", good: 1, noise: byMachine, write: output.PerSecond, margin: func(m Margins) float64 { return m.Throughput },
-			of: func(r *report.Run) (float64, bool) { return r.ThroughputPerS, r.Latency != nil },
-		},
-	)
+	least := shareResolution
+	all := append(comparedTimes(), []*comparedFigure{
+		{metric: "worst_window_ratio", of: named("worst_window_ratio"), good: -1, free: 1, write: output.Ratio},
+		{metric: "over_admitted", of: named("over_admitted"), good: -1, write: units},
+		{metric: "under_admitted", of: named("under_admitted"), good: -1, write: units},
+		{metric: "fairness", of: named("fairness"), good: 1, write: output.Decimal, margin: func(m Margins) float64 { return m.Fairness }},
+		{metric: "allowed_percent", of: shareOf("allowed"), write: inPercent, least: least},
+		{metric: "local_percent", of: shareOf("local"), isRare: true, write: inPercent, least: least},
+		{metric: "unguarded_percent", of: shareOf("unguarded"), isRare: true, good: -1, write: inPercent},
+		{metric: "errors_percent", of: shareOf("errors"), good: -1, write: inPercent},
+		{metric: "dropped_percent", of: shareOf("dropped"), good: -1, noise: byMachine, write: inPercent, least: least / 10},
+		{metric: "denied_keys_percent", of: deniedKeys, write: inPercent, least: least},
+		{metric: "throughput", of: throughput, good: 1, noise: byMachine, write: output.PerSecond,
+			margin: func(m Margins) float64 { return m.Throughput }},
+	}...)
 	for _, cost := range report.Costs {
 		noise := byMachine
 		switch cost.Unit + " " + cost.Words {
@@ -125,13 +95,8 @@ func comparedFigures() []*comparedFigure {
 			noise = exact
 		}
 		all = append(all, &comparedFigure{
-			metric: cost.Name, good: -1, noise: noise, write: output.Decimal, margin: func(m Margins) float64 { return m.Cost },
-			of: func(r *report.Run) (float64, bool) {
-				if r.Cost == nil || cost.Of(r.Cost) == nil {
-					return 0, false
-				}
-				return *cost.Of(r.Cost), true
-			},
+			metric: cost.Name, of: named(cost.Name), good: -1, noise: noise, write: output.Decimal,
+			margin: func(m Margins) float64 { return m.Cost },
 		})
 	}
 	return all
@@ -141,12 +106,10 @@ func comparedFigures() []*comparedFigure {
 func comparedTimes() (all []*comparedFigure) {
 	for _, times := range []struct {
 		prefix    string
-		of        func(*report.Run) *report.Quantiles
 		histogram func(*report.Histograms) *hdrhistogram.Histogram
 	}{
-		{"", func(r *report.Run) *report.Quantiles { return r.Latency }, func(h *report.Histograms) *hdrhistogram.Histogram { return h.Latency }},
-		{"service_", func(r *report.Run) *report.Quantiles { return r.Service },
-			func(h *report.Histograms) *hdrhistogram.Histogram { return h.Service }},
+		{"", func(h *report.Histograms) *hdrhistogram.Histogram { return h.Latency }},
+		{"service_", func(h *report.Histograms) *hdrhistogram.Histogram { return h.Service }},
 	} {
 		for _, figure := range report.TimeFigures() {
 			if figure.Name == "max" { // one request
@@ -158,8 +121,8 @@ func comparedTimes() (all []*comparedFigure) {
 				margin:   func(m Margins) float64 { return m.Latency },
 				quantile: figure.Quantile, histogram: times.histogram,
 				of: func(r *report.Run) (float64, bool) {
-					us, known := figure.Known(times.of(r))
-					return float64(us), known && (figure.Name != "p9999" || r.Requests >= report.EnoughForP9999)
+					us, known := r.Value(times.prefix + figure.Name)
+					return us, known && (figure.Name != "p9999" || r.Requests >= report.EnoughForP9999)
 				},
 			})
 		}
@@ -170,7 +133,10 @@ func comparedTimes() (all []*comparedFigure) {
 // verdict says what it means that the figure changed, by the values alone.
 func (c *comparedFigure) verdict(before, after float64, margins Margins) report.Verdict {
 	difference := after - before
-	noise := math.Max(c.least, c.margin(margins)*math.Abs(before))
+	noise := c.least
+	if c.margin != nil {
+		noise = math.Max(noise, c.margin(margins)*math.Abs(before))
+	}
 	switch {
 	case math.Abs(difference) <= noise, c.free > 0 && before <= c.free && after <= c.free:
 		return Same

@@ -3,12 +3,10 @@
 package show
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Answer shows the result of a load test or a simulation.
@@ -45,114 +43,81 @@ func (a Answer) Lines() []any {
 // Records implements [output.Answer]: a row for each run. What a run does not have is an
 // empty cell.
 func (a Answer) Records() [][]string {
-	d := a.Report
-	header := []string{
-		"algorithm", "limit", "policy", "implementation", "store", "load", "scenario", "workers", "rate",
-		"started_at",
-		"requests", "allowed", "denied", "errors", "unknown", "dropped", "late",
-		"keys", "keys_denied", "duration_ms", "throughput_per_s", "generator_limited",
-		"worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted",
-		"longest_denial_run", "fairness",
-	}
-	for _, times := range []string{"latency", "service", "schedule_lag"} {
-		for _, quantile := range []string{"p50", "p90", "p99", "p999", "max"} {
-			header = append(header, times+"_"+quantile+"_us")
+	columns := columns()
+	records := make([][]string, 1+len(a.Report.Runs))
+	for _, c := range columns {
+		records[0] = append(records[0], c.name)
+		for i := range a.Report.Runs {
+			r, cell := &a.Report.Runs[i], ""
+			if c.text != nil {
+				cell = c.text(r)
+			} else if value, known := r.Value(c.metric); known {
+				cell = float(value)
+			}
+			records[1+i] = append(records[1+i], cell)
 		}
-	}
-	for _, cost := range report.Costs {
-		header = append(header, cost.Name)
-	}
-	header = append(header, "local", "unguarded")
-	for _, kind := range []string{"error", "local", "unguarded"} {
-		for _, quantile := range []string{"p50", "p90", "p99", "p999", "max"} {
-			header = append(header, kind+"_latency_"+quantile+"_us")
-		}
-	}
-	// Columns that came later are at the end, for programs that go by the place.
-	header = append(header, "least_over_admitted", "least_under_admitted", "lies", "limit_reached", "server", "seed")
-	for _, kind := range []string{"latency", "service", "schedule_lag", "error_latency", "local_latency", "unguarded_latency"} {
-		for _, figure := range laterFigures {
-			header = append(header, kind+"_"+figure+"_us")
-		}
-	}
-	records := [][]string{header}
-	for i := range d.Runs {
-		records = append(records, recordOf(&d.Runs[i]))
 	}
 	return records
 }
 
-func recordOf(r *report.Run) []string {
-	a := &r.Audit
-	fairness := float(a.Fairness)
-	if a.FairnessUnknown {
-		fairness = ""
+// recordColumn is a column of the records: a metric or another text.
+type recordColumn struct {
+	name, metric string
+	text         func(*report.Run) string
+}
+
+// columns are those of the records. Those that came later are at the end, for programs that go by the place.
+func columns() (all []recordColumn) {
+	metrics := func(names ...string) {
+		for _, name := range names {
+			all = append(all, recordColumn{name: name, metric: name})
+		}
 	}
-	seed := ""
-	if r.Seed != nil {
-		seed = strconv.FormatUint(*r.Seed, 10)
+	times := func(figures []string, kinds ...string) {
+		for i := 0; i < len(kinds); i += 2 {
+			for _, figure := range figures {
+				all = append(all, recordColumn{name: kinds[i] + "_" + figure + "_us", metric: kinds[i+1] + figure})
+			}
+		}
 	}
-	lies, reached := "", ""
-	if a.Lies != nil {
-		lies = whole(a.Lies.Wrong)
+	all = []recordColumn{
+		{name: "algorithm", text: func(r *report.Run) string { return r.Algorithm }},
+		{name: "limit", text: func(r *report.Run) string { return r.Limit }},
+		{name: "policy", text: func(r *report.Run) string { return r.Policy }},
+		{name: "implementation", text: func(r *report.Run) string { return r.Implementation }},
+		{name: "store", text: func(r *report.Run) string { return r.Store }},
+		{name: "load", text: func(r *report.Run) string { return r.Load }},
+		{name: "scenario", text: func(r *report.Run) string { return r.Scenario }},
+		{name: "workers", text: func(r *report.Run) string { return strconv.Itoa(r.Workers) }},
+		{name: "rate", text: func(r *report.Run) string { return float(r.Rate) }},
+		{name: "started_at", text: func(r *report.Run) string { return r.StartedAt.Format(time.RFC3339Nano) }},
 	}
-	if a.LimitReached != nil {
-		reached = float(*a.LimitReached)
-	}
-	row := []string{
-		r.Algorithm, r.Limit, r.Policy, r.Implementation, r.Store, r.Load, r.Scenario, strconv.Itoa(r.Workers), float(r.Rate),
-		r.StartedAt.Format(time.RFC3339Nano),
-		whole(r.Requests), whole(r.Allowed), whole(r.Denied), whole(r.Errors), whole(r.Unknown), whole(r.Dropped), whole(r.Late),
-		whole(r.Keys), whole(r.KeysDenied), whole(r.DurationMS), float(r.ThroughputPerS), strconv.FormatBool(r.GeneratorLimited),
-		float(a.WorstWindowRatio), whole(a.WorstWindowUnits), whole(a.OverAdmitted), whole(a.UnderAdmitted),
-		whole(a.LongestDenialRun), fairness,
-	}
-	for _, q := range []*report.Quantiles{r.Latency, r.Service, r.Lag} {
-		row = append(row, quantileCells(q)...)
-	}
+	metrics("requests", "allowed", "denied", "errors", "unknown", "dropped", "late", "keys")
+	all = append(all,
+		recordColumn{name: "keys_denied", metric: "denied_keys"},
+		recordColumn{name: "duration_ms", text: func(r *report.Run) string { return whole(r.DurationMS) }},
+		recordColumn{name: "throughput_per_s", metric: "throughput"},
+		recordColumn{name: "generator_limited", text: func(r *report.Run) string { return strconv.FormatBool(r.GeneratorLimited) }})
+	metrics("worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted", "longest_denial_run", "fairness")
+	first, later := []string{"p50", "p90", "p99", "p999", "max"}, []string{"mean", "p95", "p9999"}
+	times(first, "latency", "", "service", "service_", "schedule_lag", "lag_")
 	for _, cost := range report.Costs {
-		figure := ""
-		if r.Cost != nil && cost.Of(r.Cost) != nil {
-			figure = float(*cost.Of(r.Cost))
-		}
-		row = append(row, figure)
+		metrics(cost.Name)
 	}
-	row = append(row, whole(r.Local), whole(r.Unguarded))
-	for _, q := range []*report.Quantiles{r.ErrorLatency, r.LatencyBy(store.DecidedByLocal), r.LatencyBy(store.DecidedByFailurePolicy)} {
-		row = append(row, quantileCells(q)...)
-	}
-	row = append(row, whole(a.LeastOverAdmitted), whole(a.LeastUnderAdmitted), lies, reached, r.Server, seed)
-	for _, q := range []*report.Quantiles{
-		r.Latency, r.Service, r.Lag, r.ErrorLatency, r.LatencyBy(store.DecidedByLocal), r.LatencyBy(store.DecidedByFailurePolicy),
-	} {
-		row = append(row, laterCells(q)...)
-	}
-	return row
-}
-
-// laterFigures are the figures of times whose columns came later.
-var laterFigures = []string{"mean", "p95", "p9999"}
-
-func laterCells(q *report.Quantiles) []string {
-	var row []string
-	for _, figure := range report.TimeFigures() {
-		if !slices.Contains(laterFigures, figure.Name) {
-			continue
-		}
-		text := ""
-		if us, known := figure.Known(q); known {
-			text = whole(us)
-		}
-		row = append(row, text)
-	}
-	return row
-}
-
-func quantileCells(q *report.Quantiles) []string {
-	if q == nil {
-		return make([]string, 5)
-	}
-	return []string{whole(q.P50), whole(q.P90), whole(q.P99), whole(q.P999), whole(q.Max)}
+	metrics("local", "unguarded")
+	times(first, "error_latency", "error_", "local_latency", "local_", "unguarded_latency", "unguarded_")
+	metrics("least_over_admitted", "least_under_admitted", "lies", "limit_reached")
+	all = append(all,
+		recordColumn{name: "server", text: func(r *report.Run) string { return r.Server }},
+		recordColumn{name: "seed", text: func(r *report.Run) string {
+			if r.Seed == nil {
+				return ""
+			}
+			return strconv.FormatUint(*r.Seed, 10)
+		}})
+	times(later, "latency", "", "service", "service_", "schedule_lag", "lag_", "error_latency", "error_",
+		"local_latency", "local_", "unguarded_latency", "unguarded_")
+	return all
 }
 
 func whole(n int64) string { return strconv.FormatInt(n, 10) }
