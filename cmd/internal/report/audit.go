@@ -14,14 +14,9 @@ func (k KeySums) Fairness() float64 { return audit.Fairness(k.Keys, k.Sum, k.Sum
 // Add adds what the audit of a limit found: the worst of the ratios and the sum of the units. name
 // names a key by its index.
 func (a *Audit) Add(f *audit.Finding, name func(key uint32) string) {
-	a.WorstWindowRatio = max(a.WorstWindowRatio, f.WorstRatio)
-	a.WorstWindowUnits = max(a.WorstWindowUnits, f.WorstUnits)
-	a.OverAdmitted += f.OverAdmitted
-	a.UnderAdmitted += f.UnderAdmitted
+	a.Totals.Add(&f.Totals)
 	a.KeysOver += f.KeysOver
 	a.KeysUnder += f.KeysUnder
-	a.LeastOverAdmitted += f.LeastOver
-	a.LeastUnderAdmitted += f.LeastUnder
 	if a.LimitReached == nil || f.PeakRatio < *a.LimitReached {
 		a.LimitReached = &f.PeakRatio
 	}
@@ -87,10 +82,10 @@ func (f *Figures) Alone() {
 }
 
 func (a *Audit) alone() {
-	a.UnderAdmitted, a.LeastUnderAdmitted, a.KeysUnder, a.Excused, a.Lies, a.LimitReached = 0, 0, 0, 0, nil, nil
+	a.UnderAdmitted, a.LeastUnder, a.KeysUnder, a.Excused, a.Lies, a.LimitReached = 0, 0, 0, 0, nil, nil
 }
 
 // ByClock sets the worst window to that of an audit by the clock.
 func (w *Wrapped) ByClock(a Audit) {
-	w.ByClockRatio, w.ByClockUnits = a.WorstWindowRatio, a.WorstWindowUnits
+	w.ByClockRatio, w.ByClockUnits = a.WorstRatio, a.WorstUnits
 }

@@ -1,6 +1,10 @@
 package report
 
-import "time"
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
 
 // Limits are those of a run.
 type Limits []Limit
@@ -29,25 +33,7 @@ type StoreClock struct {
 // Audit is how right the decisions were. Where a run has several limits it is the
 // worst of their ratios and the sum of their units.
 type Audit struct {
-	// WorstWindowRatio is the most that any key was admitted in any window of one
-	// period, against the limit. 1 is exactly the limit. For a bucket it is in the
-	// bucket's own terms: the fullest that it was against its burst, which it
-	// exceeds exactly if in some window more than burst + rate × length was admitted.
-	WorstWindowRatio float64 `json:"worst_window_ratio" merge:"max"`
-	// WorstWindowUnits is the most units that any key was admitted in any window of
-	// one period.
-	WorstWindowUnits int64 `json:"worst_window_units" merge:"max"`
-	// OverAdmitted is the units that were admitted though the algorithm, after all that
-	// was admitted before, would have denied them. UnderAdmitted is the units that were
-	// denied though it would have admitted them.
-	OverAdmitted  int64 `json:"over_admitted" merge:"sum"`
-	UnderAdmitted int64 `json:"under_admitted" merge:"sum"`
-	// LeastOverAdmitted is the least number of units that were too many: without them, nothing
-	// would have been beyond the limit. One unit too many at the beginning counts once, and
-	// OverAdmitted counts it again with each one after it. LeastUnderAdmitted is the units
-	// that were denied wrongly, each counted once.
-	LeastOverAdmitted  int64 `json:"least_over_admitted" merge:"sum"`
-	LeastUnderAdmitted int64 `json:"least_under_admitted" merge:"sum"`
+	audit.Totals
 	// LimitReached is the most that any key had in use or asked for, against the capacity;
 	// below 1 the limit was never reached, and over-admission was not tested. Of several
 	// limits it is that of the one reached least. It is nil where it is not known.

@@ -201,18 +201,18 @@ func (a *Audit) TooFew() string {
 // many leaves all that follow it too many, too. A document of a version that did not have
 // it has all of them.
 func (a *Audit) Over() int64 {
-	if a.LeastOverAdmitted == 0 {
+	if a.LeastOver == 0 {
 		return a.OverAdmitted
 	}
-	return a.LeastOverAdmitted
+	return a.LeastOver
 }
 
 // Under is as Over for what was denied wrongly.
 func (a *Audit) Under() int64 {
-	if a.LeastUnderAdmitted == 0 {
+	if a.LeastUnder == 0 {
 		return a.UnderAdmitted
 	}
-	return a.LeastUnderAdmitted
+	return a.LeastUnder
 }
 
 func onKeys(n int64) string {

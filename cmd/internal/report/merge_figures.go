@@ -133,6 +133,7 @@ func mergeAudits(all []*Audit) Audit {
 	merged := Audit{KeySums: &KeySums{}}
 	for _, a := range all {
 		AddUp(&merged, a)
+		merged.Totals.Add(&a.Totals)
 		merged.mergeLies(a.Lies)
 		if a.LimitReached != nil && (merged.LimitReached == nil || *merged.LimitReached < *a.LimitReached) {
 			merged.LimitReached = a.LimitReached

@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report/sample"
 	"github.com/limitctl/limitctl/cmd/internal/report/show"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // Saved, read and merged, answers stay apart, and their quantiles are those of all
@@ -141,8 +142,10 @@ func TestMergedAudit(t *testing.T) {
 	}
 	audit := func(worst float64, over, run int64, k *report.KeySums) report.Audit {
 		return report.Audit{
-			WorstWindowRatio: worst, WorstWindowUnits: int64(100 * worst), OverAdmitted: over, UnderAdmitted: over + 1,
-			LongestDenialRun: run, KeySums: k, Fairness: k.Fairness(),
+			Totals:           audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst), OverAdmitted: over, UnderAdmitted: over + 1},
+			LongestDenialRun: run,
+			KeySums:          k,
+			Fairness:         k.Fairness(),
 		}
 	}
 	// Each machine was fair to its own keys, and yet the keys of one had three times
@@ -155,7 +158,7 @@ func TestMergedAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := merged.Runs[0].Audit
-	if a.WorstWindowRatio != 1.5 || a.WorstWindowUnits != 150 || a.OverAdmitted != 5 || a.UnderAdmitted != 7 || a.LongestDenialRun != 30 ||
+	if a.WorstRatio != 1.5 || a.WorstUnits != 150 || a.OverAdmitted != 5 || a.UnderAdmitted != 7 || a.LongestDenialRun != 30 ||
 		a.Fairness != 0.8 || a.FairnessUnknown {
 		t.Errorf("merged: %+v", a)
 	}
@@ -232,7 +235,7 @@ func TestMergedKeysAndErrors(t *testing.T) {
 // Thresholds are held against the whole: here each machine kept its promise, and
 // together they did not.
 func TestThresholdsAreHeldAgainstTheMerged(t *testing.T) {
-	run := report.Run{Figures: report.Figures{Requests: 100, DurationMS: 1000, Audit: report.Audit{OverAdmitted: 3}}}
+	run := report.Run{Figures: report.Figures{Requests: 100, DurationMS: 1000, Audit: report.Audit{Totals: audit.Totals{OverAdmitted: 3}}}}
 	a, b := named("a", run), named("b", run)
 	sample.Promised(a.Document, "over_admitted<=5", "fairness>=0")
 	sample.Promised(b.Document, "over_admitted<=5")

@@ -95,10 +95,10 @@ func allMetrics() []metric {
 		{"denied_keys", func(f *Figures) int64 { return f.KeysDenied }, keys},
 		{"over_admitted", func(f *Figures) int64 { return f.Audit.OverAdmitted }, nil},
 		{"under_admitted", func(f *Figures) int64 { return f.Audit.UnderAdmitted }, nil},
-		{"least_over_admitted", func(f *Figures) int64 { return f.Audit.LeastOverAdmitted }, nil},
-		{"least_under_admitted", func(f *Figures) int64 { return f.Audit.LeastUnderAdmitted }, nil},
+		{"least_over_admitted", func(f *Figures) int64 { return f.Audit.LeastOver }, nil},
+		{"least_under_admitted", func(f *Figures) int64 { return f.Audit.LeastUnder }, nil},
 		{"longest_denial_run", func(f *Figures) int64 { return f.Audit.LongestDenialRun }, nil},
-		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstWindowUnits }, nil},
+		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstUnits }, nil},
 	} {
 		all = append(all, metric{name: counted.name, kind: count, whole: counted.whole, of: func(f *Figures) *big.Rat {
 			return new(big.Rat).SetInt64(counted.of(f))
@@ -108,7 +108,7 @@ func allMetrics() []metric {
 		name string
 		of   func(*Figures) float64
 	}{
-		{"worst_window_ratio", func(f *Figures) float64 { return f.Audit.WorstWindowRatio }},
+		{"worst_window_ratio", func(f *Figures) float64 { return f.Audit.WorstRatio }},
 		{"throughput", func(f *Figures) float64 { return f.ThroughputPerS }},
 	} {
 		all = append(all, metric{name: figure.name, of: func(f *Figures) *big.Rat { return ratOf(figure.of(f)) }})

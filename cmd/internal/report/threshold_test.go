@@ -8,6 +8,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/report/sample"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // Of errors that there were not, what is promised at most holds, and what is promised at
@@ -26,7 +27,7 @@ func TestThresholds(t *testing.T) {
 	figures := &report.Figures{
 		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000, ThroughputPerS: 499.5,
 		Latency: &report.Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000}, Service: &report.Quantiles{P99: 4999},
-		Audit: report.Audit{WorstWindowRatio: 1.97, Fairness: 0.1, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1},
+		Audit: report.Audit{Totals: audit.Totals{WorstRatio: 1.97, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1}, Fairness: 0.1},
 		Cost:  &report.Cost{ServerCPU: sample.Pointer(9.5)},
 	}
 	for _, test := range []struct {
@@ -223,7 +224,7 @@ func FuzzParseThreshold(f *testing.F) {
 // A run under way is lost once it has broken a promise of at most so much. A promise of
 // at least so much may still be kept, and so may one whose figure is not there yet.
 func TestLost(t *testing.T) {
-	figures := &report.Figures{Requests: 1000, Allowed: 900, Denied: 100, Audit: report.Audit{OverAdmitted: 1}}
+	figures := &report.Figures{Requests: 1000, Allowed: 900, Denied: 100, Audit: report.Audit{Totals: audit.Totals{OverAdmitted: 1}}}
 	for text, want := range map[string]bool{
 		"over_admitted==0": true, "over_admitted<1": true, "over_admitted<=1": false, "over_admitted==1": false,
 		"over_admitted==2": false, "over_admitted!=1": false, "denied<10%": true, "denied<=10%": false,

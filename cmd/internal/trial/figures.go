@@ -91,8 +91,8 @@ func (a *audited) add(sum *report.Audit, i int, f *audit.Finding) {
 func worstByClock(findings []audit.Finding) report.Audit {
 	var worst report.Audit
 	for _, f := range findings {
-		worst.WorstWindowRatio = max(worst.WorstWindowRatio, f.WorstRatio)
-		worst.WorstWindowUnits = max(worst.WorstWindowUnits, f.WorstUnits)
+		worst.WorstRatio = max(worst.WorstRatio, f.WorstRatio)
+		worst.WorstUnits = max(worst.WorstUnits, f.WorstUnits)
 	}
 	return worst
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/hostiletext"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // Pointer returns where a number is.
@@ -54,9 +55,11 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) report.Ru
 			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
 			Latency: report.QuantilesOf(latency), Service: report.QuantilesOf(service), Lag: report.QuantilesOf(lag),
 			Audit: report.Audit{
-				WorstWindowRatio: worst, WorstWindowUnits: int64(100 * worst), OverAdmitted: over, LongestDenialRun: 4211,
-				LeastOverAdmitted: min(over, 10), LimitReached: Pointer(2.5),
-				Fairness: 0.874, KeySums: &report.KeySums{Keys: 50, Sum: 11_400, SumOfSquares: 2_973_000},
+				Totals:           audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst), OverAdmitted: over, LeastOver: min(over, 10)},
+				LongestDenialRun: 4211,
+				LimitReached:     Pointer(2.5),
+				Fairness:         0.874,
+				KeySums:          &report.KeySums{Keys: 50, Sum: 11_400, SumOfSquares: 2_973_000},
 			},
 			Cost: &report.Cost{
 				ServerCPU: Pointer(9.4 + float64(seed)), ClientCPU: Pointer(11.8), RoundTrips: Pointer(0.31), Commands: Pointer(3),
@@ -155,7 +158,7 @@ func Racing() *report.Document {
 		run.Limits,
 		report.Limit{
 			Name: "hourly", Algorithm: "sliding-log", Limit: "sliding-log:1000/1h", Shadow: true, Denied: 77,
-			Audit: report.Audit{WorstWindowRatio: 0.42},
+			Audit: report.Audit{Totals: audit.Totals{WorstRatio: 0.42}},
 		},
 	)
 	d.Runs, d.Interrupted = []report.Run{run}, true
@@ -204,7 +207,7 @@ func Simulation() *report.Document {
 			StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC),
 			Figures: report.Figures{
 				Requests: 10_000, Keys: 1753, KeysDenied: int64(31 - 20*i), DurationMS: (83 * time.Hour).Milliseconds() + 1234,
-				Audit: report.Audit{WorstWindowRatio: 1, WorstWindowUnits: 30 * int64(i+1), LongestDenialRun: 77, Fairness: 0.31},
+				Audit: report.Audit{Totals: audit.Totals{WorstRatio: 1, WorstUnits: 30 * int64(i+1)}, LongestDenialRun: 77, Fairness: 0.31},
 			},
 			IntervalMS: time.Hour.Milliseconds(),
 		}
@@ -309,7 +312,7 @@ func Saved() map[string]*report.Document {
 	later := small("token-bucket", 1)
 	later.StartedAt = later.StartedAt.Add(1500 * time.Millisecond)
 	worse := small("token-bucket", 7)
-	worse.Audit.OverAdmitted, worse.Audit.WorstWindowRatio, worse.Rate, worse.Load = 3, 1.03, 2000, "2000/s poisson over 50 keys, zipf:1.2"
+	worse.Audit.OverAdmitted, worse.Audit.WorstRatio, worse.Rate, worse.Load = 3, 1.03, 2000, "2000/s poisson over 50 keys, zipf:1.2"
 	worse.Limits[0].Audit = worse.Audit
 	for i := range worse.Timeline {
 		interval := &worse.Timeline[i]

@@ -20,7 +20,7 @@ func findingOf(s *report.Suggestion) finding {
 // verdictOf says in words how right the decisions were.
 func verdictOf(r *report.Run) finding {
 	a := r.Audit
-	let := fmt.Sprintf("let %s the limit through in one period", output.Ratio(a.WorstWindowRatio))
+	let := fmt.Sprintf("let %s the limit through in one period", output.Ratio(a.WorstRatio))
 	if r.Requests == 0 {
 		return finding{output.Near, "nothing was sent, so nothing is known"}
 	}
@@ -28,7 +28,7 @@ func verdictOf(r *report.Run) finding {
 	if a.OverAdmitted > 0 {
 		wrong = append(wrong, a.TooMany())
 	}
-	if isWrong := a.OverAdmitted+a.UnderAdmitted > 0 || a.Lied(); isWrong && a.WorstWindowRatio > 1 {
+	if isWrong := a.OverAdmitted+a.UnderAdmitted > 0 || a.Lied(); isWrong && a.WorstRatio > 1 {
 		wrong = append(wrong, let)
 	} else if isWrong && a.OverAdmitted == 0 {
 		wrong = append(wrong, "never more than the limit")
@@ -46,7 +46,7 @@ func verdictOf(r *report.Run) finding {
 		}
 		return finding{style, strings.Join(wrong, "; ")}
 	}
-	if a.WorstWindowRatio > 1 {
+	if a.WorstRatio > 1 {
 		return finding{output.Near, let + ", as this algorithm may"}
 	}
 	return finding{output.Calm, "never more than the limit"}

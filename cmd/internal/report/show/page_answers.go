@@ -37,7 +37,7 @@ func (p *page) judge(d *report.Document, titles []string) {
 		if r.Requests == 0 {
 			right.Answers = append(right.Answers, answer(verdictOf(r), "-", ""))
 		} else {
-			right.Answers = append(right.Answers, answer(verdictOf(r), output.Ratio(r.Audit.WorstWindowRatio), auditInWords(r)))
+			right.Answers = append(right.Answers, answer(verdictOf(r), output.Ratio(r.Audit.WorstRatio), auditInWords(r)))
 		}
 		switch {
 		case p.Simulation:
@@ -70,7 +70,7 @@ func (p *page) judge(d *report.Document, titles []string) {
 func (p *page) worstWindows(d *report.Document, titles []string) {
 	top := 1.0
 	for i := range d.Runs {
-		top = math.Max(top, d.Runs[i].Audit.WorstWindowRatio)
+		top = math.Max(top, d.Runs[i].Audit.WorstRatio)
 	}
 	top *= 1.1
 	p.WorstLine = rounded(100 / top)
@@ -79,12 +79,12 @@ func (p *page) worstWindows(d *report.Document, titles []string) {
 		if d.Runs[i].Requests == 0 {
 			continue
 		}
-		b := bar{Run: titles[i], Text: output.Ratio(a.WorstWindowRatio), Width: rounded(100 * math.Max(a.WorstWindowRatio, 0) / top),
+		b := bar{Run: titles[i], Text: output.Ratio(a.WorstRatio), Width: rounded(100 * math.Max(a.WorstRatio, 0) / top),
 			Class: "good"}
 		switch {
-		case a.WorstWindowRatio > 1 && a.OverAdmitted > 0:
+		case a.WorstRatio > 1 && a.OverAdmitted > 0:
 			b.Class = "bad"
-		case a.WorstWindowRatio > 1:
+		case a.WorstRatio > 1:
 			b.Class = "over"
 		}
 		p.Worst = append(p.Worst, b)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/report/sample"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // Histograms are for files: what is printed has none, and the document keeps its own.
@@ -26,29 +27,21 @@ func TestPrintedDocumentsHaveNoHistograms(t *testing.T) {
 }
 
 func TestVerdictsInWords(t *testing.T) {
-	for want, audit := range map[string]report.Audit{
-		"✓ never more than the limit":                                           {WorstWindowRatio: 1},
-		"! let 1.97 × the limit through in one period, as this algorithm may":   {WorstWindowRatio: 1.97},
-		"! let 1.0004 × the limit through in one period, as this algorithm may": {WorstWindowRatio: 1.0004},
-		"✗ admitted 1 unit too many; let 1.01 × the limit through in one period": {
-			WorstWindowRatio: 1.01, OverAdmitted: 1,
-		},
-		"✗ never more than the limit; denied 1,200 units that fitted": {
-			WorstWindowRatio: 0.9, UnderAdmitted: 1200,
-		},
-		"✗ let 1.97 × the limit through in one period; denied 2 units that fitted": {
-			WorstWindowRatio: 1.97, UnderAdmitted: 2,
-		},
-		"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted": {
-			WorstWindowRatio: 2, OverAdmitted: 3, UnderAdmitted: 2,
-		},
+	for want, totals := range map[string]audit.Totals{
+		"✓ never more than the limit":                                                                         {WorstRatio: 1},
+		"! let 1.97 × the limit through in one period, as this algorithm may":                                 {WorstRatio: 1.97},
+		"! let 1.0004 × the limit through in one period, as this algorithm may":                               {WorstRatio: 1.0004},
+		"✗ admitted 1 unit too many; let 1.01 × the limit through in one period":                              {WorstRatio: 1.01, OverAdmitted: 1},
+		"✗ never more than the limit; denied 1,200 units that fitted":                                         {WorstRatio: 0.9, UnderAdmitted: 1200},
+		"✗ let 1.97 × the limit through in one period; denied 2 units that fitted":                            {WorstRatio: 1.97, UnderAdmitted: 2},
+		"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted": {WorstRatio: 2, OverAdmitted: 3, UnderAdmitted: 2},
 	} {
-		f := verdictOf(&report.Run{Figures: report.Figures{Requests: 10, Audit: audit}})
+		f := verdictOf(&report.Run{Figures: report.Figures{Requests: 10, Audit: report.Audit{Totals: totals}}})
 		if got := f.mark() + " " + f.text; got != want {
-			t.Errorf("%+v: %s, want %s", audit, got, want)
+			t.Errorf("%+v: %s, want %s", totals, got, want)
 		}
 	}
-	nothing := report.Run{Figures: report.Figures{Audit: report.Audit{WorstWindowRatio: 0}}}
+	nothing := report.Run{Figures: report.Figures{Audit: report.Audit{Totals: audit.Totals{WorstRatio: 0}}}}
 	if f := verdictOf(&nothing); f.text != "nothing was sent, so nothing is known" {
 		t.Errorf("of no requests: %s", f.text)
 	}

@@ -60,11 +60,11 @@ func limitsTable(r *report.Run) ([]output.Column, [][]output.Cell) {
 }
 
 func worstCell(a *report.Audit) output.Cell {
-	cell := output.Cell{Text: output.Ratio(a.WorstWindowRatio), Style: output.Calm}
+	cell := output.Cell{Text: output.Ratio(a.WorstRatio), Style: output.Calm}
 	switch {
-	case a.OverAdmitted > 0 && a.WorstWindowRatio > 1:
+	case a.OverAdmitted > 0 && a.WorstRatio > 1:
 		cell.Style = output.AtEnd
-	case a.WorstWindowRatio > 1:
+	case a.WorstRatio > 1:
 		cell.Style = output.Near
 	}
 	return cell

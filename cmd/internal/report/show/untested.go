@@ -21,7 +21,7 @@ func reached(l *report.Limit) float64 {
 	case l.LimitReached != nil:
 		return *l.LimitReached
 	}
-	return l.WorstWindowRatio // of a document of a version that did not have it
+	return l.WorstRatio // of a document of a version that did not have it
 }
 
 // isUntested reports whether the limit of a run was never reached. A simulation without a

@@ -31,12 +31,12 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"right": {func(*report.Run) {}, "PASS the audit found nothing wrong", false},
 		"over": {
-			func(r *report.Run) { r.Audit.OverAdmitted, r.Audit.LeastOverAdmitted, r.Audit.KeysOver = 3938, 10, 10 },
+			func(r *report.Run) { r.Audit.OverAdmitted, r.Audit.LeastOver, r.Audit.KeysOver = 3938, 10, 10 },
 			"FAIL admitted 10 units too many on 10 keys", true,
 		},
 		"over, of an old version": {func(r *report.Run) { r.Audit.OverAdmitted = 3938 }, "FAIL admitted 3,938 units too many", true},
 		"under": {
-			func(r *report.Run) { r.Audit.UnderAdmitted, r.Audit.LeastUnderAdmitted = 40, 3 }, "FAIL denied 3 units that fitted", true,
+			func(r *report.Run) { r.Audit.UnderAdmitted, r.Audit.LeastUnder = 40, 3 }, "FAIL denied 3 units that fitted", true,
 		},
 		"under, as explained": {
 			func(r *report.Run) { r.Audit.UnderAdmitted, r.Audit.UnderExplained = 40, true }, "PASS the audit found nothing wrong", false,
@@ -80,7 +80,7 @@ func TestVerdicts(t *testing.T) {
 func TestALimitThatWasNeverReached(t *testing.T) {
 	d := judged(func(r *report.Run) {
 		r.Denied, r.Allowed, r.Requests, r.Rate, r.DurationMS = 0, 3000, 3000, 100, 30_000
-		r.Audit.WorstWindowRatio, r.Audit.LimitReached, r.Audit.KeySums = 0.07, sample.Pointer(0.07), nil
+		r.Audit.WorstRatio, r.Audit.LimitReached, r.Audit.KeySums = 0.07, sample.Pointer(0.07), nil
 		r.Heat = []report.HeatGroup{{Keys: 1, Allowed: 300}, {Keys: 9, Allowed: 2700}}
 	})
 	text := sample.Printed(Answer{d}, 0)

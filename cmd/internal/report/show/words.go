@@ -136,8 +136,8 @@ func auditInWords(r *report.Run) string {
 	if a.Over() < a.OverAdmitted {
 		followed = fmt.Sprintf(" (%s admitted while over)", output.Thousands(a.OverAdmitted))
 	}
-	text := fmt.Sprintf("worst window %s (%s); %s over%s, %s under; at most %s denied in a row", output.Ratio(a.WorstWindowRatio),
-		output.Count(a.WorstWindowUnits, "unit"), output.Count(a.Over(), "unit"), followed, output.Count(a.Under(),
+	text := fmt.Sprintf("worst window %s (%s); %s over%s, %s under; at most %s denied in a row", output.Ratio(a.WorstRatio),
+		output.Count(a.WorstUnits, "unit"), output.Count(a.Over(), "unit"), followed, output.Count(a.Under(),
 			"unit"), output.Thousands(a.LongestDenialRun))
 	if r.Audit.FairnessUnknown {
 		text += "; fairness is not known"
@@ -213,7 +213,7 @@ func priceWords(w *report.Wrapped, r *report.Run) string {
 			output.Thousands(w.HeldUnits))
 	}
 	text += fmt.Sprintf("worst window %s when the store charged, %s when answers were there",
-		output.Ratio(r.Audit.WorstWindowRatio), output.Ratio(w.ByClockRatio))
+		output.Ratio(r.Audit.WorstRatio), output.Ratio(w.ByClockRatio))
 	if w.AllowedBesides+w.DeniedBesides > 0 {
 		text += fmt.Sprintf("; without wrappers %s would have been denied, and %s allowed",
 			output.Count(w.AllowedBesides, "request"), output.Thousands(w.DeniedBesides))
