@@ -18,8 +18,8 @@ type Named struct {
 
 // The most of each that a document lists.
 const (
-	mostGroups     = 200
-	mostDeniedKeys = 10
+	MostGroups     = 200
+	MostDeniedKeys = 10
 	mostErrorTexts = 5
 )
 

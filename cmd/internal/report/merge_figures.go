@@ -272,17 +272,11 @@ func (r *Run) mergeKeys(parts []part) {
 	slices.SortFunc(r.MostDenied, func(a, b KeyCount) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key))
 	})
-	r.MostDenied = r.MostDenied[:min(len(r.MostDenied), mostDeniedKeys)]
-	for text, count := range errors {
-		r.ErrorTexts = append(r.ErrorTexts, ErrorCount{text, count})
-	}
-	slices.SortFunc(r.ErrorTexts, func(a, b ErrorCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
-	})
-	r.ErrorTexts = r.ErrorTexts[:min(len(r.ErrorTexts), mostErrorTexts)]
+	r.MostDenied = r.MostDenied[:min(len(r.MostDenied), MostDeniedKeys)]
+	r.ErrorTexts = Commonest(errors)
 	perKey := func(g HeatGroup) float64 { return float64(g.Allowed+g.Denied) / float64(max(g.Keys, 1)) }
 	slices.SortStableFunc(r.Heat, func(a, b HeatGroup) int { return cmp.Compare(perKey(b), perKey(a)) })
-	together := (len(r.Heat) + mostGroups - 1) / mostGroups
+	together := (len(r.Heat) + MostGroups - 1) / MostGroups
 	var heat []HeatGroup
 	for i, g := range r.Heat {
 		if i%together == 0 {
@@ -291,4 +285,15 @@ func (r *Run) mergeKeys(parts []part) {
 		AddUp(&heat[len(heat)-1], &g)
 	}
 	r.Heat = heat
+}
+
+// Commonest returns the errors that there were most often.
+func Commonest(texts map[string]int64) (all []ErrorCount) {
+	for text, count := range texts {
+		all = append(all, ErrorCount{text, count})
+	}
+	slices.SortFunc(all, func(a, b ErrorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
+	})
+	return all[:min(len(all), mostErrorTexts)]
 }
