@@ -43,8 +43,24 @@ func (m *Model) when(u *usage, units int64, now store.Instant) store.Instant {
 	if m.room(u, now) >= units {
 		return now
 	}
+	if m.isPlain() {
+		return m.retry(u, units, now)
+	}
 	longest := m.Ban + 2*(m.Tick+m.Limit.Period+m.FullSpan())
 	return m.firstRoom(u, units, now, now+store.Instant(longest.Microseconds()))
+}
+
+// retry is as when, for a plain model in which the units do not fit now.
+func (m *Model) retry(u *usage, units int64, now store.Instant) store.Instant {
+	answer := u.state.Answer(&store.Request{Limit: m.Limit, Cost: units}, m.at(u, now), false)
+	return now + store.Instant(answer.RetryAfter/time.Microsecond)
+}
+
+// isPlain reports whether what is in use is a state that knows when there is room again.
+func (m *Model) isPlain() bool {
+	by := m.Manner
+	by.ChargesDenied = false
+	return by == Manner{}
 }
 
 // firstRoom returns the first instant after low, high at the latest, at which so many units fit, if nobody asks until then.
@@ -87,6 +103,12 @@ type usage struct {
 	// Of a floored counter.
 	begin             store.Instant
 	current, previous int64
+}
+
+func (u *usage) clone() usage {
+	c := *u
+	c.state = *u.state.Clone()
+	return c
 }
 
 // turn moves a floored counter's windows to where they are at an instant.

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"slices"
-	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -81,76 +80,4 @@ func (s *supposed) follow(m *Model, observed []observation, r *reading) {
 			s.failures++
 		}
 	}
-}
-
-// judgeAs holds the events of one subject to a model as discovery does. Of the readings of when they were decided, those
-// count that explain most.
-func (m *Model) judgeAs(standard Standard, events []*Event) *Judgement {
-	tries := readings[:plainReadings]
-	if slices.ContainsFunc(events, func(e *Event) bool { return e.Outcome == endpoint.Failed }) {
-		tries = readings[:]
-	}
-	var best *Judgement
-	for i := range tries {
-		j := m.read(standard, events, &tries[i])
-		switch {
-		case best == nil || j.Over+j.Under < best.Over+best.Under:
-			best = j
-		case j.Over+j.Under == best.Over+best.Under:
-			best.widen(j)
-		}
-	}
-	return best
-}
-
-// widen makes all that is true in one of two judgements possible.
-func (j *Judgement) widen(other *Judgement) {
-	for i := range j.Views {
-		v, o := &j.Views[i], &other.Views[i]
-		v.Over, v.Under = v.Over && o.Over, v.Under && o.Under
-		v.Remaining[0], v.Remaining[1] = min(v.Remaining[0], o.Remaining[0]), max(v.Remaining[1], o.Remaining[1])
-		v.Fits[0], v.Fits[1] = earlier(v.Fits[0], o.Fits[0]), Latest(v.Fits[1], o.Fits[1])
-		v.More, v.Unused = earlier(v.More, o.More), Latest(v.Unused, o.Unused)
-	}
-	j.Peak = min(j.Peak, other.Peak)
-}
-
-// read holds events to a model by one reading of when they were decided.
-func (m *Model) read(standard Standard, events []*Event, r *reading) *Judgement {
-	j := &Judgement{standard: standard, Views: make([]View, 0, len(events))}
-	var u usage
-	failures, capacity := 0, m.Limit.Capacity()
-	for i, e := range events {
-		o := observation{store.InstantOf(e.Sent), store.InstantOf(e.Answered), e.Cost, e.Outcome, 1}
-		v := View{Event: e, Judged: true}
-		v.Overlaps = i > 0 && e.Sent.Before(events[i-1].Answered) || i+1 < len(events) && events[i+1].Sent.Before(e.Answered)
-		wrong := e.Outcome != endpoint.Failed && !m.explains(&u, &o)
-		now := max(r.instant(&o), u.last)
-		switch e.Outcome {
-		case endpoint.Allowed:
-			if v.Over = wrong; wrong {
-				j.Over += e.Cost
-			}
-			m.take(&u, e.Cost, e.Cost, now)
-			j.Peak = max(j.Peak, capacity-m.room(&u, now))
-		case endpoint.Denied:
-			if v.Under = wrong; wrong {
-				j.Under += e.Cost
-			}
-			m.take(&u, e.Cost, 0, now)
-		case endpoint.Failed:
-			if r.failed>>min(failures, 63)&1 == 1 {
-				m.take(&u, e.Cost, e.Cost, now)
-			}
-			failures++
-		}
-		room := m.room(&u, now)
-		v.Remaining = [2]int64{max(0, min(room, m.room(&u, o.sent-slack))), m.room(&u, max(now, o.answered+slack))}
-		fits := m.when(&u, e.Cost, now).Time()
-		v.Fits = [2]time.Time{fits, fits}
-		v.Unused = m.when(&u, capacity, now).Time()
-		v.More = m.when(&u, min(room+1, capacity), now).Time()
-		j.Views = append(j.Views, v)
-	}
-	return j
 }

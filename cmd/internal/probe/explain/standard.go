@@ -22,8 +22,7 @@ type Standard struct {
 	Charges bool
 	// Resolution is how exactly times are known.
 	Resolution time.Duration
-	// By is how the endpoint counts, if that is not how limits count here. It is judged by the
-	// model that discovery has of it then, which knows instants less well.
+	// By is how the endpoint counts, if that is not how limits count here.
 	By Manner
 }
 
@@ -52,8 +51,7 @@ type View struct {
 
 // Judgement is what came of holding the events of one subject to a standard.
 type Judgement struct {
-	standard Standard
-	Views    []View
+	Views []View
 	// Over and under are the units that were admitted and denied wrongly.
 	Over, Under int64
 	// Peak is the most that was in use with all that was admitted, at the least.
@@ -64,114 +62,128 @@ type Judgement struct {
 // So a key is followed on two tracks: on one each request was counted as early as it can have
 // been, on the other as late. What is in use lies between what is in use on the two.
 type track struct {
-	state store.State
+	usage
 	// pending are charges that may be later than the next request, and so are not part of the
-	// state yet.
+	// usage yet.
 	pending []charge
 }
 
+// charge is a request that was counted, or asked for in vain.
 type charge struct {
-	at   store.Instant
-	cost int64
-	anew bool // it makes a window begin anew
+	at           store.Instant
+	cost, admits int64
+}
+
+// tracks follow one key under a model. anew says that a window begins anew with a denied request.
+type tracks struct {
+	Model
+	anew        bool
+	early, late track
 }
 
 // Judge holds the events of one subject to a standard. If nobody knows what the key had in use
 // before, nothing is judged until that must be over.
 func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
-	if m.By != (Manner{}) {
-		peculiar := Model{Limit: m.Limit, Phase: m.Phase, Manner: m.By}
-		return peculiar.judgeAs(m, events)
+	j := &Judgement{Views: make([]View, 0, len(events))}
+	t := tracks{Model: Model{Limit: m.Limit, Phase: m.Phase, Manner: m.By}}
+	if t.anew = m.Charges && m.By == (Manner{}) && m.Limit.FromFirst; m.Charges && m.By == (Manner{}) {
+		t.ChargesDenied = !t.anew
 	}
-	j := &Judgement{standard: m, Views: make([]View, 0, len(events))}
-	var early, late track
 	var all store.State // with everything charged, as late as it can be
 	known, floor := store.Instant(0), store.Instant(0)
 	if !fresh && len(events) > 0 {
 		var full store.State
-		full.Charge(m.Limit, m.Limit.Capacity(), m.instant(events[0].Sent))
-		known = full.UnusedAt(m.instant(events[0].Sent)) + store.Instant(m.Limit.Period/time.Microsecond)
+		begin := store.InstantOf(events[0].Sent)
+		full.Charge(m.Limit, m.Limit.Capacity(), begin)
+		known = full.UnusedAt(begin) + store.Instant(m.Limit.Period/time.Microsecond)
 	}
 	for i, e := range events {
-		v := View{Event: e, Judged: fresh || m.instant(e.Sent) > known}
+		v := View{Event: e, Judged: fresh || store.InstantOf(e.Sent) > known}
 		v.Overlaps = i > 0 && e.Sent.Before(events[i-1].Answered) || i+1 < len(events) && events[i+1].Sent.Before(e.Answered)
-		first, last := m.instant(e.Sent.Add(-m.Resolution)), m.instant(e.Answered.Add(m.Resolution))
+		first, last := store.InstantOf(e.Sent.Add(-m.Resolution)), store.InstantOf(e.Answered.Add(m.Resolution))
 		if i > 0 && !e.Sent.Before(events[i-1].Answered) {
 			first = max(first, min(floor, last)) // it was not decided before the one before it
 		}
-		if e.Outcome == endpoint.Allowed {
+		if e.Outcome == endpoint.Allowed && m.By == (Manner{}) {
 			now := last
 			if m.Limit.Algorithm == store.FixedWindow { // the window that began is the one to fill
 				now = first
 			}
-			all.Charge(m.Limit, e.Cost, now)
-			j.Peak = max(j.Peak, min(all.Used(first), all.Used(last)))
+			all.Charge(m.Limit, e.Cost, t.at(&t.early.usage, now))
+			j.Peak = max(j.Peak, min(all.Used(t.at(&t.early.usage, first)), all.Used(t.at(&t.early.usage, last))))
 		}
-		floor = m.decide(&early, &late, &v, first, last)
+		floor = t.decide(&v, first, last)
 		if v.Judged && v.Over {
 			j.Over += e.Cost
 		}
 		if v.Judged && v.Under {
 			j.Under += e.Cost
 		}
-		m.look(&early, &late, &v, first, last)
+		if e.Outcome == endpoint.Allowed && m.By != (Manner{}) {
+			j.Peak = max(j.Peak, m.Limit.Capacity()-t.room(&t.early.usage, floor))
+		}
+		t.look(&v, first, last)
 		j.Views = append(j.Views, v)
 	}
 	return j
 }
 
-// instant is a time as the limiter's windows count it.
-func (m Standard) instant(t time.Time) store.Instant { return store.InstantOf(t.Add(-m.Phase)) }
-
-// back is the time of an instant.
-func (m Standard) back(i store.Instant) time.Time { return i.Time().Add(m.Phase) }
-
-// settle makes the charges before an instant part of the state.
-func (m Standard) settle(t *track, before store.Instant) {
-	for len(t.pending) > 0 && t.pending[0].at <= before {
-		m.apply(&t.state, t.pending[0])
-		t.pending = t.pending[1:]
+// settle makes the charges before an instant part of the usage.
+func (t *tracks) settle(before store.Instant) {
+	late := &t.late
+	for len(late.pending) > 0 && late.pending[0].at <= before {
+		t.count(&late.usage, late.pending[0])
+		late.pending = late.pending[1:]
 	}
 }
 
-func (m Standard) apply(s *store.State, c charge) {
-	if c.anew {
-		*s = store.State{}
+func (t *tracks) count(u *usage, c charge) {
+	if !t.isPlain() {
+		c.at = max(c.at, u.last)
 	}
-	s.Charge(m.Limit, c.cost, c.at)
+	t.take(u, c.cost, c.admits, c.at)
+	if t.anew && c.admits == 0 {
+		u.state = store.State{}
+		u.state.Charge(t.Limit, t.Limit.Capacity(), t.at(u, c.at))
+	}
 }
 
 // used is what is in use at an instant, with all that may have been charged before.
-func (t *track) used(now store.Instant) int64 {
-	used := t.state.Used(now)
-	for i := range t.pending {
-		used += t.pending[i].cost
+func (t *tracks) used(of *track, now store.Instant) int64 {
+	used := t.Limit.Capacity() - t.room(&of.usage, now)
+	for _, c := range of.pending {
+		switch {
+		case c.admits > 0 || t.ChargesDenied:
+			used += c.cost
+		case t.Refreshed, t.anew:
+			used += t.Limit.Capacity()
+		}
 	}
 	return used
 }
 
-// end is the state with everything charged.
-func (m Standard) end(t *track) *store.State {
-	if len(t.pending) == 0 {
-		return &t.state
+// end is the later track with everything charged.
+func (t *tracks) end() *track {
+	if len(t.late.pending) == 0 {
+		return &t.late
 	}
-	s := t.state.Clone()
-	for _, c := range t.pending {
-		m.apply(s, c)
+	end := track{usage: t.late.usage.clone()}
+	for _, c := range t.late.pending {
+		t.count(&end.usage, c)
 	}
-	return s
+	return &end
 }
 
 // decide says whether the answer can have been given, and goes on with it. It returns when it was decided at the
 // earliest.
-func (m Standard) decide(early, late *track, v *View, first, last store.Instant) (earliest store.Instant) {
+func (t *tracks) decide(v *View, first, last store.Instant) (earliest store.Instant) {
 	earliest = first
-	capacity := m.Limit.Capacity()
-	m.settle(late, first)
-	atEnd := m.end(late)
-	least := min(early.used(last), atEnd.Used(last), late.used(first))
-	most := max(late.used(first), early.used(first))
-	fits := m.after(&early.state, v.Cost, first) + first
+	capacity := t.Limit.Capacity()
+	t.settle(first)
+	atEnd := t.end()
+	least := min(t.used(&t.early, last), t.used(atEnd, last), t.used(&t.late, first))
+	most := max(t.used(&t.late, first), t.used(&t.early, first))
+	fits := t.when(&t.early.usage, v.Cost, first)
 	charged := int64(0)
 	switch v.Outcome {
 	case endpoint.Allowed:
@@ -180,59 +192,42 @@ func (m Standard) decide(early, late *track, v *View, first, last store.Instant)
 			break // what was wrong is not charged, so that it is told once
 		}
 		most, charged = min(most, capacity-v.Cost), v.Cost
-		if m.Limit.Algorithm == store.FixedWindow && atEnd.Used(last)+v.Cost > capacity {
-			*late = track{state: *early.state.Clone()} // its window had ended before
+		if t.Limit.Algorithm == store.FixedWindow && t.used(atEnd, last)+v.Cost > capacity {
+			t.late = track{usage: t.early.usage.clone()} // its window had ended before
 		}
 		earliest = min(max(first, fits), last)
-		early.state.Charge(m.Limit, v.Cost, earliest)
-		late.pending = append(late.pending, charge{at: last, cost: v.Cost})
+		t.count(&t.early.usage, charge{earliest, v.Cost, v.Cost})
+		t.late.pending = append(t.late.pending, charge{last, v.Cost, v.Cost})
 	case endpoint.Denied:
 		if v.Under = most+v.Cost <= capacity; !v.Under {
 			least = max(least, capacity-v.Cost+1)
 		}
-		if m.Charges {
-			m.apply(&early.state, m.denied(v.Cost, first))
-			late.pending = append(late.pending, m.denied(v.Cost, last))
-		}
+		t.count(&t.early.usage, charge{at: first, cost: v.Cost})
+		t.late.pending = append(t.late.pending, charge{at: last, cost: v.Cost})
 	default: // it was charged or not
-		late.pending = append(late.pending, charge{at: last, cost: v.Cost})
+		t.late.pending = append(t.late.pending, charge{last, v.Cost, v.Cost})
 	}
 	v.Remaining = [2]int64{max(0, capacity-most-charged), max(0, capacity-least-charged)}
 	return earliest
 }
 
-// denied is how a denied request counts, if it does: it delays when there is room again.
-func (m Standard) denied(cost int64, now store.Instant) charge {
-	if m.Limit.FromFirst { // the window begins anew, as if EXPIRE came with each request
-		return charge{at: now, cost: m.Limit.Capacity(), anew: true}
-	}
-	return charge{at: now, cost: cost}
-}
-
 // look notes what is true after an answer.
-func (m Standard) look(early, late *track, v *View, first, last store.Instant) {
-	for _, s := range []*store.State{&early.state, m.end(late)} {
+func (t *tracks) look(v *View, first, last store.Instant) {
+	capacity := t.Limit.Capacity()
+	for _, of := range []*track{{usage: t.early.usage}, t.end()} {
 		for _, now := range []store.Instant{first, last} {
-			fits := m.back(now + m.after(s, v.Cost, now))
+			u := &of.usage
+			fits := t.when(u, v.Cost, now).Time()
 			v.Fits[0], v.Fits[1] = earlier(v.Fits[0], fits), Latest(v.Fits[1], fits)
-			unused := m.back(max(now, s.UnusedAt(now)))
+			unused := t.when(u, capacity, now).Time()
 			v.Unused = Latest(v.Unused, unused)
-			more := unused
-			if used := s.Used(now); used > 1 {
-				more = m.back(now + m.after(s, m.Limit.Capacity()-used+1, now))
+			more := t.when(u, min(t.room(u, now)+1, capacity), now)
+			if used := u.state.Used(t.at(u, now)); used > capacity { // denied requests were charged, too
+				more = t.retry(u, capacity-used+1, now)
 			}
-			v.More = earlier(v.More, more)
+			v.More = earlier(v.More, more.Time())
 		}
 	}
-}
-
-// after is how long it takes from now until a cost fits, if nobody else asks.
-func (m Standard) after(s *store.State, cost int64, now store.Instant) store.Instant {
-	if s.Used(now)+cost <= m.Limit.Capacity() {
-		return 0
-	}
-	answer := s.Answer(&store.Request{Limit: m.Limit, Cost: cost}, now, false)
-	return store.Instant(answer.RetryAfter / time.Microsecond)
 }
 
 func earlier(a, b time.Time) time.Time {
