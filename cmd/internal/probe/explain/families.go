@@ -36,52 +36,49 @@ func spans(low, high time.Duration, most int) (all []numbers) {
 	return all
 }
 
+// family returns the models that are as m but for the numbers, with a period in a range.
+func (v *Evidence) family(low, high time.Duration, m Model) hypothesis {
+	build := func(n numbers) []Model { return v.models(m, n.span) }
+	aligned := m.IsAligned() && m.Limit.Slices == 0
+	return hypothesis{0, max(time.Millisecond, low), min(high, v.longest), aligned, spans, build}
+}
+
 // hypotheses returns all families that could explain the evidence.
-func (v *Evidence) hypotheses() []hypothesis {
-	var all []hypothesis
-	add := func(low, high time.Duration, build func(period time.Duration) []Model) {
-		all = append(all, hypothesis{
-			0, max(time.Millisecond, low), min(high, v.longest), false, spans,
-			func(n numbers) []Model { return build(n.span) },
-		})
+func (v *Evidence) hypotheses() (all []hypothesis) {
+	fixed, fromFirst := store.Limit{Algorithm: store.FixedWindow}, store.Limit{Algorithm: store.FixedWindow, FromFirst: true}
+	log, counter := store.Limit{Algorithm: store.SlidingLog}, store.Limit{Algorithm: store.SlidingCounter}
+	add := func(low, high time.Duration, limit store.Limit, by Manner) {
+		all = append(all, v.family(low, high, Model{Limit: limit, Manner: by}))
 	}
 	e := v.edges[0]
 	after, by := e.after.Sub(v.first.Answered)-2*time.Millisecond, e.by.Sub(v.first.Sent)+2*time.Millisecond
 	all = append(all, v.buckets()...)
-	add(after, by, func(p time.Duration) []Model {
-		return v.windows(Model{Limit: store.Limit{Algorithm: store.FixedWindow, FromFirst: true}}, p)
-	})
-	add(after, by, func(p time.Duration) []Model {
-		return v.windows(Model{Limit: store.Limit{Algorithm: store.SlidingLog}}, p)
-	})
-	add(after, by, func(p time.Duration) []Model {
-		return v.windows(Model{Limit: store.Limit{Algorithm: store.FixedWindow}, Manner: Manner{Anchored: true}}, p)
-	})
+	add(after, by, fromFirst, Manner{})
+	add(after, by, log, Manner{})
+	add(after, by, fixed, Manner{Anchored: true})
 	alignedLow, alignedHigh := v.alignedPeriod()
-	add(alignedLow, alignedHigh, v.alignedWindows)
-	all[len(all)-1].aligned = true
+	add(alignedLow, alignedHigh, fixed, Manner{})
 	low, high := v.gap()
-	for _, n := range v.counts[:1] {
-		spanLow, spanHigh := time.Duration(n)*low, time.Duration(n)*high
-		for _, manner := range []Manner{{}, {Anchored: true, RoundsDown: true}, {RoundsDown: true}, {RoundsNearest: true}} {
-			// All of the first burst counts in full for at most one period, and one of it
-			// leaves after another nth.
-			add(max(spanLow/2, after*4/9), max(spanHigh*2, by), func(p time.Duration) []Model {
-				return v.counters(Model{Limit: store.Limit{Algorithm: store.SlidingCounter}, Manner: manner}, p)
-			})
-			all[len(all)-1].aligned = !manner.Anchored
-		}
-		for _, slices := range []int64{2, 3, 4, 5, 6, 8, 10, 12, 20, 24, 30, 60, 100} {
-			if time.Duration(slices)*low > 2*by {
-				break
-			}
-			add(after*9/10-2*time.Millisecond, by+by/time.Duration(slices)*2, func(p time.Duration) []Model {
-				p -= p % (time.Duration(slices) * time.Microsecond)
-				return v.counters(Model{Limit: store.Limit{Algorithm: store.SlidingCounter, Slices: slices}}, p)
-			})
-		}
+	n := time.Duration(v.counts[0])
+	for _, manner := range []Manner{{}, {Anchored: true, RoundsDown: true}, {RoundsDown: true}, {RoundsNearest: true}} {
+		// All of the first burst counts in full for at most one period, and one of it
+		// leaves after another nth.
+		add(max(n*low/2, after*4/9), max(n*high*2, by), counter, manner)
 	}
-	return append(append(all, v.punishing()...), v.banning()...)
+	for _, slices := range []int64{2, 3, 4, 5, 6, 8, 10, 12, 20, 24, 30, 60, 100} {
+		if time.Duration(slices)*low > 2*by {
+			break
+		}
+		sliced := store.Limit{Algorithm: store.SlidingCounter, Slices: slices}
+		add(after*9/10-2*time.Millisecond, by+by/time.Duration(slices)*2, sliced, Manner{})
+	}
+	// Those by which denied requests count.
+	add(by/50, by, fromFirst, Manner{Refreshed: true})
+	add(by/50, by, log, Manner{ChargesDenied: true})
+	add(by/50, by, counter, Manner{ChargesDenied: true})
+	add(by/50, by, counter, Manner{ChargesDenied: true, RoundsDown: true})
+	add(by/50, by, counter, Manner{ChargesDenied: true, RoundsDown: true, Anchored: true})
+	return append(all, v.banning()...)
 }
 
 // banning returns the families that deny everything for a fixed time after a denial. How long
@@ -109,30 +106,6 @@ func (v *Evidence) banning() (all []hypothesis) {
 // mostBanned is how many periods are tried of a limit that bans.
 const mostBanned = 12
 
-// punishing returns the families by which denied requests count.
-func (v *Evidence) punishing() []hypothesis {
-	e := v.edges[0]
-	by := e.by.Sub(v.first.Sent) + 2*time.Millisecond
-	hypothesisOf := func(low, high time.Duration, m Model) hypothesis {
-		build := func(n numbers) []Model {
-			if m.Limit.Algorithm == store.SlidingCounter {
-				return v.counters(m, n.span)
-			}
-			return v.windows(m, n.span)
-		}
-		return hypothesis{0, max(time.Millisecond, low), min(high, v.longest), m.IsAligned(), spans, build}
-	}
-	fromFirst := store.Limit{Algorithm: store.FixedWindow, FromFirst: true}
-	counter := store.Limit{Algorithm: store.SlidingCounter}
-	return []hypothesis{
-		hypothesisOf(by/50, by, Model{Limit: fromFirst, Manner: Manner{Refreshed: true}}),
-		hypothesisOf(by/50, by, Model{Limit: store.Limit{Algorithm: store.SlidingLog}, Manner: Manner{ChargesDenied: true}}),
-		hypothesisOf(by/50, by, Model{Limit: counter, Manner: Manner{ChargesDenied: true}}),
-		hypothesisOf(by/50, by, Model{Limit: counter, Manner: Manner{ChargesDenied: true, RoundsDown: true}}),
-		hypothesisOf(by/50, by, Model{Limit: counter, Manner: Manner{ChargesDenied: true, RoundsDown: true, Anchored: true}}),
-	}
-}
-
 // windows returns the models of a limit for each count that a full one may admit.
 func (v *Evidence) windows(m Model, period time.Duration) (models []Model) {
 	for _, n := range v.counts {
@@ -145,23 +118,21 @@ func (v *Evidence) windows(m Model, period time.Duration) (models []Model) {
 	return models
 }
 
-// alignedWindows returns fixed windows that begin at whole periods since the epoch, or beside
-// them where the sharpest edges say so.
-func (v *Evidence) alignedWindows(period time.Duration) (models []Model) {
-	for _, phase := range v.phases(period) {
-		models = append(models, v.windows(Model{Limit: store.Limit{Algorithm: store.FixedWindow}, Phase: phase}, period)...)
+// models returns the models as m with a period. Windows that do not begin with a request begin at whole
+// periods since the epoch, or beside them where the sharpest edges say so. The first unit of a sliding
+// counter comes back after a window's end by the time that one unit takes to fade.
+func (v *Evidence) models(m Model, period time.Duration) (models []Model) {
+	if s := time.Duration(m.Limit.Slices); s > 0 {
+		return v.windows(m, period-period%(s*time.Microsecond))
 	}
-	return models
-}
-
-// counters returns sliding counters, whose first unit comes back after a window's end by
-// the time that one unit takes to fade.
-func (v *Evidence) counters(m Model, period time.Duration) (models []Model) {
-	if m.Anchored || m.Limit.Slices > 0 {
+	if !m.IsAligned() {
 		return v.windows(m, period)
 	}
-	for _, phase := range append(v.phases(period), v.fadingPhases(m, period)...) {
-		m.Phase = phase
+	phases := v.phases(period)
+	if m.Limit.Algorithm == store.SlidingCounter {
+		phases = append(phases, v.fadingPhases(m, period)...)
+	}
+	for _, m.Phase = range phases {
 		models = append(models, v.windows(m, period)...)
 	}
 	return models
