@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// inWords tells of the lie with its first evidence.
+// inWords describes the lie with its first evidence.
 func (l *Lie) inWords() string {
 	text := fmt.Sprintf("%s was told as %s and is %s", strings.ReplaceAll(l.Field, "_", "-"), l.Told, l.True)
 	if !l.At.IsZero() {
@@ -27,7 +27,7 @@ func (l *Lie) inWords() string {
 // Lied reports whether answers told something wrong.
 func (a *Audit) Lied() bool { return a.Lies != nil && a.Lies.Wrong > 0 }
 
-// LieWords tells of each field that answers told wrong.
+// LieWords describes each field that answers told wrong.
 func (a *Audit) LieWords() []string {
 	var all []string
 	if a.Lied() {
@@ -197,7 +197,7 @@ func (a *Audit) TooFew() string {
 	return "denied " + output.Count(a.Under(), "unit") + " that fitted" + onKeys(a.KeysUnder)
 }
 
-// Over is the least number of units that were too many, which people are told: a unit too
+// Over is the least number of units that were too many, which reports show to people: a unit too
 // many leaves all that follow it too many, too. A document of a version that did not have
 // it has all of them.
 func (a *Audit) Over() int64 {

@@ -240,7 +240,7 @@ func Confirmation(m *Model, requests int, now, end time.Time, rest time.Duration
 	return all
 }
 
-// SpansOf returns times that models are told apart by: their periods, and what lies in the
+// SpansOf returns spans of time that tell models apart: their periods, and what lies in the
 // middle of two.
 func SpansOf(models []Model) (all []time.Duration) {
 	var full []time.Duration

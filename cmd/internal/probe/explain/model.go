@@ -75,8 +75,8 @@ func (m *Model) firstRoom(u *usage, units int64, low, high store.Instant) store.
 	return high
 }
 
-// floored reports whether a sliding counter counts whole units of the window before. A window
-// of its that begins with a request does so again after two periods without one.
+// floored reports whether a sliding counter rounds the share of the previous window to whole units.
+// If its windows begin with a request, the next window after two idle periods does so, too.
 func (m *Model) floored() bool { return m.RoundsDown || m.RoundsNearest }
 
 // IsAligned reports whether when a subject's windows begin does not depend on its requests.

@@ -55,7 +55,7 @@ const (
 // Reading is what the header of one answer tells.
 type Reading struct {
 	Families []Family
-	// RetryAfter is notTold if it is missing or malformed. retryText is how it was written.
+	// RetryAfter is NotTold if it is missing or malformed. RetryText is how it was written.
 	RetryAfter time.Duration
 	RetryText  string
 	RetryDate  bool
@@ -75,10 +75,10 @@ type Family struct {
 type Limit struct {
 	// name is that of the policy, if it has one.
 	name string
-	// Count and window are the policy, and remaining what is left; notTold if it is not said.
+	// Count and Window are the policy, and Remaining is what is left; NotTold if it is missing.
 	Count, Remaining int64
 	Window           time.Duration
-	// Reset is how long until there is more, or until all is back, if hasReset.
+	// Reset is how long until there is more, or until all is back, if HasReset.
 	Reset    time.Duration
 	HasReset bool
 	// Unit is what is counted, empty for requests.

@@ -127,7 +127,7 @@ func (r *Reading) readLimitField(header http.Header, field string) (count int64,
 	return count, policies
 }
 
-// number reads a field that is a whole number; notTold if it is missing or malformed.
+// number reads a field that is a whole number; NotTold if it is missing or malformed.
 func (r *Reading) number(header http.Header, field string) int64 {
 	text, found := r.single(header, field)
 	if !found {

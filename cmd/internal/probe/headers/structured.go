@@ -158,7 +158,7 @@ func (r *Reading) items(field, text string) ([]httpsfv.Item, bool) {
 	return items, true
 }
 
-// parameter reads an Integer of at least that much; notTold if there is none.
+// parameter reads an Integer of at least that much; NotTold if there is none.
 func (r *Reading) parameter(item *httpsfv.Item, where, name string, least int64, required bool) int64 {
 	value, has := item.Params.Get(name)
 	if !has {
