@@ -18,8 +18,8 @@ import (
 
 func main() {
 	for name, value := range map[string]string{
-		"d":          "true",                                // a default is for all other values
-		"typeignore": `^github\.com/(charmbracelet|goccy)/`, // theirs have a hundred values
+		"d":          "true",                                // a default covers all other values
+		"typeignore": `^github\.com/(charmbracelet|goccy)/`, // types of these modules have a hundred values
 	} {
 		if err := exhaustive.Analyzer.Flags.Set(name, value); err != nil {
 			panic(err)
@@ -28,7 +28,7 @@ func main() {
 	unitchecker.Main(outsideTests(errorlint.NewAnalyzer()), outsideTests(exhaustive.Analyzer), ineffassign.Analyzer)
 }
 
-// outsideTests leaves tests out: there the very same error may be what is wanted.
+// outsideTests excludes tests, in which a wrong error can be intended.
 func outsideTests(a *analysis.Analyzer) *analysis.Analyzer {
 	run := a.Run
 	a.Run = func(pass *analysis.Pass) (any, error) {

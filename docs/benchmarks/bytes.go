@@ -20,7 +20,7 @@ var (
 	bytesSubject = "user:123456"
 )
 
-// logSizes are the units in use at which a sliding log is weighed.
+// logSizes are the usages, in units, at which the memory of a sliding log is measured.
 var logSizes = []int{1_000, 1_250, 2_000, 10_000, 100_000}
 
 func bytesSection(ctx context.Context, _ plan, out io.Writer) error {
@@ -60,7 +60,7 @@ func bytesSection(ctx context.Context, _ plan, out io.Writer) error {
 	})
 }
 
-// keyBytes makes a table of what the key of one subject weighs.
+// keyBytes makes a table of the memory of one subject's key.
 func keyBytes(ctx context.Context, client *redis.Client) ([][]string, error) {
 	backend, err := redisstore.Own(client)
 	if err != nil {
@@ -103,8 +103,7 @@ func keyBytes(ctx context.Context, client *redis.Client) ([][]string, error) {
 	return rows, nil
 }
 
-// growingLog is a sliding log that gets one unit at a time, each at an instant
-// of its own, and none of which leaves.
+// growingLog is a sliding log that gets one unit at a time, each at a different instant, and that loses none.
 type growingLog struct {
 	client   *redis.Client
 	limiter  *layers.Limiter
@@ -126,9 +125,8 @@ func logStoreKey(subject string) string {
 	return admin.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: subject, Name: logLimit.DefaultName()})
 }
 
-// weigh grows the log to units and on to a quarter more, which takes it once
-// through whatever room it keeps to grow, and returns the least and the most
-// bytes per unit on that way.
+// weigh grows the log to units and on to a quarter more, so that it passes each state of its spare memory once, and
+// returns the least and the most bytes per unit on that way.
 func (l *growingLog) weigh(ctx context.Context, units int) (least, most float64, err error) {
 	const goroutines = 64
 	missing := units - l.units
@@ -166,11 +164,11 @@ func bytesPerUnit(ctx context.Context, client *redis.Client, storeKey string, un
 	return float64(bytes) / float64(units), err
 }
 
-// maxShrunk bounds shrunkLog, whose takes must come one after the other.
+// maxShrunk bounds shrunkLog, whose takes must be sequential.
 const maxShrunk = 10_000
 
-// shrunkLog fills a log with three times the units and lets two thirds of them
-// leave the window, then returns the bytes per unit of those in use.
+// shrunkLog fills a log with three times the units, lets two thirds of them leave the window, and returns the bytes
+// per used unit.
 func shrunkLog(ctx context.Context, client *redis.Client, units int) (float64, error) {
 	now := time.Now()
 	backend, err := redisstore.Own(client, redisstore.WithClock(func() time.Time { return now }))

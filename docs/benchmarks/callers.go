@@ -16,16 +16,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A call asks a limiter for one unit of each of some keys.
+// A call takes one unit of each of some keys from a limiter.
 type call func(ctx context.Context, keys ...string) error
 
-// limiterOn is a limiter that is made on a client of its own.
+// limiterOn is a limiter that is made with its own client.
 type limiterOn struct {
 	name string
 	on   func(client redis.UniversalClient) (call, error)
 }
 
-// drilled are the limiters that drills compare: ours, and the one that most use.
+// drilled are the limiters that drills compare: ours, and the most used one.
 func drilled() []limiterOn {
 	return []limiterOn{{"limitctl", limitctlOn}, {"redis_rate", redisRateOn}}
 }
@@ -54,7 +54,7 @@ func redisRateOn(client redis.UniversalClient) (call, error) {
 	l := redis_rate.NewLimiter(client)
 	limit := redis_rate.Limit{Rate: manyKeysQuota.count, Burst: manyKeysQuota.count, Period: manyKeysQuota.period}
 	return func(ctx context.Context, keys ...string) error {
-		for _, key := range keys { // it knows no calls for several
+		for _, key := range keys { // it has no call for several keys
 			if _, err := l.Allow(ctx, key, limit); err != nil {
 				return err
 			}
@@ -63,10 +63,10 @@ func redisRateOn(client redis.UniversalClient) (call, error) {
 	}, nil
 }
 
-// errPanicked is a panic that a caller recovered, as a web server does.
+// errPanicked is a recovered panic, as in a web server.
 var errPanicked = errors.New("panicked")
 
-// recovering is call with its panics as errors.
+// recovering is call with panics as errors.
 func (c call) recovering(ctx context.Context, keys []string) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -76,22 +76,22 @@ func (c call) recovering(ctx context.Context, keys []string) (err error) {
 	return c(ctx, keys...)
 }
 
-// outcome is what callers saw.
+// outcome counts the results of calls.
 type outcome struct {
 	answered, failed int
-	// overrun is by how much a call outlived its deadline at most.
+	// overrun is the longest time by which a call exceeded its deadline.
 	overrun time.Duration
 }
 
-// crew is callers each of which calls again when its last call has ended.
+// crew is callers that each call again when their last call has ended.
 type crew struct {
 	callers  int
 	deadline time.Duration // of a call
-	// keys are those of a caller's n-th call. What became of a call counts if it is to.
+	// keys returns the keys of call n of a caller, and whether its result counts.
 	keys func(caller, n int) (keys []string, counts bool)
 }
 
-// work has the crew call for a while.
+// work makes the crew call for a while.
 func (c crew) work(call call, length time.Duration) outcome {
 	var mu sync.Mutex
 	var all outcome
@@ -125,7 +125,7 @@ func (c crew) work(call call, length time.Duration) outcome {
 	return all
 }
 
-// within makes a call with a deadline, and says by how much it outlived it.
+// within makes a call with a deadline, and returns by how much it exceeded it.
 func within(call call, deadline time.Time, keys []string) (overrun time.Duration, err error) {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
@@ -133,7 +133,7 @@ func within(call call, deadline time.Time, keys []string) (overrun time.Duration
 	return max(0, time.Since(deadline)), err
 }
 
-// leaveTogether has that many callers wait, each for one call, and leave at one deadline.
+// leaveTogether makes that many callers wait, each for one call, and leave at one deadline.
 func leaveTogether(call call, callers int, patience time.Duration, keys func(caller int) []string) (all outcome) {
 	var mu sync.Mutex
 	var waiting sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redistest"
 )
 
-// drill is a fault in one part, and what callers of the rest see meanwhile.
+// drill is a fault in one part, and its effect on callers of the other parts.
 type drill struct {
 	name string
 	// counted says which calls are counted.
@@ -22,7 +22,7 @@ type drill struct {
 	run     func(length time.Duration, of limiterOn) (outcome, error)
 }
 
-// drillServers are what drills do their harm to. Each is whole again after each drill.
+// drillServers are the servers for drills. Each drill repairs them at its end.
 type drillServers struct {
 	single  *redistest.Process
 	proxy   *redistest.Proxy
@@ -34,8 +34,8 @@ type drillServers struct {
 const (
 	drillCallers  = 64
 	drillDeadline = 200 * time.Millisecond
-	// drillCrowd is how many callers wait for a server that hangs, and drillPatience how
-	// long: they must all be waiting by then.
+	// drillCrowd is the number of callers that wait for a server that hangs, and drillPatience their time-out: all
+	// of them must be waiting by then.
 	drillCrowd    = 50_000
 	drillPatience = 2 * time.Second
 )
@@ -79,9 +79,9 @@ func (s *drillServers) stop() {
 	}
 }
 
-// on makes a limiter on a client of the single server, or of the proxy before it.
+// on makes a limiter with a client of the single server, or of the proxy before it.
 func on(of limiterOn, options redis.Options, hooks ...redis.Hook) (call, func() error, error) {
-	options.MaxRetries = -1 // a take that is sent again may be charged twice
+	options.MaxRetries = -1 // a repeated take may be charged twice
 	client := redis.NewClient(&options)
 	for _, hook := range hooks {
 		client.AddHook(hook)
@@ -90,7 +90,7 @@ func on(of limiterOn, options redis.Options, hooks ...redis.Hook) (call, func() 
 	return call, client.Close, err
 }
 
-// onCluster is on for a client of the Cluster.
+// onCluster does the same with a client of the Cluster.
 func (s *drillServers) onCluster(of limiterOn, keepsContexts bool) (call, func() error, error) {
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: s.cluster.Addrs(), MaxRetries: -1, ContextTimeoutEnabled: keepsContexts,
@@ -99,7 +99,7 @@ func (s *drillServers) onCluster(of limiterOn, keepsContexts bool) (call, func()
 	return call, client.Close, err
 }
 
-// anyKey has callers ask for keys of their own.
+// anyKey gives callers different keys.
 func anyKey(caller, n int) ([]string, bool) {
 	return []string{fmt.Sprintf("user:%d", caller*7+n%7)}, true
 }
@@ -116,7 +116,7 @@ func (s *drillServers) drills() []drill {
 	}
 }
 
-// hungMaster has every caller ask for keys of all masters, while one of them hangs.
+// hungMaster makes every caller use keys of all masters, while one of them hangs.
 func (s *drillServers) hungMaster(length time.Duration, of limiterOn) (outcome, error) {
 	call, stop, err := s.onCluster(of, true)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *drillServers) hungMaster(length time.Duration, of limiterOn) (outcome, 
 		}
 		return []string{s.healthy[n%len(s.healthy)]}, true
 	}}
-	crew.work(call, length/4) // so that there are connections
+	crew.work(call, length/4) // so that connections exist
 	s.cluster.Masters[0].Pause()
 	defer s.cluster.Masters[0].Resume()
 	return crew.work(call, length), nil
@@ -147,8 +147,8 @@ func (s *drillServers) silentConnections(length time.Duration, of limiterOn) (ou
 	return crew.work(call, length), nil
 }
 
-// panickingHook is a hook with a bug in what it does to scripts. A hook that panics while
-// go-redis sets up a connection can leave a lock of that client held for ever, with any limiter.
+// panickingHook is a hook that panics on script calls. A hook that panics while go-redis sets up a connection can
+// leave a lock of that client held for ever, with any limiter.
 type panickingHook struct{ calls atomic.Int64 }
 
 func (h *panickingHook) count(cmd redis.Cmder) {
@@ -205,8 +205,7 @@ func (s *drillServers) connectionStorm(length time.Duration, of limiterOn) (outc
 	return seen, <-ended
 }
 
-// manyWaiters has a crowd wait in vain, and counts what those get that come when the server
-// is back.
+// manyWaiters makes a crowd wait in vain, and counts the answers to callers that come when the server is back.
 func (s *drillServers) manyWaiters(keepsContexts bool) func(time.Duration, limiterOn) (outcome, error) {
 	return func(length time.Duration, of limiterOn) (outcome, error) {
 		call, stop, err := on(of, redis.Options{Addr: s.single.Addr, ContextTimeoutEnabled: keepsContexts})
@@ -228,7 +227,7 @@ func (s *drillServers) manyWaiters(keepsContexts bool) func(time.Duration, limit
 	}
 }
 
-// hungPart has callers ask for two keys at once, whose second master hangs.
+// hungPart makes callers take two keys at once; the master of the second hangs.
 func (s *drillServers) hungPart(length time.Duration, of limiterOn) (outcome, error) {
 	call, stop, err := s.onCluster(of, false)
 	if err != nil {
@@ -245,7 +244,7 @@ func (s *drillServers) hungPart(length time.Duration, of limiterOn) (outcome, er
 	return crew.work(call, length), nil
 }
 
-// drillLength is how long callers call in a drill, at least.
+// drillLength is the shortest time of calls in a drill.
 const drillLength = time.Second
 
 func drillsSection(ctx context.Context, p plan, out io.Writer) error {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// In each drill our callers are served no worse than those of redis_rate, by the share of
-// calls that fail and by how long one outlives its deadline, beside it on the same machine.
+// In each drill our callers have no worse results than those of redis_rate on the same machine, by the share of
+// failed calls and the time by which one exceeds its deadline.
 func TestOneSickPartIsNobodyElsesOutage(t *testing.T) {
 	servers, err := launchDrillServers()
 	if err != nil {
@@ -16,7 +16,7 @@ func TestOneSickPartIsNobodyElsesOutage(t *testing.T) {
 	limiters := drilled()
 	for _, d := range servers.drills() {
 		t.Run(d.name, func(t *testing.T) {
-			// A machine that is busy elsewhere for a moment says nothing about a limiter.
+			// A machine that is busy for a moment says nothing about a limiter.
 			var why string
 			for range 3 {
 				var seen [2]outcome
@@ -37,7 +37,7 @@ func TestOneSickPartIsNobodyElsesOutage(t *testing.T) {
 	}
 }
 
-// worseThan says in what o is worse than what others saw, beyond chance; empty if in nothing.
+// worseThan returns in what respect o is worse than others, beyond chance; empty if in none.
 func (o outcome) worseThan(others outcome) string {
 	failing := func(o outcome) float64 { return float64(o.failed) / float64(max(o.answered+o.failed, 1)) }
 	switch {

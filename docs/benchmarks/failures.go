@@ -18,31 +18,30 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// The service that failures happen to: some replicas, each with callers of its own, that
-// all ask for a few keys more than their limit.
+// The service for the failures: some replicas with callers, which all send a few requests more than their limit.
 const (
 	failureReplicas = 2
-	failureCallers  = 16 // of a replica
+	failureCallers  = 16 // per replica
 	failureKeys     = 10
 	failureLimit    = 200
 	failurePause    = 5 * time.Millisecond // of a caller, between calls
 	failureBudget   = 200 * time.Millisecond
-	// How long the store is well, away, and well again.
+	// How long the store is healthy, away, and healthy again.
 	failureBefore, failureDuring, failureAfter = 300 * time.Millisecond, 1500 * time.Millisecond, 700 * time.Millisecond
 )
 
-// site is a store that something happens to.
+// site is a store with a failure.
 type site struct {
 	// client makes a client of the store.
 	client func() redis.UniversalClient
-	// begin begins the failure and end ends it: then the store is whole again.
+	// begin begins the failure and end ends it.
 	begin, end func() error
 	stop       func()
-	// forgets: what was charged may be lost in the failure.
+	// forgets: the failure can lose charges.
 	forgets bool
 }
 
-// failures are all that may happen to a store.
+// failures are all failures of a store.
 func failures() []failure {
 	return []failure{
 		{"paused (SIGSTOP)", onServer(func(p *redistest.Process) (begin, end func() error) {
@@ -117,7 +116,7 @@ func withSentinels() (*site, error) {
 		begin:   func() (err error) { old, err = s.KillMaster(); return err },
 		end:     func() error { return s.WaitFailover(old) },
 		stop:    s.Stop,
-		forgets: true, // replicas follow a little later
+		forgets: true, // replication is asynchronous
 	}, nil
 }
 
@@ -137,19 +136,19 @@ func onFailingCluster() (*site, error) {
 	}, nil
 }
 
-// service is what callers of all replicas together saw.
+// service counts the results of the callers of all replicas together.
 type service struct {
 	mu       sync.Mutex
 	by       map[store.Decider]int
 	failed   int
-	unknown  int // of the calls that the store did not answer
+	unknown  int // of the calls without an answer of the store
 	admitted map[string]int
-	stored   map[string]int  // of those, what the store itself let in
+	stored   map[string]int  // those of them that the store itself allowed
 	latency  []time.Duration // during the failure
 	away     bool
 }
 
-// replica makes the stack of one replica.
+// replica makes the layers of one replica.
 func (s *service) replica(client redis.UniversalClient, policy store.FailurePolicy, breaker bool) (*layers.Limiter, error) {
 	var backend store.Store
 	backend, err := redisstore.Own(client, redisstore.WithBudget(failureBudget))
@@ -255,7 +254,7 @@ func (s *service) setAway(away bool) {
 	s.away = away
 }
 
-// chargedAt is all that the store has charged.
+// chargedAt returns all that the store has charged.
 func chargedAt(at *site) (charged int, err error) {
 	client := at.client()
 	defer client.Close()
@@ -273,8 +272,7 @@ func chargedAt(at *site) (charged int, err error) {
 	return charged, nil
 }
 
-// beyond is how many were let in above the limit, for the worst key, and the bound of it
-// that the policy states.
+// beyond returns how many requests were allowed above the limit, for the worst key, and the bound for the policy.
 func (s *service) beyond(policy store.FailurePolicy) (worst int, bound string) {
 	for _, n := range s.admitted {
 		worst = max(worst, n-failureLimit)
@@ -289,8 +287,7 @@ func (s *service) beyond(policy store.FailurePolicy) (worst int, bound string) {
 	}
 }
 
-// ledger says whether the store charged what it answered for, and no more than it may
-// have.
+// ledger says whether the store charged what it answered, and no more than it may have.
 func (s *service) ledger(charged int) string {
 	stored := 0
 	for _, n := range s.stored {
@@ -305,7 +302,7 @@ func (s *service) ledger(charged int) string {
 	return fmt.Sprintf("**wrong**: %d, %d, %d", stored, charged, stored+s.unknown)
 }
 
-// quantile is of latencies that are sorted.
+// quantile returns a quantile of sorted latencies.
 func quantile(sorted []time.Duration, of float64) string {
 	if len(sorted) == 0 {
 		return "-"
@@ -315,7 +312,7 @@ func quantile(sorted []time.Duration, of float64) string {
 }
 
 func failuresSection(ctx context.Context, _ plan, out io.Writer) error {
-	logging.Disable() // each failed dial is a line
+	logging.Disable() // otherwise each failed dial prints a line
 	fmt.Fprintf(out, "\n### Failures: what callers saw\n")
 	for _, f := range failures() {
 		rows := [][]string{{

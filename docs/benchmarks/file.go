@@ -19,15 +19,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// crowd is how many processes take from one file, and how many goroutines in each.
+// crowd is the number of processes on one file, and of goroutines in each.
 type crowd struct{ processes, goroutines int }
 
 var crowds = []crowd{{1, 1}, {2, 1}, {4, 1}, {16, 1}, {1, 16}, {4, 16}}
 
-// fileKeys is how many subjects takes are spread over in a file that are not on one.
+// fileKeys is the number of subjects in a file, unless there is one.
 const fileKeys = 10_000
 
-// fileTakers are the contestants by the name that a worker is told.
+// fileTakers are the contestants by the names that workers get.
 var fileTakers = map[string]func(path string) (take, io.Closer, error){
 	"limitctl": limitctlFile,
 	"counter":  counterFile,
@@ -46,9 +46,9 @@ func limitctlFile(path string) (take, io.Closer, error) {
 	}, backend, nil
 }
 
-// counterFile is what a program writes that wants no library: a counter of a window in the
-// same database, raised by one statement, which waits for others by SQLite's own means. It
-// says less than a limit does, and its windows leave double their count through.
+// counterFile is the usual program without a library: a counter of a window in the same database, increased by one
+// statement, which waits for others with SQLite's own means. It returns less than a limit does, and its windows let
+// double their count through.
 func counterFile(path string) (take, io.Closer, error) {
 	db, err := sql.Open("sqlite", "file:"+path+
 		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)")
@@ -72,8 +72,8 @@ func counterFile(path string) (take, io.Closer, error) {
 	}, db, nil
 }
 
-// fileSection measures takes of several processes from one file. beside is another build
-// of this program, whose workers are measured in turn with this one's; empty for none.
+// fileSection measures takes of several processes from one file. beside is another build of this program, whose
+// workers take turns with this one's; empty for none.
 func fileSection(ctx context.Context, p plan, out io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -124,8 +124,7 @@ func plural(n int, noun string) string {
 	return thousands(float64(n)) + " " + noun + "s"
 }
 
-// measureCrowd starts the processes, lets them begin together once all are ready, and adds
-// up what they took in the time.
+// measureCrowd starts the processes, lets them begin together once all are ready, and adds their takes.
 func measureCrowd(ctx context.Context, program, taker string, c crowd, keys int, duration time.Duration) (perSecond float64, err error) {
 	dir, err := os.MkdirTemp("", "limitctl-file-")
 	if err != nil {
@@ -133,7 +132,7 @@ func measureCrowd(ctx context.Context, program, taker string, c crowd, keys int,
 	}
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends those that still run after an error
+	defer cancel() // ends processes that still run after an error
 	type worker struct {
 		cmd *exec.Cmd
 		in  io.WriteCloser
@@ -171,8 +170,8 @@ func measureCrowd(ctx context.Context, program, taker string, c crowd, keys int,
 	return perSecond, nil
 }
 
-// fileWorker is one of the processes: the first takes a unit of every key, the others of one.
-// It says that it is ready, and begins when its input ends. Then it prints its takes per second.
+// fileWorker is one of the processes: the first takes a unit of every key, the others of one. It reports that it is
+// ready, and begins when its input ends. Then it prints its takes per second.
 func fileWorker(ctx context.Context, arguments string, in io.Reader, out io.Writer) error {
 	var taker, path string
 	var goroutines, keys, number int

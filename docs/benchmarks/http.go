@@ -19,10 +19,9 @@ import (
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 )
 
-// httpSection measures load tests of an HTTP server that answers at once, beside vegeta: as many
-// requests as there can be, over as many connections as suit each best, and how late requests
-// are at a rate. limitctl audits every answer. vegeta's answers are only counted, which is
-// less than its own reports do.
+// httpSection measures load tests of an HTTP server that answers at once, beside vegeta: the highest number of
+// requests, over the best number of connections for each, and the lag at a rate. limitctl audits every answer.
+// vegeta's answers are only counted, which is less than its own reports do.
 func httpSection(ctx context.Context, p plan, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
 	if err != nil {
@@ -65,7 +64,7 @@ type httpBenchmark struct {
 	duration            time.Duration
 }
 
-// attack is what a contestant did.
+// attack is the result of a contestant.
 type attack struct {
 	PerSecond float64 `json:"throughput_per_s"`
 	Errors    int64   `json:"errors"`
@@ -93,7 +92,7 @@ func (b *httpBenchmark) byLimitctl(ctx context.Context, load ...string) (*attack
 	return &document.Runs[0], nil
 }
 
-// byVegeta runs vegeta in a process of its own.
+// byVegeta runs vegeta in a separate process.
 func (b *httpBenchmark) byVegeta(ctx context.Context, workers int) (*attack, error) {
 	peer := fmt.Sprintf("vegeta,%d,%s,%s", workers, b.duration, strings.ReplaceAll(b.url, "{subject}", "user"))
 	text, err := exec.CommandContext(ctx, b.self, "-http-peer", peer).Output()
@@ -107,7 +106,7 @@ func (b *httpBenchmark) byVegeta(ctx context.Context, workers int) (*attack, err
 	return result, nil
 }
 
-// speed measures how many requests there can be in a second.
+// speed measures the highest number of requests per second.
 func (b *httpBenchmark) speed(ctx context.Context, p plan, out io.Writer) error {
 	workers := []int{4, 16, 64, 256}
 	names := []string{"limitctl, every answer audited", "vegeta, answers counted"}

@@ -19,18 +19,18 @@ import (
 	"github.com/limitctl/limitctl/internal/redistest"
 )
 
-// layoutKeys is how many keys each kind has.
+// layoutKeys is the number of keys of each kind.
 const layoutKeys = 1_000_000
 
-// layoutKind is a kind of keys in a database of its own.
+// layoutKind is a kind of keys in its own database.
 type layoutKind struct {
 	name    string
 	options string // of a command that reads them
-	limits  int    // how many limits the keys are
+	limits  int    // the number of limits of the keys
 	fill    func(pipe redis.Pipeliner, i int, now time.Time)
 }
 
-// layoutKinds are those that are compared. The first is our own.
+// layoutKinds are the kinds to compare. The first is our own.
 func layoutKinds() []layoutKind {
 	ahead := func() time.Duration { return 2*time.Hour + rand.N(2*time.Hour) }
 	return []layoutKind{
@@ -58,8 +58,7 @@ func layoutKinds() []layoutKind {
 	}
 }
 
-// layoutsSection reads and resets the keys of other limiters beside as many of our own, on one
-// server and in turns.
+// layoutsSection reads and resets keys of other limiters and as many of our own, on one server and in turns.
 func layoutsSection(ctx context.Context, p plan, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
 	if err != nil {
@@ -82,7 +81,7 @@ func layoutsSection(ctx context.Context, p plan, out io.Writer) error {
 		costs[c] = make([][]layoutCost, len(kinds))
 	}
 	for round := range p.rounds {
-		for k := range kinds { // what a reset has deleted
+		for k := range kinds { // after a reset
 			progress("layouts: round %d of %d, filling %s", round+1, p.rounds, kinds[k].name)
 			if err := kinds[k].plant(ctx, server.Addr, k); err != nil {
 				return err
@@ -111,14 +110,14 @@ func layoutsSection(ctx context.Context, p plan, out io.Writer) error {
 	return nil
 }
 
-// layoutCost is what a command took: seconds by the clock, those of processors in limitctl and in
-// Redis, and KiB of memory.
+// layoutCost is the cost of a command: seconds of wall time, of processor time in limitctl and in Redis, and KiB of
+// memory.
 type layoutCost struct {
 	seconds, own, server float64
 	resident             int64
 }
 
-// writeLayoutCosts writes the costs of a kind beside those of our own.
+// writeLayoutCosts writes the costs of a kind compared with our own.
 func writeLayoutCosts(out io.Writer, name string, costs, ours []layoutCost) {
 	var seconds, own, server, slower, dearer []float64
 	var resident int64
@@ -135,7 +134,7 @@ func writeLayoutCosts(out io.Writer, name string, costs, ours []layoutCost) {
 		median(own), median(server), spread(dearer), resident>>10)
 }
 
-// plant writes the keys of a kind into a database, which is emptied before.
+// plant empties a database and writes the keys of a kind into it.
 func (k *layoutKind) plant(ctx context.Context, addr string, database int) error {
 	client := redis.NewClient(&redis.Options{Addr: addr, DB: database, DisableIdentity: true, ReadTimeout: time.Minute})
 	defer client.Close()
@@ -161,7 +160,7 @@ func (k *layoutKind) plant(ctx context.Context, addr string, database int) error
 	return nil
 }
 
-// layoutRun runs a command that has to find so many limits, and returns what that cost.
+// layoutRun runs a command that has to find that many limits, and returns its cost.
 func layoutRun(ctx context.Context, dir, addr, command string, limits int) (cost layoutCost, err error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+command)
 	cmd.Dir = dir

@@ -21,9 +21,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// loadtestSection measures the load generator itself: what it can do where the store
-// takes no time, how well it keeps a schedule, whether it drives Redis as hard as a loop
-// does that does nothing else, and how fast a log is simulated.
+// loadtestSection measures the load generator itself: its speed with a store that takes no time, how well it keeps
+// a schedule, whether it loads Redis as much as a loop that does nothing else, and how fast it simulates a log.
 func loadtestSection(ctx context.Context, p plan, out io.Writer) error {
 	for _, part := range []func(context.Context, plan, io.Writer) error{generatorSpeed, generatorLag, generatorBesideHarness,
 		simulationSpeed} {
@@ -34,8 +33,7 @@ func loadtestSection(ctx context.Context, p plan, out io.Writer) error {
 	return nil
 }
 
-// nothing is a store that allows everything at once. It tells no time, so that the
-// generator's own is what is audited.
+// nothing is a store that allows everything at once. It has no clock, so the audit uses the generator's.
 type nothing struct{}
 
 func (nothing) Decide(_ context.Context, _ store.Op, _ []store.Request, decisions []store.Decision) error {
@@ -47,7 +45,7 @@ func (nothing) Decide(_ context.Context, _ store.Op, _ []store.Request, decision
 
 func (nothing) Close() error { return nil }
 
-// populationOf asks for one unit of a limit by each of the subjects.
+// populationOf has one unit of a limit for each of the subjects.
 func populationOf(keys []string, q quota) (*loadgen.Population, error) {
 	limit := store.Limit{Count: int64(q.count), Period: q.period}
 	return loadgen.NewPopulation(len(keys), func(subject int) ([]store.Request, error) {
@@ -55,10 +53,10 @@ func populationOf(keys []string, q quota) (*loadgen.Population, error) {
 	})
 }
 
-// drive runs a load and insists that all of it was allowed. took is from its beginning
-// until the last answer is audited.
+// drive runs a load and checks that all of it was allowed. took is the time from its beginning until the last
+// answer is audited.
 func drive(ctx context.Context, config loadgen.Config) (result *loadgen.Result, took time.Duration, err error) {
-	runtime.GC() // nobody pays for the one before
+	runtime.GC() // so that garbage of the one before does not count
 	result = loadgen.Run(ctx, config)
 	took = time.Since(result.Started)
 	if result.Allowed != result.Requests {
@@ -68,10 +66,10 @@ func drive(ctx context.Context, config loadgen.Config) (result *loadgen.Result, 
 	return result, took, cmp.Or(result.FirstError, err, ctx.Err())
 }
 
-// answerTimeout bounds the wait for an answer, as limitctl's does unless told otherwise.
+// answerTimeout bounds the wait for an answer, as limitctl does by default.
 const answerTimeout = 2 * time.Second
 
-// generatorSpeed measures closed loops on a store that takes no time.
+// generatorSpeed measures closed loops with a store that takes no time.
 func generatorSpeed(ctx context.Context, p plan, out io.Writer) error {
 	groups := []struct {
 		name  string
@@ -120,16 +118,15 @@ func generatorSpeed(ctx context.Context, p plan, out io.Writer) error {
 	return nil
 }
 
-// spread writes the median of values, and the least and the greatest in brackets.
+// spread writes the median of values, with the least and the greatest in brackets.
 func spread(values []float64, format func(float64) string) string {
 	return fmt.Sprintf("%s (%s–%s)", format(median(values)), format(slices.Min(values)), format(slices.Max(values)))
 }
 
-// generatorLag measures how late an open loop is ready to send, on a store that takes no
-// time.
+// generatorLag measures the lag of an open loop with a store that takes no time.
 func generatorLag(ctx context.Context, p plan, out io.Writer) error {
 	const rate = 50_000
-	length := 5 * p.duration // long enough for a p99.9 to mean something
+	length := 5 * p.duration // long enough for a meaningful p99.9
 	keys := subjects(manyKeys)
 	population, err := populationOf(keys, manyKeysQuota)
 	if err != nil {
@@ -179,8 +176,8 @@ func generatorLag(ctx context.Context, p plan, out io.Writer) error {
 	return nil
 }
 
-// generatorBesideHarness measures the load generator and the loop that measures the
-// peers, with the same calls of the same store, on a local Redis.
+// generatorBesideHarness compares the load generator with the loop that measures the peers, with the same calls of
+// the same store, on a local Redis.
 func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
 		backend, err := redisstore.Own(client)
@@ -239,8 +236,7 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 	})
 }
 
-// simulationSpeed measures how long it takes to read and decide a log of a million
-// lines.
+// simulationSpeed measures the time to read and decide a log of a million lines.
 func simulationSpeed(ctx context.Context, p plan, out io.Writer) error {
 	const lines, addresses = 1_000_000, 20_000
 	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
@@ -300,8 +296,7 @@ func readLog(ctx context.Context, path string) (*trace.Trace, error) {
 	return trace.Read(ctx, file, trace.Options{})
 }
 
-// writeLog writes lines of the combined format over three hours, by addresses of which
-// the i-th asks in proportion to 1 ÷ i.
+// writeLog writes lines of the combined format over three hours. Address i, from 1, occurs in proportion to 1 ÷ i.
 func writeLog(path string, lines, addresses int) error {
 	file, err := os.Create(path)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 
 const (
 	loneKeys  = 2000
-	loneTakes = 25  // of a turn
-	loneTurns = 200 // of a round
+	loneTakes = 25  // per turn
+	loneTurns = 200 // per round
 )
 
-// loneSection measures a caller alone. The contestants take turns of a few milliseconds, so that a busy machine hits
-// all of them alike, and the lowest tenth of the turns is what it spared.
+// loneSection measures a single caller. The contestants take turns of a few milliseconds, so that a busy machine
+// affects all of them alike; the lowest tenth of the turns was not affected.
 func loneSection(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
 		contestants, err := withFixedWindow(client, manyKeysQuota)
@@ -30,7 +30,7 @@ func loneSection(ctx context.Context, p plan, out io.Writer) error {
 				return err
 			}
 		}
-		wall, cpu := make([][]float64, len(contestants)), make([][]float64, len(contestants)) // µs a take
+		wall, cpu := make([][]float64, len(contestants)), make([][]float64, len(contestants)) // µs per take
 		for turn := range p.rounds * loneTurns {
 			for i := range contestants {
 				i := (i + turn) % len(contestants)

@@ -1,6 +1,5 @@
-// Command benchmarks measures limitctl's library side by side with other Go
-// rate limiters, in one run, and prints Markdown tables. README.md says what
-// is measured and how.
+// Command benchmarks measures limitctl's library side by side with other Go rate limiters, in one run, and prints
+// Markdown tables. README.md describes the measurements.
 package main
 
 import (
@@ -16,11 +15,11 @@ import (
 	"time"
 )
 
-// plan is how long to measure.
+// plan is the length of the measurements.
 type plan struct {
 	rounds   int
 	duration time.Duration // of one cell in one round
-	// beside is another build, to be measured in turn where a section can.
+	// beside is another build, which is measured in turns if a section can do so.
 	beside string
 }
 
@@ -99,7 +98,7 @@ func sectionNames() string {
 	return strings.Join(names, ", ")
 }
 
-// progress tells whoever waits how far the run is; the report is on stdout.
+// progress reports how far the run is; the report goes to stdout.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

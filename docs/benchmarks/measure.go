@@ -20,23 +20,21 @@ type take func(ctx context.Context, key string) (allowed bool, err error)
 // contestant is a rate limiter to measure.
 type contestant struct {
 	name string
-	// take returns the function to measure. Every goroutine gets one of its
-	// own, which may reuse memory from call to call.
+	// take returns the function to measure. Every goroutine gets its own, which may reuse memory from call to call.
 	take func() take
 }
 
-// shared is for a take that any number of goroutines may call.
+// shared is for a take that is safe for concurrent use.
 func shared(t take) func() take { return func() take { return t } }
 
-// quota is a limit of count units per period, with a burst of count where the
-// contestant has bursts.
+// quota is a limit of count units per period, with a burst of count if the contestant has bursts.
 type quota struct {
 	count  int
 	period time.Duration
 }
 
-// manyKeysQuota is never reached in a run, while a unit lasts 26 s, so that keys
-// do not lapse between two takes of theirs.
+// manyKeysQuota is never reached in a run. A unit lasts 26 s, so that keys do not expire between two of their
+// takes.
 var manyKeysQuota = quota{count: 100_000, period: 30 * 24 * time.Hour}
 
 // cell is what a column of a table measures.
@@ -44,14 +42,13 @@ type cell struct {
 	name       string
 	goroutines int
 	keys       []string
-	server     *redis.Client // to ask what its processor did; nil for none
+	server     *redis.Client // to read its processor time; nil for none
 }
 
-// manyKeys is how many subjects takes are spread over that are not on one.
+// manyKeys is the number of subjects, unless there is one.
 const manyKeys = 100_000
 
-// subjects returns n of them, in a mixed order so that memory caches cannot
-// guess the next one.
+// subjects returns n subjects, in a random order so that processor caches cannot predict the next one.
 func subjects(n int) []string {
 	keys := make([]string, n)
 	for i, number := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
@@ -83,8 +80,8 @@ func (r results) beside(more results) results {
 	return r
 }
 
-// interleave measures all contestants in all cells, round by round and the
-// contestants in turn, so that what else happens on the machine hits them all.
+// interleave measures all contestants in all cells, round by round and the contestants in turn, so that other load
+// on the machine affects them all.
 func interleave(ctx context.Context, p plan, contestants []contestant, cells []cell) (results, error) {
 	measured := make(results, len(contestants))
 	for i := range contestants {
@@ -110,8 +107,7 @@ func interleave(ctx context.Context, p plan, contestants []contestant, cells []c
 	return measured, nil
 }
 
-// fill takes one unit of every key, so that what is measured is the usual case:
-// a key that exists.
+// fill takes one unit of every key, so that the usual case is measured: a key that exists.
 func fill(ctx context.Context, c contestant, keys []string) error {
 	const goroutines = 16
 	return parallel(goroutines, func(g int) error {
@@ -126,7 +122,7 @@ func fill(ctx context.Context, c contestant, keys []string) error {
 }
 
 func measure(ctx context.Context, c contestant, in cell, duration time.Duration) (sample, error) {
-	runtime.GC() // nobody pays for the one before
+	runtime.GC() // so that garbage of the one before does not count
 	var takes atomic.Int64
 	var stop atomic.Bool
 	var before, after runtime.MemStats
@@ -168,7 +164,7 @@ func measure(ctx context.Context, c contestant, in cell, duration time.Duration)
 	}, err
 }
 
-// takeOne insists that the take is allowed: contestants do less on a denial.
+// takeOne checks that the take is allowed: contestants do less on a denial.
 func takeOne(ctx context.Context, c contestant, take take, key string) error {
 	allowed, err := take(ctx, key)
 	if err != nil {
@@ -180,8 +176,8 @@ func takeOne(ctx context.Context, c contestant, take take, key string) error {
 	return nil
 }
 
-// parallel runs work in that many goroutines, waits for all and returns one of
-// their errors, which tend to be the same.
+// parallel runs work in that many goroutines, waits for all and returns one of their errors, which are mostly the
+// same.
 func parallel(goroutines int, work func(g int) error) error {
 	failures := make([]error, goroutines)
 	var group sync.WaitGroup
@@ -192,14 +188,14 @@ func parallel(goroutines int, work func(g int) error) error {
 	return cmp.Or(failures...)
 }
 
-// ownCPU returns how long the processors were at work for this process.
+// ownCPU returns the processor time of this process.
 func ownCPU() time.Duration {
 	var used syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &used) // it does not fail for oneself
+	syscall.Getrusage(syscall.RUSAGE_SELF, &used) // cannot fail for the own process
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// serverCPU returns how long the cell's server was at work, if it has one.
+// serverCPU returns the processor time of the cell's server, if it has one.
 func (c cell) serverCPU(ctx context.Context) (time.Duration, error) {
 	if c.server == nil {
 		return 0, nil

@@ -17,13 +17,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// oneKeyQuota refills faster than one key can be taken from, so that it is never
-// reached.
+// oneKeyQuota refills faster than one key can be taken from, so that it is never reached.
 var oneKeyQuota = quota{count: 1_000_000_000, period: time.Minute}
 
 func memoryContestants(q quota) ([]contestant, error) {
-	// Interval and SweepMinTTL as long as the quota's, or keys would be
-	// forgotten before their time.
+	// Interval and SweepMinTTL as long as the quota's, otherwise keys would be forgotten too early.
 	fixed, err := sethvargo.New(&sethvargo.Config{Tokens: uint64(q.count), Interval: q.period, SweepMinTTL: q.period})
 	if err != nil {
 		return nil, err
@@ -54,7 +52,7 @@ func limitctlTake(q quota) take {
 	}
 }
 
-// limitctlDecide leaves out the Limiter: the caller keeps the slices.
+// limitctlDecide calls the store without a Limiter: the caller keeps the slices.
 func limitctlDecide(q quota) func() take {
 	backend := memorystore.New()
 	limit := store.Limit{Count: int64(q.count), Period: q.period}
@@ -72,8 +70,7 @@ func newRate(q quota) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(float64(q.count)/q.period.Seconds()), q.count)
 }
 
-// x/time/rate limits one thing; these two are what services write around it.
-// Neither ever forgets a key.
+// x/time/rate limits one thing; these two are what services usually write around it. Neither ever forgets a key.
 
 func rateInMap(q quota) take {
 	var mu sync.Mutex

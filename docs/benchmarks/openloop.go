@@ -16,20 +16,19 @@ import (
 	"github.com/limitctl/limitctl/internal/redistest"
 )
 
-// openLoopRates are what is asked for in a second. The last ones are more than one Redis can do. The
-// closed loop, 0, is what it can do.
+// openLoopRates are the wanted rates per second. The last ones are more than one Redis can do. 0 is the closed
+// loop, which shows what it can do.
 var openLoopRates = []int{1_000, 10_000, 80_000, 200_000, 0}
 
 const (
-	// openLoopTimes is by how much longer than a cell a load test lasts, so that its beginning does
-	// not count for much.
+	// openLoopTimes is how much longer a load test lasts than a cell, so that its beginning counts little.
 	openLoopTimes = 4
-	// closedLoopWorkers is how many workers the closed loop has.
+	// closedLoopWorkers is the number of workers of the closed loop.
 	closedLoopWorkers = 256
 )
 
-// openLoopSection measures how limitctl's load test keeps the rate that it is asked for, and what
-// that costs it: limitctl as it is here and, if the plan has one, another build in turn with it.
+// openLoopSection measures how well limitctl's load test keeps a rate, and at what cost: limitctl as it is here
+// and, if the plan has one, another build in turns.
 func openLoopSection(ctx context.Context, p plan, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
 	if err != nil {
@@ -71,7 +70,7 @@ func openLoopSection(ctx context.Context, p plan, out io.Writer) error {
 	return nil
 }
 
-// openLoop runs a load test at a rate, or in a closed loop without one.
+// openLoop runs a load test at a rate, or a closed loop for 0.
 func openLoop(ctx context.Context, program, dir, addr string, rate int, duration time.Duration) (*attack, error) {
 	load := []string{"--workers", strconv.Itoa(closedLoopWorkers)}
 	if rate > 0 {
@@ -95,7 +94,7 @@ func openLoop(ctx context.Context, program, dir, addr string, rate int, duration
 	return &document.Runs[0], nil
 }
 
-// openLoopTable prints medians, and of two programs how many times as much the first one's are.
+// openLoopTable prints medians, and for two programs also their ratio.
 func openLoopTable(p plan, out io.Writer, measured [][][]attack) {
 	fmt.Fprintf(out, "\n### Open loop: rates that were asked for and got through one Redis, %d rounds\n", p.rounds)
 	figures := []struct {
@@ -122,7 +121,7 @@ func openLoopTable(p plan, out io.Writer, measured [][][]attack) {
 		}
 		for n, f := range figures {
 			if rate == 0 && n == len(figures)-1 {
-				break // it has no schedule to lag behind
+				break // it has no schedule
 			}
 			values := make([][]float64, len(measured))
 			for i := range measured {

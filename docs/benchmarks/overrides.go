@@ -20,8 +20,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// operatorsSection measures what it costs a service that operators can look in and step in:
-// overrides, and the count of denials.
+// operatorsSection measures the cost of overrides and of counting denials for a service.
 func operatorsSection(ctx context.Context, p plan, out io.Writer) error {
 	if err := overriddenTakes(ctx, p, out); err != nil {
 		return err
@@ -32,8 +31,8 @@ func operatorsSection(ctx context.Context, p plan, out io.Writer) error {
 	return denialWrites(ctx, out)
 }
 
-// setOverrides sets 1,000: of subjects, patterns and attributes. None is about the keys that are taken,
-// or one is about all of them.
+// setOverrides sets 1,000 overrides: of subjects, patterns and attributes. None applies to the measured keys, or
+// one applies to all of them.
 func setOverrides(ctx context.Context, table admin.OverrideTable, one store.Override) error {
 	for i := range admin.MaxOverrides {
 		o, text := store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, fmt.Sprintf("tenant:%d", i)
@@ -58,7 +57,7 @@ func setOverrides(ctx context.Context, table admin.OverrideTable, one store.Over
 	return nil
 }
 
-// underOverrides takes from memory under what set sets, nil for a store without the wrapper.
+// underOverrides takes from memory with the overrides of set, nil for a store without the layer.
 func underOverrides(ctx context.Context, name string, set func(admin.OverrideTable) error) (contestant, error) {
 	inner := memorystore.New()
 	var backend store.Store = inner
@@ -129,8 +128,8 @@ func (denying) Decide(_ context.Context, _ store.Op, _ []store.Request, decision
 	return nil
 }
 
-// besideRedis runs do with a store in a server of its own, and returns what the server counted
-// meanwhile: calls of a command, and bytes that came in.
+// besideRedis runs do with a store on a new server, and returns the server's counters: calls of a command, and
+// received bytes.
 func besideRedis(command string, do func(backend *redisstore.Store) error) (calls, bytes int, err error) {
 	server, err := redistest.Launch()
 	if err != nil {
@@ -162,7 +161,7 @@ func besideRedis(command string, do func(backend *redisstore.Store) error) (call
 
 const operatorsLength = 5 * time.Second
 
-// overrideLooks counts how often a busy service looks for overrides in Redis.
+// overrideLooks counts how often a busy service checks for overrides in Redis.
 func overrideLooks(ctx context.Context, out io.Writer) error {
 	progress("overrides: %s of looks", operatorsLength)
 	looks, bytes, err := besideRedis("getrange", func(backend *redisstore.Store) error {
@@ -209,7 +208,7 @@ func deny(ctx context.Context, backend store.Store) (denied int64, err error) {
 	return count.Load(), err
 }
 
-// denialWrites measures what the count of denials writes and holds.
+// denialWrites measures what counting denials writes and stores.
 func denialWrites(ctx context.Context, out io.Writer) error {
 	progress("denials: %s of them", operatorsLength)
 	var denied int64
@@ -235,7 +234,7 @@ func denialWrites(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// heap returns how many bytes are in use.
+// heap returns the number of bytes in use.
 func heap() int64 {
 	runtime.GC()
 	var stats runtime.MemStats

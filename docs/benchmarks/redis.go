@@ -19,13 +19,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// withRedis runs use with a client of a private server, which every contestant
-// shares: the same options, the same connections.
+// withRedis runs use with a client of a private server, which all contestants share: the same options, the same
+// connections.
 func withRedis(use func(client *redis.Client) error) error {
 	return withRedisServer(func(_ *redistest.Process, client *redis.Client) error { return use(client) })
 }
 
-// withRedisServer is withRedis for what also wants to know the server.
+// withRedisServer is withRedis and also passes the server.
 func withRedisServer(use func(server *redistest.Process, client *redis.Client) error) error {
 	server, err := redistest.Launch()
 	if err != nil {
@@ -91,7 +91,7 @@ func takesOf(l *layers.Limiter, limit store.Limit) func() take {
 	})
 }
 
-// withFixedWindow returns the contestants, and before them limitctl counting in fixed windows, as ulule/limiter does.
+// withFixedWindow returns the contestants, preceded by limitctl with fixed windows, like ulule/limiter.
 func withFixedWindow(client *redis.Client, q quota) ([]contestant, error) {
 	contestants, err := redisContestants(client, q)
 	if err != nil {
@@ -121,7 +121,7 @@ func redisSection(ctx context.Context, p plan, out io.Writer) error {
 	})
 }
 
-// takesTables measures contestants in cells, and writes the tables of it.
+// takesTables measures contestants in cells, and writes the tables.
 func takesTables(ctx context.Context, p plan, out io.Writer, title string, contestants []contestant, cells []cell) error {
 	progress("redis: %s: filling the keys for each of %d contestants", title, len(contestants))
 	measured, err := interleave(ctx, p, contestants, cells)
@@ -131,7 +131,7 @@ func takesTables(ctx context.Context, p plan, out io.Writer, title string, conte
 	fmt.Fprintf(out, "\n### Redis: takes per second %s\n", title)
 	table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.perSecond }, thousands)...)
 	for i := range contestants {
-		if strings.HasPrefix(contestants[i].name, "limitctl") { // by itself and as wrappers have it
+		if strings.HasPrefix(contestants[i].name, "limitctl") { // the store itself and layers around it
 			table(out, ratios(measured[i:], contestants[i:], cells)...)
 		}
 	}

@@ -23,14 +23,14 @@ const (
 	resetTenant = 100_000 // of them
 )
 
-// resetting is one way to delete a tenant's keys, as a shell command.
+// resetting is a way to delete a tenant's keys, as a shell command.
 type resetting struct {
 	name    string
 	command string
 }
 
-// resetSection deletes a tenant's keys among those of others by limitctl and by
-// redis-cli, while somebody else sends PINGs, and restores them.
+// resetSection deletes a tenant's keys among those of others with limitctl and with redis-cli, while another client
+// sends PINGs, and restores them.
 func resetSection(ctx context.Context, p plan, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
 	if err != nil {
@@ -83,7 +83,7 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 			if left := client.DBSize(ctx).Val(); left != resetKeys-resetTenant {
 				return fmt.Errorf("%s leaves %d keys, want %d", way.name, left, resetKeys-resetTenant)
 			}
-			if err := fillTenants(ctx, client, 0, resetTenant); err != nil { // the tenant's are the first
+			if err := fillTenants(ctx, client, 0, resetTenant); err != nil { // the first keys belong to the tenant
 				return err
 			}
 		}
@@ -107,7 +107,7 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 	return restoring(ctx, client, shell, ways[0], filepath.Join(dir, "backup.jsonl"), binary, out)
 }
 
-// restoring resets once more, restores, and compares each key's value and expiry.
+// restoring resets again, restores, and compares each key's value and expiry.
 func restoring(ctx context.Context, client *redis.Client, shell func(string) error, way resetting,
 	backup, binary string, out io.Writer) error {
 	os.Remove(backup)
@@ -135,7 +135,7 @@ func restoring(ctx context.Context, client *redis.Client, shell func(string) err
 	return nil
 }
 
-// tenantKey is the key number i; those of the tenant come first.
+// tenantKey returns key number i; the tenant's keys come first.
 func tenantKey(i int) string {
 	if i < resetTenant {
 		return fmt.Sprintf("rl:{tenant:acme:user:%d}:api/user", i)
@@ -143,7 +143,7 @@ func tenantKey(i int) string {
 	return fmt.Sprintf("rl:{tenant:t%d:user:%d}:api/user", i%1000, i)
 }
 
-// tenantKeys writes down the tenant's values and expiries.
+// tenantKeys returns the tenant's values and expiries.
 func tenantKeys(ctx context.Context, client *redis.Client) ([]byte, error) {
 	var all bytes.Buffer
 	for first := 0; first < resetTenant; first += 10_000 {
@@ -164,7 +164,7 @@ func tenantKeys(ctx context.Context, client *redis.Client) ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// fillTenants writes the keys from first on, as half a day's use of a limit.
+// fillTenants writes the keys from first on, as after half a day's use of a limit.
 func fillTenants(ctx context.Context, client *redis.Client, first, last int) error {
 	limit, err := store.Limit{Count: 100, Period: 24 * time.Hour}.Normalize()
 	if err != nil {
@@ -188,8 +188,7 @@ func fillTenants(ctx context.Context, client *redis.Client, first, last int) err
 	return nil
 }
 
-// underPings does something while a connection of its own sends a PING each
-// millisecond, and returns how long each took.
+// underPings runs do while another connection sends a PING each millisecond, and returns the time of each.
 func underPings(ctx context.Context, addr string, do func() error) (took time.Duration, latencies []time.Duration, err error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -23,23 +23,23 @@ import (
 )
 
 const (
-	// scriptDepth is how many calls are sent in one go, and scriptConns by how many
-	// connections side by side, so that the server never waits for the client.
+	// scriptDepth is the number of calls in a pipeline, and scriptConns the number of connections, so that the
+	// server never waits for the client.
 	scriptDepth = 64
 	scriptConns = 2
-	// scriptMerged is how many decisions share a call where they are merged.
+	// scriptMerged is the number of decisions in a merged call.
 	scriptMerged = 32
 )
 
-// scriptCall is a script call whose answer the server's core alone pays for.
+// scriptCall is a script call that is measured by the server's processor time alone.
 type scriptCall struct {
 	name      string
 	decisions int                       // of one call
 	words     func(keys []string) []any // one call for that many keys
 }
 
-// scriptSection measures the scripts by themselves: pipelined calls that keep one core of
-// the server busy, so that neither a client library nor a round trip is a part of it.
+// scriptSection measures the scripts themselves: pipelined calls that keep one core of the server busy, so that
+// neither a client library nor a round trip counts.
 func scriptSection(ctx context.Context, p plan, out io.Writer) error {
 	return withRedisServer(func(server *redistest.Process, client *redis.Client) error {
 		calls, err := scriptCalls(ctx, client)
@@ -55,7 +55,7 @@ func scriptSection(ctx context.Context, p plan, out io.Writer) error {
 				if err != nil {
 					return fmt.Errorf("%s: %w", call.name, err)
 				}
-				if round > 0 || p.rounds == 1 { // in the first the keys are new
+				if round > 0 || p.rounds == 1 { // in the first round the keys are new
 					perSecond[i], cpu[i] = append(perSecond[i], rate), append(cpu[i], used)
 				}
 			}
@@ -71,7 +71,7 @@ func scriptSection(ctx context.Context, p plan, out io.Writer) error {
 	})
 }
 
-// scriptCalls returns what is measured, redis_rate's script first.
+// scriptCalls returns the calls to measure, redis_rate's script first.
 func scriptCalls(ctx context.Context, client *redis.Client) ([]scriptCall, error) {
 	theirs, err := redisRateWords(ctx, client)
 	if err != nil {
@@ -135,7 +135,7 @@ func scriptCalls(ctx context.Context, client *redis.Client) ([]scriptCall, error
 	}, nil
 }
 
-// getAndSet does nothing but read and write each key, with an expiry as limits have it.
+// getAndSet only reads and writes each key, with an expiry like that of limits.
 const getAndSet = `
 for i = 1, #KEYS do
   redis.call('GET', KEYS[i])
@@ -154,7 +154,7 @@ func redisRateWords(ctx context.Context, client *redis.Client) (func(keys []stri
 		}
 	}))
 	limit := redis_rate.Limit{Rate: manyKeysQuota.count, Burst: manyKeysQuota.count, Period: manyKeysQuota.period}
-	for range 2 { // the second goes by the script's name
+	for range 2 { // the second uses the script's hash
 		if _, err := redis_rate.NewLimiter(listening).Allow(ctx, "user:1", limit); err != nil {
 			return nil, err
 		}
@@ -169,7 +169,7 @@ func redisRateWords(ctx context.Context, client *redis.Client) (func(keys []stri
 	}, nil
 }
 
-// words is a [redis.Hook] that is told each command's words.
+// words is a [redis.Hook] that gets each command's words.
 type words func(args []any)
 
 func (w words) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -180,8 +180,8 @@ func (w words) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return next
 }
 
-// replay sends call over and over, and returns how many decisions the server made a second
-// and how many µs of its processor each took.
+// replay sends call over and over, and returns the server's decisions per second and µs of processor time per
+// decision.
 func replay(ctx context.Context, client *redis.Client, address string, call scriptCall, keys []string,
 	duration time.Duration) (perSecond, cpu float64, err error) {
 	random := rand.New(rand.NewPCG(3, 4))
@@ -235,7 +235,7 @@ func replay(ctx context.Context, client *redis.Client, address string, call scri
 	return float64(total) / elapsed.Seconds(), float64((after - before).Microseconds()) / float64(total), err
 }
 
-// appendCommand appends words as Redis' protocol has them.
+// appendCommand appends words in Redis' protocol.
 func appendCommand(buf []byte, words []any) []byte {
 	buf = fmt.Appendf(buf, "*%d\r\n", len(words))
 	for _, word := range words {
@@ -273,7 +273,7 @@ func skipAnswer(r *bufio.Reader) error {
 	return nil
 }
 
-// serverCPU returns how long the server's main thread has been at work.
+// serverCPU returns the processor time of the server's main thread.
 func serverCPU(ctx context.Context, client *redis.Client) (time.Duration, error) {
 	info, err := client.Info(ctx, "cpu").Result()
 	var seconds float64

@@ -31,7 +31,7 @@ type httpReport struct {
 
 func (r *httpReport) perSecond() float64 { return float64(r.Requests) / r.Seconds }
 
-// served is a process that answers HTTP requests, alone on its Redis.
+// served is a process that answers HTTP requests, with its own Redis.
 type served struct {
 	name    string
 	body    string
@@ -42,7 +42,7 @@ type served struct {
 	client  *redis.Client
 }
 
-// servedSample is one round of one of them.
+// servedSample is one round of a process.
 type servedSample struct {
 	httpReport
 	serverCPU, redisCPU float64 // µs per request
@@ -56,8 +56,8 @@ const (
 		"envoy:\n  edge:\n    - {policy: api, entries: {user: user}}\n"
 )
 
-// serveSection measures HTTP decisions beside a service that does the same with redis_rate, and
-// beside what decides nothing: as many as there can be, and at one and the same rate.
+// serveSection compares HTTP decisions with a service that does the same with redis_rate, and with servers that
+// decide nothing: at the highest rate, and at one and the same rate.
 func serveSection(ctx context.Context, p plan, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
 	if err != nil {
@@ -123,7 +123,7 @@ func serveSection(ctx context.Context, p plan, out io.Writer) error {
 	return nil
 }
 
-// peerIndex is where the service that all are compared with stands in serveAll's list.
+// peerIndex is the index in serveAll's list of the service to compare with.
 const peerIndex = 2
 
 func serveAll(ctx context.Context, dir, program, beside string) (all []*served, err error) {
@@ -185,7 +185,7 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 	return all, nil
 }
 
-// freeAddress is one of loopback that nobody listens at now.
+// freeAddress returns an address of loopback at which nobody listens.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -213,7 +213,7 @@ func (s *served) ready(ctx context.Context) error {
 
 func (s *served) stop() {
 	if s.process != nil && s.process.Process != nil {
-		_ = s.process.Process.Signal(syscall.SIGTERM) // it may have ended already
+		_ = s.process.Process.Signal(syscall.SIGTERM) // it may have already ended
 		_ = s.process.Wait()
 	}
 	if s.client != nil {
@@ -251,14 +251,13 @@ func (s *served) measure(ctx context.Context, load string, rate float64, duratio
 	return m, errors.Join(err, redisErr)
 }
 
-// processUse is how long the processors have been at work for a process, and the MiB that it
-// has in memory.
+// processUse returns the processor time of a process, and its resident memory in MiB.
 func processUse(pid int) (used time.Duration, resident float64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0, err
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // its name may have spaces
+	_, rest, _ := strings.Cut(string(text), ") ") // its name can contain spaces
 	fields := strings.Fields(rest)
 	if len(fields) < 22 {
 		return 0, 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))

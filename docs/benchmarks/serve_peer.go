@@ -15,9 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// servePeer is a process that a program's author writes who has redis_rate: it takes the same
-// requests as `limitctl serve`, and answers with the same fields and headers. Without a Redis it
-// reads the request and decides nothing.
+// servePeer is a typical program with redis_rate: it takes the same requests as `limitctl serve`, and answers with
+// the same fields and headers. Without a Redis it reads the request and decides nothing.
 func servePeer(ctx context.Context, arguments string) error {
 	listen, address, found := strings.Cut(arguments, ",")
 	if !found {

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// startCommands are commands that do next to nothing, so that what they last is the start of
-// the process and its end.
+// startCommands are commands that do almost nothing, so that the start and the end of the process are measured.
 var startCommands = [][]string{
 	{"check", "u", "--limit", "3/10s", "--store", "memory:", "-q"},
 	{"consume", "u", "--limit", "3/10s", "--store", "memory:", "-q"},
@@ -22,11 +21,11 @@ var startCommands = [][]string{
 	{"--help"},
 }
 
-// startRuns is how often each command is run in a round.
+// startRuns is the number of runs of each command per round.
 const startRuns = 50
 
-// startSection measures whole processes, from their start until they have ended: limitctl as
-// it is here and, if the plan has one, another program in turn with it.
+// startSection measures whole processes, from start to end: limitctl as it is here and, if the plan has one,
+// another program in turns.
 func startSection(ctx context.Context, p plan, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
 	if err != nil {
@@ -76,7 +75,7 @@ func startSection(ctx context.Context, p plan, out io.Writer) error {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// buildLimitctl builds the repository's limitctl in dir as `make build` does.
+// buildLimitctl builds the repository's limitctl in dir like `make build`.
 func buildLimitctl(ctx context.Context, dir string) (string, error) {
 	program := filepath.Join(dir, "limitctl")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, ".")

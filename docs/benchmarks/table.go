@@ -18,8 +18,7 @@ func table(out io.Writer, rows ...[]string) {
 	}
 }
 
-// medians makes a table of what value says of each sample, one row for each
-// contestant and one column for each cell.
+// medians makes a table of the medians of value, with a row for each contestant and a column for each cell.
 func medians(measured results, contestants []contestant, cells []cell, value func(sample) float64, format func(float64) string) [][]string {
 	rows := [][]string{header(cells)}
 	for i := range contestants {
@@ -36,8 +35,8 @@ func medians(measured results, contestants []contestant, cells []cell, value fun
 	return rows
 }
 
-// ratios makes a table of how many times as fast the first contestant is as each
-// of the others: the median over the rounds, and the least and the greatest.
+// ratios makes a table of how much faster the first contestant is than each of the others: the median over the
+// rounds, with the least and the greatest.
 func ratios(measured results, contestants []contestant, cells []cell) [][]string {
 	rows := [][]string{header(cells)}
 	for i := 1; i < len(contestants); i++ {
@@ -82,8 +81,8 @@ func thousands(n float64) string {
 
 func decimals(n float64) string { return fmt.Sprintf("%.1f", n) }
 
-// ratioOf is how many times as large values are as the others of the same rounds: the
-// median, and the least and the greatest.
+// ratioOf returns how many times as large values are as the others of the same rounds: the median, with the least
+// and the greatest.
 func ratioOf(values, others []float64) string {
 	ratios := make([]float64, len(values))
 	for round := range values {

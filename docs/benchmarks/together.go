@@ -46,7 +46,7 @@ func hotKeySection(ctx context.Context, p plan, out io.Writer) error {
 	})
 }
 
-// denialsSection measures takes of many goroutines from one key of which nothing is left.
+// denialsSection measures takes of many goroutines from one key with nothing remaining.
 func denialsSection(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
 		scarce := quota{count: 1, period: 24 * time.Hour}
@@ -61,7 +61,7 @@ func denialsSection(ctx context.Context, p plan, out io.Writer) error {
 		remembering := layers.New(layers.WithDenialMemory(backend, time.Second))
 		limit := store.Limit{Count: int64(scarce.count), Period: scarce.period}
 		contestants = append([]contestant{{"limitctl, denial memory", takesOf(remembering, limit)}}, contestants...)
-		for i, c := range contestants { // what is measured is that they deny
+		for i, c := range contestants { // the denials are measured
 			take := c.take()
 			if _, err := take(ctx, "user:0"); err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
@@ -111,11 +111,10 @@ func limitsSection(ctx context.Context, p plan, out io.Writer) error {
 	})
 }
 
-// latencyGoroutines is how many callers there are where latency is measured.
+// latencyGoroutines is the number of callers for measuring latency.
 const latencyGoroutines = 256
 
-// latencySection measures how long takes last with and without merging, when as many come as
-// are 70 % of what goes without.
+// latencySection measures the latency of takes with and without merging, at 70 % of the highest rate without it.
 func latencySection(ctx context.Context, p plan, out io.Writer) error {
 	return withRedis(func(client *redis.Client) error {
 		merging, err := redisstore.Own(client)
@@ -123,8 +122,7 @@ func latencySection(ctx context.Context, p plan, out io.Writer) error {
 			return err
 		}
 		together := layers.New(merging)
-		// A store merges what its callers ask at once. With a store for every two, nobody
-		// ever waits for another.
+		// A store merges concurrent calls. With a store for every two callers, nobody ever waits for another.
 		alone := make([]*layers.Limiter, latencyGoroutines/2)
 		for i := range alone {
 			backend, err := redisstore.New(client)
@@ -196,7 +194,7 @@ func latencySection(ctx context.Context, p plan, out io.Writer) error {
 	})
 }
 
-// serially lets only one goroutine at a time ask c for its take.
+// serially lets only one goroutine at a time get its take from c.
 func serially(c contestant) contestant {
 	var mu sync.Mutex
 	return contestant{c.name, func() take {
@@ -206,8 +204,8 @@ func serially(c contestant) contestant {
 	}}
 }
 
-// atRate calls do from many goroutines, at random times that make that rate, and returns how
-// long the calls lasted, the shortest first.
+// atRate calls do from many goroutines, at random times with that rate, and returns the durations of the calls,
+// sorted.
 func atRate(ctx context.Context, rate float64, duration time.Duration,
 	do func(ctx context.Context, g, n int) error) ([]time.Duration, error) {
 	lasted := make([][]time.Duration, latencyGoroutines)

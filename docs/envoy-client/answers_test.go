@@ -1,4 +1,4 @@
-// Package envoyclient asks limitctl's rate limit service with Envoy's own published protocol.
+// Package envoyclient tests limitctl's rate limit service with Envoy's own published protocol.
 package envoyclient
 
 import (
@@ -10,7 +10,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// The periods are long, so that nothing is given back while a test runs.
+// The periods are long, so that no unit comes back during a test.
 const configuration = `
 policies:
   login:
@@ -35,7 +35,7 @@ envoy:
     - {policy: tried, entries: {"generic_key=tried": "", tenant: tenant}}
 `
 
-// describe makes a descriptor of keys and values.
+// describe makes a descriptor from keys and values.
 func describe(keysAndValues ...string) *common.RateLimitDescriptor {
 	d := &common.RateLimitDescriptor{}
 	for i := 0; i < len(keysAndValues); i += 2 {

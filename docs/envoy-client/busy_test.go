@@ -22,7 +22,7 @@ func (*connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.C
 func (*connections) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
 func (*connections) HandleRPC(context.Context, stats.RPCStats)                         {}
 
-// The client of grpc-go, which pings after it has read answers, keeps its connection however busy it is.
+// The client of grpc-go, which pings after it has read answers, keeps its connection, however busy it is.
 func TestABusyClientKeepsItsConnection(t *testing.T) {
 	counted := &connections{}
 	conn := serve(t, large, "--store", "memory:").connect(grpc.WithStatsHandler(counted))

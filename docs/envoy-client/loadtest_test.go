@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// run runs limitctl, and returns its answer, its complaints and its exit code.
+// run runs limitctl, and returns its output, its errors and its exit code.
 func run(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -55,8 +55,7 @@ type loadReport struct {
 	}
 }
 
-// Limits that limitctl enforces itself are found right, and a wrong one wrong, by the load test of
-// the door for Envoy.
+// Load tests of the rate limit service find limits that limitctl enforces itself right, and wrong limits wrong.
 func TestLoadTestsOfTheDoorForEnvoy(t *testing.T) {
 	var policies, descriptors strings.Builder
 	algorithms := []string{"token-bucket", "fixed-window", "sliding-counter", "sliding-log", "leaky-bucket"}
@@ -81,15 +80,15 @@ func TestLoadTestsOfTheDoorForEnvoy(t *testing.T) {
 	}
 }
 
-// publishedService is a rate limit service by the published protocol: in each second of the
-// clock a descriptor may have as many hits as limit says.
+// publishedService is a rate limit service with the published protocol: in each second of the clock a descriptor
+// has as many hits as limit.
 type publishedService struct {
 	rlsv3.UnimplementedRateLimitServiceServer
 	limit uint32
 	mu    sync.Mutex
 	used  map[string]uint32
 	away  bool
-	lie   uint32 // is added to what remains
+	lie   uint32 // is added to the remaining units
 }
 
 func (s *publishedService) ShouldRateLimit(_ context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
@@ -144,8 +143,8 @@ func TestLoadTestsOfAPublishedService(t *testing.T) {
 	t.Parallel()
 	service := &publishedService{limit: 20, used: map[string]uint32{}}
 	address := publish(t, service)
-	// The wrong limits are far from the right one: a request that was on its way at a window's border
-	// may belong to either, and on a busy machine that can be several.
+	// The wrong limits are far from the right one: at a window's border, a request under way can belong to either
+	// window, and on a busy machine there can be several.
 	for limit, right := range map[string]bool{"fixed-window:20/1s": true, "fixed-window:10/1s": false, "fixed-window:40/1s": false} {
 		report, _ := loadtest(t, address, "--domain", "d", "--descriptor", "user={subject}",
 			"--limit", limit, "--keys", "2", "--rate", "100", "--duration", "2s", "--cost", "1")
@@ -155,7 +154,7 @@ func TestLoadTestsOfAPublishedService(t *testing.T) {
 			t.Errorf("%s: %+v", limit, r)
 		}
 	}
-	// To find out whether it is there counts nothing.
+	// The check whether the service is there counts nothing.
 	service.mu.Lock()
 	for key := range service.used {
 		if strings.Contains(key, "nobody") && service.used[key] > 0 {
@@ -171,8 +170,7 @@ func TestLoadTestsOfAPublishedService(t *testing.T) {
 	}
 }
 
-// A probe of a service by the published protocol names its limit, and finds what it tells true, or
-// not.
+// A probe of a service with the published protocol names its limit, and finds its fields true or false.
 func TestProbesOfAPublishedService(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -191,7 +189,7 @@ func TestProbesOfAPublishedService(t *testing.T) {
 				Checks         []check
 			}
 			code := 0
-			// On a busy machine answers take so long that a check does not know. It is asked again then.
+			// On a busy machine answers take so long that a check has no verdict. Then it is repeated.
 			for attempt := range 10 {
 				var stdout, stderr string
 				stdout, stderr, code = run(t, "probe", "grpc://"+address, "--domain", "d", "--descriptor", "user={subject}", "-o", "json")

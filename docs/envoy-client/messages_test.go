@@ -18,7 +18,7 @@ import (
 	"github.com/limitctl/limitctl/internal/rls"
 )
 
-// asPublished returns a request as the published messages have it.
+// asPublished converts a request to the published messages.
 func asPublished(r *rls.Request) *rlsv3.RateLimitRequest {
 	p := &rlsv3.RateLimitRequest{Domain: r.Domain, HitsAddend: r.Hits}
 	for i := range r.Descriptors {
@@ -43,7 +43,7 @@ func asPublished(r *rls.Request) *rlsv3.RateLimitRequest {
 	return p
 }
 
-// forgetUnread takes out of a published request what the server does not read.
+// forgetUnread removes from a published request what the server does not read.
 func forgetUnread(p *rlsv3.RateLimitRequest) {
 	p.ProtoReflect().SetUnknown(nil)
 	for _, d := range p.Descriptors {
@@ -58,7 +58,7 @@ func forgetUnread(p *rlsv3.RateLimitRequest) {
 			d.Limit.ProtoReflect().SetUnknown(nil)
 			if m := d.Limit.UnitMultiplier; m != nil {
 				m.ProtoReflect().SetUnknown(nil)
-				if m.Value == 0 { // which says as much as none
+				if m.Value == 0 { // it means the same as none
 					d.Limit.UnitMultiplier = nil
 				}
 			}
@@ -66,12 +66,12 @@ func forgetUnread(p *rlsv3.RateLimitRequest) {
 	}
 }
 
-// The server reads what the published decoder reads, but for texts that are not UTF-8, which it
-// takes as they are, and beyond its bounds.
+// The server reads what the published decoder reads, except that it accepts texts that are not UTF-8, and has
+// bounds.
 func checkReading(t *testing.T, message []byte) {
 	t.Helper()
 	var published rlsv3.RateLimitRequest
-	// The published decoder refuses what is not UTF-8. Without that, it reads the same.
+	// The published decoder refuses texts that are not UTF-8. Without that check, it reads the same.
 	wrong := proto.UnmarshalOptions{}.Unmarshal(message, &published)
 	own, err := rls.ReadRequest(message)
 	if errors.Is(err, rls.ErrTooManyDescriptors) || errors.Is(err, rls.ErrTooManyEntries) {
@@ -122,7 +122,7 @@ func TestRequestsAreReadAsPublished(t *testing.T) {
 		if err != nil || !proto.Equal(asPublished(own), asPublished(&r)) {
 			t.Fatalf("%+v is read as %+v, %v", r, own, err)
 		}
-		// The client writes what the published decoder reads as the same.
+		// The published decoder reads the client's message as the same request.
 		var read rlsv3.RateLimitRequest
 		if err := proto.Unmarshal(rls.AppendRequest(nil, &r), &read); err != nil || !proto.Equal(&read, asPublished(&r)) {
 			t.Fatalf("%+v is written as %v, %v", r, &read, err)
@@ -141,7 +141,7 @@ func FuzzReadRequest(f *testing.F) {
 	f.Fuzz(checkReading)
 }
 
-// What the server writes is what the published marshaller writes, byte for byte.
+// The server writes the bytes of the published marshaller.
 func TestResponsesAreWrittenAsPublished(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
@@ -178,7 +178,7 @@ func TestResponsesAreWrittenAsPublished(t *testing.T) {
 		if string(own) != string(want) {
 			t.Fatalf("%v is written as\n%x\nnot\n%x", published, own, want)
 		}
-		// What the client reads is what was said.
+		// The client reads what was written.
 		if read, err := rls.ReadResponse(want); err != nil || !reflect.DeepEqual(read, &response) {
 			t.Fatalf("%v is read as %+v, %v", published, read, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redistest"
 )
 
-// large has one limit of each policy that does not leak while a test runs.
+// large has one limit per policy that does not leak during a test.
 const large = `
 policies:
   tenant:
@@ -35,7 +35,7 @@ envoy:
     - {policy: open, entries: {open: tenant}}
 `
 
-// 64 clients on two servers ask for one key, and one key each: no more is let through than the limit.
+// 64 clients of two servers take one common key, and one key each: no more is allowed than the limit.
 func TestManyClientsGetNoMoreThanTheLimit(t *testing.T) {
 	redis := redistest.Start(t)
 	servers := []*server{serve(t, large, "--store", "redis://"+redis.Addr), serve(t, large, "--store", "redis://"+redis.Addr)}
@@ -64,7 +64,7 @@ func TestManyClientsGetNoMoreThanTheLimit(t *testing.T) {
 
 func TestAStalledStore(t *testing.T) {
 	redis := redistest.Start(t)
-	conn := serve(t, large, "--store", "redis://"+redis.Addr, "--timeout", "2s").connect() // in which a busy machine answers
+	conn := serve(t, large, "--store", "redis://"+redis.Addr, "--timeout", "2s").connect() // enough for a busy machine
 	for _, key := range []string{"tenant", "closed", "open"} {
 		if got := summary(ask(conn, edge(describe(key, "a")))); got[:2] != "OK" {
 			t.Fatal(got)
@@ -99,7 +99,7 @@ func TestAStalledStore(t *testing.T) {
 	}
 }
 
-// A server that ends under load answers all that it has charged: each unit is told to somebody.
+// A server that ends under load answers all that it has charged: each unit is reported to a client.
 func TestADrainLosesNoCall(t *testing.T) {
 	redis := redistest.Start(t)
 	first := serve(t, large, "--store", "redis://"+redis.Addr, "--timeout", "20s", "--drain", "60s")
@@ -116,7 +116,7 @@ func TestADrainLosesNoCall(t *testing.T) {
 					answer, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, edge(describe("wide", "a")))
 					cancel()
 					if err != nil {
-						// A call that was not sent is not one that was lost.
+						// A call that was not sent is not lost.
 						if status.Code(err) != codes.Unavailable {
 							t.Error(err)
 						}

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// The sample for Envoy is valid by Envoy's own published rules, and the sample for limitctl has a
-// policy for each descriptor that it makes.
+// The sample for Envoy is valid by Envoy's own published rules, and the sample for limitctl has a policy for each
+// of its descriptors.
 func TestTheSamplesFitEachOther(t *testing.T) {
 	samples := filepath.Join("..", "samples")
 	text, err := os.ReadFile(filepath.Join(samples, "envoy.yaml"))
@@ -71,7 +71,7 @@ func TestTheSamplesFitEachOther(t *testing.T) {
 	}
 }
 
-// descriptorOf is what Envoy makes of a request by those actions.
+// descriptorOf returns the descriptor that Envoy makes of a request with these actions.
 func descriptorOf(t *testing.T, limit *route.RateLimit) *common.RateLimitDescriptor {
 	var keysAndValues []string
 	for _, action := range limit.Actions {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// with returns d with so many hits, given back if negative.
+// with returns d with that many hits, a refund if negative.
 func with(d *common.RateLimitDescriptor, hits int64) *common.RateLimitDescriptor {
 	d.IsNegativeHits = hits < 0
 	d.HitsAddend = wrapperspb.UInt64(uint64(max(hits, -hits)))
@@ -26,8 +26,8 @@ func limited(d *common.RateLimitDescriptor, requests uint32, unit typev3.RateLim
 	return d
 }
 
-// summary is an answer in short: the overall code, and of each descriptor its code and what remains
-// of which limit.
+// summary is an answer in short: the overall code, and for each descriptor its code, the remaining units and the
+// limit.
 func summary(answer *rlsv3.RateLimitResponse, err error) string {
 	if err != nil {
 		return fmt.Sprintf("%s: %s", status.Code(err), status.Convert(err).Message())
@@ -134,8 +134,7 @@ func TestSemantics(t *testing.T) {
 	}
 }
 
-// What a client is told of several descriptors has one member for each limit, whose name says which it is, in an
-// order that does not change.
+// The fields for several descriptors have one member for each limit, with a unique name, in a fixed order.
 func TestFieldsOfSeveralDescriptors(t *testing.T) {
 	conn := serve(t, configuration, "--store", "memory:").connect()
 	tenant := func(name string) *common.RateLimitDescriptor { return describe("tenant", name) }

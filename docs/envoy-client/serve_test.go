@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is for what takes no time, on however busy a machine.
+// patience is a bound for what takes no time, however busy the machine is.
 const patience = time.Minute
 
 // server is a `limitctl serve --grpc`.
@@ -98,7 +98,7 @@ func serve(t testing.TB, configuration string, args ...string) *server {
 	return s
 }
 
-// stop asks the server to end, and returns how it did.
+// stop ends the server, and returns its result.
 func (s *server) stop() error {
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -110,7 +110,7 @@ func (s *server) stop() error {
 	}
 }
 
-// connect returns a connection to the server's door for Envoy.
+// connect returns a connection to the server's rate limit service.
 func (s *server) connect(options ...grpc.DialOption) *grpc.ClientConn {
 	s.t.Helper()
 	options = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)

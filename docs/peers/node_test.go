@@ -22,13 +22,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// process is a library in a process of its own, which speaks JSON lines; see node/peers.js.
+// process is a library in a separate process, which speaks JSON lines; see node/peers.js.
 type process struct {
 	in  io.Writer
 	out *bufio.Scanner
 }
 
-// answer is what a library says of a request.
+// answer is a library's answer to a request.
 type answer struct {
 	Allowed   bool
 	Used      *int64 // nil if it does not say
@@ -78,8 +78,8 @@ func (p *process) ask(t *testing.T, command map[string]any) (a answer) {
 	return a
 }
 
-// peer is a library beside limitctl, on one server. The clocks that both see stand still until
-// the test sets them. What expires in the server is then brought as much nearer.
+// peer is a library and limitctl on one server. Both see clocks that stand still until the test sets them. Then the
+// expiries in the server are shortened by the same time.
 type peer struct {
 	t       *testing.T
 	start   func() *process
@@ -92,7 +92,7 @@ type peer struct {
 	now     time.Time
 }
 
-// newPeer starts a library of a layout with a limit.
+// newPeer starts a library with a layout and a limit.
 func newPeer(t *testing.T, layout string, limit store.Limit, program string, script string, making map[string]any) *peer {
 	t.Helper()
 	server := redistest.Start(t)
@@ -112,7 +112,7 @@ func newPeer(t *testing.T, layout string, limit store.Limit, program string, scr
 	return p
 }
 
-// restart starts the library in a new process, so that it knows nothing but what the server holds.
+// restart starts the library in a new process, so that it knows only what is in the server.
 func (p *peer) restart() {
 	p.t.Helper()
 	p.process = p.start()
@@ -125,7 +125,7 @@ func (p *peer) take(key string, cost int64) answer {
 	return p.process.ask(p.t, map[string]any{"do": "take", "key": key, "cost": cost})
 }
 
-// advance lets time go on for all.
+// advance advances the time for all.
 func (p *peer) advance(by time.Duration) {
 	p.t.Helper()
 	ctx := p.t.Context()
@@ -140,7 +140,7 @@ func (p *peer) advance(by time.Duration) {
 	}
 }
 
-// look returns what limitctl says of a subject. Of one that is not in use it says nothing.
+// look returns limitctl's entry for a subject; there is none if it is not in use.
 func (p *peer) look(subject string) (entry admin.Entry, has bool) {
 	p.t.Helper()
 	pattern, err := store.ExactPattern(subject)
@@ -157,7 +157,7 @@ func (p *peer) look(subject string) (entry admin.Entry, has bool) {
 			p.t.Fatal(err)
 		}
 		if strings.Contains(found.Key.Name, "@") {
-			continue // a window long past, whose key never expires
+			continue // a window that ended long ago, whose key never expires
 		}
 		if has {
 			p.t.Fatalf("%s has two limits: %+v and %+v", subject, entry, found)
@@ -170,7 +170,7 @@ func (p *peer) look(subject string) (entry admin.Entry, has bool) {
 	return entry, true
 }
 
-// reset does what limitctl reset does.
+// reset does the same as limitctl reset.
 func (p *peer) reset(subject string) {
 	p.t.Helper()
 	entry, has := p.look(subject)
@@ -182,7 +182,7 @@ func (p *peer) reset(subject string) {
 	}
 }
 
-// setRemaining does what limitctl reset --to-remaining does.
+// setRemaining does the same as limitctl reset --to-remaining.
 func (p *peer) setRemaining(subject string, remaining int64) {
 	p.t.Helper()
 	entry, has := p.look(subject)
@@ -196,7 +196,7 @@ func (p *peer) setRemaining(subject string, remaining int64) {
 	}
 }
 
-// admits takes units one by one until one is denied, and returns how many were admitted.
+// admits takes units one by one until one is denied, and returns how many were allowed.
 func (p *peer) admits(subject string) (n int64) {
 	p.t.Helper()
 	for p.take(subject, 1).Allowed {
@@ -211,11 +211,11 @@ type scenario struct {
 	limit        store.Limit
 	cost         int64 // the highest of a request
 	options      map[string]any
-	// seconds: the library tells whole seconds, rounded up.
+	// seconds: the library reports whole seconds, rounded up.
 	seconds bool
-	// settable: what remains can be set.
+	// settable: the remaining units can be set.
 	settable bool
-	// waits: the time to retry is when the window, or its block, is over, which the library tells.
+	// waits: the retry after is the end of the window, or of its block, which the library reports.
 	waits bool
 }
 
@@ -232,7 +232,7 @@ func TestNode(t *testing.T) {
 		{kind: "rate-limit-redis", limit: second(5, 60), cost: 1, settable: true, waits: true},
 		{kind: "nestjs", limit: second(5, 60), cost: 1, seconds: true, settable: true},
 		{kind: "nestjs", limit: second(4, 60), cost: 1, seconds: true, settable: true, options: map[string]any{"blockMs": 20_000}},
-		// The clock by which these count stands still, and their keys expire by the server's all the same.
+		// The clock of these stands still, but their keys expire by the server's clock.
 		{kind: "upstash-fixed", layout: "upstash", limit: second(6, 3600), cost: 3, settable: true, waits: true},
 		{kind: "upstash-cached", layout: "upstash", limit: second(6, 3600), cost: 1, settable: true, waits: true,
 			options: map[string]any{"memory": true}},
@@ -266,8 +266,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// subject is whom a sequence is about: an address, as express-rate-limit and limitctl have it,
-// or a key of nestjs.
+// subject is the subject of a sequence: an address, as in express-rate-limit and limitctl, or a key of nestjs.
 func (s *scenario) subject(i int) string {
 	if s.kind == "nestjs" {
 		return fmt.Sprintf("%064x", i)
@@ -275,7 +274,7 @@ func (s *scenario) subject(i int) string {
 	return fmt.Sprintf("10.0.0.%d", i)
 }
 
-// sequence takes, is denied and waits at random, and compares after each step.
+// sequence takes and waits at random, and compares after each step.
 func (s *scenario) sequence(p *peer, number int) (denied int) {
 	p.t.Helper()
 	random := rand.New(rand.NewPCG(uint64(number), 7))
@@ -292,7 +291,7 @@ func (s *scenario) sequence(p *peer, number int) (denied int) {
 		took := time.Since(began) + time.Millisecond
 		fits := before.Remaining >= cost && before.Allowed
 		if s.kind == "upstash-sliding" {
-			fits = before.Allowed // it only asks whether there is room for one
+			fits = before.Allowed // it only checks whether one fits
 		}
 		if before.Used > 0 && before.ResetAfter <= took || said.ResetMs > 0 && time.Duration(said.ResetMs*float64(time.Millisecond)) <= took {
 			continue // a window may have ended between two of the three
@@ -318,7 +317,7 @@ func (s *scenario) sequence(p *peer, number int) (denied int) {
 	return denied
 }
 
-// compare holds what limitctl says to what the library has just said.
+// compare compares limitctl's entry with the library's last answer.
 func (s *scenario) compare(p *peer, said answer, cost int64, e *admin.Entry, took time.Duration) {
 	p.t.Helper()
 	if said.Used != nil && e.Used != *said.Used {
@@ -344,8 +343,8 @@ func (s *scenario) compare(p *peer, said answer, cost int64, e *admin.Entry, too
 	}
 }
 
-// retry waits until limitctl says that a request is admitted. Shortly before it is denied, where
-// a denied request leaves all as it is.
+// retry waits until limitctl says that a request is allowed. Shortly before it is denied, if a denied request
+// changes nothing.
 func (s *scenario) retry(p *peer, subject string, e *admin.Entry) {
 	p.t.Helper()
 	wait := e.RetryAfter.Truncate(time.Millisecond)
@@ -367,7 +366,7 @@ func (s *scenario) retry(p *peer, subject string, e *admin.Entry) {
 	}
 }
 
-// operations holds what an operator does to what the library admits then.
+// operations compares an operator's changes with what the library then allows.
 func (s *scenario) operations(p *peer) {
 	p.t.Helper()
 	for i := range int64(8) {

@@ -1,3 +1,3 @@
-// Package peers holds what limitctl says of the keys of other rate limiters to what these
-// limiters say themselves: its tests run the libraries on a real Redis.
+// Package peers compares what limitctl says about the keys of other rate limiters with what these limiters say
+// themselves: its tests run the libraries on a real Redis.
 package peers

@@ -22,31 +22,31 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Set("test.parallel", "32") // callers wait for most of their time
+	flag.Set("test.parallel", "32") // callers mostly wait
 	os.Exit(m.Run())
 }
 
-// slow is a period in which a unit comes back so late that no key expires between two calls, on
-// however busy a machine: what waits for a key to be there would go on for ever otherwise.
+// slow is a period in which a unit comes back so late that no key expires between two calls, however busy the
+// machine is. Otherwise a wait for a key could last for ever.
 const slow = 1000 * time.Hour
 
-// caller is a peer's caller and limitctl on one server.
+// caller is a caller of a peer, and limitctl, on one server.
 type caller struct {
 	t      *testing.T
 	client *redis.Client
 	random *rand.Rand
-	// clock, unless zero, is what limitctl takes for the time: that of the library's answer.
+	// clock, unless zero, is limitctl's time: that of the library's answer.
 	clock time.Time
 	store *redisstore.Store
-	keys  admin.Keyspace // by the layout, which is asked for
-	auto  admin.Keyspace // by all layouts
-	// layout, storeKey and said are what the sequence is about.
+	keys  admin.Keyspace // with the peer's layout
+	auto  admin.Keyspace // with all layouts
+	// layout, storeKey and said describe the key of the sequence.
 	layout   foreign.Layout
 	storeKey string
 	said     store.Limit
 }
 
-// sequences runs a random sequence of calls so many times, each for a caller and a key of its own.
+// sequences runs n random sequences of calls, each with its own caller and key.
 func sequences(t *testing.T, n int, layout, storeKey string, run func(*caller)) {
 	server := redistest.Start(t)
 	client, ours := server.Client(), server.Client()
@@ -90,7 +90,7 @@ func (c *caller) serverTime() time.Time {
 	return now
 }
 
-// say has an operator say what the limit is.
+// say sets the limit that an operator names.
 func (c *caller) say(limit store.Limit) {
 	c.said = limit
 	pattern, err := store.ExactStoreKeyPattern(c.storeKey)
@@ -100,8 +100,8 @@ func (c *caller) say(limit store.Limit) {
 	c.keys = c.store.Foreign(foreign.Sources{{Layout: c.layout, Keys: pattern, Limit: limit}})
 }
 
-// look returns what limitctl says of the key at an instant, by the server's clock if it is zero.
-// has is false if nothing is in use.
+// look returns limitctl's entry for the key at an instant, by the server's clock if it is zero. has is false if
+// nothing is in use.
 func (c *caller) look(at time.Time) (entry admin.Entry, has bool) {
 	c.t.Helper()
 	c.clock = at
@@ -119,8 +119,7 @@ func (c *caller) look(at time.Time) (entry admin.Entry, has bool) {
 	return entry, has
 }
 
-// mustLook is look for a key that has something in use, unless it has expired meanwhile. Then
-// it returns false.
+// mustLook is look for a key that must be in use. It returns false only if it has expired meanwhile.
 func (c *caller) mustLook(at time.Time) (entry admin.Entry, is bool) {
 	c.t.Helper()
 	entry, has := c.look(at)
@@ -138,7 +137,7 @@ func (c *caller) exists() bool {
 	return n > 0
 }
 
-// recognise has all layouts together say whose the key is. take has something in use.
+// recognise checks that all layouts together recognise the key. take makes it used.
 func (c *caller) recognise(as string, take func(context.Context) (bool, error)) {
 	c.t.Helper()
 	c.lookAtAll(take, func(entry admin.Entry, err error) {
@@ -148,8 +147,7 @@ func (c *caller) recognise(as string, take func(context.Context) (bool, error)) 
 	})
 }
 
-// leaves takes until the key is there, and sees that all layouts together leave it, since it may be of
-// several.
+// leaves takes until the key exists, and checks that all layouts together do not decide, since it fits several.
 func (c *caller) leaves(take func(context.Context) (bool, error), layouts ...string) {
 	c.t.Helper()
 	c.lookAtAll(take, func(entry admin.Entry, err error) {
@@ -160,7 +158,7 @@ func (c *caller) leaves(take func(context.Context) (bool, error), layouts ...str
 	})
 }
 
-// lookAtAll takes until the key is there, and gives check what all layouts together say of it.
+// lookAtAll takes until the key exists, and passes the result of all layouts to check.
 func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(admin.Entry, error)) {
 	c.t.Helper()
 	pattern, err := store.ExactStoreKeyPattern(c.storeKey)
@@ -179,7 +177,7 @@ func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(
 	}
 }
 
-// copied has the key copied under another name, for a library whose own peek writes.
+// copied copies the key to another name, for a library whose own peek writes.
 func (c *caller) copied(storeKey string) {
 	c.t.Helper()
 	if err := c.client.Copy(c.t.Context(), c.storeKey, storeKey, 0, true).Err(); err != nil {
@@ -187,7 +185,7 @@ func (c *caller) copied(storeKey string) {
 	}
 }
 
-// reset deletes the key as limitctl reset does. take has something in use.
+// reset deletes the key like limitctl reset. take makes it used.
 func (c *caller) reset(take func(context.Context) (bool, error)) {
 	c.t.Helper()
 	for {
@@ -208,7 +206,7 @@ func (c *caller) reset(take func(context.Context) (bool, error)) {
 	}
 }
 
-// setRemaining sets how many units remain, in what is there.
+// setRemaining sets the remaining units of an existing key.
 func (c *caller) setRemaining(remaining int64) {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -232,7 +230,7 @@ func (c *caller) setRemaining(remaining int64) {
 	}
 }
 
-// value returns what the key holds, as far as the layouts here need it.
+// value returns the value of the key, for the layouts here.
 func (c *caller) value() foreign.Value {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -250,12 +248,12 @@ func (c *caller) value() foreign.Value {
 	return value
 }
 
-// wait waits for up to most.
+// wait waits for at most most.
 func (c *caller) wait(most time.Duration) {
 	time.Sleep(time.Duration(c.random.Int64N(int64(most))))
 }
 
-// between returns a random number, small ones as often as large ones.
+// between returns a random number; small ones are as frequent as large ones.
 func (c *caller) between(least, most int64) int64 {
 	n := least + c.random.Int64N(most-least+1)
 	for c.random.IntN(2) == 0 {

@@ -25,14 +25,13 @@ func (r *redisRate) subject() string { return strings.TrimPrefix(r.storeKey, "ra
 // asked is an answer of redis_rate.
 type asked struct {
 	*redis_rate.Result
-	// at is when it decided, by the server's clock. It is zero if that cannot be told.
+	// at is the instant of the decision, by the server's clock, or zero if unknown.
 	at time.Time
 }
 
-// ask asks for n units of a key. The instant at which the script decided is not in the answer.
-// It is the arrival time, which is what the key holds, less the time until then, which is what
-// the answer says. Both are floats of which the instant's whole µs can be told, unless the
-// arrival time was past.
+// ask takes n units of a key. The answer does not contain the instant of the decision. It is the arrival time,
+// which the key holds, minus the time until then, which the answer holds. Both are floats that determine the
+// instant's µs, unless the arrival time was in the past.
 func (r *redisRate) ask(subject string, n int) asked {
 	r.t.Helper()
 	const epoch = 1483228800 // 2017
@@ -77,12 +76,12 @@ func TestRedisRate(t *testing.T) {
 	})
 }
 
-// step takes, and compares what the library says of that, and by a peek and by a further take on
-// copies of the key, with what limitctl says at the same instants.
+// step takes, and compares the library's answer, those of a peek and of another take on copies of the key, with
+// limitctl's at the same instants.
 func (r *redisRate) step(n int) {
 	r.t.Helper()
 	taken := r.ask(r.subject(), n)
-	if taken.at.IsZero() { // denied since floats say that a bucket which was full is not quite
+	if taken.at.IsZero() { // denied since, by rounding of floats, a full bucket is not quite full
 		return
 	}
 	if entry, is := r.mustLook(taken.at); is && (entry.ResetAfter != taken.ResetAfter ||
@@ -111,7 +110,7 @@ func (r *redisRate) take(ctx context.Context) (bool, error) {
 	return err == nil && result.Allowed > 0, err
 }
 
-// giveBack sets what remains, and resets. The limit must be slow.
+// giveBack sets the remaining units, and resets. The limit must be slow.
 func (r *redisRate) giveBack() {
 	r.t.Helper()
 	r.reset(r.take)
@@ -120,7 +119,7 @@ func (r *redisRate) giveBack() {
 	}
 	remaining := r.random.Int64N(int64(r.limit.Burst) + 1)
 	r.setRemaining(remaining)
-	// Of a bucket that is full the library's floats say that it is not quite.
+	// By rounding of floats, a full bucket is not quite full for the library.
 	if entry, has := r.look(time.Time{}); has && entry.Remaining != remaining && remaining < int64(r.limit.Burst) {
 		r.t.Errorf("%d remain, want %d", entry.Remaining, remaining)
 	}

@@ -32,7 +32,7 @@ func (s *sethvargoCaller) limitTo(tokens uint64, interval time.Duration) {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { s.store.Close(context.Background()) })
-	// The limit is in the hash. The period is only from the second window on.
+	// The limit is in the hash. The period is there only from the second window on.
 	s.say(store.Limit{Count: 1, Period: interval})
 }
 
@@ -54,9 +54,8 @@ func TestSethvargo(t *testing.T) {
 	})
 }
 
-// step takes, and compares what the library says with what limitctl says right after: the library
-// decides by the time of its caller, which it does not tell, but when the window ends it tells
-// to the ns.
+// step takes, and compares the library's answer with limitctl's right after: the library decides by its caller's
+// clock, which it does not report, but it reports the end of the window in ns.
 func (s *sethvargoCaller) step() {
 	s.t.Helper()
 	limit, remaining, next, ok, err := s.store.Take(s.t.Context(), s.storeKey)
@@ -82,8 +81,7 @@ func (s *sethvargoCaller) step() {
 	}
 }
 
-// stepWithoutThePeriod holds what limitctl says if nobody said what the period is. It may not
-// know, but then it says so.
+// stepWithoutThePeriod checks limitctl's answer without the period. It may be unknown, but not wrong.
 func (s *sethvargoCaller) stepWithoutThePeriod(at time.Time, remaining uint64) {
 	s.t.Helper()
 	said := s.said
@@ -94,7 +92,7 @@ func (s *sethvargoCaller) stepWithoutThePeriod(at time.Time, remaining uint64) {
 	s.say(said)
 }
 
-// remainingAt returns what limitctl says that remains at an instant, which is all if nothing is in use.
+// remainingAt returns the remaining units from limitctl at an instant, which are all if nothing is in use.
 func (s *sethvargoCaller) remainingAt(at time.Time) int64 {
 	s.t.Helper()
 	if entry, is := s.look(at); is {
@@ -116,7 +114,7 @@ func (s *sethvargoCaller) giveBack() {
 	if n := admits(s.t.Context(), s.t, s.take); n != int64(s.tokens) {
 		s.t.Errorf("after a reset %d of %d are admitted", n, s.tokens)
 	}
-	for quarter := range 8 { // of a window that has ended, it may not be said that its tokens are in use
+	for quarter := range 8 { // after its end, the tokens of a window must not be reported as in use
 		at := time.Now().Truncate(time.Microsecond).Add(time.Duration(quarter) * s.interval / 4)
 		s.stepWithoutThePeriod(at, uint64(s.remainingAt(at)))
 	}
@@ -127,7 +125,7 @@ func (s *sethvargoCaller) giveBack() {
 	}
 }
 
-// What remains can also be set in a window that nobody has taken of yet.
+// The remaining units can also be set in a window without takes.
 func TestSethvargoSetInALaterWindow(t *testing.T) {
 	sequences(t, 20, "sethvargo", "203.0.113.%d", func(c *caller) {
 		s := &sethvargoCaller{caller: c}
@@ -145,7 +143,7 @@ func TestSethvargoSetInALaterWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 			if window := uint64(s.interval); later > next+window+window/2 {
-				continue // one more window has ended meanwhile
+				continue // another window has ended meanwhile
 			}
 			if ok != (remaining > 0) || ok && int64(left) != remaining-1 {
 				t.Errorf("%d remain after a take, %v, of the %d that were set", left, ok, remaining)
@@ -155,7 +153,7 @@ func TestSethvargoSetInALaterWindow(t *testing.T) {
 	})
 }
 
-// Intervals below a second give a key no time at all, so nothing is limited, and nothing is seen.
+// With intervals below a second a key gets no time to live, so nothing is limited, and nothing is visible.
 func TestSethvargoBelowASecond(t *testing.T) {
 	sequences(t, 1, "sethvargo", "203.0.113.%d", func(c *caller) {
 		s := &sethvargoCaller{caller: c}

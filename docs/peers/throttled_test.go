@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// clockedStore is throttled's store, and keeps what time it told last: that of the server, by
-// which the library decides.
+// clockedStore is throttled's store, and keeps the last time that it returned: the server's, by which the library
+// decides.
 type clockedStore struct {
 	throttled.GCRAStoreCtx
 	told time.Time
@@ -32,7 +32,7 @@ type throttledCaller struct {
 	maxBurst int
 }
 
-// limitTo makes the limit one of so many units a period, and burst at once.
+// limitTo sets the limit: count units per period, and burst at once.
 func (c *throttledCaller) limitTo(count int, period time.Duration, burst int) {
 	c.t.Helper()
 	var err error
@@ -74,8 +74,8 @@ func TestThrottled(t *testing.T) {
 	})
 }
 
-// step takes, and compares what the library says of that, and by a peek of a copy of the key,
-// with what limitctl says at the same instants.
+// step takes, and compares the library's answer, and that of a peek at a copy of the key, with limitctl's at the
+// same instants.
 func (c *throttledCaller) step(n int) {
 	c.t.Helper()
 	limited, taken := c.ask(c.storeKey, n)
@@ -102,7 +102,7 @@ func (c *throttledCaller) take(ctx context.Context) (bool, error) {
 	return !limited, err
 }
 
-// giveBack sets what remains, and resets. The limit must be slow.
+// giveBack sets the remaining units, and resets. The limit must be slow.
 func (c *throttledCaller) giveBack() {
 	c.t.Helper()
 	c.reset(c.take)
@@ -116,7 +116,7 @@ func (c *throttledCaller) giveBack() {
 	}
 }
 
-// Under a key that could be anybody's a time in nanoseconds can be anybody's, too.
+// Under a key that could belong to anybody, a time in nanoseconds is not certain either.
 func TestThrottledUnderAnyKey(t *testing.T) {
 	sequences(t, 10, "throttled", "user:%d", func(c *caller) {
 		backend, err := goredisstore.NewCtx(c.client, "")

@@ -51,11 +51,11 @@ func (u *ululeCaller) count() int64 {
 	return n
 }
 
-// step takes, and then compares what limitctl says with the library's peek, which does not write.
-// The library tells a second at which the window ends, by its own clock; limitctl tells how long
-// that takes in ms. Both come of the expiry of the key, which is less each ms. So limitctl's is
-// held between what it is before and after, and the library's second is too. The server counts from
-// the last whole ms of its clock, and limitctl from the µs.
+// step takes, and then compares limitctl's answer with the library's peek, which does not write. The library
+// reports the second at which the window ends, by its own clock; limitctl reports the time until then in ms. Both
+// derive from the expiry of the key, which decreases each ms. So limitctl's value must be between those before and
+// after, and so must the library's. The server counts from the last whole ms of its clock, and limitctl from the
+// µs.
 func (u *ululeCaller) step(n int64) {
 	u.t.Helper()
 	ctx := u.t.Context()
@@ -77,7 +77,7 @@ func (u *ululeCaller) step(n int64) {
 	if !has || !inTime || entry.Used != count || entry.Remaining != peek.Remaining {
 		u.t.Errorf("limitctl says\n%+v, of a count of %d until %v to %v, the library\n%+v", entry.Decision, count, shortest, longest, peek)
 	}
-	// Of a key that has just gone the library tells an instant that may be in the second before.
+	// For a key that has just expired the library reports an instant that may be in the second before.
 	if shortest > 0 && (peek.Reset < began.Add(shortest).Unix() || peek.Reset > time.Now().Add(longest).Unix()) {
 		u.t.Errorf("the library says that %v to %v from now on is %d", shortest, longest, peek.Reset)
 	}
@@ -86,7 +86,7 @@ func (u *ululeCaller) step(n int64) {
 		u.t.Fatal(err)
 	}
 	if u.count() != count+1 {
-		return // it was the first of another window
+		return // it was the first in another window
 	}
 	if entry.Allowed != !next.Reached {
 		u.t.Errorf("limitctl says\n%+v, and the next request got\n%+v", entry.Decision, next)

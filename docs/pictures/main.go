@@ -1,5 +1,5 @@
-// Command pictures turns a terminal's screen with its colours, as `tmux capture-pane -e`
-// prints it, into an HTML page that looks like it: pictures <screen >page.html
+// Command pictures converts a terminal's screen with its colours, from `tmux capture-pane -e`, to an HTML page that
+// looks like it: pictures <screen >page.html
 package main
 
 import (
@@ -45,14 +45,13 @@ func page(to io.Writer, from io.Reader) error {
 	return w.Flush()
 }
 
-// style is how the next characters look. colour and ground are numbers of the sixteen
-// colours from 1, or 0.
+// style is the style of the next characters. colour and ground are numbers of the sixteen colours from 1, or 0.
 type style struct {
 	colour, ground                        int
 	bold, faint, italic, underline, swaps bool
 }
 
-// after is the style after an escape sequence with these codes.
+// after returns the style after an escape sequence with these codes.
 func (s style) after(codes string) style {
 	for _, code := range strings.Split(codes, ";") {
 		n, _ := strconv.Atoi(code) // none is 0

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// server is a server that others wrote, and its limits.
+// server is a server of others, and its limits.
 type server struct {
 	name   string
 	start  func(*testing.T) (address string)
@@ -18,14 +18,13 @@ type server struct {
 // enforced is a limit of a server.
 type enforced struct {
 	path string
-	// atOnce is how many requests it lets through at once, and denied the status of the others.
+	// atOnce is the number of requests that it allows at once, and denied the status of the others.
 	atOnce, denied int
-	// headers are fields that a denial has.
+	// headers are fields of a denial.
 	headers []string
 }
 
-// The counts are those of the configurations. nginx has room for one request more than the burst:
-// the one that is under way.
+// The counts follow from the configurations. nginx allows one request more than the burst: the one under way.
 var servers = []server{
 	{"nginx", startNginx, []enforced{
 		{"/plain", 1, 503, nil}, {"/nodelay", 6, 503, nil}, {"/429", 6, 429, nil}, {"/queue", 6, 503, nil}, {"/delay", 6, 503, nil},
@@ -44,7 +43,7 @@ var servers = []server{
 	}},
 }
 
-// The servers limit as their configurations say, which is what a probe is held to.
+// The servers limit as configured, which is the reference for a probe.
 func TestTheServersLimit(t *testing.T) {
 	for _, s := range servers {
 		t.Run(s.name, func(t *testing.T) {
@@ -54,7 +53,7 @@ func TestTheServersLimit(t *testing.T) {
 				deadline := time.Now().Add(patience)
 				for try := 0; ; try++ {
 					allowed, elapsed, denials := burst(t, "http://"+address+limit.path+"?user="+strconv.Itoa(try))
-					// In the time of a request's leaking, or at the edge of a window, more are let through.
+					// If one request has leaked meanwhile, or at the edge of a window, more are allowed.
 					if allowed != limit.atOnce && (elapsed > 50*time.Millisecond || try < 3) && time.Now().Before(deadline) {
 						continue
 					}
@@ -78,8 +77,8 @@ func TestTheServersLimit(t *testing.T) {
 	}
 }
 
-// burst sends twenty requests at once, and returns how many were let through, how long it took
-// until all were sent and those denied were answered, and the denials.
+// burst sends twenty requests at once, and returns how many were allowed, the time until all were sent and the
+// denials had arrived, and the denials.
 func burst(t *testing.T, url string) (allowed int, elapsed time.Duration, denials []*http.Response) {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 20}

@@ -1,5 +1,5 @@
 // Command probed serves limits of Go middlewares, one at each path, by the query parameter user. docs/probe.md
-// tells what limitctl probe finds out about them, and about those of nginx, HAProxy and Node.js beside this file.
+// shows what limitctl probe finds out about them, and about those of nginx, HAProxy and Node.js in this directory.
 package main
 
 import (

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// expected is what a probe of a limit has to find.
+// expected is the expected result of a probe.
 type expected struct {
 	server string
 	start  func(*testing.T) (address string)
 	path   string
 	limit  string
-	// within is by how much its period may be off. HAProxy moves its windows when requests come, by
-	// a clock of milliseconds of its own, which no known algorithm describes exactly.
+	// within is the tolerance for the period. HAProxy moves its windows when requests come, by its own clock of
+	// milliseconds, which no known algorithm describes exactly.
 	within time.Duration
-	// note is in one of the notes, which say what the limit does not.
+	// note is part of one of the notes, which say what the limit does not.
 	note    string
 	dialect string
-	// fails and unknown are checks that have to end so. All others have to pass, but for those that
-	// may do anything: what they hold the server to is the limit without the note.
+	// fails and unknown are checks with these results. All others have to pass, except those in any, which use the
+	// limit without the note.
 	fails, unknown, any []string
-	// again: on a busy machine its clock can be wrong, so what is wrong once is asked again. Node reads it
-	// twice for an answer, whose fields can contradict each other, and HAProxy once for many requests.
+	// again: on a busy machine its clock can be wrong, so a wrong result is checked again. Node reads it twice for
+	// an answer, whose fields can contradict each other, and HAProxy once for many requests.
 	again bool
 }
 
@@ -55,7 +55,7 @@ var expectations = []expected{
 		dialect: "x-ratelimit", fails: []string{"retry-after", "headers"}, any: []string{"denials-cost"}},
 }
 
-// probeDocument is what limitctl probe prints.
+// probeDocument is the output of limitctl probe.
 type probeDocument struct {
 	Limit, Dialect string
 	Notes          []string
@@ -82,8 +82,7 @@ func probe(t *testing.T, args ...string) (document probeDocument, code int) {
 	return document, cmd.ProcessState.ExitCode()
 }
 
-// Servers that others wrote have the limits that their configurations say, and the defects that
-// docs/probe.md tells of.
+// Probes find the configured limits of servers of others, and the defects in docs/probe.md.
 func TestServersThatOthersWrote(t *testing.T) {
 	for i := range expectations {
 		want := &expectations[i]
@@ -91,8 +90,8 @@ func TestServersThatOthersWrote(t *testing.T) {
 			t.Parallel()
 			url := "http://" + want.start(t) + want.path + "?user={subject}"
 			got, code := probe(t, url)
-			// A server that this machine stalls in the middle counts as no algorithm does, and the probe
-			// says so. A limit that it names has to be the right one at once, but for those to be asked again.
+			// If this machine delays a server, its counts fit no algorithm, and the probe says so. A limit that it
+			// names has to be right the first time, unless again is set.
 			for range 2 {
 				if got.Limit == "" || want.again && len(want.wrong(got)) > 0 {
 					got, code = probe(t, url)
@@ -111,7 +110,7 @@ func TestServersThatOthersWrote(t *testing.T) {
 	}
 }
 
-// wrong says which checks did not end as they have to.
+// wrong returns the checks with a wrong result.
 func (want *expected) wrong(got probeDocument) (wrong []string) {
 	for _, check := range got.Checks {
 		verdict := "pass"
@@ -130,7 +129,7 @@ func (want *expected) wrong(got probeDocument) (wrong []string) {
 	return wrong
 }
 
-// isAbout reports whether a limit is the expected one, but for a period that may be off.
+// isAbout reports whether a limit is the expected one, within the tolerance for the period.
 func isAbout(limit string, want *expected) bool {
 	if limit == want.limit || want.within == 0 {
 		return limit == want.limit

@@ -22,7 +22,7 @@ var limitctl string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Set("test.parallel", "16") // probes wait nearly all of their time
+	flag.Set("test.parallel", "16") // probes mostly wait
 	dir, err := os.MkdirTemp("", "limitctl")
 	if err != nil {
 		panic(err)
@@ -40,11 +40,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is for what takes no time, on however busy a machine.
+// patience is a bound for what takes no time, however busy the machine is.
 const patience = time.Minute
 
-// listen opens a port that the system chooses, for a server that inherits it: as the file
-// descriptor 3, so that nobody else can take the port before.
+// listen opens a port for a server, which inherits it as file descriptor 3, so that nobody else can take the port
+// before.
 func listen(t *testing.T) (address string, socket *os.File) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,7 +59,7 @@ func listen(t *testing.T) (address string, socket *os.File) {
 	return listener.Addr().String(), socket
 }
 
-// configure writes a file of this directory into dir, with the server's address changed.
+// configure writes a file of this directory into dir, with the server's address.
 func configure(t *testing.T, dir, name, old, address string) {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -79,7 +79,7 @@ func configure(t *testing.T, dir, name, old, address string) {
 func start(t *testing.T, dir string, socket *os.File, program string, args ...string) (stdout *bufio.Reader) {
 	t.Helper()
 	path, err := exec.LookPath(program)
-	if err != nil { // the servers of Debian are not on the path of every user
+	if err != nil { // Debian's servers are not in every user's PATH
 		path = filepath.Join("/usr/sbin", program)
 	}
 	var said bytes.Buffer
@@ -106,15 +106,15 @@ func start(t *testing.T, dir string, socket *os.File, program string, args ...st
 	return bufio.NewReader(pipe)
 }
 
-// startNginx, startHAProxy, startNode and startGo start a server and return its address. Nobody
-// has to wait for it: who connects does, since the port is open already.
+// startNginx, startHAProxy, startNode and startGo start a server and return its address. The port is already open,
+// so a connection waits until the server is ready.
 func startNginx(t *testing.T) (address string) {
 	dir := t.TempDir()
 	address, socket := listen(t)
 	configure(t, dir, "nginx.conf", "127.0.0.1:8000", address)
 	orders := "daemon off;"
 	if group, err := user.LookupGroupId("0"); os.Geteuid() == 0 && err == nil {
-		orders += " user root " + group.Name + ";" // another user may not come to this directory
+		orders += " user root " + group.Name + ";" // another user cannot read this directory
 	}
 	start(t, dir, socket, "nginx", "-e", "nginx.log", "-p", ".", "-c", "nginx.conf", "-g", orders)
 	return address

@@ -1,21 +1,20 @@
-// Package alarm wakes goroutines more exactly than the runtime's timers do, which on Linux
-// can be a millisecond late, and without a thread for each.
+// Package alarm wakes goroutines more exactly than the runtime's timers, which on Linux can be a millisecond late,
+// and without a thread for each.
 package alarm
 
 import "time"
 
-// Alarm lets one goroutine after the other sleep. Its methods but Interrupt are for one
-// goroutine at a time.
+// Alarm lets goroutines sleep, one at a time. Only Interrupt may be called by another goroutine meanwhile.
 type Alarm interface {
-	// Wait sleeps for that long, or until the alarm is interrupted. It can return too early.
+	// Wait sleeps for that long, or until the alarm is interrupted. It can return early.
 	Wait(d time.Duration)
 	// Interrupt ends the sleep under way and all later ones. It is safe for concurrent use.
 	Interrupt()
-	// Close releases what the alarm holds. Nobody may be sleeping.
+	// Close releases the alarm. Nobody may be sleeping.
 	Close()
 }
 
-// New returns the most exact Alarm that can be had here.
+// New returns the most exact Alarm on this system.
 func New() Alarm {
 	if a := newExact(); a != nil {
 		return a
@@ -23,7 +22,7 @@ func New() Alarm {
 	return &plain{interrupted: make(chan struct{}, 1)}
 }
 
-// plain is an Alarm of the runtime's timers.
+// plain is an Alarm with the runtime's timers.
 type plain struct{ interrupted chan struct{} }
 
 // Wait implements [Alarm].
@@ -41,7 +40,7 @@ func (p *plain) Wait(d time.Duration) {
 func (p *plain) Interrupt() {
 	select {
 	case p.interrupted <- struct{}{}:
-	default: // it is already
+	default: // already interrupted
 	}
 }
 

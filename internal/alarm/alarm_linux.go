@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exact is an Alarm of a timer of the kernel, for which the runtime waits as it waits for
-// connections: with all others in one call, and without a thread of its own.
+// exact is an Alarm with a timer of the kernel. The runtime waits for it like for connections: with all others in
+// one call, and without a thread.
 type exact struct {
 	file *os.File
 	conn syscall.RawConn
-	// wait and set are of the sleep under way.
+	// wait and set belong to the sleep under way.
 	wait  time.Duration
 	set   bool
 	ready func(fd uintptr) bool
 }
 
-// newExact returns nil if there is no timer to be had.
+// newExact returns nil if there is no such timer.
 func newExact() Alarm {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -44,11 +44,11 @@ func newExact() Alarm {
 // Wait implements [Alarm].
 func (a *exact) Wait(d time.Duration) {
 	a.wait, a.set = d, false
-	_ = a.conn.Read(a.ready) // it fails only when interrupted
+	_ = a.conn.Read(a.ready) // fails only if interrupted
 }
 
 // Interrupt implements [Alarm].
-func (a *exact) Interrupt() { _ = a.file.SetReadDeadline(time.Unix(1, 0)) } // long ago
+func (a *exact) Interrupt() { _ = a.file.SetReadDeadline(time.Unix(1, 0)) } // in the past
 
 // Close implements [Alarm].
 func (a *exact) Close() { _ = a.file.Close() }

@@ -2,5 +2,5 @@
 
 package alarm
 
-// newExact returns nil: the runtime's timers are as exact as can be had.
+// newExact returns nil: nothing is more exact than the runtime's timers.
 func newExact() Alarm { return nil }

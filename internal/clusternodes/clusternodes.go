@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Node is what a node of a Redis Cluster says of one node, which can be itself.
+// Node is a node of a Redis Cluster, as some node describes it, perhaps itself.
 type Node struct {
 	Address string // host:port
 	Flags   []string
 	Epoch   uint64  // of its configuration
 	Slots   []Range // that it serves
-	Moving  []int   // slots whose keys are on their way to or from it
+	Moving  []int   // slots whose keys are moving to or from it
 }
 
-// Range is a range of slots, both ends among them.
+// Range is a range of slots, including both ends.
 type Range struct{ First, Last int }
 
 // Is reports whether the node has a flag, such as "myself", "master" or "fail".
 func (n *Node) Is(flag string) bool { return slices.Contains(n.Flags, flag) }
 
-// SlotCount returns how many slots the node serves.
+// SlotCount returns the number of slots of the node.
 func (n *Node) SlotCount() int {
 	count := 0
 	for _, slots := range n.Slots {
@@ -31,9 +31,9 @@ func (n *Node) SlotCount() int {
 	return count
 }
 
-// Parse reads CLUSTER NODES, a line for each node: id, address, flags, master, times
-// of ping and pong, epoch and state of the link, and then the slots ("5", "0-5460",
-// "[93->-id]", "[77-<-id]"). What it does not understand it leaves out.
+// Parse reads CLUSTER NODES, a line for each node: id, address, flags, master, times of ping and pong, epoch and
+// state of the link, and then the slots ("5", "0-5460", "[93->-id]", "[77-<-id]"). It ignores what it does not
+// understand.
 func Parse(text string) []Node {
 	var nodes []Node
 	for line := range strings.Lines(text) {

@@ -12,8 +12,8 @@ import (
 // amountFields are the fields of a limit or an override that say how much is allowed.
 func amountFields() []string { return []string{"limit", "algorithm", "burst", "slices"} }
 
-// readAmount reads how much is allowed, over what is known from a base. What is left out
-// stays as it is there; known says that the base is sound. ok says the same of the answer.
+// readAmount reads how much is allowed. Missing fields keep the values of base; known says whether base is valid,
+// and ok whether the result is.
 func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base store.Limit, known bool) (amount store.Limit, ok bool) {
 	algorithm, ok := readAlgorithm(r, fields)
 	said, read := readLimitText(r, fields, cmp.Or(algorithm, base.Algorithm))
@@ -61,8 +61,8 @@ func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base store
 	return amount, true
 }
 
-// readLimitText reads the field limit. What it leaves out stays zero. The algorithm is the
-// one that it has if it names none, or 0 if nothing says which.
+// readLimitText reads the field limit. What it leaves out stays zero. algorithm is for a text that names none, 0 if
+// it is unknown.
 func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorithm store.Algorithm) (limit store.Limit, ok bool) {
 	v, given := fields["limit"]
 	if !given {
@@ -73,7 +73,7 @@ func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorit
 		return store.Limit{}, false
 	}
 	limit, err := store.ParseLimit(text)
-	if err != nil && algorithm != 0 { // its slices may be those of the algorithm
+	if err != nil && algorithm != 0 { // its slices may belong to the algorithm
 		limit, err = store.ParseLimitAs(text, algorithm)
 		limit.Algorithm = 0
 	}
@@ -83,8 +83,7 @@ func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorit
 	return limit, err == nil
 }
 
-// over returns a limit with what is said in place of what the base says. The base's burst
-// and slices are not for an algorithm that has none.
+// over returns base with the fields that said has. It drops the burst and slices of base if the algorithm has none.
 func over(base, said store.Limit) store.Limit {
 	amount := base
 	if said.Count != 0 {
@@ -106,7 +105,7 @@ func over(base, said store.Limit) store.Limit {
 	return amount
 }
 
-// readAlgorithm reads the field algorithm; 0 is that it is left out, or has a mistake.
+// readAlgorithm reads the field algorithm; 0 means that it is missing, or has a mistake.
 func readAlgorithm(r *yamlfile.Reader, fields map[string]yamlfile.Value) (algorithm store.Algorithm, ok bool) {
 	v, given := fields["algorithm"]
 	if !given {
@@ -128,7 +127,7 @@ func readCount(r *yamlfile.Reader, v yamlfile.Value, most int64) (int64, bool) {
 	return readNumber(r, v, 1, most)
 }
 
-// readNumber reads a whole number, written as people write them: 0200 is not 128.
+// readNumber reads a whole decimal number: 0200 is not 128.
 func readNumber(r *yamlfile.Reader, v yamlfile.Value, least, most int64) (int64, bool) {
 	text, ok := r.Text(v, v.Name, "a whole number")
 	if !ok {

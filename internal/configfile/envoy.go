@@ -11,32 +11,31 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// maxEnvoyName is how many bytes a domain, an entry's key or its fixed value may have.
+// maxEnvoyName is the most bytes of a domain, an entry's key or its fixed value.
 const maxEnvoyName = 200
 
-// EnvoyDomains are the descriptors that Envoy may ask about, by domain. The first descriptor
-// of a domain that matches decides.
+// EnvoyDomains are the descriptors of Envoy, by domain. The first descriptor of a domain that matches decides.
 type EnvoyDomains map[string][]EnvoyDescriptor
 
-// EnvoyDescriptor says which policy decides a descriptor that has exactly those entries.
+// EnvoyDescriptor names the policy for descriptors with exactly these entries.
 type EnvoyDescriptor struct {
 	Policy string
-	// Entries are in the order written, and no two have one key.
+	// Entries are in the order of the file, with different keys.
 	Entries []EnvoyEntry
 }
 
 // EnvoyEntry is an entry of a descriptor.
 type EnvoyEntry struct {
 	Key string
-	// Value is the only value that matches, if Fixed; else any does.
+	// Value is the only value that matches, if Fixed; otherwise any value does.
 	Value string
 	Fixed bool
-	// Attribute is the attribute of the policy that the entry's value is; empty for an entry
-	// whose fixed value only chooses the descriptor.
+	// Attribute is the attribute of the policy for the entry's value; empty for an entry whose fixed value only
+	// selects the descriptor.
 	Attribute string
 }
 
-// String returns the entry's key as a file writes it: KEY or KEY=VALUE.
+// String returns the entry's key in the form of a file: KEY or KEY=VALUE.
 func (e *EnvoyEntry) String() string {
 	if e.Fixed {
 		return e.Key + "=" + e.Value
@@ -52,7 +51,7 @@ func envoyDescriptorObject() *yamlfile.Object {
 	}}
 }
 
-// readEnvoy reads the field envoy of the file, whose policies are read already.
+// readEnvoy reads the field envoy of the file, after its policies.
 func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*policy.Policy) EnvoyDomains {
 	v, said := file["envoy"]
 	if !said {
@@ -78,7 +77,7 @@ func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*p
 	return domains
 }
 
-// validDomain says what is wrong with the name of a domain.
+// validDomain returns what is wrong with the name of a domain.
 func validDomain(name string) error {
 	if name == "" || len(name) > maxEnvoyName || !utf8.ValidString(name) {
 		return store.Invalidf("domain %q is not valid; it is a text of at most %d bytes, as Envoy sends it", name, maxEnvoyName)
@@ -86,7 +85,7 @@ func validDomain(name string) error {
 	return nil
 }
 
-// covers reports whether d matches all that other matches.
+// covers reports whether d matches everything that other matches.
 func (d *EnvoyDescriptor) covers(other *EnvoyDescriptor) bool {
 	return len(d.Entries) == len(other.Entries) && !slices.ContainsFunc(d.Entries, func(e EnvoyEntry) bool {
 		return !slices.ContainsFunc(other.Entries, func(o EnvoyEntry) bool {
@@ -134,7 +133,7 @@ func unknownPolicy(name string, policies []*policy.Policy) string {
 	return fmt.Sprintf("policy %q is unknown%s; the file has %s", name, Suggestion(name, names), strings.Join(names, ", "))
 }
 
-// readEntries reads the entries of a descriptor that a policy decides; nil is one that is not known.
+// readEntries reads the entries of a descriptor for the policy decides; nil means an unknown policy.
 func readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy) (entries []EnvoyEntry) {
 	values, ok := r.Map(v, v.Name, "a map from the entries' keys to attributes, such as {remote_address: ip}")
 	if !ok {
@@ -183,7 +182,7 @@ func readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy) (
 
 func policyPath(p *policy.Policy) string { return "policies." + p.Name }
 
-// wrongEntry says what is wrong with an entry's key, given those before it; empty if nothing is.
+// wrongEntry returns what is wrong with an entry's key, given those before it; empty if nothing is.
 func wrongEntry(e *EnvoyEntry, before []EnvoyEntry) string {
 	switch {
 	case e.Key == "":

@@ -1,6 +1,5 @@
-// Package configfile is the format of limitctl.yaml: which fields it has, which of its text
-// may be shown, and what its policies say. What is for operators alone, contexts and layouts, is
-// read by whoever needs it.
+// Package configfile is the format of limitctl.yaml: its fields, which of its text may be shown, and the meaning of
+// its policies. The parts for operators alone, contexts and layouts, are read by their users.
 package configfile
 
 import (
@@ -96,7 +95,7 @@ func ContextObject() *yamlfile.Object {
 	}}
 }
 
-// LayoutObject describes what is said of keys of another limiter.
+// LayoutObject describes a layout for keys of another limiter.
 func LayoutObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "Which keys have the layout of another limiter, and what their limit is.", Fields: []yamlfile.Field{
 		{Name: "layout", About: "The layout's name, as --layout takes it.", Required: true, Schema: text},

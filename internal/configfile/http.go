@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// Bounds of what an HTTP request is limited by. What is beyond is a slip of the pen.
+// Bounds of settings for HTTP. A value beyond them is a slip.
 const (
 	maxIPv6Bits     = 128
 	minDeniedStatus = 400
@@ -48,7 +48,7 @@ func skipObject() *yamlfile.Object {
 		}}
 }
 
-// headers are the words for the header fields that tell clients of their limits.
+// headers are the words for the header fields about limits.
 var headers = []struct {
 	word string
 	is   httplimit.Headers
@@ -56,7 +56,7 @@ var headers = []struct {
 
 func headerWords() []string { return HeaderWords(httplimit.AllHeaders) }
 
-// HeaderWords returns header fields as a file writes them.
+// HeaderWords returns header fields in the words of a file.
 func HeaderWords(h httplimit.Headers) []string {
 	words := []string{}
 	for _, each := range headers {
@@ -67,7 +67,7 @@ func HeaderWords(h httplimit.Headers) []string {
 	return words
 }
 
-// DefaultHTTP returns what an HTTP server does where no file says anything of it.
+// DefaultHTTP returns the settings of an HTTP server without a configuration.
 func DefaultHTTP() httplimit.Settings {
 	clients := httplimit.Clients{Header: httplimit.XForwardedFor, IPv6Bits: httplimit.DefaultIPv6Bits}
 	return httplimit.Settings{Clients: clients, Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}
@@ -113,7 +113,7 @@ func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Sett
 	return settings
 }
 
-// readNetworks reads a list of networks; an address stands for itself alone.
+// readNetworks reads a list of networks; an address is a network of one.
 func readNetworks(r *yamlfile.Reader, v yamlfile.Value) (networks []netip.Prefix) {
 	readTexts(r, v, "networks, such as [127.0.0.0/8]", func(text string) string {
 		network, err := netip.ParsePrefix(text)
@@ -138,8 +138,8 @@ func readNetworks(r *yamlfile.Reader, v yamlfile.Value) (networks []netip.Prefix
 	return networks
 }
 
-// readTexts reads a list of texts, and has accept take each, which says what is wrong with
-// it, if anything is. what says what they are, in the plural.
+// readTexts reads a list of texts, and passes each to accept, which returns what is wrong with it, or "". what
+// names the texts, in the plural.
 func readTexts(r *yamlfile.Reader, v yamlfile.Value, what string, accept func(text string) (wrong string)) {
 	values, _ := r.List(v, v.Name, "a list of "+what)
 	for _, value := range values {
@@ -151,7 +151,7 @@ func readTexts(r *yamlfile.Reader, v yamlfile.Value, what string, accept func(te
 	}
 }
 
-// readRule reads the field http of a policy. p is read already, and its path is that of its value.
+// readRule reads the field http of a policy. p is already read; path is the path of its value.
 func readRule(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path string) httplimit.Rule {
 	rule := httplimit.Rule{}
 	fields, _ := r.Fields(v, "http of the policy", policyHTTPObject())
@@ -168,7 +168,7 @@ func readRule(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path strin
 	return rule
 }
 
-// readSources reads where in a request the attributes of a policy are.
+// readSources reads the sources of a policy's attributes.
 func readSources(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path string) map[string]httplimit.Source {
 	entries, ok := r.Map(v, v.Name, "a map from attributes to where they are, such as {ip: client}")
 	if !ok {
@@ -198,19 +198,19 @@ func readSources(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path st
 	return sources
 }
 
-// unknownAttribute says what is wrong with naming that attribute of a policy, if anything
-// is. Of a policy with mistakes nothing is known.
+// unknownAttribute returns what is wrong with naming that attribute of a policy, or "". Nothing is known about a
+// policy with mistakes.
 func unknownAttribute(r *yamlfile.Reader, p *policy.Policy, path, name string) string {
 	known, _ := p.Attributes()
-	known = append(known, p.CostFields()...) // which an entry or a source can hold, too
+	known = append(known, p.CostFields()...) // an entry or a source can also be a cost
 	if slices.Contains(known, name) || r.HasMistakeWithin(path+".limits") {
 		return ""
 	}
 	return fmt.Sprintf("policy %q has no attribute %q%s; it uses %s", p.Name, name, Suggestion(name, known), strings.Join(known, ", "))
 }
 
-// missingAttributes returns those that a policy needs and that are not given.
-// Of a policy with mistakes nothing is known.
+// missingAttributes returns those that a policy needs and that are not given. Nothing is known about a policy with
+// mistakes.
 func missingAttributes(r *yamlfile.Reader, needed []string, path string, given map[string]bool) (missing []string) {
 	for _, name := range needed {
 		if !given[name] && !r.HasMistakeWithin(path+".limits") {
@@ -220,7 +220,7 @@ func missingAttributes(r *yamlfile.Reader, needed []string, path string, given m
 	return missing
 }
 
-// attributesText is "attribute ip", "attributes ip and user" or "attribute ip and the cost tokens".
+// attributesText returns "attribute ip", "attributes ip and user" or "attribute ip and the cost tokens".
 func attributesText(p *policy.Policy, names []string) string {
 	fields := p.CostFields()
 	isCost := func(name string) bool { return slices.Contains(fields, name) }

@@ -31,7 +31,7 @@ func source(t *testing.T, text string) httplimit.Source {
 	return source
 }
 
-// What a file says of HTTP requests, and nothing else.
+// The settings for HTTP in a file.
 func TestHTTPIsRead(t *testing.T) {
 	got := readGood(t, "http").HTTP
 	want := httplimit.Settings{
@@ -53,7 +53,7 @@ func TestHTTPIsRead(t *testing.T) {
 	}
 }
 
-// Where a file says nothing of HTTP there are the defaults.
+// Without settings for HTTP in a file the defaults apply.
 func TestHTTPUnlessSaid(t *testing.T) {
 	got := readGood(t, "readme").HTTP
 	if got.Headers != httplimit.AllHeaders || got.Clients.IPv6Bits != 64 || len(got.Clients.Trusted) > 0 || len(got.Rules) > 0 {

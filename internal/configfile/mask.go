@@ -9,18 +9,17 @@ import (
 	"github.com/limitctl/limitctl/internal/yamlfile"
 )
 
-// maskSecrets returns the lines of a file as excerpts may show them: with a "*" for each
-// character of what can be a part of a password, so that a caret below still points where
-// it did.
+// maskSecrets returns the lines of a file for excerpts: with a "*" for each character that can be part of a
+// password, so that a caret below keeps its place.
 //
-// A file with mistakes need not hold its passwords where they belong, so no parser says
-// where they are. What is shown is what is known to be none: all within the policies as
-// long as no store turns up there, and elsewhere the names of fields, and few values.
+// In a file with mistakes the passwords can be anywhere, so the parser does not know their places. Excerpts show
+// only what certainly is no password: everything within the policies unless it looks like a store, and elsewhere
+// the names of fields, and few values.
 func maskSecrets(lines []string) []string {
 	masked := make([]string, len(lines))
-	open := false    // we are within policies
-	comment := false // there is a store in the comment above
-	deeper := -1     // what is indented more belongs to a value above
+	open := false    // within the policies
+	comment := false // the comment above contains a store
+	deeper := -1     // lines with a deeper indent belong to a value above
 	fileFields, contextFields := fileObject().Names(), ContextObject().Names()
 	for i, line := range lines {
 		rest := strings.TrimLeft(line, " \t")
@@ -52,7 +51,7 @@ func maskSecrets(lines []string) []string {
 			masked[i] = line[:indent] + stars(rest)
 			continue
 		}
-		if found == nil { // a store turned up among the policies
+		if found == nil { // the policies contain a store
 			found = entry().FindStringSubmatch(line)
 		}
 		var value string
@@ -64,20 +63,19 @@ func maskSecrets(lines []string) []string {
 	return masked
 }
 
-// holdsStore reports whether a line may have a store's URL or a password. The name of a layout
-// is neither.
+// holdsStore reports whether a line may contain a store's URL or a password. The name of a layout is neither.
 func holdsStore(line string) bool {
 	return namesStore().MatchString(strings.ReplaceAll(line, "redis-cell", ""))
 }
 
-// namesStore finds what can begin a store's URL or a password.
+// namesStore matches the beginning of a store's URL or a password.
 var namesStore = lazyregexp.New(`(?i)://|rediss?\b|\b(store|contexts?|pass\w*|pw|secret)["']?\s*:`)
 
-// entry is a key, behind the dashes of lists, and its value.
+// entry matches a key, behind the dashes of lists, and its value.
 var entry = lazyregexp.New(`^(\s*(?:- +)*)(["']?)([A-Za-z_][A-Za-z0-9_-]{0,63})(["']?)(\s*:)(?:(\s+)(.*))?$`)
 
-// opensPolicies reports whether an entry that is not indented begins what holds no stores:
-// the policies, or any field of the file but the contexts, as they are written or nearly so.
+// opensPolicies reports whether an entry without an indent begins a part without stores: the policies, or any other
+// field of the file but the contexts, even slightly misspelled.
 func opensPolicies(found, fileFields []string) bool {
 	if found == nil {
 		return false
@@ -86,8 +84,7 @@ func opensPolicies(found, fileFields []string) bool {
 	return name != "" && name != "contexts"
 }
 
-// maskEntry masks a line that begins no value of several lines, or such a value's first.
-// found is the entry that it is, if it is one.
+// maskEntry masks a single line, or the first line of a longer value. found is the match of entry, if it is one.
 func maskEntry(line string, found, contextFields []string) (masked, value string) {
 	if found == nil {
 		rest := strings.TrimLeft(line, " \t-")

@@ -2,7 +2,7 @@ package configfile
 
 import "testing"
 
-// What is shown is shown where it was, so that a caret still points there.
+// A masked line has the same width, so that a caret keeps its place.
 func TestMaskKeepsPlaces(t *testing.T) {
 	for line, want := range map[string]string{
 		"contexts:":                        "contexts:",

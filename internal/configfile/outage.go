@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Bounds of a breaker's settings. What is beyond is a slip of the pen.
+// Bounds of a breaker's settings. A value beyond them is a slip.
 const (
 	maxFailures = 1_000_000
 	maxPause    = time.Hour
@@ -70,7 +70,7 @@ func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *layers.Bre
 	return &breaker
 }
 
-// readPause reads a span of time of a breaker.
+// readPause reads a duration of a breaker.
 func readPause(r *yamlfile.Reader, v yamlfile.Value, to *time.Duration) {
 	text, ok := r.Text(v, v.Name, "a duration, such as 500ms")
 	if !ok {

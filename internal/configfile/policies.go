@@ -13,35 +13,33 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// MaxSize is how many bytes a file may have.
+// MaxSize is the largest size of a file in bytes.
 const MaxSize = yamlfile.MaxSize
 
-// File is what a file says, apart from what is for operators alone.
+// File is the content of a file, without the parts for operators alone.
 type File struct {
-	// Prefix is what the store's keys begin with; empty if the file does not say.
+	// Prefix is the text that the store's keys begin with; empty if the file has none.
 	Prefix string
-	// Denials: commands count who is denied.
+	// Denials: commands count denials.
 	Denials bool
-	// LocalShare is that of policies that do not say, and of limits without a policy.
+	// LocalShare is for policies without their own, and for limits without a policy.
 	LocalShare store.Share
-	// Breaker has its defaults filled in; nil is that there is to be none.
+	// Breaker has its defaults filled in; nil means no breaker.
 	Breaker *layers.Breaker
-	// Policies are in the order written. Each has its LocalShare.
+	// Policies are in the order of the file. Each has its LocalShare.
 	Policies []*policy.Policy
-	// HTTP has its defaults filled in, and a rule for each policy that says how it limits
-	// HTTP requests.
+	// HTTP has its defaults filled in, and a rule for each policy that has one.
 	HTTP httplimit.Settings
-	// Envoy names policies of the file only.
+	// Envoy uses only policies of the file.
 	Envoy EnvoyDomains
 }
 
-// Operators read what a file has for operators alone, if it has that. A nil function ignores it.
+// Operators read the parts of a file for operators alone, if it has them. A nil function ignores its part.
 type Operators struct {
 	Contexts, Layouts func(r *yamlfile.Reader, v yamlfile.Value)
 }
 
-// Read reads a file; path names it in mistakes. What is said of a file with mistakes is not to
-// be used.
+// Read reads a file; path is its name in mistakes. Do not use the File if there are mistakes.
 func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader) {
 	r, root, ok := yamlfile.Parse(path, data, yamlfile.Options{Holds: "policies, contexts or a prefix", Mask: maskSecrets})
 	if !ok {
@@ -77,8 +75,8 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 	return file, r
 }
 
-// passwords returns what may be a password in the texts of contexts that nobody reads: the
-// stores' URLs, and what is before the host in them.
+// passwords returns possible passwords in the texts of contexts that are not read: the stores' URLs, and the parts
+// before the host in them.
 func passwords(texts []string) (secrets []string) {
 	for _, text := range texts {
 		_, rest, isURL := strings.Cut(text, "://")
@@ -97,8 +95,7 @@ func passwords(texts []string) (secrets []string) {
 	return secrets
 }
 
-// FindPolicy returns the policy of that name. The error is a [store.ErrInvalid] that says
-// which there are in the file.
+// FindPolicy returns the policy of that name. An error is a [store.ErrInvalid] that lists the policies of the file.
 func FindPolicy(path string, policies []*policy.Policy, name string) (*policy.Policy, error) {
 	names := make([]string, 0, len(policies))
 	for _, p := range policies {
@@ -113,7 +110,7 @@ func FindPolicy(path string, policies []*policy.Policy, name string) (*policy.Po
 	return nil, store.Invalidf("policy %q is unknown%s; %s has %s", name, Suggestion(name, names), path, strings.Join(names, ", "))
 }
 
-// Suggestion asks "; did you mean", of the one of the names that is near to name, if one is.
+// Suggestion returns "; did you mean …?" with the nearest of names, or "" if none is near.
 func Suggestion(name string, names []string) string {
 	if near := yamlfile.Nearest(name, names); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
@@ -121,8 +118,8 @@ func Suggestion(name string, names []string) string {
 	return ""
 }
 
-// Named returns the entries of a map by names of the author's own; one and many are what
-// the entries are called, such as "policy" and "policies".
+// Named returns the entries of a map whose names the author chose; one and many are the words for an entry, such as
+// "policy" and "policies".
 func Named(r *yamlfile.Reader, v yamlfile.Value, one, many string) []yamlfile.Value {
 	want := fmt.Sprintf("a map from each %s's name to what it holds", one)
 	return r.Named(v, many, want, func(name string) error { return policy.ValidateName(one, name) })
@@ -144,7 +141,7 @@ func Prefix(r *yamlfile.Reader, fields map[string]yamlfile.Value) string {
 	return prefix
 }
 
-// readPolicy reads a policy, and how it limits HTTP requests, if it says.
+// readPolicy reads a policy, and its rule for HTTP requests, if it has one.
 func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result *policy.Policy, rule *httplimit.Rule) {
 	result = &policy.Policy{Name: v.Name, LocalShare: share}
 	fields, ok := r.Fields(v, "the policy", policyObject())
@@ -173,7 +170,7 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result
 		switch {
 		case problem.Path == "":
 			r.MistakeAtKey(v, "%s", problem.Text)
-		case strings.HasSuffix(problem.Path, ".by") && r.HasMistake(v.Path+".hash_by"): // it follows from that
+		case strings.HasSuffix(problem.Path, ".by") && r.HasMistake(v.Path+".hash_by"): // it is a consequence of that
 		default:
 			r.MistakeAt(v.Path+"."+problem.Path, "%s", problem.Text)
 		}
@@ -217,7 +214,7 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 	return result
 }
 
-// readCost reads what a call takes of a limit.
+// readCost reads the cost of a limit.
 func readCost(r *yamlfile.Reader, v yamlfile.Value) policy.Cost {
 	text, ok := r.Text(v, "cost", "a number of units, such as 1, or the name of a field, such as tokens")
 	if !ok {
@@ -231,7 +228,7 @@ func readCost(r *yamlfile.Reader, v yamlfile.Value) policy.Cost {
 	return cost
 }
 
-// placeholder stands for a limit that has a mistake, so that nothing else is said of it.
+// placeholder replaces a limit with a mistake, so that it causes no other ones.
 func placeholder() store.Limit { return store.Limit{Count: 1, Period: time.Second} }
 
 func readOverride(r *yamlfile.Reader, v yamlfile.Value, base store.Limit, baseKnown bool) policy.Override {
@@ -256,7 +253,7 @@ func readOverride(r *yamlfile.Reader, v yamlfile.Value, base store.Limit, baseKn
 	return result
 }
 
-// attributeNames reads a list of attributes' names. Those that are unfit are left out of it.
+// attributeNames reads a list of attribute names. It leaves out invalid ones.
 func attributeNames(r *yamlfile.Reader, v yamlfile.Value) []string {
 	values, _ := r.List(v, v.Name, "a list of attributes' names, such as [ip]")
 	var names []string
@@ -280,7 +277,7 @@ func attributeNames(r *yamlfile.Reader, v yamlfile.Value) []string {
 	return names
 }
 
-// attributes reads the attributes of a when, whose values are texts however they are written.
+// attributes reads the attributes of a when. The values are always texts, however they are written.
 func attributes(r *yamlfile.Reader, v yamlfile.Value) policy.Attributes {
 	entries, _ := r.Map(v, "when", "a map from attributes' names to values, such as {tenant: acme}")
 	attributes := policy.Attributes{}

@@ -8,9 +8,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Schema returns the JSON Schema of the configuration file, which editors check
-// and complete with. The reader is stricter: a schema cannot tell a limit that is
-// never reached.
+// Schema returns the JSON Schema of the configuration file, for checks and completion in editors. The reader is
+// stricter: for example, a schema cannot detect a limit that is never reached.
 func Schema() map[string]any {
 	document := schemaOf(fileObject())
 	document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -34,7 +33,7 @@ func Schema() map[string]any {
 	return document
 }
 
-// SchemaText returns the schema as docs/limitctl.schema.json holds it.
+// SchemaText returns the content of docs/limitctl.schema.json.
 func SchemaText() ([]byte, error) {
 	text, err := json.MarshalIndent(Schema(), "", "  ")
 	return append(text, '\n'), err
@@ -106,7 +105,7 @@ func oneOf(names ...string) func() map[string]any {
 
 func listOfTexts() map[string]any { return map[string]any{"type": "array", "items": text()} }
 
-// textOrTexts is one text, or a list of them.
+// textOrTexts is a text or a list of texts.
 func textOrTexts() map[string]any {
 	return map[string]any{"type": []string{"string", "array"}, "minLength": 1, "items": text(), "minItems": 1}
 }
@@ -117,12 +116,12 @@ func listOfWords(words ...string) func() map[string]any {
 	}
 }
 
-// mapOfDescriptors is from domains to lists of descriptors.
+// mapOfDescriptors maps domains to lists of descriptors.
 func mapOfDescriptors() map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": listOf("envoy-descriptor")()}
 }
 
-// mapOfEntries is from the keys of a descriptor's entries to attributes, or to nothing.
+// mapOfEntries maps the keys of a descriptor's entries to attributes, or to nothing.
 func mapOfEntries() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": []string{"string", "null"}}}
 }

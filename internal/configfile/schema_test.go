@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the schema as it is now")
 
-// The schema knows the fields that the reader accepts, and requires those it does.
+// The schema has the fields of the reader, with the same required ones.
 func TestSchemaIsCurrent(t *testing.T) {
 	text, err := SchemaText()
 	if err != nil {
@@ -33,7 +33,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 	}
 }
 
-// accepts is as much of JSON Schema as ours uses.
+// accepts implements the part of JSON Schema that our schema uses.
 func accepts(root, s map[string]any, value any) bool {
 	if ref, is := s["$ref"].(string); is {
 		return accepts(root, root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), value)
@@ -122,8 +122,7 @@ func number(value any) float64 {
 	return n
 }
 
-// What the reader accepts the schema does, and what is wrong by its shape alone
-// the schema rejects, too.
+// The schema accepts what the reader accepts, and rejects files with a wrong shape.
 func TestSchemaAgreesWithTheReader(t *testing.T) {
 	text, err := SchemaText()
 	if err != nil {
@@ -162,7 +161,7 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 	}
 }
 
-// A cost is a number of units or a name, for the schema as for the reader.
+// A cost is a number of units or a name, for the schema and for the reader.
 func TestCostsInTheSchemaAndTheReader(t *testing.T) {
 	for written, want := range map[string]bool{
 		"1": true, "1000000000": true, `"1"`: true, "tokens": true, "output_tokens-2": true,

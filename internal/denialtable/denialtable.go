@@ -1,5 +1,5 @@
-// Package denialtable is what the tables of denials of all stores have in common: which
-// minutes there are, which rows stay, and what they sum up to. See [admin.DenialTable].
+// Package denialtable has what the tables of denials of all stores share: which minutes there are, which rows stay,
+// and how they are added. See [admin.DenialTable].
 package denialtable
 
 import (
@@ -11,26 +11,26 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// MostHeld is how many rows a minute may have until those beyond [admin.DenialsKept] are
-// removed: more than that, so that they need not be looked for at each write.
+// MostHeld is the number of rows of a minute above which those beyond [admin.DenialsKept] are removed. The margin
+// avoids a search at each write.
 const MostHeld = admin.DenialsKept * 3 / 2
 
 const minute = store.Instant(time.Minute / time.Microsecond)
 
-// MinuteOf returns the number of the minute that now is in, since the epoch.
+// MinuteOf returns the number of the minute of now, since the epoch.
 func MinuteOf(now store.Instant) int64 { return int64(now / minute) }
 
-// End returns when a minute is not kept any more.
+// End returns when a minute expires.
 func End(number int64) store.Instant {
 	return store.Instant(number+1)*minute + store.Instant(admin.DenialHistory/time.Microsecond)
 }
 
-// Minutes returns the first and the last minute that the time before now is in.
+// Minutes returns the first and the last minute of the period that ends now.
 func Minutes(now store.Instant, last time.Duration) (from, to int64) {
 	return MinuteOf(max(0, now-store.Instant(last/time.Microsecond))), MinuteOf(now)
 }
 
-// CheckLast reports, as a [store.ErrInvalid], that last is out of bounds.
+// CheckLast returns a [store.ErrInvalid] if last is out of bounds.
 func CheckLast(last time.Duration) error {
 	if last <= 0 || last > admin.DenialHistory {
 		return store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, admin.DenialHistory)
@@ -38,7 +38,7 @@ func CheckLast(last time.Duration) error {
 	return nil
 }
 
-// Sum adds up minutes.
+// Sum is the sum of minutes.
 type Sum struct {
 	now, since store.Instant
 	rows       map[store.Key]admin.Denied
@@ -46,13 +46,13 @@ type Sum struct {
 	lost       bool
 }
 
-// NewSum returns an empty sum of the time before now.
+// NewSum returns an empty sum for the period last that ends at now.
 func NewSum(now store.Instant, last time.Duration) *Sum {
 	return &Sum{now: now, since: now - store.Instant(last/time.Microsecond), rows: map[store.Key]admin.Denied{}}
 }
 
-// Add adds one minute, whose rows it may reorder. Only those denied most of it count by
-// themselves. Rows that were last denied before the time are left out.
+// Add adds one minute, and may reorder its rows. Only the most denied rows keep their own counts. It leaves out
+// rows whose last denial is before the period.
 func (s *Sum) Add(rows []admin.Denied, others int64, lost bool) {
 	s.others += others
 	s.lost = s.lost || lost
@@ -75,7 +75,7 @@ func (s *Sum) Add(rows []admin.Denied, others int64, lost bool) {
 	}
 }
 
-// Denials returns what was added.
+// Denials returns the sum.
 func (s *Sum) Denials() admin.Denials {
 	d := admin.Denials{Rows: make([]admin.Denied, 0, len(s.rows)), Others: s.others, Lost: s.lost, Now: s.now}
 	for _, row := range s.rows {
@@ -85,7 +85,7 @@ func (s *Sum) Denials() admin.Denials {
 	return d
 }
 
-// SortMostFirst sorts rows by their counts, those denied last first among equals.
+// SortMostFirst sorts rows by their counts; among equals the last denial comes first.
 func SortMostFirst(rows []admin.Denied) {
 	slices.SortFunc(rows, func(a, b admin.Denied) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.LastAt, a.LastAt),

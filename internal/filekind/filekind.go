@@ -1,15 +1,14 @@
-// Package filekind tells regular files from what else has a path.
+// Package filekind distinguishes regular files from everything else that has a path.
 package filekind
 
 import "io/fs"
 
-// Error says that something is there but is not a regular file. Reading it could wait for
-// ever, never end, or do something to a device.
+// Error says that something is not a regular file. Reading it could wait for ever, never end, or affect a device.
 type Error struct{ Mode fs.FileMode }
 
 func (e *Error) Error() string { return "it is " + Name(e.Mode) + ", not a file" }
 
-// Check returns an [*Error] unless the mode is that of a regular file.
+// Check returns an [*Error] unless mode is that of a regular file.
 func Check(mode fs.FileMode) error {
 	if mode.IsRegular() {
 		return nil
@@ -17,7 +16,7 @@ func Check(mode fs.FileMode) error {
 	return &Error{mode}
 }
 
-// Name says what is there.
+// Name returns the kind of file in words.
 func Name(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():

@@ -1,5 +1,4 @@
-// Package goroutines waits for several goroutines together. A panic of one comes out as an
-// error there.
+// Package goroutines waits for several goroutines together, and returns a panic in one as an error.
 package goroutines
 
 import (
@@ -8,8 +7,7 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// A Group is goroutines that are waited for together: an [errgroup.Group] in which a panic
-// is an error. The zero Group is ready for use.
+// A Group is an [errgroup.Group] in which a panic is an error. The zero Group is ready for use.
 type Group struct{ group errgroup.Group }
 
 // Go calls f in a goroutine.
@@ -19,5 +17,5 @@ func (g *Group) Go(f func()) {
 	})
 }
 
-// Wait waits for all goroutines, and returns the panic of the first that had one.
+// Wait waits for all goroutines, and returns the first panic.
 func (g *Group) Wait() error { return g.group.Wait() }

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// Behaviours returns all ways of being hostile.
+// Behaviours returns all hostile behaviours.
 func Behaviours() []Behaviour {
 	const far = "9223372036854775807"
 	moved := "127.0.0.1:1"
@@ -49,7 +49,7 @@ func Behaviours() []Behaviour {
 		then("attributes without an end", "", strings.Repeat("|0\r\n", 1000)),
 		then("empty lines without an end", "", strings.Repeat("\r\n", 1000)),
 		then("zeros without an end", "", strings.Repeat("\x00", 1<<16)),
-		// Scans, where it is asked for one.
+		// Answers to SCAN.
 		scans("scan that stays where it is", func(int) string { return "*2\r\n$1\r\n7\r\n*0\r\n" }),
 		scans("scan without an end", func(n int) string { return fmt.Sprintf("*2\r\n+%d\r\n*0\r\n", n+1) }),
 		scans("scan that goes round", func(n int) string { return fmt.Sprintf("*2\r\n+%d\r\n*0\r\n", n%2+1) }),
@@ -57,7 +57,7 @@ func Behaviours() []Behaviour {
 			return fmt.Sprintf("*2\r\n+%d\r\n*1\r\n+rl:{new:%d}:token-bucket/1h\r\n", n+1, n)
 		}),
 		says("scan of more than was asked for", "*2\r\n+5\r\n*100000\r\n"+strings.Repeat("+rl:{user:1}:token-bucket/1h\r\n", 100000)),
-		// Not too much, but as much as one can.
+		// Just within the bounds.
 		sound("text of as much as goes", "$22000000\r\n"+strings.Repeat("x", 22000000)+"\r\n"),
 		sound("list of as much as goes", "*600000\r\n"+strings.Repeat("+a\r\n", 600000)),
 		sound("map of as much as goes", "%300000\r\n"+strings.Repeat(":1\r\n+a\r\n", 300000)),
@@ -68,7 +68,7 @@ func Behaviours() []Behaviour {
 		then("maps in maps", "", strings.Repeat("%1\r\n+a\r\n", 1000)),
 		then("pushes in lists", "*1\r\n", strings.Repeat(">1\r\n", 1000)),
 		says("list as the key of a map", "%1\r\n*1\r\n:1\r\n:2\r\n"),
-		// Types that are another one.
+		// Wrong types.
 		sound("no text", "$-1\r\n"),
 		sound("no list", "*-1\r\n"),
 		sound("nothing", "_\r\n"),
@@ -103,7 +103,7 @@ func Behaviours() []Behaviour {
 		sound("loading", "-LOADING for ever\r\n"),
 		sound("no right", "-NOPERM no\r\n"),
 		sound("foreign of a wrong number", "-FOREIGN 999 thing\r\n"),
-		// No Redis at all.
+		// Not Redis.
 		says("HTTP", "HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n"),
 		says("TLS", "\x15\x03\x01\x00\x02\x02\x46"),
 		says("SSH", "SSH-2.0-x\r\n"),
@@ -130,24 +130,24 @@ func Behaviours() []Behaviour {
 
 // says is a server that gives one answer, and goes on.
 func says(name, answer string) Behaviour {
-	bytes := []byte(answer) // once, as some are large
+	bytes := []byte(answer) // once, since some are large
 	return Behaviour{Name: name, Answer: func(c *Client) bool { return c.write(bytes) }}
 }
 
-// spoils marks a behaviour after which a connection has answers that nobody asked for.
+// spoils marks a behaviour that leaves unrequested answers on the connection.
 func spoils(b Behaviour) Behaviour {
 	b.Spoils = true
 	return b
 }
 
-// sound is a server whose answer is one, though not to what was asked.
+// sound is a server with a well-formed answer of the wrong kind.
 func sound(name, answer string) Behaviour {
 	b := says(name, answer)
 	b.Sound = true
 	return b
 }
 
-// scans is a server whose answers are not the same each time.
+// scans is a server whose answers change.
 func scans(name string, answer func(n int) string) Behaviour {
 	return Behaviour{Name: name, Answer: func(c *Client) bool { return c.say(answer(c.nth)) }}
 }
@@ -163,7 +163,7 @@ func then(name, begin, more string) Behaviour {
 	}}
 }
 
-// dribble is a server who says a text a byte at a time, over and over.
+// dribble is a server that sends a text byte by byte, over and over.
 func dribble(name, text string) Behaviour {
 	return Behaviour{Name: name, Late: true, Answer: func(c *Client) bool {
 		for i := 0; c.say(text[i%len(text) : i%len(text)+1]); i++ {
@@ -177,7 +177,7 @@ func dribble(name, text string) Behaviour {
 	}}
 }
 
-// noise is bytes that mean nothing, the same each time.
+// noise is meaningless bytes, always the same.
 func noise(c *Client) bool {
 	random := rand.New(rand.NewPCG(1, 2))
 	junk := make([]byte, 4096)
@@ -187,7 +187,7 @@ func noise(c *Client) bool {
 	return c.say(string(junk))
 }
 
-// say writes a text, and reports whether that went out.
+// say writes a text, and reports whether it was sent.
 func (c *Client) say(text string) bool { return c.write([]byte(text)) }
 
 func (c *Client) write(bytes []byte) bool {
@@ -195,7 +195,7 @@ func (c *Client) write(bytes []byte) bool {
 	return err == nil
 }
 
-// wait says nothing until the server ends, or the client has gone.
+// wait sends nothing until the server ends, or the client has gone.
 func (c *Client) wait() bool {
 	gone := make(chan struct{})
 	panics.Go(func() error {

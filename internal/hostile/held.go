@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// MostHeld returns how many bytes of memory were in use at most while f ran, on top of what was in use
-// before, in the whole process. Garbage does not count, whenever it is collected: what is in use is looked at
-// each time that the heap has grown by a tenth.
+// MostHeld returns the most bytes of memory that were in use while f ran, beyond those before, in the whole
+// process. Garbage does not count: it measures whenever the heap has grown by a tenth.
 func MostHeld(f func()) (bytes uint64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

@@ -1,5 +1,5 @@
-// Package hostile is a Redis server for tests that answers as no server should. It passes
-// commands on to a sound server, except those that it is hostile to, which may be all.
+// Package hostile is a Redis server for tests that answers as no server should. It passes commands to a sound
+// server, except some or all, to which it is hostile.
 package hostile
 
 import (
@@ -18,32 +18,30 @@ import (
 	"github.com/limitctl/limitctl/internal/goroutines"
 )
 
-// A Behaviour is how a server is hostile.
+// A Behaviour is a way to be hostile.
 type Behaviour struct {
 	Name string
-	// Answer writes to a client that has asked for something. When it returns true the
-	// connection goes on, and else it is closed.
+	// Answer answers a command of a client. If it returns true the connection stays open.
 	Answer func(c *Client) (goOn bool)
-	// Greets: it answers before it is asked.
+	// Greets: it answers before the first command.
 	Greets bool
-	// Sound says that RESP allows it: as the answer to some questions it means something.
+	// Sound: RESP allows the answer, and to some commands it means something.
 	Sound bool
-	// Spoils says that its answer goes on with others, so that who asks something else over the
-	// same connection gets one of those.
+	// Spoils: more answers follow the first, so that the next command on the connection gets one of them.
 	Spoils bool
-	// Late says that its answer has no end for as long as anybody waits, so that only time ends it.
+	// Late: the answer never ends, so only a time-out ends it.
 	Late bool
-	// Usual are commands that it answers as servers of its kind do, though the sound one
-	// is not of that kind. Their answers are not hostile.
+	// Usual are commands that it answers like servers of its kind, although the sound one is of another kind. Their
+	// answers are not hostile.
 	Usual map[string]Behaviour
 }
 
 // Client is a connection to a hostile server.
 type Client struct {
 	net.Conn
-	// Words are what was asked, and Command the same with the name in capitals.
+	// Words are the words of the command, and Command the same with the name in capitals.
 	Words, Command []string
-	// nth counts the answers of the server, of which it is the first, the second, ...
+	// nth is the number of the server's answer, from 1.
 	nth   int
 	ended <-chan struct{}
 }
@@ -62,9 +60,8 @@ type Server struct {
 	passed   map[string]bool
 }
 
-// Start runs a server on a free port of the loopback interface until the test ends. It
-// has the answers of the server at upstream, but for commands of those names to which
-// it is hostile; without any it is to all.
+// Start runs a server on a free port of the loopback interface until the test ends. It passes commands to the
+// server at upstream, and is hostile to those with names in to; without any, to all.
 func Start(tb testing.TB, upstream string, is Behaviour, to ...string) *Server {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -107,21 +104,21 @@ func Start(tb testing.TB, upstream string, is Behaviour, to ...string) *Server {
 	return s
 }
 
-// Stop ends the server before the test does. A test that starts thousands keeps few open.
+// Stop ends the server before the test does, for tests that start thousands.
 func (s *Server) Stop() { s.stop() }
 
-// Met returns how often the server was hostile so far. A test whose server was never met
-// has tested nothing: it may have ended before, of a timeout.
+// Met returns how often the server was hostile so far. If it is 0 the test has tested nothing: it may have ended
+// early, for example by a timeout.
 func (s *Server) Met() int { return int(s.met.Load()) }
 
-// Passed returns the names of the commands that the sound server has answered, in alphabetical order.
+// Passed returns the names of the commands that the sound server has answered, sorted.
 func (s *Server) Passed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.passed))
 }
 
-// answer is hostile to a client once.
+// answer gives one hostile answer.
 func (s *Server) answer(client *Client) (goOn bool) {
 	client.nth = int(s.met.Add(1))
 	return s.is.Answer(client)
@@ -195,7 +192,7 @@ func (s *Server) serve(conn net.Conn) {
 
 func (s *Server) isHostileTo(name string) bool { return len(s.to) == 0 || slices.Contains(s.to, name) }
 
-// readCommand reads what a client asks, and returns its words and its bytes.
+// readCommand reads a command, and returns its words and its bytes.
 func readCommand(r *bufio.Reader) (words []string, raw []byte, err error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
@@ -224,7 +221,7 @@ func readCommand(r *bufio.Reader) (words []string, raw []byte, err error) {
 	return words, raw, nil
 }
 
-// readAnswer appends the bytes of one answer of a sound server to raw.
+// readAnswer appends one answer of a sound server to raw.
 func readAnswer(r *bufio.Reader, raw []byte) ([]byte, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

@@ -1,15 +1,14 @@
-// Package hostiletext has what strangers may write, for tests: names that do something to
-// a terminal, a shell, a spreadsheet, a browser or a parser, or look like something else.
+// Package hostiletext has texts of strangers for tests: names that affect a terminal, a shell, a spreadsheet, a
+// browser or a parser, or look like something else.
 package hostiletext
 
 import "strings"
 
-// Subjects returns subjects that are all allowed as part of a key, which has no control
-// characters and no braces, and is UTF-8. No two are alike, none holds another's beginning
-// as a pattern would, and none is longer than a key's part may be.
+// Subjects returns subjects that are all valid in a key: UTF-8, without control characters and braces, and not too
+// long. They all differ, and none is a pattern of another.
 func Subjects() []string {
 	return []string{
-		// A terminal: what is invisible, or moves its neighbours.
+		// A terminal: invisible characters, or such as move their neighbours.
 		"user:\u202egnp.exe", "user:\u2066right\u2069", "user:\u200bzero", "user:zero\u200d", "user:\u2060word", "user:\ufeffmark",
 		"user:\u00adsoft", "user:\u2028line", "user:\u2029paragraph", "user:\u3164filler", "user:\u115fchoseong", "user:\u2800braille",
 		"user:\u034fjoiner", "user:\ufe00variation", "user:\U000e0041tag", "user:\U000e0100ideograph", "user:\u00a0space",
@@ -24,7 +23,7 @@ func Subjects() []string {
 		"=1+1", "+1+1", "-1+1", "@SUM(A1)", "=cmd|'/C calc'!A0", " =1+1", "'=1+1", "'", "a;=1+1", "a,=1+1", "＝1+1", "\u200b=1+1", "-5",
 		"+5",
 		"a,b", `a"b`, `"`, `""`, `a",=1+1,"b`,
-		// YAML, which takes bare words for other things.
+		// YAML, which reads some bare words as other things.
 		"?", "? a", "- a", "-", ":", "a:", ": ", "a: b", "a #b", "&a", "*a", "!t", "!!binary x", "%TAG", "@", "|", ">", "[]", "[", "]", ",",
 		"~", "null", "NULL", "true", "No", "y", "N", "on", ".inf", "-.INF", ".nan", "0x1f", "0o17", "012", "1e3", "1_000", "1:30",
 		"2026-01-01",
@@ -39,8 +38,7 @@ func Subjects() []string {
 	}
 }
 
-// Texts returns what is not a subject and may come from anywhere else: a server, a file, a
-// name in the environment.
+// Texts returns texts that are not subjects and can come from elsewhere: a server, a file, an environment variable.
 func Texts() []string {
 	return append([]string{
 		"\x1b]0;PWNED\x07", "\x1b[31mred", "\x1b[2J\x1b[H", "\x1b[8mhidden\x1b[0m", "\x1bP1$r\x1b\\", "\x1b[6n", "\x1b[201~", "\x1b",

@@ -11,28 +11,26 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Breaker says when [WithBreaker] stops asking a store that is away, and when it tries
-// again. A zero field stands for its default.
+// Breaker has the settings of [WithBreaker]. A zero field means its default.
 type Breaker struct {
-	// Failures in a row open the breaker; 5 unless said. A failure is an error that
-	// [store.IsAway] accepts, or an answer that took longer than Slow. A denial, or a refusal
-	// such as a wrong password, is an answer. An invalid request, or a caller that gave
-	// up in less time, says nothing about the store.
+	// Failures is the number of failures in a row that opens the breaker; the default is 5. A failure is an error
+	// that [store.IsAway] accepts, or an answer that took longer than Slow. A denial, or a refusal such as a wrong
+	// password, is an answer. An invalid request, or a caller that gave up in less time, says nothing about the
+	// store.
 	Failures int
-	// Slow is how long an answer may take; 1 s unless said. Let it be less than the time
-	// that your callers have: a caller that gives up before says nothing about the store.
+	// Slow is the longest time of a good answer; the default is 1 s. Keep it below the time that your callers have:
+	// a caller that gives up earlier says nothing about the store.
 	Slow time.Duration
-	// Pause is how long nothing is asked once the breaker is open; 500 ms unless
-	// said. It doubles with each try that fails, up to MaxPause, 10 s unless said.
+	// Pause is the time from opening to the first recovery check; the default is 500 ms. It doubles with each check
+	// that fails, up to MaxPause, whose default is 10 s.
 	Pause, MaxPause time.Duration
-	// Clock is the time; time.Now unless said.
+	// Clock is the clock; the default is time.Now.
 	Clock func() time.Time
-	// OnChange, if set, is told of each change of state, one after the other and in order.
-	// It must not call the store.
+	// OnChange, if set, gets each change of state, one after the other and in order. It must not call the store.
 	OnChange func(BreakerChange)
 }
 
-// BreakerState is what a breaker does with calls.
+// BreakerState is the state of a breaker.
 type BreakerState uint8
 
 const (
@@ -40,7 +38,7 @@ const (
 	BreakerClosed BreakerState = iota
 	// BreakerOpen: calls fail at once.
 	BreakerOpen
-	// BreakerHalfOpen: calls fail at once, while one probe asks the store.
+	// BreakerHalfOpen: calls fail at once, while a recovery check is under way.
 	BreakerHalfOpen
 )
 
@@ -58,29 +56,26 @@ func (s BreakerState) String() string {
 
 // BreakerChange is one change of a breaker's state.
 type BreakerChange struct {
-	// Part is the part of a [store.Parted] store that it is about, empty if the store is in one
-	// piece. A part that the store has no more is told of as closed.
+	// Part is the part of a [store.Parted] store, empty for a store without parts. When the store loses a part, its
+	// breaker changes to closed.
 	Part     string
 	From, To BreakerState
 	At       time.Time
-	// Reason is what opened the breaker, or kept it open; nil otherwise.
+	// Reason is the error that opened the breaker, or kept it open; nil otherwise.
 	Reason error
 }
 
-// WithBreaker wraps backend so that, once it is away, calls fail at once with a
-// [store.ErrUnavailable] that says "circuit open since …", instead of each after its own
-// time-out. Nothing is charged then.
+// WithBreaker wraps backend so that, once it is away, calls fail at once instead of each after its own time-out.
+// They charge nothing, and the error is a [store.ErrUnavailable] that says "circuit open since …".
 //
-// After a pause the next call makes the breaker ask the store in the background, by a
-// peek at the same keys. No caller waits for that, and there is one such probe at a time,
-// however many calls come. If the store answers, the breaker closes. Until a call has
-// gone well after that, one failure is enough to open it again, for twice the last pause:
-// a store can answer peeks and not takes.
+// After a pause the next call starts a recovery check: a peek at the same keys, in the background. No caller waits
+// for it, and there is one at a time, however many calls come. If the store answers, the breaker closes. Until a
+// call has then succeeded, one failure opens it again, for twice the last pause: a store can answer peeks and not
+// takes.
 //
-// A store that is [store.Parted], such as a Redis Cluster, has a breaker for each part: one that
-// is away fails the calls of its own keys, and no others. A call over several parts needs
-// all of them. Its failure counts for the part that the error names, see [store.PartError], and
-// for none if that is not known, nor does it count when such a call is slow.
+// A store that is [store.Parted], such as a Redis Cluster, has a breaker for each part: while a part is away, only
+// calls for its keys fail. A call over several parts needs all of them. Its failure counts for the part that the
+// error names, see [store.PartError]. If the error names none, or such a call is only slow, it counts for none.
 func WithBreaker(backend store.Store, settings Breaker) store.Store {
 	s := &breakerStore{Store: backend, Breaker: settings.WithDefaults()}
 	s.parted, _ = store.As[store.Parted](backend)
@@ -89,8 +84,7 @@ func WithBreaker(backend store.Store, settings Breaker) store.Store {
 	return store.Wrap(s, backend)
 }
 
-// WithDefaults returns b with its zero fields filled in. A MaxPause below Pause is taken
-// for it.
+// WithDefaults returns b with its zero fields filled in. It raises a MaxPause below Pause to Pause.
 func (b Breaker) WithDefaults() Breaker {
 	orElse := func(value *time.Duration, unlessSaid time.Duration) {
 		if *value <= 0 {
@@ -110,17 +104,16 @@ func (b Breaker) WithDefaults() Breaker {
 	return b
 }
 
-// breakerStore lets calls through to a store, or not. What it knows of each part of the store
-// is a circuit.
+// breakerStore passes calls to a store or refuses them. Each part of the store has a circuit.
 type breakerStore struct {
 	store.Store
 	Breaker
 
-	parted store.Parted // nil if the store is in one piece
-	whole  circuit      // for keys whose part has no name
+	parted store.Parted // nil if the store has no parts
+	whole  circuit      // for keys in a part without a name
 	parts  atomic.Pointer[map[string]*circuit]
 
-	mu sync.Mutex // for all circuits, so that their changes are told one after the other
+	mu sync.Mutex // for all circuits, so that OnChange gets their changes one after the other
 }
 
 // Decide implements [store.Store].
@@ -145,9 +138,9 @@ func (s *breakerStore) Decide(ctx context.Context, op store.Op, reqs []store.Req
 	return err
 }
 
-// refuse says why c does not let a call through, and has its part probed if it is time.
+// refuse returns the error for a call that c refuses, and starts a recovery check of its part if it is time.
 func (s *breakerStore) refuse(ctx context.Context, c *circuit, op store.Op, reqs []store.Request) error {
-	// A mistake is told as one, and is not what the store is probed with.
+	// An invalid call gets its own error, and does not start a recovery check.
 	probe, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
@@ -157,12 +150,12 @@ func (s *breakerStore) refuse(ctx context.Context, c *circuit, op store.Op, reqs
 	refusal := c.refusal
 	c.tryAgain(probe)
 	if err := store.GaveUp(ctx); err != nil {
-		return err // as the store would say: the caller's time was over first
+		return err // like the store: the caller's time was over first
 	}
 	return refusal
 }
 
-// probe asks the store without changing anything, and without need for room.
+// probe peeks, so that the check changes nothing in the store and fits into a full one.
 func (s *breakerStore) probe(reqs []store.Request) error {
 	for i := range reqs {
 		reqs[i] = store.Request{Key: reqs[i].Key, Limit: reqs[i].Limit, Cost: 1}
@@ -173,7 +166,7 @@ func (s *breakerStore) probe(reqs []store.Request) error {
 		defer cancel()
 		return s.Store.Decide(ctx, store.Peek, reqs, make([]store.Decision, len(reqs)))
 	}, func(err error) { answered <- err })
-	enough := time.NewTimer(probePatience * s.Slow) // a store that does not heed its context must not keep the breaker
+	enough := time.NewTimer(probePatience * s.Slow) // a store that ignores its context must not block the breaker
 	defer enough.Stop()
 	select {
 	case err := <-answered:
@@ -183,5 +176,5 @@ func (s *breakerStore) probe(reqs []store.Request) error {
 	}
 }
 
-// probePatience is how many times as long as its time a probe is waited for.
+// probePatience is how long a recovery check may take, as a multiple of Slow.
 const probePatience = 2

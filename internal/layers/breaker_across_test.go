@@ -13,8 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What a call over several parts says between two failures of one of them, of which two in a
-// row open its breaker.
+// A call over several parts, between two failures of one of them. Two in a row open its breaker.
 func TestWhatACallOverSeveralPartsSays(t *testing.T) {
 	gaveUp := fmt.Errorf("%w: context deadline exceeded", store.ErrGaveUp)
 	refused := fmt.Errorf("%w: no rights", store.ErrRefused)
@@ -22,7 +21,7 @@ func TestWhatACallOverSeveralPartsSays(t *testing.T) {
 		sick    error // of the part
 		took    time.Duration
 		unnamed bool
-		opens   int // the breaker, with which call; 0 for none
+		opens   int // the call that opens the breaker; 0 for none
 	}{
 		"an answer in time":                       {took: time.Second, opens: 0},
 		"an answer that is slow":                  {took: time.Second + time.Nanosecond, opens: 3},
@@ -63,7 +62,7 @@ func TestWhatACallOverSeveralPartsSays(t *testing.T) {
 	}
 }
 
-// What a call over several parts says counts for the time in which it began.
+// The result of a call over several parts counts for the epoch in which it began.
 func TestACallOverSeveralPartsIsOfItsTime(t *testing.T) {
 	for name, ends := range map[string]func(f *fusedParts){
 		"with a failure":           func(f *fusedParts) { f.sick["a"] = errAway },
@@ -87,7 +86,7 @@ func TestACallOverSeveralPartsIsOfItsTime(t *testing.T) {
 				f.change(func() { f.skips = name != "with a failure" })
 				close(hold)
 				synctest.Wait()
-				f.quiet(t) // one failure of after that would open it again
+				f.quiet(t) // one failure in the new epoch would open it again
 				f.change(func() { f.sick["a"], f.skips = errAway, false })
 				f.take("a1")
 				f.want(t, "a", layers.BreakerClosed, layers.BreakerOpen)
@@ -96,8 +95,8 @@ func TestACallOverSeveralPartsIsOfItsTime(t *testing.T) {
 	}
 }
 
-// Of several parts that are away the first of the call is told. A mistake is told as one, and
-// a caller whose own time is over is told so.
+// The error is about the first part of the call that is away. An invalid call, and a caller whose own time is over,
+// get their own errors.
 func TestTheFirstPartThatIsAwayIsTold(t *testing.T) {
 	f := newFusedParts(layers.Breaker{Failures: 1})
 	f.change(func() { f.sick["a"], f.sick["c"] = errAway, errUnknown })

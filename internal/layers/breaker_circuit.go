@@ -15,25 +15,24 @@ type circuit struct {
 	store *breakerStore
 	part  string
 
-	// epoch counts the changes between letting calls through and not: they go through
-	// while it is even. Calls of an earlier epoch say nothing about this one.
+	// epoch counts the changes between passing and refusing calls; it is even while calls pass. Results of calls
+	// from an earlier epoch do not count.
 	epoch atomic.Int64
-	// well: calls go through, and none has failed since the last that went well. Then a
-	// call that goes well takes no lock.
+	// well: calls pass, and none has failed since the last success. Then a success takes no lock.
 	well atomic.Bool
 
-	// shown is the state for who does not hold the lock, such as a function that is told of changes.
+	// shown is a copy of the state that needs no lock, for example in OnChange.
 	shown atomic.Uint32
 
-	// The lock of the store guards these.
+	// Guarded by the lock of the store.
 	state    BreakerState
 	failures int           // in a row, while closed
-	since    time.Time     // when it last was closed
-	pause    time.Duration // from the last failure to the next try
-	next     time.Time     // when that may begin
-	refusal  error         // for calls while it is not closed
-	sample   store.Key     // a key that was last known to be on the part
-	gone     bool          // the store has no such part any more
+	since    time.Time     // when it last changed from closed
+	pause    time.Duration // from the last failure to the next recovery check
+	next     time.Time     // the earliest time for it
+	refusal  error         // the error of calls while it is not closed
+	sample   store.Key     // a key that was in the part when last seen
+	gone     bool          // the store no longer has this part
 }
 
 func (c *circuit) init(s *breakerStore, part string) {
@@ -41,8 +40,7 @@ func (c *circuit) init(s *breakerStore, part string) {
 	c.well.Store(true)
 }
 
-// tryAgain has the store probed with reqs, if it is time. The caller holds the lock and
-// does not use reqs again.
+// tryAgain starts a recovery check with reqs, if it is time. The caller holds the lock and does not use reqs again.
 func (c *circuit) tryAgain(reqs []store.Request) {
 	if c.gone || c.state == BreakerClosed {
 		return
@@ -54,7 +52,7 @@ func (c *circuit) tryAgain(reqs []store.Request) {
 	}
 }
 
-// probed takes the answer to a probe.
+// probed handles the result of a recovery check.
 func (c *circuit) probed(err error) {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
@@ -63,8 +61,8 @@ func (c *circuit) probed(err error) {
 	case store.IsAway(err):
 		c.open(err)
 	default:
-		c.failures = c.store.Failures - 1 // a refusal is an answer, too
-		c.epoch.Add(1)                    // before it is told, so that who hears of it is let through
+		c.failures = c.store.Failures - 1 // a refusal counts as an answer
+		c.epoch.Add(1)                    // before OnChange, so that whoever learns of it can call
 		c.change(BreakerClosed, nil)
 	}
 }
@@ -74,7 +72,7 @@ func saysNothing(err error) bool {
 	return errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrInvalid)
 }
 
-// judge takes what came of a call of reqs, all on this part, that began in an epoch.
+// judge handles the result of a call of reqs, all in this part, that began in an epoch.
 func (c *circuit) judge(err error, took time.Duration, epoch int64, reqs []store.Request) {
 	slow := took > c.store.Slow
 	if err == nil && !slow && c.well.Load() {
@@ -100,8 +98,7 @@ func (c *circuit) judge(err error, took time.Duration, epoch int64, reqs []store
 	c.count(failed, err, epoch)
 }
 
-// count takes what a call says about the part, which began in an epoch. The caller holds
-// the lock.
+// count counts the result of a call that began in an epoch. The caller holds the lock.
 func (c *circuit) count(failed bool, err error, epoch int64) {
 	switch {
 	case c.gone || epoch != c.epoch.Load(): // it began before the breaker opened
@@ -118,17 +115,17 @@ func (c *circuit) count(failed bool, err error, epoch int64) {
 	}
 }
 
-// open opens the breaker, or keeps it open for longer. The caller holds the lock.
+// open opens the breaker, or prolongs the pause. The caller holds the lock.
 func (c *circuit) open(reason error) {
 	c.pause = min(max(c.store.Pause, 2*c.pause), c.store.MaxPause)
 	c.next = c.store.Clock().Add(c.pause)
-	// The kind of the reason, such as an unknown outcome, is another call's.
+	// The error of another call, such as an unknown outcome, must not be wrapped here.
 	c.refusal = fmt.Errorf("%w (circuit open since %s); the last error was: %s", store.ErrUnavailable, c.since.Format("15:04:05"), reason)
 	c.change(BreakerOpen, reason)
 	c.store.forgetVanished(c)
 }
 
-// change tells of a state. The caller holds the lock, so that changes are told in order.
+// change sets the state and reports the change. The caller holds the lock, so that changes are reported in order.
 func (c *circuit) change(to BreakerState, reason error) {
 	from := c.state
 	c.state = to

@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// partNamed returns which part err is of, if it says so.
+// partNamed returns the part that err names, if it does.
 func partNamed(err error) (part string, named bool) {
 	if err == nil {
 		return "", false
@@ -20,10 +20,10 @@ func partNamed(err error) (part string, named bool) {
 	return of.Part, true
 }
 
-// mostParts is how many circuits are kept at most, whatever names a store has for its parts.
+// mostParts is the most circuits, however many names a store has for its parts.
 const mostParts = 1024
 
-// circuitOf returns the circuit of a part that has key.
+// circuitOf returns the circuit of a part that contains key.
 func (s *breakerStore) circuitOf(part string, key store.Key) *circuit {
 	if part == "" {
 		return &s.whole
@@ -36,7 +36,7 @@ func (s *breakerStore) circuitOf(part string, key store.Key) *circuit {
 	if c := (*s.parts.Load())[part]; c != nil {
 		return c
 	}
-	// A new part may have taken the place of another.
+	// A new part may replace an old one.
 	s.forgetVanished(nil)
 	if known := *s.parts.Load(); len(known) >= mostParts {
 		var leaves *circuit
@@ -55,8 +55,8 @@ func (s *breakerStore) circuitOf(part string, key store.Key) *circuit {
 	return c
 }
 
-// forgetVanished forgets parts, except one, that no longer have the key they are known by.
-// A part that still has others is known again with its next call. The caller holds the lock.
+// forgetVanished forgets parts, except one, that no longer contain their sample key. A part that still has other
+// keys gets a new circuit with its next call. The caller holds the lock.
 func (s *breakerStore) forgetVanished(except *circuit) {
 	for _, c := range *s.parts.Load() {
 		if c != except && s.parted.Part(c.sample) != c.part {
@@ -79,15 +79,15 @@ func (s *breakerStore) forget(c *circuit) {
 // visit is a part that a call over several needs.
 type visit struct {
 	*circuit
-	begun int64 // the epoch
+	begun int64 // the epoch at the beginning
 	first int   // the index of its first request
 }
 
-// decideAcross decides requests on several parts.
+// decideAcross decides requests in several parts.
 func (s *breakerStore) decideAcross(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	var few [8]visit // which need no memory
+	var few [8]visit // no allocation
 	visits := few[:0]
-	var closed *circuit // the first that lets nothing through
+	var closed *circuit // the first that refuses
 next:
 	for i := range reqs {
 		part := s.parted.Part(reqs[i].Key)
@@ -116,8 +116,8 @@ next:
 	return err
 }
 
-// refuseAcross says why the first part that is not asked is not, and has each such part
-// probed that it is time for, with its own requests.
+// refuseAcross returns the error of the first part that refuses, and starts recovery checks of all such parts for
+// which it is time, each with its own requests.
 func (s *breakerStore) refuseAcross(ctx context.Context, first *circuit, op store.Op, reqs []store.Request) error {
 	normal, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *breakerStore) refuseAcross(ctx context.Context, first *circuit, op stor
 	return refusal
 }
 
-// known returns the circuit of a part, nil if there is none.
+// known returns the circuit of a part, or nil.
 func (s *breakerStore) known(part string) *circuit {
 	if part == "" {
 		return &s.whole
@@ -150,8 +150,8 @@ func (s *breakerStore) known(part string) *circuit {
 	return (*s.parts.Load())[part]
 }
 
-// judgeAcross takes the error of a call over several parts. It is about one of them, and
-// says nothing about the others, which perhaps were not asked.
+// judgeAcross handles the error of a call over several parts. It is about one of them, and says nothing about the
+// others, which may not have been called.
 func (s *breakerStore) judgeAcross(visits []visit, err error, slow bool, reqs []store.Request) {
 	part, named := partNamed(err)
 	failed := store.IsAway(err) || slow
@@ -170,7 +170,7 @@ func (s *breakerStore) judgeAcross(visits []visit, err error, slow bool, reqs []
 	s.countElsewhere(part, failed, err)
 }
 
-// countElsewhere counts for a part that the call was not meant for: a slot has moved, say.
+// countElsewhere counts a failure for a part that the call was not meant for, for example because a slot has moved.
 // The caller holds the lock.
 func (s *breakerStore) countElsewhere(part string, failed bool, err error) {
 	if c := (*s.parts.Load())[part]; c != nil && c.state == BreakerClosed {
@@ -178,11 +178,11 @@ func (s *breakerStore) countElsewhere(part string, failed bool, err error) {
 	}
 }
 
-// errPartAway stands for the error of a part that a denial did not need.
+// errPartAway replaces the unknown error of a part that was away while another part denied.
 var errPartAway = errors.New("it did not answer a call over several parts")
 
-// judgeAnswers takes the answers of a call over several parts. Another part may have denied
-// it whatever one that was away would have said, whose decisions then are unguarded.
+// judgeAnswers handles the answers of a call over several parts. If one part denied, the answer does not depend on
+// a part that is away; the decisions of that part are then unguarded.
 func (s *breakerStore) judgeAnswers(visits []visit, reqs []store.Request, decisions []store.Decision) {
 	for _, v := range visits {
 		failed := false

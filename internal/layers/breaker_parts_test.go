@@ -15,8 +15,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// partedStore has a part for each first letter of a subject, until that moves. Its clock is
-// virtual.
+// partedStore has a part for each first letter of a subject, until moved says otherwise. Its clock is virtual.
 type partedStore struct {
 	mu      sync.Mutex
 	now     time.Time
@@ -24,10 +23,10 @@ type partedStore struct {
 	sick    map[string]error         // by part
 	took    map[string]time.Duration // by part
 	asked   map[string]int           // by part
-	probes  chan []string            // the parts of each
-	unnamed bool                     // errors do not say of which part they are
+	probes  chan []string            // the parts of each recovery check
+	unnamed bool                     // errors do not name their part
 	hold    map[string]chan struct{} // by part: an answer waits for it
-	skips   bool                     // a part that is away does not matter
+	skips   bool                     // a denial does not need the part that is away
 }
 
 func (s *partedStore) Part(key store.Key) string {
@@ -104,7 +103,7 @@ func (s *partedStore) askedOf(part string) int {
 	return s.asked[part]
 }
 
-// fusedParts is a store in parts behind breakers, and what they told.
+// fusedParts is a store with parts behind breakers, and the changes they reported.
 type fusedParts struct {
 	*partedStore
 	store.Store
@@ -118,12 +117,12 @@ func newFusedParts(settings layers.Breaker) *fusedParts {
 	}}
 	settings.Clock = f.clock
 	settings.OnChange = func(c layers.BreakerChange) { f.changes <- c }
-	// The parts are found through other wrappers.
+	// The breaker finds the parts through other wrappers.
 	f.Store = layers.WithBreaker(store.WithBudget(f.partedStore, time.Hour), settings)
 	return f
 }
 
-// take takes of subjects in one call.
+// take takes for subjects in one call.
 func (f *fusedParts) take(subjects ...string) error {
 	reqs := make([]store.Request, len(subjects))
 	for i, subject := range subjects {
@@ -132,7 +131,7 @@ func (f *fusedParts) take(subjects ...string) error {
 	return f.Store.Decide(context.Background(), store.Take, reqs, make([]store.Decision, len(reqs)))
 }
 
-// want wants a change, which comes before all goroutines of the bubble wait.
+// want checks for a change, which comes before all goroutines of the bubble wait.
 func (f *fusedParts) want(t *testing.T, part string, from, to layers.BreakerState) {
 	t.Helper()
 	synctest.Wait()
@@ -146,7 +145,7 @@ func (f *fusedParts) want(t *testing.T, part string, from, to layers.BreakerStat
 	}
 }
 
-// probed returns the parts that a probe has asked by now.
+// probed returns the parts that the recovery check has called.
 func (f *fusedParts) probed(t *testing.T) []string {
 	t.Helper()
 	synctest.Wait()
@@ -159,7 +158,7 @@ func (f *fusedParts) probed(t *testing.T) []string {
 	}
 }
 
-// quiet wants nothing more to be told.
+// quiet checks that there are no more changes.
 func (f *fusedParts) quiet(t *testing.T) {
 	t.Helper()
 	select {
@@ -169,8 +168,8 @@ func (f *fusedParts) quiet(t *testing.T) {
 	}
 }
 
-// A part that is away opens its own breaker, also while calls of other parts go well
-// between, and fails nobody else's calls. A probe asks that part.
+// A part that is away opens its own breaker, even while calls of other parts succeed in between, and does not
+// affect other parts. A recovery check calls that part.
 func TestABreakerForEachPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFusedParts(layers.Breaker{Failures: 3, Pause: time.Second})
@@ -208,13 +207,12 @@ func TestABreakerForEachPart(t *testing.T) {
 	})
 }
 
-// A call over several parts needs all of them, and each that is away is probed with its own
-// keys.
+// A call over several parts needs all of them, and each that is away is checked with its own keys.
 func TestACallOverSeveralPartsNeedsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFusedParts(layers.Breaker{Failures: 1, Pause: time.Second})
 		f.change(func() { f.sick["a"], f.sick["c"] = errAway, errUnknown })
-		for range 2 { // the error says which it was
+		for range 2 { // the error names the part
 			f.take("b1", "a1")
 			f.take("b1", "c1")
 		}
@@ -295,7 +293,7 @@ func TestWhatCountsForAPart(t *testing.T) {
 	}
 }
 
-// An answer of several parts is one of each.
+// An answer of several parts counts for each of them.
 func TestAnAnswerOfSeveralPartsCountsForEach(t *testing.T) {
 	f := newFusedParts(layers.Breaker{Failures: 2})
 	for range 5 {
@@ -309,8 +307,8 @@ func TestAnAnswerOfSeveralPartsCountsForEach(t *testing.T) {
 	f.quiet(t)
 }
 
-// An error can name another part than the keys were thought to be on: the one they have
-// moved to. It counts for that one.
+// An error can name another part than the one that was called: the one to which the keys have moved. It counts for
+// that one.
 func TestAnErrorOfAnotherPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFusedParts(layers.Breaker{Failures: 2})
@@ -320,7 +318,7 @@ func TestAnErrorOfAnotherPart(t *testing.T) {
 		f.take("b1")
 		f.take("b1")
 		f.want(t, "a", layers.BreakerClosed, layers.BreakerOpen)
-		f.change(func() { f.sick["b"] = &store.PartError{Err: errAway} }) // of no part
+		f.change(func() { f.sick["b"] = &store.PartError{Err: errAway} }) // without a part
 		for range 5 {
 			f.take("b1")
 		}
@@ -328,8 +326,8 @@ func TestAnErrorOfAnotherPart(t *testing.T) {
 	})
 }
 
-// A part whose keys another has taken over is forgotten, and told of as closed. What is
-// still under way there says nothing any more.
+// A part whose keys another part has taken over is forgotten, and reported as closed. Calls that are still under
+// way there no longer count.
 func TestAPartThatVanishesIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFusedParts(layers.Breaker{Failures: 1, Pause: time.Second})
@@ -368,7 +366,7 @@ type endlessStore struct{ sickStore }
 
 func (s *endlessStore) Part(key store.Key) string { return key.Subject }
 
-// A store with ever more parts does not need ever more memory.
+// The memory for parts is bounded, even if a store has ever new ones.
 func TestPartsThatAreKeptAreBounded(t *testing.T) {
 	backend := &endlessStore{sickStore{err: errAway}}
 	open := map[string]bool{}
@@ -385,8 +383,7 @@ func TestPartsThatAreKeptAreBounded(t *testing.T) {
 	}
 }
 
-// While all is well, a breaker costs no memory: not in one piece, not in parts, and not for
-// a call over several.
+// While nothing fails, a breaker allocates nothing, with or without parts, and for a call over several.
 func TestABreakerAllocatesNothingWhileAllIsWell(t *testing.T) {
 	two := []store.Request{
 		{Key: store.Key{Subject: "a"}, Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 1},

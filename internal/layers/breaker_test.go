@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// sickStore answers as err says, after took of a virtual time.
+// sickStore answers with err, after a virtual time of took.
 type sickStore struct {
 	mu    sync.Mutex
 	now   time.Time
@@ -88,7 +88,7 @@ func (s *sickStore) called(op store.Op) int {
 	return s.calls[op]
 }
 
-// fused is a store behind a breaker, and what it told.
+// fused is a store behind a breaker, and the changes it reported.
 type fused struct {
 	*sickStore
 	store.Store
@@ -108,7 +108,7 @@ func (f *fused) take() error {
 	return err
 }
 
-// want wants a change, which comes before all goroutines of the bubble wait.
+// want checks for a change, which comes before all goroutines of the bubble wait.
 func (f *fused) want(t *testing.T, from, to layers.BreakerState) (c layers.BreakerChange) {
 	t.Helper()
 	synctest.Wait()
@@ -133,8 +133,7 @@ var (
 	errUnknown = fmt.Errorf("%w: cut off", store.ErrOutcomeUnknown)
 )
 
-// What opens a breaker is a store that is away or slow, several times in a row, and
-// nothing else.
+// A breaker opens when the store is away or slow several times in a row, and for no other reason.
 func TestWhatOpensABreaker(t *testing.T) {
 	for name, test := range map[string]struct {
 		errs  []error
@@ -176,7 +175,7 @@ func TestWhatOpensABreaker(t *testing.T) {
 	}
 }
 
-// flood takes with a hundred callers at once and says how many were told that it is open.
+// flood takes with a hundred concurrent callers and returns how many were refused by the breaker.
 func (f *fused) flood() (open int) {
 	var callers sync.WaitGroup
 	var told atomic.Int64
@@ -191,7 +190,7 @@ func (f *fused) flood() (open int) {
 	return int(told.Load())
 }
 
-// wantFlood wants all, or none, of a flood of callers to be told that the breaker is open.
+// wantFlood checks that the breaker refuses all, or none, of a flood of callers.
 func (f *fused) wantFlood(t *testing.T, open int) {
 	t.Helper()
 	if told := f.flood(); told != open {
@@ -199,8 +198,8 @@ func (f *fused) wantFlood(t *testing.T, open int) {
 	}
 }
 
-// An open breaker answers at once and charges nothing. After its pause it asks the store
-// once, whatever comes in, and waits twice as long after each failure.
+// An open breaker answers at once and charges nothing. After its pause it checks the store once, however many calls
+// come, and doubles the pause after each failure.
 func TestAnOpenBreakerTriesWithOneProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: 3 * time.Second})
@@ -236,8 +235,8 @@ func TestAnOpenBreakerTriesWithOneProbe(t *testing.T) {
 	})
 }
 
-// When the store is back, the first probe closes the breaker. A flood of callers sends
-// that one probe, and none of them waits for it.
+// When the store is back, the first recovery check closes the breaker. A flood of callers starts only that one, and
+// none of them waits for it.
 func TestTheFirstProbeClosesABreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second})
@@ -250,7 +249,7 @@ func TestTheFirstProbeClosesABreaker(t *testing.T) {
 		f.wantFlood(t, 100)
 		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
 		f.pass(time.Hour)
-		f.wantFlood(t, 100) // the probe is under way
+		f.wantFlood(t, 100) // the recovery check is under way
 		close(hold)
 		f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
 		f.wantFlood(t, 0)
@@ -260,7 +259,7 @@ func TestTheFirstProbeClosesABreaker(t *testing.T) {
 	})
 }
 
-// A probe of a store that does not heed its context is given up, so that the next one finds the store well.
+// A recovery check of a store that ignores its context is abandoned, so that the next one can succeed.
 func TestAProbeThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Second, Slow: 100 * time.Millisecond})
@@ -287,7 +286,7 @@ func TestAProbeThatHangsIsGivenUp(t *testing.T) {
 		f.take()
 		f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
 		f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
-		close(hung) // too late to say anything
+		close(hung) // too late to count
 		synctest.Wait()
 		if len(f.changes) > 0 {
 			t.Errorf("a late answer changed it: %+v", <-f.changes)
@@ -295,8 +294,7 @@ func TestAProbeThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-// A breaker that has just closed opens again with the first failure, for longer, until a
-// call has gone well.
+// A breaker that has just closed opens again on the first failure, with a longer pause, until a call has succeeded.
 func TestAClosedBreakerIsOnProbation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 3, Pause: time.Second})
@@ -307,14 +305,14 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 		f.want(t, layers.BreakerClosed, layers.BreakerOpen)
 		reopen := func(pause time.Duration, failures int) {
 			t.Helper()
-			f.set(store.ErrRefused, 0) // which is an answer
+			f.set(store.ErrRefused, 0) // an answer
 			f.pass(pause - 1)
 			f.wantFlood(t, 100)
 			f.pass(1)
 			f.take()
 			f.want(t, layers.BreakerOpen, layers.BreakerHalfOpen)
 			f.want(t, layers.BreakerHalfOpen, layers.BreakerClosed)
-			f.set(store.ErrGaveUp, 0) // which says nothing
+			f.set(store.ErrGaveUp, 0) // does not count
 			f.take()
 			f.set(errAway, 0)
 			for n := range failures {
@@ -343,8 +341,8 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 	})
 }
 
-// A breaker says since when it is open, and not since when it was for the first time. A pause is never longer than the
-// longest, and the longest never shorter than the first.
+// An error says since when the breaker is open this time. A pause is never longer than MaxPause, and MaxPause never
+// shorter than Pause.
 func TestSinceWhenABreakerIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 1, Pause: time.Minute, MaxPause: time.Second})
@@ -373,8 +371,7 @@ func TestSinceWhenABreakerIsOpen(t *testing.T) {
 	})
 }
 
-// What was asked before the breaker opened says nothing about the store as it is since
-// then.
+// Calls from before the breaker opened say nothing about the store now.
 func TestALateFailureDoesNotOpenABreakerAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second})
@@ -402,8 +399,8 @@ func TestALateFailureDoesNotOpenABreakerAgain(t *testing.T) {
 	})
 }
 
-// A mistake is told as one also while the breaker is open, and is not what the store is
-// probed with. A probe needs no room.
+// An invalid call gets its own error even while the breaker is open, and starts no recovery check. A recovery check
+// fits into a full store.
 func TestABreakerProbesWithAPeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFused(layers.Breaker{Failures: 1, Pause: time.Second})

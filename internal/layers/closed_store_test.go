@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A store that is closed is no outage: nothing decides in its place, and no breaker opens.
+// A closed store is no outage: nothing decides in its place, and no breaker opens.
 func TestAClosedStoreIsNotAway(t *testing.T) {
 	inner := memorystore.New()
 	backend := layers.WithBreaker(inner, layers.Breaker{Failures: 1, Slow: time.Hour, OnChange: func(change layers.BreakerChange) {

@@ -19,39 +19,36 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// DenialLog says how [WithDenialLog] writes. A zero field stands for its default.
+// DenialLog has the settings of [WithDenialLog]. A zero field means its default.
 type DenialLog struct {
-	// Every is the least time between two writes; 1 s unless said.
+	// Every is the shortest time between two writes; the default is 1 s.
 	Every time.Duration
-	// OnError, if set, is told why denials could not be written: once, until they can be
-	// again.
+	// OnError, if set, gets the error when denials can no longer be written, once until they can be written again.
 	OnError func(error)
-	// WithoutLocal leaves out whom a local share denies while the store is away: for a process that
-	// does not wait until the store is back.
+	// WithoutLocal leaves out denials by a local share while the store is away, for a process that does not wait
+	// until the store is back.
 	WithoutLocal bool
-	// OnRecovered, if set, is told after OnError that denials were written again.
+	// OnRecovered, if set, is called after OnError when denials were written again.
 	OnRecovered func()
 }
 
-// WithDenialLog wraps backend so that an operator can see who is denied: denied takes are summed
-// up by key, and added to the [admin.DenialTable] of backend in the background, at most once a second.
-// While nothing is denied nothing is written. A store without a table is returned as it is.
+// WithDenialLog wraps backend so that an operator can see who is denied: it counts denied takes by key, and adds
+// them to the [admin.DenialTable] of backend in the background, at most once a second. Without denials it writes
+// nothing. It returns a store without a table unchanged.
 //
-// What callers see as denied is counted, whoever decided it: the store, a denial memory, a
-// lease, a local share. So this goes around those wrappers. Peeks, shadows and what a
-// failure policy turned away are not counted.
+// It counts what callers see as denied, whoever decided: the store, a denial memory, a lease or a local share. So
+// it belongs around those layers. It does not count peeks, shadow limits and denials by a failure policy.
 //
-// The memory for it is bounded (some 1,000 keys) whatever is denied. Keys beyond that are
-// counted together, those that were denied least first, so the keys denied most are always
-// told apart. While the table cannot be written, for instance because the store is away or
-// the user lacks the right, decisions are made as ever, counting goes on, and writing is
-// tried again after a while. Close writes what is left, for which it takes 1 s at most.
+// Its memory is bounded (about 1,000 keys). Beyond that, it counts the least denied keys together, so the most
+// denied ones always have their own counts. While the table cannot be written, for instance because the store is
+// away or the user lacks the right, decisions are not affected, counting goes on, and it tries again later. Close
+// writes the rest, for which it takes at most 1 s.
 func WithDenialLog(backend store.Store, settings DenialLog) store.Store {
 	return CollectDenials(backend, settings).Wrap(backend)
 }
 
-// CollectDenials returns a collector that writes to the [admin.DenialTable] of backend. It is for those who
-// wrap several stores around one; others use [WithDenialLog].
+// CollectDenials returns a collector that writes to the [admin.DenialTable] of backend. It is for several stores
+// around one backend; otherwise use [WithDenialLog].
 func CollectDenials(backend store.Store, settings DenialLog) *DenialCollector {
 	if settings.Every <= 0 {
 		settings.Every = time.Second
@@ -64,8 +61,8 @@ func CollectDenials(backend store.Store, settings DenialLog) *DenialCollector {
 	return c
 }
 
-// Wrap is [WithDenialLog] for one of several stores around the one that is written to. Closing
-// the result closes the collector.
+// Wrap is [WithDenialLog] for one of several stores around the backend of the collector. Closing the result closes
+// the collector.
 func (c *DenialCollector) Wrap(backend store.Store) store.Store {
 	if c.table == nil {
 		return backend
@@ -73,7 +70,7 @@ func (c *DenialCollector) Wrap(backend store.Store) store.Store {
 	return store.Wrap(&denialLogStore{Store: backend, collector: c}, backend)
 }
 
-// denialLogStore has a collector count whom a store denies.
+// denialLogStore passes the denials of a store to a collector.
 type denialLogStore struct {
 	store.Store
 	collector *DenialCollector
@@ -95,27 +92,26 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 	return nil
 }
 
-// Close writes what is left and closes the store.
+// Close writes the rest and closes the store.
 func (s *denialLogStore) Close() error {
 	s.collector.Close()
 	return s.Store.Close()
 }
 
 const (
-	denialParts     = 8 // so that callers who are denied rarely wait for each other
+	denialParts     = 8 // so that callers with few denials rarely wait for each other
 	countersPerPart = 128
 
-	// denialBytes is about how large one write is at most: all 200 rows, unless their names are long.
+	// denialBytes is the approximate size of the largest write: all 200 rows, unless their names are long.
 	denialBytes    = 56 << 10
-	denialRowBytes = 24 // of a row besides its names
+	denialRowBytes = 24 // of a row without its names
 
 	denialTimeout = time.Second      // of one write
 	mostAwayPause = 30 * time.Second // between writes to a store that is away
-	refusedPause  = time.Minute      // after a refusal, which somebody has to do something about
+	refusedPause  = time.Minute      // after a refusal, which somebody has to fix
 )
 
-// DenialCollector sums up who is denied, and writes it to a store now and then. Its memory is
-// bounded.
+// DenialCollector counts denials by key and writes them to a store from time to time. Its memory is bounded.
 type DenialCollector struct {
 	settings DenialLog
 	table    admin.DenialTable // nil for a store without one
@@ -125,7 +121,7 @@ type DenialCollector struct {
 	lost     atomic.Bool // a write whose outcome is unknown
 
 	due     atomic.Bool // a write is due or under way
-	writing sync.Mutex  // held by the one that writes; it guards what follows
+	writing sync.Mutex  // held by the writer; guards the fields below
 	pause   time.Duration
 	failing bool
 
@@ -134,11 +130,11 @@ type DenialCollector struct {
 	closed bool
 }
 
-// denialPart counts the keys whose hash leads to it.
+// denialPart counts the keys with certain hashes.
 type denialPart struct {
 	mu     sync.Mutex
 	sketch *spacesaving.Sketch[store.Key]
-	_      [64]byte // keep neighbours off one line of the processor's cache
+	_      [64]byte // keeps neighbours in different cache lines
 }
 
 func cloneKey(key store.Key) store.Key {
@@ -147,7 +143,7 @@ func cloneKey(key store.Key) store.Key {
 
 // count counts a denial of req.
 func (c *DenialCollector) count(req store.Request) {
-	req.SetDefaults() // for its name
+	req.SetDefaults() // for the key's name
 	now := c.now()
 	part := c.part(req.Key)
 	part.mu.Lock()
@@ -156,7 +152,7 @@ func (c *DenialCollector) count(req store.Request) {
 	c.writeLater()
 }
 
-// now is a clock that only differences count of. Asking it costs half of time.Now.
+// now is a clock for differences only. It costs half of time.Now.
 func (c *DenialCollector) now() store.Instant {
 	return store.Instant(time.Since(c.start) / time.Microsecond)
 }
@@ -167,7 +163,7 @@ func (c *DenialCollector) part(key store.Key) *denialPart {
 	return &c.parts[hash%denialParts]
 }
 
-// writeLater sees to it that what is counted gets written.
+// writeLater schedules a write.
 func (c *DenialCollector) writeLater() {
 	if !c.due.Load() && c.due.CompareAndSwap(false, true) {
 		c.writeAfter(c.settings.Every)
@@ -182,14 +178,14 @@ func (c *DenialCollector) writeAfter(pause time.Duration) {
 	}
 }
 
-// writeNow writes, and sees to the next write if there is anything left.
+// writeNow writes, and schedules the next write if anything is left.
 func (c *DenialCollector) writeNow() {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.write(context.Background())
 	if c.isEmpty() {
 		c.due.Store(false)
-		if !c.isEmpty() { // a denial came in between, and found a write due
+		if !c.isEmpty() { // a denial came in between, and relied on this write
 			c.writeLater()
 		}
 		return
@@ -210,8 +206,7 @@ func (c *DenialCollector) isEmpty() bool {
 	return true
 }
 
-// write writes the keys denied most, and says by c.pause when to write again. The caller
-// holds c.writing.
+// write writes the most denied keys, and sets c.pause for the next write. The caller holds c.writing.
 func (c *DenialCollector) write(ctx context.Context) error {
 	counts, d := c.drain()
 	if len(d.Rows) == 0 && d.Others == 0 {
@@ -228,7 +223,7 @@ func (c *DenialCollector) write(ctx context.Context) error {
 		}
 		c.pause, c.failing = c.settings.Every, false
 		return nil
-	case errors.Is(err, store.ErrOutcomeUnknown): // to add them again could count them twice
+	case errors.Is(err, store.ErrOutcomeUnknown): // another try could count them twice
 		c.lost.Store(true)
 	default:
 		c.putBack(counts, d.Others)
@@ -248,8 +243,7 @@ func (c *DenialCollector) write(ctx context.Context) error {
 	return err
 }
 
-// drain takes the keys denied most out of the sketches: the counts of them, and as they
-// are to be written.
+// drain removes the most denied keys from the sketches. It returns their counts, and the rows to write.
 func (c *DenialCollector) drain() (counts []spacesaving.Count[store.Key], d admin.Denials) {
 	for i := range c.parts {
 		part := &c.parts[i]
@@ -276,7 +270,7 @@ func (c *DenialCollector) drain() (counts []spacesaving.Count[store.Key], d admi
 	return counts, d
 }
 
-// putBack counts what was not written.
+// putBack adds the counts that were not written.
 func (c *DenialCollector) putBack(counts []spacesaving.Count[store.Key], others int64) {
 	for _, counted := range counts {
 		part := c.part(counted.Key)
@@ -290,7 +284,7 @@ func (c *DenialCollector) putBack(counts []spacesaving.Count[store.Key], others 
 	part.mu.Unlock()
 }
 
-// Close writes what is left, and writes no more. It leaves the store open.
+// Close writes the rest, and stops. The store stays open.
 func (c *DenialCollector) Close() {
 	c.mu.Lock()
 	c.closed = true

@@ -17,14 +17,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denyingStore denies what decision says, and has a table of denials that answers as err
-// says. It notes what was written when.
+// denyingStore denies with decision, and has a table of denials that fails with err. It records what was written
+// when.
 type denyingStore struct {
 	decision store.Decision
 
 	mu     sync.Mutex
 	err    error
-	hangs  bool // until the time for it is over
+	hangs  bool // until its time is over
 	writes []admin.Denials
 	at     []time.Time
 	closed int
@@ -73,7 +73,7 @@ func (s *denyingStore) set(err error) {
 	s.err, s.hangs, s.writes, s.at = err, false, nil, nil
 }
 
-// sum returns what was written of each subject, and of others.
+// sum returns the written denials by subject, and those of others.
 func (s *denyingStore) sum() (bySubject map[string]int64, others int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func deny(t *testing.T, backend store.Store, subject string, times int) {
 	}
 }
 
-// pass lets virtual time pass, and what then goes on end.
+// pass lets virtual time pass, and the work in the background end.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -115,7 +115,7 @@ func TestDenialsAreWrittenOnceASecond(t *testing.T) {
 		for range 70 { // five seconds
 			deny(t, backend, "often", 3)
 			deny(t, backend, "once in a while", 1)
-			pass(70 * time.Millisecond) // and so never when a write is due
+			pass(70 * time.Millisecond) // so that it never falls on a write
 		}
 		pass(time.Hour)
 		for i, at := range table.at {
@@ -201,8 +201,8 @@ func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 	})
 }
 
-// Far more keys than can be told apart, and all of their denials are counted: also those of the others, and
-// those of the time for which the store was away.
+// With far more keys than have counts, all denials are counted: also those of the other keys, and those while the
+// store was away.
 func TestDenialsAreBounded(t *testing.T) {
 	for _, isAway := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 		if sum, others := table.sum(); sum["user:42"] != 601 || others != 0 {
 			t.Errorf("after the outage %v, %d others", sum, others)
 		}
-		table.set(store.ErrUnavailable) // another outage is told of again
+		table.set(store.ErrUnavailable) // another outage is reported again
 		deny(t, backend, "user:42", 1)
 		pass(2 * time.Second)
 		if len(told) != 2 {
@@ -311,7 +311,7 @@ func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
 	}
 }
 
-// What may have been written is not written again, and the next write says so.
+// What may have been written is not written again, and the next write reports it as lost.
 func TestDenialsAreNotCountedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := &denyingStore{err: store.ErrOutcomeUnknown}
@@ -383,7 +383,7 @@ func TestLongNamesAreShortened(t *testing.T) {
 	}
 }
 
-// Many callers at once, of a store in real time.
+// Many concurrent callers of a store in real time.
 func TestConcurrentDenialsAreAllCounted(t *testing.T) {
 	table := &denyingStore{}
 	backend := layers.WithDenialLog(table, layers.DenialLog{Every: time.Millisecond})

@@ -7,40 +7,36 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// DenialMemory says what [DenialMemory.Wrap] remembers. A zero field stands for its
-// default.
+// DenialMemory has the settings of [DenialMemory.Wrap]. A zero field means its default.
 type DenialMemory struct {
-	// MaxStale is the longest that a denial is remembered; 1 s unless said.
+	// MaxStale is the longest time that a denial is remembered; the default is 1 s.
 	MaxStale time.Duration
-	// Keys is about how many keys are remembered at a time, 16,384 unless said. Each takes
-	// some 300 bytes. When there are more, the denials that end first are forgotten first.
+	// Keys is the approximate number of keys that are remembered; the default is 16,384. Each takes about 300
+	// bytes. If there are more, the denials that end first are forgotten first.
 	Keys int
-	// Clock is the local time; the process's own unless said. It is only used for how much
-	// time passed, so the store's clock may show another time.
+	// Clock is the local clock; the default is the process's own. Only its differences matter, so it need not agree
+	// with the store's clock.
 	Clock func() time.Time
 }
 
-// WithDenialMemory wraps backend so that its denials are remembered: a single take that
-// the store denied is denied again without asking, until its RetryAfter is over, but for at
-// most maxStale (1 s if it is 0). So is a take of more units of the same key under the
-// same limit. Such a decision is by [store.DecidedByDenialMemory].
+// WithDenialMemory wraps backend so that its denials are remembered: after the store has denied a single take, the
+// same take is denied without a call until its RetryAfter is over, for at most maxStale (1 s if it is 0). So is a
+// take of more units of the same key under the same limit. Such a decision is by [store.DecidedByDenialMemory].
 //
-// The memory never allows anything. It never denies what the store would allow, except after
-// somebody else than this store's callers gave units back, deleted the key or charged it under another
-// limit: that is noticed up to maxStale late. A refund, an adjustment or a charge through this store makes it forget
-// the key at once, and another limit is another question.
+// The memory never allows anything. It can deny what the store would allow only after somebody outside this store
+// gave units back, deleted the key or charged it under another limit: it notices that up to maxStale late. A
+// refund, an adjustment or a charge through this store makes it forget the key at once. It keeps limits apart.
 //
-// RetryAfter and ResetAfter are counted down. For a take of more units than were denied
-// before, RetryAfter is when those fewer units fit, so it can be too short; the store is
-// asked then, and says the right one.
+// RetryAfter and ResetAfter count down. For a take of more units than were denied before, RetryAfter is the time
+// until those fewer units fit, so it can be too short; then the store is called and returns the right one.
 //
-// Only denials of the store itself are remembered, not those of a failure policy. Calls of
-// several requests, shadows, takes with a token and everything that is not a take pass through.
+// Only denials of the store itself are remembered, not those of a failure policy. Calls of several requests, shadow
+// limits, takes with a token and other operations than takes pass through.
 func WithDenialMemory(backend store.Store, maxStale time.Duration) store.Store {
 	return DenialMemory{MaxStale: maxStale}.Wrap(backend)
 }
 
-// Wrap is [WithDenialMemory] with all of the settings.
+// Wrap is [WithDenialMemory] with all settings.
 func (m DenialMemory) Wrap(backend store.Store) store.Store {
 	if m.MaxStale <= 0 {
 		m.MaxStale = time.Second
@@ -60,13 +56,13 @@ type denialMemory struct {
 	denials  *keyTable[denial]
 }
 
-// denial is what a store answered to a take. It is never changed.
+// denial is a denial of the store. It is immutable.
 type denial struct {
 	decision store.Decision
 	cost     int64
-	// The store decided between the two: sent is when it was asked, answered when the
-	// answer was here. The memory ends by the former, so that it is never late by the way of
-	// the answer. It counts down from the latter, so that whoever waits never comes too early.
+	// The store decided between sending and answer. The memory ends by the time of the sending, so that it is never
+	// too late. RetryAfter counts down from the time of the answer, so that a caller that waits never comes too
+	// early.
 	until, answered time.Duration
 }
 
@@ -95,16 +91,16 @@ func (s *denialMemory) Decide(ctx context.Context, op store.Op, reqs []store.Req
 	return nil
 }
 
-// isSingle reports whether a call is one request by itself, as the denial memory and
-// leases answer it. What was allowed with a token is for the store to repeat.
+// isSingle reports whether the denial memory and leases can answer a call: it is a single request. The store has to
+// repeat the answer to a token.
 func isSingle(reqs []store.Request, decisions []store.Decision) bool {
 	return len(reqs) == 1 && len(decisions) == 1 && !reqs[0].Shadow && reqs[0].Token == ""
 }
 
-// pass hands a call through, and forgets the keys of one that may give units back.
+// pass passes a call on, and forgets its keys if it can give units back.
 func (s *denialMemory) pass(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if op != store.Take && op != store.Peek {
-		// Also after an error or a panic: the units may have been given back all the same.
+		// Also after an error or a panic, since the units may have been given back.
 		defer s.forget(reqs)
 	}
 	return s.Store.Decide(ctx, op, reqs, decisions)
@@ -118,7 +114,7 @@ func (s *denialMemory) forget(reqs []store.Request) {
 	}
 }
 
-// answer denies req as the store did before, if that still counts at now.
+// answer repeats the denial for req, if it is still valid at now.
 func (k *denial) answer(req *store.Request, now time.Duration, d *store.Decision) bool {
 	if now >= k.until || req.Cost < k.cost || req.Cost > req.Limit.Capacity() {
 		return false
@@ -132,8 +128,8 @@ func (k *denial) answer(req *store.Request, now time.Duration, d *store.Decision
 	return true
 }
 
-// remember keeps a denial, unless the key was forgotten while the store was asked. What is
-// remembered of a smaller cost says more, so it stays.
+// remember keeps a denial, unless the key was forgotten during the call. A denial of a smaller cost covers more, so
+// it stays.
 func (s *denialMemory) remember(set *keySet[denial], k *keyed[denial], forgotten uint64) {
 	now := k.value.answered
 	if now >= k.value.until {

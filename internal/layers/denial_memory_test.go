@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// virtualTime is a clock that tests move. The store's clock shows another time.
+// virtualTime is a clock that tests advance. The store's clock shows another time.
 type virtualTime struct{ passed time.Duration }
 
 var (
@@ -27,8 +27,7 @@ var (
 func (v *virtualTime) local() time.Time { return localBegin.Add(v.passed) }
 func (v *virtualTime) store() time.Time { return storeBegin.Add(v.passed) }
 
-// farStore is a store that is asked over a way: it decides some time after it was asked,
-// and its answer takes some time, too.
+// farStore is a remote store: it decides some time after it was called, and its answer takes some time, too.
 type farStore struct {
 	store.Store
 	time      *virtualTime
@@ -88,7 +87,7 @@ func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
 	if again.At != denied.At+10_000 || again.Used != 10 || again.Remaining != 0 {
 		t.Errorf("%+v after %+v", again, denied)
 	}
-	// Whoever waits as long as it said is allowed.
+	// A caller that waits for RetryAfter is allowed.
 	far.time.passed += again.RetryAfter
 	if d := ask(t, memory, key, limit, 1); !d.Allowed || far.asked != 3 {
 		t.Errorf("the store was asked %d times and says %+v", far.asked, d)
@@ -110,7 +109,7 @@ func TestADenialIsRememberedForMaxStaleAtMost(t *testing.T) {
 	if d := ask(t, memory, key, limit, 1); d.DecidedBy != store.DecidedByDenialMemory {
 		t.Errorf("a moment before: %+v", d)
 	}
-	far.time.passed += time.Millisecond // 200 ms after the store was asked
+	far.time.passed += time.Millisecond // 200 ms after the call
 	if d := ask(t, memory, key, limit, 1); !d.Allowed {
 		t.Errorf("200 ms later: %+v", d)
 	}
@@ -212,7 +211,7 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// A take that is denied while a refund is made must not be remembered beyond it.
+// A denial that arrives during a refund must not be remembered beyond it.
 func TestADenialFromBeforeARefundIsNotRemembered(t *testing.T) {
 	far := newFarStore(0, 0)
 	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Hour}
@@ -231,7 +230,7 @@ func TestADenialFromBeforeARefundIsNotRemembered(t *testing.T) {
 	}
 }
 
-// betweenStore lets something happen between the store's answer to a take and its arrival.
+// betweenStore runs a function between the store's answer to a take and its arrival.
 type betweenStore struct {
 	store.Store
 	afterTake func()
@@ -264,8 +263,8 @@ func anyLimit(t *rapid.T) store.Limit {
 	return limit
 }
 
-// Whatever is taken, the memory denies only what the store would deny, and what it says of
-// when to come back is at most the answer's way late and never early.
+// For any calls, the memory denies only what the store would deny, and its RetryAfter is never too short, and too
+// long by at most the way of the answer.
 func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		duration := func(name string, most time.Duration) time.Duration {
@@ -297,7 +296,7 @@ func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
 				t.Fatalf("it says to retry after %s, the store after %s", d.RetryAfter, truth.RetryAfter)
 			case d.At > truth.At || truth.At-d.At > store.Instant(far.back.Microseconds()):
 				t.Fatalf("it says it is %d, the store %d", d.At, truth.At)
-			case late < 0 && slices.Min(asked[key]) == cost: // none that was denied is smaller
+			case late < 0 && slices.Min(asked[key]) == cost: // no denied cost is smaller
 				t.Fatalf("it says to retry after %s already, the store after %s", d.RetryAfter, truth.RetryAfter)
 			}
 		}
@@ -332,7 +331,7 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 
 func TestARememberedDenialAllocatesNothing(t *testing.T) {
 	l := layers.New(layers.WithDenialMemory(memorystore.New(), time.Hour))
-	// It has a name, since only some of the names of unnamed limits are remembered.
+	// The limit has a name, since only some names of unnamed limits are remembered.
 	key, limit := store.Key{Subject: "user:1", Name: "all"}, store.Limit{Count: 1, Period: time.Hour}
 	take := func() {
 		if _, err := l.Take(context.Background(), key, limit, 1); err != nil {

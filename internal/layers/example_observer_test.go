@@ -12,9 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Counters by who decided and by outcome, and of what each limit denied, which expvar shows
-// under /debug/vars. A metrics library is used in the same way. Subjects are never labels:
-// there can be any number of them.
+// Counters by decider and outcome, and of the denials of each limit, which expvar shows under /debug/vars. A
+// metrics library is used in the same way. Subjects are never labels: their number is unbounded.
 func ExampleWithObserver() {
 	calls, denied := new(expvar.Map), new(expvar.Map) // expvar.Publish shows them
 	backend := layers.WithObserver(exampleStore(), layers.Observer{
@@ -48,7 +47,7 @@ func ExampleWithObserver() {
 	// {"token-bucket/1m": 1}
 }
 
-// What goes wrong in a log: errors, what a failure policy decided instead, and the breaker.
+// A log of what goes wrong: errors, decisions of a failure policy, and the breaker.
 func ExampleObserver() {
 	withoutTime := slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {

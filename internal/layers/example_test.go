@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// exampleStore stands for the store of a service, in memory and with a clock that stands
-// still, so that the examples always print the same.
+// exampleStore stands for the store of a service. It is in memory with a clock that stands still, so that the
+// examples always print the same.
 func exampleStore() store.Store {
 	noon := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 	return memorystore.New(memorystore.WithClock(func() time.Time { return noon }))
@@ -68,7 +68,7 @@ func ExampleLimiter_Wait() {
 	for mail := range 3 {
 		limit := store.Limit{Algorithm: store.LeakyBucket, Count: 20, Period: time.Second}
 		if _, err := limits.Wait(ctx, store.Key{Subject: "mails"}, limit, 1); err != nil {
-			fmt.Println(err) // the worker is to stop, the store is away, or the turn would come after ctx's deadline
+			fmt.Println(err) // stop the worker: its context ended, the store is away, or the turn would come too late
 			return
 		}
 		fmt.Println("send mail", mail)
@@ -79,7 +79,7 @@ func ExampleLimiter_Wait() {
 	// send mail 2
 }
 
-// Units that were not needed after all go back.
+// Units that were not needed go back.
 func ExampleLimiter_Refund() {
 	limits := layers.New(exampleStore())
 	ctx, team := context.Background(), store.Key{Subject: "llm:team-a"}
@@ -118,14 +118,14 @@ func ExampleRequest_policy() {
 	// Output: denied by the limit for each email
 }
 
-// A store that is away, for an example.
+// A store that is away.
 type awayStore struct{ store.Store }
 
 func (awayStore) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	return fmt.Errorf("%w: no answer in time", store.ErrUnavailable)
 }
 
-// While the store is away everybody is let through, and somebody is told.
+// While the store is away all requests are allowed, and an alarm is raised.
 func ExampleWithFailurePolicy() {
 	backend := layers.WithFailurePolicy(awayStore{}, store.AllowOnError, func(err error) { fmt.Println("alarm:", err) })
 	d, err := layers.New(backend).Take(context.Background(), store.Key{Subject: "user:42"},

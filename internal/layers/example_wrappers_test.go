@@ -10,8 +10,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// All wrappers around a store, in their order. In a service the store is one of package
-// redisstore, whose WithBudget says how long a call may take.
+// All layers around a store, in their order. A real service uses package redisstore, whose WithBudget bounds the
+// time of a call.
 func Example_wrappers() {
 	seen := layers.Observer{ // count here; it must be quick
 		OnCall:    func(_ context.Context, call layers.Call) { fmt.Println(call.Op, call.Outcome()) },

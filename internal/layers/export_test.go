@@ -1,6 +1,6 @@
 package layers
 
-// WaitedFor returns how many keys have somebody who waits for them.
+// WaitedFor returns the number of keys with a queue.
 func (l *Limiter) WaitedFor() int {
 	l.waiter.turns.mu.Lock()
 	defer l.waiter.turns.mu.Unlock()

@@ -9,62 +9,56 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Failure says what a store that is away ([store.IsAway]) means for takes and peeks. The zero
-// Failure passes errors on.
+// Failure says how takes and peeks are decided while the store is away ([store.IsAway]). The zero Failure passes
+// errors on.
 //
-// With the policy [store.LocalOnError] a shadow decides while the store is away: a store of
-// its own, in the memory of this process unless another is given, with a share of each
-// limit. So an outage neither stops everything nor lets everything through. The shadow
-// knows nothing of what was used of the store, and the store learns nothing of what the
-// shadow let through. In an outage, each process can therefore let through its share of
-// a limit beyond what the store had let through:
+// With the policy [store.LocalOnError] a shadow decides while the store is away: another store, by default in the
+// memory of this process, with a share of each limit. So an outage neither stops everything nor lets everything
+// through. The shadow does not know the usage in the store, and the store does not learn what the shadow let
+// through. In an outage, each process can therefore let through its share of a limit in addition to what the store
+// let through:
 //
 //	over-admission ≤ processes × share × limit
 //
-// in the time that the limit speaks of, the share being 1 unit at least. With a share of
-// 1 ÷ processes, all shadows together let through one limit at most.
+// per period of the limit, where a share is at least 1 unit. With a share of 1 ÷ processes, all shadows together
+// let through at most one limit.
 //
-// A shadow in memory holds 100,000 keys. Others then share what is left of 16,384 more for each
-// limit, chosen by a hash, so that invented keys fill no memory: some of them are denied sooner.
+// A shadow in memory holds 100,000 keys. The keys beyond that share 16,384 more keys for each limit, chosen by a
+// hash, so that invented keys cannot fill the memory: some of them are denied sooner.
 //
-// A cost that fits the limit but not its share is denied, with a RetryAfter of a second:
-// only the store's return can change that.
+// A cost that fits the limit but never its share is denied, with a RetryAfter of a second, since only the return of
+// the store can change that.
 type Failure struct {
 	Policy store.FailurePolicy
-	// Share is what the shadow gets of the count and of the burst of each limit;
-	// DefaultShare unless said.
+	// Share is the shadow's part of the count and of the burst of each limit; the default is DefaultShare.
 	Share store.Share
-	// Shadow decides in the store's place under store.LocalOnError; a map in memory unless
-	// said, which does not remember tokens: what is asked again is charged again there.
-	// Closing it stays the caller's business. If it fails, the error is the store's, with
-	// the shadow's in its text.
+	// Shadow decides instead of the store under store.LocalOnError. The default is a map in memory, which does not
+	// remember tokens: there, a repeated call is charged again. The caller has to close it. If it fails, the error
+	// is the store's, with the shadow's error in its text.
 	Shadow store.Store
-	// Clock is the time of the map in memory; time.Now unless said.
+	// Clock is the clock of the map in memory; the default is time.Now.
 	Clock func() time.Time
-	// OnFailure, if set, is told each error that the policy replaced by a decision. It
-	// may be called concurrently.
+	// OnFailure, if set, gets each error that the policy replaced by a decision. Calls can be concurrent.
 	OnFailure func(error)
 }
 
-// WithFailurePolicy is [WithFailure] with the defaults of a policy. store.LocalOnError decides
-// with the default share, in memory.
+// WithFailurePolicy is [WithFailure] with the defaults of a policy: store.LocalOnError decides in memory by the
+// default share.
 func WithFailurePolicy(backend store.Store, policy store.FailurePolicy, onFailure func(error)) store.Store {
 	return WithFailure(backend, Failure{Policy: policy, OnFailure: onFailure})
 }
 
-// WithFailure wraps backend so that, while it is away ([store.IsAway]), takes and peeks are
-// decided as failure says instead of failing. Each such decision says so in its
-// DecidedBy, and is Unguarded unless a local shadow made it. A call is decided by the
-// store or by the policy, never partly by each.
+// WithFailure wraps backend so that, while it is away ([store.IsAway]), failure decides takes and peeks instead of
+// an error. Each such decision says so in DecidedBy, and is Unguarded unless a local shadow made it. A call is
+// decided either by the store or by the policy.
 //
-// Any other error passes through, since a wrong password is not an outage, nor is the
-// end of the caller's own time ([store.ErrGaveUp]). So does every error of any
-// other operation. Do not refund what the policy let through when the
-// store is back: the store did not charge it, and would give back units of others.
-// Decision.DecidedBy tells. What a shadow charged fades in the shadow.
+// Any other error passes through, since a wrong password is not an outage, nor is the end of the caller's own time
+// ([store.ErrGaveUp]). So does every error of other operations. Do not refund to the store what the policy let
+// through: the store did not charge it, and would give back units of others. Check Decision.DecidedBy. What a
+// shadow charged fades in the shadow.
 //
-// The keys are those of backend. Wrap a store once and keep the result: a shadow in memory
-// begins empty with each call of WithFailure.
+// The keys are those of backend. Wrap a store once and keep the result: each call of WithFailure makes a new, empty
+// shadow in memory.
 func WithFailure(backend store.Store, failure Failure) store.Store {
 	if failure.Policy == store.FailOnError {
 		return backend
@@ -87,13 +81,13 @@ type failurePolicyStore struct {
 func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
 	if err == nil || op != store.Take && op != store.Peek || !store.IsAway(err) || store.GaveUp(ctx) != nil {
-		return err // a caller whose time is over is let in by nobody
+		return err // a caller whose time is over gets no decision
 	}
 	if s.Policy == store.LocalOnError {
 		switch wrong := decideLocally(ctx, s.Shadow, s.Share, op, reqs, decisions); {
 		case errors.Is(wrong, store.ErrInvalid):
-			return wrong // the store would have said the same
-		case wrong != nil: // what is known of a charge is what the store's error says
+			return wrong // the store would have returned the same
+		case wrong != nil: // the store's error says whether it may have charged
 			return fmt.Errorf("%w; deciding locally failed too: %s", err, wrong)
 		}
 	} else {
@@ -112,17 +106,17 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []sto
 	return nil
 }
 
-// replacedError is the key of a context under which a caller gets the error that a failure policy replaced.
+// replacedError is the key of the context value for the error that a failure policy replaced.
 type replacedError struct{}
 
 // KeepReplaced returns a context for one Decide, which sets replaced to the error of the store if a failure policy
-// decided in place of it. So a caller knows whether the store may have charged the call.
+// decided instead. So the caller knows whether the store may have charged.
 func KeepReplaced(ctx context.Context, replaced *error) context.Context {
 	return context.WithValue(ctx, replacedError{}, replaced)
 }
 
-// SettleLocally brings what a local share charged to the real costs of reqs, whose decisions say
-// what was charged and by whom. What somebody else decided stays as it is. backend has [WithFailure] in it.
+// SettleLocally settles the charges of a local share with the real costs of reqs; decisions say what was charged
+// and by whom. It does not change what somebody else decided. backend contains a [WithFailure].
 func SettleLocally(ctx context.Context, backend store.Store, reqs []store.Request, decisions []store.Decision) error {
 	s, has := store.As[*failurePolicyStore](backend)
 	if !has || s.Policy != store.LocalOnError {
@@ -131,7 +125,7 @@ func SettleLocally(ctx context.Context, backend store.Store, reqs []store.Reques
 	var back, missing []store.Request
 	for i, d := range decisions {
 		r := reqs[i]
-		r.Token, r.TokenTTL = "", 0 // the take of it is remembered in the store at most
+		r.Token, r.TokenTTL = "", 0 // only the store can remember its take
 		r.Cost -= d.Granted
 		switch {
 		case d.DecidedBy != store.DecidedByLocal || r.Cost == 0:

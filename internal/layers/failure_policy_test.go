@@ -132,7 +132,7 @@ func TestFailurePolicy(t *testing.T) {
 	}
 }
 
-// A shadow's request stays one where the policy answers, so that it denies nobody.
+// A shadow limit stays one if the policy decides, so that it never denies.
 func TestFailurePolicyOfAShadow(t *testing.T) {
 	backend := layers.WithFailurePolicy(&fakeStore{err: store.ErrUnavailable}, store.DenyOnError, nil)
 	decisions := make([]store.Decision, 2)
@@ -142,7 +142,7 @@ func TestFailurePolicyOfAShadow(t *testing.T) {
 	}
 }
 
-// What a share decides locally is told, too.
+// Failures that a local share replaces are reported, too.
 func TestFailuresDecidedLocallyAreTold(t *testing.T) {
 	var told []error
 	away := &fakeStore{err: store.ErrUnavailable}
@@ -162,7 +162,7 @@ func TestFailurePolicyWithoutCallback(t *testing.T) {
 	}
 }
 
-// Closing reaches the store, and what that says is not taken for an outage.
+// Close reaches the store, and its error does not count as an outage.
 func TestFailurePolicyCloses(t *testing.T) {
 	for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError} {
 		inner := &fakeStore{err: store.ErrUnavailable}

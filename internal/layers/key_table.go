@@ -9,9 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// keyTable remembers values of type T about keys, each under one limit. It holds a
-// fixed number of them, in sets of four; a key can only be in the set of its hash.
-// Looking one up takes no lock and allocates nothing.
+// keyTable remembers values of type T for keys, each under one limit. It holds a fixed number of them, in sets of
+// four; a key is always in the set of its hash. A look-up takes no lock and allocates nothing.
 type keyTable[T any] struct {
 	seed maphash.Seed
 	sets []keySet[T] // their number is a power of two
@@ -20,13 +19,13 @@ type keyTable[T any] struct {
 const keysInSet = 4
 
 type keySet[T any] struct {
-	mu    sync.Mutex // is held to change which values are in the slots
+	mu    sync.Mutex // held to change the slots
 	slots [keysInSet]atomic.Pointer[keyed[T]]
-	// forgotten counts what was removed, for a caller whose answer may be older than that.
+	// forgotten counts removals, so that a caller can notice that its answer may be older than one.
 	forgotten atomic.Uint64
 }
 
-// keyed is a value about a key under a limit.
+// keyed is a value for a key under a limit.
 type keyed[T any] struct {
 	key   store.Key
 	limit store.Limit
@@ -44,14 +43,14 @@ func newKeyTable[T any](keys int) *keyTable[T] {
 	return &keyTable[T]{seed: maphash.MakeSeed(), sets: make([]keySet[T], sets)}
 }
 
-// hash returns the hash of a key, of which name is set.
+// hash returns the hash of a key with a name.
 func (t *keyTable[T]) hash(key *store.Key) uint64 {
 	return maphash.String(t.seed, key.Subject)*0x9e3779b97f4a7c15 ^ maphash.String(t.seed, key.Name)
 }
 
 func (t *keyTable[T]) set(hash uint64) *keySet[T] { return &t.sets[hash&uint64(len(t.sets)-1)] }
 
-// find returns what is remembered for the normalized req, or nil.
+// find returns the value for the normalized req, or nil.
 func (s *keySet[T]) find(req *store.Request) *keyed[T] {
 	for i := range s.slots {
 		if k := s.slots[i].Load(); k != nil && k.is(req) {
@@ -61,10 +60,9 @@ func (s *keySet[T]) find(req *store.Request) *keyed[T] {
 	return nil
 }
 
-// put remembers k, in place of what there was about the same key and limit. If the set is
-// full, it takes the place of the value with the least worth; one whose worth is negative
-// is never given up. It reports whether there was room, and what was given up. The caller
-// holds s.mu.
+// put stores k, in place of a value for the same key and limit. If the set is full, it replaces the value with the
+// least worth; a value with a negative worth is never replaced. It returns the replaced value, and whether there
+// was room. The caller holds s.mu.
 func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) (givenUp *keyed[T], done bool) {
 	place := -1
 	var least time.Duration
@@ -90,7 +88,7 @@ func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) (givenUp *key
 	return s.slots[place].Swap(k), true
 }
 
-// forget removes all that is remembered about a key, under any limit.
+// forget removes all values of a key, under any limit.
 func (s *keySet[T]) forget(key *store.Key) {
 	s.forgotten.Add(1)
 	s.mu.Lock()
@@ -102,10 +100,10 @@ func (s *keySet[T]) forget(key *store.Key) {
 	}
 }
 
-// stopwatch tells the time since it was made.
+// stopwatch returns the time since it was made.
 type stopwatch struct {
 	begun time.Time
-	clock func() time.Time // nil for the process's own time, which is quicker to read so
+	clock func() time.Time // nil for the process's own time, which is then faster to read
 }
 
 func newStopwatch(clock func() time.Time) stopwatch {

@@ -8,22 +8,21 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// lease is units of one key that the store has charged. Callers take of it without a
-// lock.
+// lease is units of one key that the store has charged. Callers take them without a lock.
 type lease struct {
 	left atomic.Int64
-	// decision is what the store said of the key with all of the units in use.
+	// decision is the store's decision with all of the units in use.
 	decision store.Decision
 	capacity int64
-	// ends is when the units may not be handed out any more, by the local clock.
+	// ends is when the units must no longer be handed out, by the local clock.
 	sent, got, ends time.Duration
 
-	// Of the last sweep, under the key's lock: how much was left, and since when.
+	// From the last sweep, under the key's lock: the units that were left, and since when.
 	seenLeft  int64
 	seenSince time.Duration
 }
 
-// handOut answers a take if enough is left.
+// handOut answers a take if enough units are left.
 func (l *lease) handOut(cost int64, now time.Duration, d *store.Decision) bool {
 	if now >= l.ends {
 		return false
@@ -40,8 +39,8 @@ func (l *lease) handOut(cost int64, now time.Duration, d *store.Decision) bool {
 	}
 }
 
-// answer grants cost units, and describes the key as it was at the instant of the charge,
-// with the units that are left not yet used.
+// answer grants cost units, and describes the key at the instant of the charge, with the remaining units of the
+// lease as unused.
 func (l *lease) answer(cost, left int64, d *store.Decision) {
 	*d = l.decision
 	d.Granted = cost
@@ -50,26 +49,26 @@ func (l *lease) answer(cost, left int64, d *store.Decision) {
 	d.DecidedBy = store.DecidedByLease
 }
 
-// leasedKey is what is known of a key that is asked for often.
+// leasedKey is the state of a busy key.
 type leasedKey struct {
-	current atomic.Pointer[lease] // nil, or units that may be left
-	cold    atomic.Bool           // takes go to the store as they are
+	current atomic.Pointer[lease] // nil, or a lease that may have units
+	cold    atomic.Bool           // takes go directly to the store
 
-	bound int64 // the most units held ahead
+	bound int64 // the most units to hold in advance
 
 	mu        sync.Mutex
 	evicted   bool
 	refilling bool
 	queue     waiters
-	chunk     int64 // how many units to take ahead, 2 or more unless cold
-	remaining int64 // what the store last said was left for all
-	// away is the units that are on their way back, lost those that cannot go back. The
-	// latter count no longer after lostUntil, if that is not 0.
+	chunk     int64 // the units to take in advance, 2 or more unless cold
+	remaining int64 // the remaining units in the last answer of the store
+	// away counts units on their way back, and lost those that cannot go back. The latter stop counting after
+	// lostUntil, if that is not 0.
 	away, lost int64
 	lostUntil  time.Duration
 }
 
-// worth is for a table that is full: a key with units is never given up.
+// worth is for a full table: a key with units is never replaced.
 func (k *leasedKey) worth() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +78,7 @@ func (k *leasedKey) worth() time.Duration {
 	return k.lostUntil
 }
 
-// held returns how many units count as held at now, besides those of the lease.
+// held returns the units that count as held at now, besides those of the lease.
 func (k *leasedKey) held(now time.Duration) int64 {
 	if k.lostUntil > 0 && now >= k.lostUntil {
 		k.lost, k.lostUntil = 0, 0
@@ -87,7 +86,7 @@ func (k *leasedKey) held(now time.Duration) int64 {
 	return k.away + k.lost
 }
 
-// room returns how many units may be taken ahead now.
+// room returns how many units may be taken in advance now.
 func (k *leasedKey) room(now time.Duration) int64 {
 	room := k.bound - k.held(now)
 	if l := k.current.Load(); l != nil {
@@ -96,8 +95,8 @@ func (k *leasedKey) room(now time.Duration) int64 {
 	return max(0, room)
 }
 
-// adapt changes the chunk when callers need units: it doubles if the last one was gone in
-// less than a quarter of a term, so that a chunk lasts for a quarter to a half of a term.
+// adapt changes the chunk when callers need units: it doubles if the last one was used up in less than a quarter of
+// a term, so that a chunk lasts for a quarter to a half of a term.
 func (k *leasedKey) adapt(now, term time.Duration) {
 	switch l := k.current.Load(); {
 	case l == nil:
@@ -108,29 +107,28 @@ func (k *leasedKey) adapt(now, term time.Duration) {
 	}
 }
 
-// slower adapts the chunk when units were left over.
+// slower reduces the chunk when units were left over.
 func (k *leasedKey) slower() {
 	if k.chunk /= 2; k.chunk < 2 {
 		k.cold.Store(true)
 	}
 }
 
-// heat finds the keys that are asked for often, in a fixed amount of memory: it counts the
-// takes of each in the present interval. Where two keys share a counter, they replace one
-// another. A lost update means that a key is found a little later.
+// heat finds busy keys, in a fixed amount of memory: it counts the takes of each key in the current interval. Keys
+// that share a counter replace one another. A lost update only means that a key is found a little later.
 type heat struct {
 	interval time.Duration
 	counters []atomic.Uint64 // 24 bits of hash, 24 bits of interval, 16 bits of count
 }
 
-// hotTakes is after how many takes in an interval a key is hot.
+// hotTakes is the number of takes in an interval that makes a key hot.
 const hotTakes = 4
 
 func newHeat(interval time.Duration) heat {
 	return heat{max(interval, 1), make([]atomic.Uint64, 4096)}
 }
 
-// add counts a take, and reports whether the key is hot now.
+// add counts a take, and reports whether the key is now hot.
 func (h *heat) add(hash uint64, now time.Duration) bool {
 	counter := &h.counters[hash%uint64(len(h.counters))]
 	tag := hash>>40<<40 | uint64(now/h.interval)&(1<<24-1)<<16

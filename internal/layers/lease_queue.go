@@ -11,26 +11,26 @@ import (
 // waiter is a caller that waits for units of a key.
 type waiter struct {
 	cost     int64
-	deadline time.Time     // zero if the caller has none
-	answered chan struct{} // has room for one
-	// The answer: a decision, an error, or that the caller should ask the store alone.
+	deadline time.Time     // zero for none
+	answered chan struct{} // with a buffer of one
+	// The answer: a decision, an error, or that the caller should call the store itself.
 	decision store.Decision
 	err      error
 	alone    bool
 
-	// These are under the key's lock.
+	// Guarded by the key's lock.
 	queued     bool
 	prev, next *waiter
-	askedBy    *asking // the call that was made for it, nil if there is none yet
+	askedBy    *asking // the call for it, nil if there is none yet
 }
 
-// asking is a call of the store under way, for the callers that wait for it.
+// asking is a call of the store under way, for several waiting callers.
 type asking struct {
 	callers int // that still wait
 	cancel  context.CancelFunc
 }
 
-// newWaiter returns a waiter out of pool, to which it goes back by release.
+// newWaiter returns a waiter from pool; release puts it back.
 func newWaiter(ctx context.Context, pool *sync.Pool, cost int64) *waiter {
 	w, reused := pool.Get().(*waiter)
 	if !reused {
@@ -47,10 +47,10 @@ func (w *waiter) release(pool *sync.Pool) {
 	pool.Put(w)
 }
 
-// answer tells the caller that what was set is its answer.
+// answer wakes the caller, after its answer was set.
 func (w *waiter) answer() { w.answered <- struct{}{} }
 
-// waiters is a queue that a waiter can leave at any place.
+// waiters is a queue that a waiter can leave from any place.
 type waiters struct{ first, last *waiter }
 
 func (q *waiters) push(w *waiter) {
@@ -63,7 +63,7 @@ func (q *waiters) push(w *waiter) {
 	q.last = w
 }
 
-// remove takes w out of the queue, and reports whether it was in it.
+// remove removes w from the queue, and reports whether it was in it.
 func (q *waiters) remove(w *waiter) bool {
 	if !w.queued {
 		return false

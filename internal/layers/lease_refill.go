@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// refill asks the store for units until nobody waits for any.
+// refill calls the store for units until nobody waits for any.
 func (s *leaseStore) refill(values context.Context, k *keyed[leasedKey]) {
 	key := &k.value
 	for {
@@ -34,9 +34,9 @@ func (s *leaseStore) refill(values context.Context, k *keyed[leasedKey]) {
 	}
 }
 
-// demand makes call one for all that wait, and returns the units they need and those to
-// take ahead. Of what the store has left not more than half is taken ahead. It also returns
-// the last of their deadlines, zero if one has none.
+// demand assigns all waiting callers to call, and returns the units that they need and the units to take in
+// advance. It takes at most half of the store's remaining units in advance. It also returns the last of their
+// deadlines, zero if one has none.
 func (k *leasedKey) demand(call *asking, now, term time.Duration) (cost, chunk int64, last time.Time) {
 	k.adapt(now, term)
 	limited := true
@@ -55,15 +55,15 @@ func (k *leasedKey) demand(call *asking, now, term time.Duration) (cost, chunk i
 	return cost, min(k.chunk, k.room(now), k.remaining/2), last
 }
 
-// leaseAnswer is what the store said when it was asked for units.
+// leaseAnswer is the store's answer to a request for units.
 type leaseAnswer struct {
 	decision  store.Decision
-	cost      int64 // that it was asked for, and has charged if it allowed it
+	cost      int64 // the cost of the request, which the store has charged if it allowed it
 	sent, got time.Duration
 }
 
-// ask asks the store for units: for all of them, and if they do not fit for what it says
-// is left, and at last for what the first caller needs.
+// ask takes units from the store: first all, then, if they do not fit, as many as the store says remain, and
+// finally only those that the first caller needs.
 func (s *leaseStore) ask(ctx context.Context, k *keyed[leasedKey], cost, chunk int64) (a leaseAnswer, err error) {
 	a.cost = min(cost+chunk, k.limit.Capacity())
 	for tries := 0; ; tries++ {
@@ -76,7 +76,7 @@ func (s *leaseStore) ask(ctx context.Context, k *keyed[leasedKey], cost, chunk i
 		}
 		first := k.value.firstCost()
 		switch {
-		case first == 0 || a.cost == first: // nobody waits, or it was denied
+		case first == 0 || a.cost == first: // nobody waits, or the first caller was denied
 			return a, nil
 		case tries == 0 && a.decision.Remaining >= first:
 			a.cost = min(a.decision.Remaining, a.cost)
@@ -86,7 +86,7 @@ func (s *leaseStore) ask(ctx context.Context, k *keyed[leasedKey], cost, chunk i
 	}
 }
 
-// firstCost returns what the first caller in the queue needs, 0 if there is none.
+// firstCost returns the cost of the first caller in the queue, 0 if there is none.
 func (k *leasedKey) firstCost() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -96,8 +96,8 @@ func (k *leasedKey) firstCost() int64 {
 	return k.queue.first.cost
 }
 
-// share gives the store's answer to those that wait for it, and makes what is left a
-// lease. It returns what has to go back.
+// share gives the store's answer to the callers that wait for it, and makes a lease of the rest. It returns what
+// has to go back.
 func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err error) (refunds []leaseRefund) {
 	key := &k.value
 	key.mu.Lock()
@@ -115,7 +115,7 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 		key.answerAsked(call, func(w *waiter) { w.alone = true })
 		return nil
 	case !a.decision.Allowed:
-		// The others ask by themselves, since they need another number of units.
+		// Those with another cost call the store themselves.
 		key.cold.Store(true)
 		key.answerAsked(call, func(w *waiter) { w.decision, w.alone = a.decision, w.cost != a.cost })
 		return nil
@@ -123,7 +123,7 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 	rule := k.limit.Ahead()
 	at := a.decision.At
 	l := &lease{decision: a.decision, capacity: k.limit.Capacity(), sent: a.sent, got: a.got}
-	// The store decided between sent and got. The earlier one is the safe one here.
+	// The store decided between sent and got. The earlier one is the safe assumption.
 	l.ends = a.sent + s.Term
 	if inWindow := rule.End(&k.limit, at) - at; inWindow < store.Instant(s.Term/time.Microsecond) {
 		l.ends = a.sent + time.Duration(inWindow)*time.Microsecond
@@ -131,12 +131,12 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 	l.seenLeft, l.seenSince = a.cost, a.got
 	key.remaining = a.decision.Remaining
 	if rule.Gone(&k.limit, at) == 0 {
-		key.lost = min(key.lost, a.decision.Used-a.cost) // all that is in use is theirs at most
+		key.lost = min(key.lost, a.decision.Used-a.cost) // at most all that is in use is theirs
 	}
 	left := a.cost
 	for w := key.queue.first; w != nil && w.cost <= left; w = key.queue.first {
 		if w.askedBy != call && a.got >= l.ends {
-			break // for one that came later these units are too old
+			break // for a later caller these units are too old
 		}
 		left -= w.cost
 		l.answer(w.cost, left, &w.decision)
@@ -150,7 +150,7 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 	l.left.Store(left)
 	key.current.Store(l)
 	if extra := left - max(0, key.bound-key.held(a.got)); extra > 0 {
-		// Callers have left that they were for.
+		// Callers have left whose units remain.
 		l.left.Store(left - extra)
 		refunds = s.refund(refunds, k, l, extra)
 	}
@@ -173,7 +173,7 @@ func knownUncharged(err error) bool {
 	return false
 }
 
-// answerAsked answers those that a call was made for.
+// answerAsked answers the callers that a call was made for.
 func (k *leasedKey) answerAsked(call *asking, set func(*waiter)) {
 	for w := k.queue.first; w != nil; {
 		next := w.next
@@ -186,8 +186,8 @@ func (k *leasedKey) answerAsked(call *asking, set func(*waiter)) {
 	}
 }
 
-// unknownUntil returns until when units count that may have been charged about now; 0 if
-// that depends on what else is charged.
+// unknownUntil returns until when units count that may have been charged about now; 0 if that depends on other
+// charges.
 func unknownUntil(limit *store.Limit, now time.Duration) time.Duration {
 	if limit.Ahead().Gone(limit, 0) == 0 {
 		return 0
@@ -195,8 +195,8 @@ func unknownUntil(limit *store.Limit, now time.Duration) time.Duration {
 	return now + 2*limit.Period + refundWay
 }
 
-// lose remembers units that may have been charged and cannot go back. They count no longer
-// after until, if that is not 0.
+// lose counts units that may have been charged and cannot go back. They stop counting after until, if that is not
+// 0.
 func (k *leasedKey) lose(units int64, until time.Duration) {
 	k.lost += units
 	k.lostUntil = max(k.lostUntil, until)

@@ -8,21 +8,20 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// refundWay is how long a refund may be under way to the store. What could leak until then is
-// not given back, and the store does not make a refund that comes later.
+// refundWay is the longest time that a refund may take to reach the store. Units that could leak until then are not
+// given back, and the store rejects a refund that comes later.
 const refundWay = 250 * time.Millisecond
 
 // leaseRefund is units that go back to the store.
 type leaseRefund struct {
 	key   *keyed[leasedKey]
 	units int64
-	// notAfter is the last instant at which the store may make the refund, by its clock.
+	// notAfter is the last instant, by the store's clock, at which the store may accept the refund.
 	notAfter store.Instant
 	gone     time.Duration // see leasedKey.lostUntil
 }
 
-// retire ends the lease of a key, and appends what is to be given back to refunds. The
-// caller holds the key's lock.
+// retire ends the lease of a key, and appends its refund to refunds. The caller holds the key's lock.
 func (s *leaseStore) retire(refunds []leaseRefund, k *keyed[leasedKey]) []leaseRefund {
 	l := k.value.current.Swap(nil)
 	if l == nil {
@@ -35,11 +34,11 @@ func (s *leaseStore) retire(refunds []leaseRefund, k *keyed[leasedKey]) []leaseR
 	return s.refund(refunds, k, l, left)
 }
 
-// refund appends what of left units can go back to refunds, and counts the rest as lost.
+// refund appends the refundable part of left units to refunds, and counts the rest as lost.
 func (s *leaseStore) refund(refunds []leaseRefund, k *keyed[leasedKey], l *lease, left int64) []leaseRefund {
 	rule, at, now := k.limit.Ahead(), l.decision.At, s.time.now()
-	// The time at the store can only be guessed here. The store keeps to notAfter, so a wrong
-	// guess costs units, and never gives back too many.
+	// The time at the store is only an estimate here. The store checks notAfter, so a wrong estimate costs units,
+	// but never gives back too many.
 	notAfter := at + store.Instant((now-l.sent+refundWay)/time.Microsecond) + 1
 	end := rule.End(&k.limit, at)
 	notAfter = min(notAfter, end-1, store.MaxInstant)
@@ -59,7 +58,7 @@ func (s *leaseStore) refund(refunds []leaseRefund, k *keyed[leasedKey], l *lease
 	return append(refunds, leaseRefund{k, back, notAfter, gone})
 }
 
-// giveBack gives units back, each key's in a goroutine of its own.
+// giveBack gives units back, with a goroutine for each key.
 func (s *leaseStore) giveBack(refunds []leaseRefund) {
 	for _, r := range refunds {
 		s.start(func() {
@@ -72,14 +71,14 @@ func (s *leaseStore) giveBack(refunds []leaseRefund) {
 			key.mu.Lock()
 			defer key.mu.Unlock()
 			if key.away -= r.units; err != nil || !decisions[0].Allowed || !isOfStore(&decisions[0]) {
-				// It is too late, or may have been made all the same. So it is not tried again.
+				// It is too late, or the refund may have succeeded. So it is not repeated.
 				key.lose(r.units, r.gone)
 			}
 		})
 	}
 }
 
-// sweepLater has a sweep come, if none is to come yet.
+// sweepLater schedules a sweep, unless one is scheduled.
 func (s *leaseStore) sweepLater() {
 	s.mu.Lock()
 	coming := s.sweeping
@@ -97,8 +96,7 @@ func (s *leaseStore) sweepLater() {
 	}
 }
 
-// sweep gives back the units that nobody asked for lately, or not in time. It comes again
-// as long as there are leases.
+// sweep gives back units that are idle or at their end. It repeats as long as there are leases.
 func (s *leaseStore) sweep() {
 	var refunds []leaseRefund
 	again := false

@@ -11,59 +11,52 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Leases says how [WithLeases] takes units ahead. A zero field stands for its default.
+// Leases has the settings of [WithLeases]. A zero field means its default.
 type Leases struct {
-	// Max is the most units of a key that are held ahead, and never more than a tenth of
-	// what the limit allows at once; 1000 unless said. How many it is follows how fast the
-	// key goes: about what is asked for in a quarter to a half of a Term.
+	// Max is the most units of a key that are held in advance, and never more than a tenth of what the limit allows
+	// at once; the default is 1000. The number follows the rate of the key: about what is taken in a quarter to a
+	// half of a Term.
 	Max int64
-	// Term is the longest that units are held before they are handed out; 100 ms unless
-	// said.
+	// Term is the longest time that units are held; the default is 100 ms.
 	Term time.Duration
-	// Idle is after how long without a request units are given back; half a Term unless
-	// said.
+	// Idle is the time without a request after which units are given back; the default is half a Term.
 	Idle time.Duration
-	// Keys is about how many keys are leased at a time; 1,024 unless said. Others are
-	// taken one by one.
+	// Keys is the approximate number of keys that are leased at a time; the default is 1,024. Units of other keys
+	// are taken one by one.
 	Keys int
-	// Clock is the local time; the process's own unless said. It is only used for how much
-	// time passed, so the store's clock may show another time.
+	// Clock is the local clock; the default is the process's own. Only its differences matter, so it need not agree
+	// with the store's clock.
 	Clock func() time.Time
-	// Background runs a function after a delay, without keeping its caller waiting; timers
-	// and goroutines of the process unless said. It is for virtual time: a function without
-	// a delay may be run before Background returns.
+	// Background runs a function after a delay, without blocking its caller; the default uses timers and goroutines
+	// of the process. It is for virtual time: it may run a function without a delay before it returns.
 	Background func(delay time.Duration, f func())
 }
 
-// WithLeases wraps backend so that units of keys that are asked for often are taken ahead,
-// some at a time, and handed out here without asking the store. Such a decision is by
-// [store.DecidedByLease], and its At is the instant at which the store charged the units.
+// WithLeases wraps backend so that units of busy keys are taken in advance, several at a time, and handed out
+// without a call. Such a decision is by [store.DecidedByLease], and its At is the instant at which the store
+// charged the units.
 //
-// By that instant the limit is never exceeded: what is handed out was charged before, in
-// the same window. By the clock, units are used up to a Term later than they were charged, so
-// a bucket can let through what leaks out of it in a Term more than its limit. A window or a
-// counter lets nothing more through, because units are never used after the window, or
-// slice, that they were charged in.
+// By that instant the limit is never exceeded: the units were charged before they are handed out, in the same
+// window. By the clock, units are used up to a Term after their charge, so a bucket can let through more than its
+// limit, by what leaks out of it in a Term. A window or a counter lets nothing more through, because units are
+// never used after the window, or slice, of their charge.
 //
-// Units that nobody asks for go back to the store, after Idle, at the end of the Term, and on
-// Close: of a bucket less what leaked meanwhile, and none into a new window. So the store may
-// deny requests that would fit, because others hold units: those of at most Max for each
-// store with leases, counting the units that could not go back until they would have been
-// free again anyway. A process that ends without Close loses at most Max units of a key,
-// besides those that its callers were waiting for. The store does not make a refund that comes
-// to it a quarter of a second late (see [store.Request].NotAfter), so a slow way or a paused server costs
-// units, too, and never lets anything more through. This assumes that nobody deletes the key
-// meanwhile.
+// Units that nobody takes go back to the store, after Idle, at the end of the Term, and on Close: to a bucket minus
+// what leaked meanwhile, and never into a new window. So the store can deny requests because others hold units: at
+// most Max for each store with leases, including units that could not go back, until they would have been free
+// again anyway. A process that ends without Close loses at most Max units of a key, besides those that its callers
+// were waiting for. The store rejects a refund that comes a quarter of a second late (see
+// [store.Request].NotAfter), so a slow network or a paused server also costs units, but never lets more through.
+// This assumes that nobody deletes the key meanwhile.
 //
-// A key that is asked for now and then costs no more than without leases: its takes go to the
-// store as they are. Callers that find no units wait for one call of the store together, in
-// their order; each keeps its own deadline, and the call ends when all that it was made
-// for have left. If it fails, they get its error, also that the outcome is unknown. When the
-// units ahead do not fit, less is asked for, and only the store denies.
+// A key that is not busy costs no more than without leases: its takes go directly to the store. Callers that find
+// no units wait together for one call of the store, in their order; each keeps its own deadline, and the call ends
+// when all its callers have left. If it fails, they all get its error, including an unknown outcome. If the units
+// in advance do not fit, the call takes fewer, and only the store denies.
 //
-// A sliding log is not leased, because a refund removes its newest units, which may be somebody
-// else's. A leaky bucket is not either, since each of its units has a turn. Calls of several
-// requests, shadows, takes with a token and everything that is not a take pass through.
+// A sliding log is not leased, because a refund removes its newest units, which can be somebody else's. A leaky
+// bucket is not leased either, since each of its units has a turn. Calls of several requests, shadow limits, takes
+// with a token and other operations than takes pass through.
 func WithLeases(backend store.Store, settings Leases) store.Store {
 	orElse := func(value *time.Duration, unlessSaid time.Duration) {
 		if *value <= 0 {
@@ -89,8 +82,7 @@ func WithLeases(backend store.Store, settings Leases) store.Store {
 	return store.Wrap(s, backend)
 }
 
-// background runs f in a goroutine, after a delay. What f does for callers has its own way of
-// telling them of a panic.
+// background runs f in a goroutine, after a delay. f itself reports a panic to its callers.
 func background(delay time.Duration, f func()) {
 	time.AfterFunc(delay, func() {
 		var told error
@@ -106,25 +98,25 @@ type leaseStore struct {
 	keys   *keyTable[leasedKey]
 	heat   heat
 	closed atomic.Bool
-	// waiters are those not in use.
+	// waiters are free waiters.
 	waiters sync.Pool
 
 	mu       sync.Mutex
-	sweeping bool      // a sweep is to come
+	sweeping bool      // a sweep is scheduled
 	running  int       // refills and refunds under way
-	done     sync.Cond // is signalled when one has ended
+	done     sync.Cond // signalled when one has ended
 }
 
 const (
 	defaultLeaseMax = 1000
-	// leaseShare is what part of a limit's capacity one store may hold ahead: a tenth.
+	// leaseShare is the part of a limit's capacity that one store may hold in advance: a tenth.
 	leaseShare = 10
 )
 
-// Held returns the most units of a key under the normalized limit that a store with these
-// leases holds, and 0 if such a key is not leased.
+// Held returns the most units of a key under the normalized limit that a store with these leases holds, and 0 if
+// such a key is not leased.
 func (l Leases) Held(limit store.Limit) int64 {
-	const least = 2 // with less there is nothing ahead
+	const least = 2 // with less there is nothing to hold in advance
 	most := l.Max
 	if most <= 0 {
 		most = defaultLeaseMax
@@ -156,7 +148,7 @@ func (s *leaseStore) Decide(ctx context.Context, op store.Op, reqs []store.Reque
 	if err := s.Store.Decide(ctx, op, reqs, decisions); err != nil {
 		return err
 	}
-	// Units are only taken ahead where plenty are left.
+	// Take units in advance only while plenty remain.
 	d := &decisions[0]
 	if d.Allowed && isOfStore(d) && d.Remaining >= req.Limit.Capacity()/leaseShare && s.heat.add(hash, s.time.now()) {
 		s.lease(set, &req, d)
@@ -164,10 +156,10 @@ func (s *leaseStore) Decide(ctx context.Context, op store.Op, reqs []store.Reque
 	return nil
 }
 
-// isOfStore reports whether the store itself made a decision. Only on those wrappers build.
+// isOfStore reports whether the store itself made a decision. Layers use only such decisions.
 func isOfStore(d *store.Decision) bool { return d.DecidedBy == store.DecidedByStore && !d.Unguarded }
 
-// lease begins to take units of a key ahead. d is what the store last said of it.
+// lease begins to take units of a key in advance. d is the store's last decision on it.
 func (s *leaseStore) lease(set *keySet[leasedKey], req *store.Request, d *store.Decision) {
 	bound := s.Held(req.Limit)
 	if bound == 0 {
@@ -183,7 +175,7 @@ func (s *leaseStore) lease(set *keySet[leasedKey], req *store.Request, d *store.
 		var done bool
 		if givenUp, done = set.put(k, (*leasedKey).worth); !done {
 			set.mu.Unlock()
-			return // all of them are busy
+			return // all of them have units
 		}
 	}
 	set.mu.Unlock()
@@ -198,7 +190,7 @@ func (s *leaseStore) lease(set *keySet[leasedKey], req *store.Request, d *store.
 	}
 }
 
-// evict ends the lease that a key may have got since it was found to be worth nothing.
+// evict ends a lease that a key may have got since its worth was computed.
 func (s *leaseStore) evict(k *keyed[leasedKey]) {
 	k.value.mu.Lock()
 	k.value.evicted = true
@@ -207,8 +199,7 @@ func (s *leaseStore) evict(k *keyed[leasedKey]) {
 	s.giveBack(refunds)
 }
 
-// wait lets a caller wait for units that the store is asked for. answered is false if
-// it should ask the store itself.
+// wait makes a caller wait for units from the store. answered is false if the caller should call the store itself.
 func (s *leaseStore) wait(ctx context.Context, k *keyed[leasedKey], req *store.Request, d *store.Decision) (answered bool, err error) {
 	key := &k.value
 	key.mu.Lock()
@@ -254,7 +245,7 @@ func (s *leaseStore) wait(ctx context.Context, k *keyed[leasedKey], req *store.R
 	return answered, err
 }
 
-// start runs f in the background, and has Close wait for it.
+// start runs f in the background; Close waits for it.
 func (s *leaseStore) start(f func()) {
 	s.enter()
 	s.Background(0, func() {

@@ -14,13 +14,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// failingStore fails its next call if told so, and remembers what the last take was for, and refunds.
+// failingStore fails its next call on request, and records the last take and refunds.
 type failingStore struct {
 	store.Store
 	next    error
 	took    int64
 	refunds []store.Request
-	// refund, if set, answers refunds in the store's place.
+	// refund, if set, answers refunds instead of the store.
 	refund func(d *store.Decision) error
 }
 
@@ -50,13 +50,13 @@ func newFailing(settings layers.Leases) (*replicas, *failingStore) {
 	}), backend
 }
 
-// A lease counts from the sending of its request: the store may have decided then. It ends after
-// a Term, and no later than the window that its units were charged in.
+// A lease counts from the sending of its request, since the store may have decided then. It ends after a Term, and
+// at the latest with the window of its charge.
 func TestALeaseCountsFromTheSending(t *testing.T) {
 	const way, back, term = 10 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond
 	for _, test := range []struct {
 		limit store.Limit
-		// lasts is from the sending on.
+		// lasts counts from the sending.
 		lasts time.Duration
 	}{
 		{store.Limit{Count: 1000, Period: time.Hour}, term},
@@ -89,11 +89,10 @@ func TestALeaseCountsFromTheSending(t *testing.T) {
 	}
 }
 
-// takenAhead has the store charge units for takes of now, the clock standing still, and returns how
-// many units that are not taken yet.
+// takenAhead takes units at one instant, and returns how many more the store has charged.
 func (r *replicas) takenAhead(t *testing.T, limit store.Limit) int64 {
 	t.Helper()
-	const takes = 5 // four until the key is hot, and one that takes ahead
+	const takes = 5 // four make the key hot, and one takes in advance
 	before := r.used(t, hotKey, limit)
 	for range takes {
 		r.take(t, 0, hotKey, limit, 1)
@@ -101,12 +100,11 @@ func (r *replicas) takenAhead(t *testing.T, limit store.Limit) int64 {
 	return r.used(t, hotKey, limit) - before - takes
 }
 
-// lossOf returns replicas of one whose store has failed a call for more units than are held
-// ahead, and what it was asked for.
+// lossOf returns one replica whose store has failed a call for more units than are held in advance.
 func lossOf(t *testing.T, limit store.Limit, err error) *replicas {
 	t.Helper()
 	r, backend := newFailing(layers.Leases{Max: 50})
-	r.takes(t, 0, limit, 10*time.Microsecond, 5*time.Millisecond) // until it asks for 50 at a time
+	r.takes(t, 0, limit, 10*time.Microsecond, 5*time.Millisecond) // until it takes 50 at a time
 	backend.next = err
 	for range 100 {
 		if _, got := layers.New(r.stacks[0]).Take(context.Background(), hotKey, limit, 1); got != nil {
@@ -120,8 +118,8 @@ func lossOf(t *testing.T, limit store.Limit, err error) *replicas {
 	return nil
 }
 
-// Units that may have been charged and cannot go back count as held until they count no longer at
-// the store, for two periods and the time that a call may be under way.
+// Units that may have been charged and cannot go back count as held until the store no longer counts them: two
+// periods and the time that a call can be under way.
 func TestLostUnitsCountUntilTheyAreGone(t *testing.T) {
 	const period = 3 * time.Second
 	for _, limit := range []store.Limit{
@@ -145,7 +143,7 @@ func TestLostUnitsCountUntilTheyAreGone(t *testing.T) {
 	}
 }
 
-// What an error says of a charge decides whether its units are lost.
+// The error decides whether units are lost: it says whether they may be charged.
 func TestWhichErrorsLoseUnits(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -163,8 +161,8 @@ func TestWhichErrorsLoseUnits(t *testing.T) {
 	}
 }
 
-// fullLease has the replica take until it holds 50 units that its last call has charged. It returns
-// when the store charged them, and when it had answered.
+// fullLease takes until the replica holds 50 units of its last call. It returns when the store charged them, and
+// when it had answered.
 func (r *replicas) fullLease(t *testing.T, backend *failingStore, limit store.Limit) (at store.Instant, got time.Duration) {
 	t.Helper()
 	for taken := range 10_000 {
@@ -181,8 +179,8 @@ func (r *replicas) fullLease(t *testing.T, backend *failingStore, limit store.Li
 	return 0, 0
 }
 
-// What goes back is what cannot have leaked until the refund comes, at most a quarter of a second later
-// and never in another window.
+// A lease gives back what cannot have leaked until the refund arrives, which is at most a quarter of a second
+// later, and never in another window.
 func TestWhatALeaseGivesBack(t *testing.T) {
 	const second = 1_000_000 // microseconds
 	window := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Minute}
@@ -190,7 +188,7 @@ func TestWhatALeaseGivesBack(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		limit   store.Limit
-		ofStart bool          // times count from the start of the window, else from the charge
+		ofStart bool          // times count from the start of the window, otherwise from the charge
 		after   time.Duration // when they go back, if the charge was just before the answer
 		units   int64
 		last    store.Instant
@@ -225,7 +223,7 @@ func TestWhatALeaseGivesBack(t *testing.T) {
 	}
 }
 
-// Units whose refund failed, or came late, count as held until they count no longer at the store.
+// Units whose refund failed, or came late, count as held until the store no longer counts them.
 func TestUnitsThatDidNotGoBackCountUntilTheyAreGone(t *testing.T) {
 	for name, refund := range map[string]func(d *store.Decision) error{
 		"unknown": func(*store.Decision) error { return errUnknown },
@@ -233,7 +231,7 @@ func TestUnitsThatDidNotGoBackCountUntilTheyAreGone(t *testing.T) {
 	} {
 		for _, test := range []struct {
 			limit store.Limit
-			gone  time.Duration // after the start of the window, or slice
+			gone  time.Duration // from the start of the window, or slice
 		}{
 			{store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: 3 * time.Second}, 3 * time.Second},
 			{store.Limit{Algorithm: store.SlidingCounter, Count: 100_000, Period: 3 * time.Second}, 6 * time.Second},
@@ -257,7 +255,7 @@ func TestUnitsThatDidNotGoBackCountUntilTheyAreGone(t *testing.T) {
 	}
 }
 
-// Of what the store has left not more than half is taken ahead.
+// At most half of the remaining units are taken in advance.
 func TestLeasesLeaveHalf(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
 	r := newReplicas(1, 0, 0, leased(layers.Leases{}))
@@ -303,7 +301,7 @@ func TestARefillHasTheLastDeadline(t *testing.T) {
 					deadlines = append(deadlines, left)
 					return errAway
 				})
-				// The first caller's call is for him alone, and the next one for the others.
+				// The first caller has a call for itself, and the others share the next one.
 				var group sync.WaitGroup
 				for n, timeout := range slices.Insert(slices.Clone(test.callers), 0, never) {
 					group.Go(func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// lateRefunds is a store that refunds reach late. Until then nobody knows what became of them.
+// lateRefunds is a store that gets refunds late. Until then their outcome is unknown.
 type lateRefunds struct {
 	store.Store
 	*agenda
@@ -37,8 +37,8 @@ func (s lateRefunds) Decide(ctx context.Context, op store.Op, reqs []store.Reque
 	return errUnknown
 }
 
-// However late refunds reach the store, nothing too much is let through by the instants of the
-// charges, and nothing is denied but what the units that are held explain.
+// However late refunds reach the store, the limit holds by the instants of the charges, and every denial is
+// explained by the held units.
 func TestLateRefundsKeepTheLimit(t *testing.T) {
 	refunds, late := 0, 0
 	for seed := range uint64(600) {
@@ -59,7 +59,7 @@ func TestLateRefundsKeepTheLimit(t *testing.T) {
 			func(backend store.Store, a *agenda) store.Store {
 				return layers.WithLeases(lateRefunds{backend, a, delay}, layers.Leases{Max: most, Clock: a.local, Background: a.background})
 			})
-		r.stacks = append(r.stacks, uncloseable{r.farStore}) // somebody without leases
+		r.stacks = append(r.stacks, uncloseable{r.farStore}) // a process without leases
 		takeTheRest := func() {
 			for _, cost := range []int64{100, 10, 1} {
 				cost = min(cost, limit.Capacity())
@@ -80,7 +80,7 @@ func TestLateRefundsKeepTheLimit(t *testing.T) {
 			}
 		}
 		r.close(t)
-		for range 6 { // also after what comes late at the end
+		for range 6 { // also after the late refunds at the end
 			takeTheRest()
 			r.pass(max(limit.Period, time.Second) / 5)
 		}
@@ -94,8 +94,7 @@ func TestLateRefundsKeepTheLimit(t *testing.T) {
 	t.Logf("%d of %d refunds were late", late, refunds)
 }
 
-// A refund that was under way for a minute gives back nothing: the units would be those of
-// others by then.
+// A refund that was under way for a minute gives nothing back: by then the units would be those of others.
 func TestALateRefundOfALeaseDoesNothing(t *testing.T) {
 	for _, limit := range []store.Limit{
 		{Count: 600, Period: time.Minute},
@@ -114,7 +113,7 @@ func TestALateRefundOfALeaseDoesNothing(t *testing.T) {
 			t.Fatalf("%s: %d units are held", limit, held)
 		}
 		r.close(t)
-		r.passed += time.Minute - time.Millisecond // what is late has not come yet
+		r.passed += time.Minute - time.Millisecond // the late refund has not come yet
 		limits := layers.New(r.farStore.Store)
 		if d, err := limits.Take(context.Background(), hotKey, limit, 500); err != nil || !d.Allowed {
 			t.Fatal(d, err)
@@ -127,7 +126,7 @@ func TestALateRefundOfALeaseDoesNothing(t *testing.T) {
 	}
 }
 
-// leasableLimit is one of which some units are taken ahead.
+// leasableLimit is a limit of which some units can be leased.
 func leasableLimit(t *testing.T, random *rand.Rand) store.Limit {
 	limit := store.Limit{
 		Algorithm: []store.Algorithm{store.TokenBucket, store.FixedWindow, store.SlidingCounter}[random.IntN(3)],

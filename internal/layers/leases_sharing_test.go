@@ -25,7 +25,7 @@ type slowStore struct {
 	begun time.Time
 	mu    sync.Mutex
 	log   []string
-	// instead, if set, is called in place of the store.
+	// instead, if set, replaces the store's answer.
 	instead atomic.Pointer[func(ctx context.Context) error]
 }
 
@@ -56,7 +56,7 @@ var (
 	hotLimit = store.Limit{Algorithm: store.FixedWindow, Count: 10_000, Period: time.Hour}
 )
 
-// heated returns leases over a store whose hot key is leased from the next take on.
+// heated returns leases over a store with a hot key: its next take makes a lease.
 func heated(t *testing.T, takes time.Duration) (*slowStore, store.Store) {
 	slow := newSlowStore(0)
 	leases := layers.WithLeases(slow, layers.Leases{Max: 50})
@@ -70,8 +70,8 @@ func heated(t *testing.T, takes time.Duration) (*slowStore, store.Store) {
 	return slow, leases
 }
 
-// Callers of one key share one call, which takes what all of them need and some ahead.
-// Each keeps its own deadline.
+// Callers of one key share one call, which takes what all of them need and some in advance. Each keeps its own
+// deadline.
 func TestCallersShareARefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, leases := heated(t, 20*time.Millisecond)
@@ -97,8 +97,8 @@ func TestCallersShareARefill(t *testing.T) {
 			})
 		}
 		group.Wait()
-		// The first asked for itself and two ahead. One of those and one more call was for
-		// the others.
+		// The first call took units for its caller and two in advance. The others got one of those, and one more
+		// call.
 		if slow.calls.Load() != 2 {
 			t.Errorf("calls %q", slow.log)
 		}
@@ -110,7 +110,7 @@ func TestCallersShareARefill(t *testing.T) {
 	})
 }
 
-// A call that nobody waits for any more ends, and does not hold up the next.
+// A call that nobody waits for any more ends, and does not delay the next.
 func TestARefillEndsWithItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, leases := heated(t, 0)
@@ -136,7 +136,7 @@ func TestARefillEndsWithItsCallers(t *testing.T) {
 	})
 }
 
-// All that a call was made for get its error, and it is not made again.
+// All callers of a call get its error, and it is not repeated.
 func TestARefillsErrorIsItsCallers(t *testing.T) {
 	for name, test := range map[string]struct {
 		instead func(context.Context) error
@@ -174,7 +174,7 @@ func TestARefillsErrorIsItsCallers(t *testing.T) {
 	}
 }
 
-// When little is left, callers get that before one is denied, and a denial is the store's.
+// If little remains, callers get that before one is denied, and the store makes the denial.
 func TestLeasesAskForLessBeforeTheyDeny(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, leases := heated(t, 10*time.Millisecond)
@@ -207,8 +207,8 @@ func TestLeasesAskForLessBeforeTheyDeny(t *testing.T) {
 	})
 }
 
-// Many callers of many replicas at once: the audit finds nothing over-admitted, nothing denied
-// that the units held do not explain, and all goes back at the end.
+// Many concurrent callers of many replicas: the audit finds no over-admission, every denial is explained by held
+// units, and all units go back at the end.
 func TestManyCallersOfLeases(t *testing.T) {
 	for _, limit := range []store.Limit{
 		{Count: 2000, Period: time.Second}, {Count: 300, Period: time.Second, Burst: 1000},

@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// agenda is what is to happen later by a virtual time.
+// agenda is a list of functions to call at virtual times.
 type agenda struct {
 	*virtualTime
 	timers timers
@@ -41,7 +41,7 @@ func (t *timers) Pop() any {
 	return last
 }
 
-// background is that of leases: what has no delay is done at once.
+// background is for leases: a function without a delay is called at once.
 func (a *agenda) background(delay time.Duration, f func()) {
 	if delay == 0 {
 		f()
@@ -51,7 +51,7 @@ func (a *agenda) background(delay time.Duration, f func()) {
 	heap.Push(&a.timers, timer{a.passed + delay, a.number, f})
 }
 
-// pass lets time pass, and what was to happen happens.
+// pass advances the time, and calls the functions that are due.
 func (a *agenda) pass(d time.Duration) {
 	end := a.passed + d
 	for len(a.timers) > 0 && a.timers[0].at <= end {
@@ -62,7 +62,7 @@ func (a *agenda) pass(d time.Duration) {
 	a.passed = max(a.passed, end)
 }
 
-// replicas are processes with wrappers of their own over one store.
+// replicas are processes with their own layers over one store.
 type replicas struct {
 	*agenda
 	*farStore
@@ -103,7 +103,7 @@ func (r *replicas) close(t failer) {
 	}
 }
 
-// audited audits what was observed, held units being excused.
+// audited audits observations, and excuses denials by held units.
 func audited(limit store.Limit, observed []audit.Observation, held int64) audit.Finding {
 	a := audit.New()
 	a.Excuse(func(store.Limit) int64 { return held })
@@ -123,16 +123,16 @@ func audited(limit store.Limit, observed []audit.Observation, held int64) audit.
 	return a.Finding()
 }
 
-// Whatever is taken through leases and denial memories of several replicas, nothing too much
-// is let through by the instants of the charges, no more than leaks in a term by the clock,
-// and nothing is denied but what the units that are held explain.
+// For any takes through leases and denial memories of several replicas, the limit holds by the instants of the
+// charges, by the clock it is exceeded at most by what leaks in a term, and every denial is explained by held
+// units.
 func TestLeasesKeepTheLimit(t *testing.T) {
-	kinds := map[store.Kind]int{} // how many runs had leases
+	kinds := map[store.Kind]int{} // the number of runs with leases
 	leases := func(kind store.Kind) bool {
 		return kind.Algorithm() != store.SlidingLog && kind.Algorithm() != store.LeakyBucket
 	}
 	missing := func(kind store.Kind) bool { return leases(kind) && kinds[kind] == 0 }
-	const most = 50 // sets of runs; each is unlikely to leave a kind out
+	const most = 50 // sets of runs; each is unlikely to omit a kind
 	for n := 0; n < most && (n == 0 || slices.ContainsFunc(store.Kinds(), missing)); n++ {
 		rapid.Check(t, func(t *rapid.T) {
 			if limit, leased := leasesKeepTheLimit(t); leased {
@@ -147,7 +147,7 @@ func TestLeasesKeepTheLimit(t *testing.T) {
 	}
 }
 
-// leasesKeepTheLimit checks one run, and reports whether there were leases in it.
+// leasesKeepTheLimit checks one run, and reports whether it had leases.
 func leasesKeepTheLimit(t *rapid.T) (limit store.Limit, leased bool) {
 	const term = 100 * time.Millisecond
 	duration := func(name string, most time.Duration) time.Duration {

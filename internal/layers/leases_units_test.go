@@ -28,8 +28,7 @@ func (r *replicas) used(t failer, key store.Key, limit store.Limit) int64 {
 	return d.Used
 }
 
-// takes takes one unit every pause, for a while, and returns how often the store was asked
-// meanwhile.
+// takes takes one unit every pause, for a while, and returns the number of calls of the store.
 func (r *replicas) takes(t failer, replica int, limit store.Limit, pause, length time.Duration) (taken, asked int) {
 	t.Helper()
 	before := r.asked
@@ -42,12 +41,12 @@ func (r *replicas) takes(t failer, replica int, limit store.Limit, pause, length
 	return taken, r.asked - before
 }
 
-// How many units are taken ahead follows how fast the key goes, between none and Max.
+// The number of units in advance follows the rate of the key, between none and Max.
 func TestLeasesFollowTheRate(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: store.MaxCount, Period: time.Hour}
 	for _, test := range []struct {
 		perSecond      int
-		atLeast, below float64 // takes for a call of the store
+		atLeast, below float64 // takes per call of the store
 	}{{1, 1, 1.01}, {20, 1, 1.01}, {200, 3, 12}, {1000, 20, 50}, {10_000, 45, 52}, {1_000_000, 49, 52}} {
 		r := newReplicas(1, 0, 0, leased(layers.Leases{Max: 50}))
 		pause := time.Second / time.Duration(test.perSecond)
@@ -60,12 +59,12 @@ func TestLeasesFollowTheRate(t *testing.T) {
 	}
 }
 
-// What nobody asks for goes back when the key is idle, and on Close.
+// Unused units go back when the key is idle, and on Close.
 func TestUnusedUnitsGoBack(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}
 	r := newReplicas(2, time.Millisecond, time.Millisecond, leased(layers.Leases{Max: 50}))
 	first, _ := r.takes(t, 0, limit, time.Millisecond, 300*time.Millisecond)
-	r.pass(100 * time.Millisecond) // which is not the end of the window
+	r.pass(100 * time.Millisecond) // not the end of the window
 	if used := r.used(t, hotKey, limit); used != int64(first) {
 		t.Errorf("idle, with %d taken: %d are in use", first, used)
 	}
@@ -82,8 +81,7 @@ func TestUnusedUnitsGoBack(t *testing.T) {
 	}
 }
 
-// Units of a window that has ended do not go back, since in the next one they would be
-// others'.
+// Units of a window that has ended do not go back, since in the next one they would be those of others.
 func TestNothingGoesBackIntoANewWindow(t *testing.T) {
 	for _, limit := range []store.Limit{
 		{Algorithm: store.FixedWindow, Count: 1000, Period: time.Second},
@@ -109,8 +107,8 @@ func TestNothingGoesBackIntoANewWindow(t *testing.T) {
 	}
 }
 
-// Units of a bucket go back less what leaked meanwhile: had they never been taken, the
-// bucket would have been empty in the meantime and not have leaked.
+// A bucket gets units back minus what leaked meanwhile: without the lease, the bucket would have been empty, and
+// nothing would have leaked.
 func TestABucketGetsBackLessWhatLeaked(t *testing.T) {
 	limit := store.Limit{Count: 600, Period: time.Minute, Burst: 600} // 10 a second
 	r := newReplicas(1, 0, 0, leased(layers.Leases{Max: 60, Idle: 90 * time.Millisecond}))
@@ -121,7 +119,7 @@ func TestABucketGetsBackLessWhatLeaked(t *testing.T) {
 	if held < 3 {
 		t.Fatalf("%d units are held", held)
 	}
-	// A minute later the bucket would be empty, and full of another's 600 units.
+	// A minute later the bucket would be empty, and then gets 600 units of another caller.
 	r.passed += 60 * time.Second
 	limits := layers.New(r.farStore.Store)
 	if d, err := limits.Take(context.Background(), hotKey, limit, 600); err != nil || !d.Allowed {
@@ -134,8 +132,8 @@ func TestABucketGetsBackLessWhatLeaked(t *testing.T) {
 	}
 }
 
-// A process has at most so many keys leased. Others are taken one by one, and nothing of
-// one that made room stays charged.
+// The number of leased keys is bounded. Units of others are taken one by one, and a key that was replaced leaves no
+// charge.
 func TestLeasedKeysAreBounded(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
 	r := newReplicas(1, 0, 0, leased(layers.Leases{Max: 50, Keys: 16}))
@@ -168,7 +166,7 @@ func TestLeasedKeysAreBounded(t *testing.T) {
 	}
 }
 
-// What only the store may answer passes.
+// Calls that only the store may answer pass through.
 func TestWhatLeasesPassThrough(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}
 	r := newReplicas(1, 0, 0, leased(layers.Leases{}))

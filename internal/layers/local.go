@@ -12,11 +12,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// shareRetry is the RetryAfter of a cost that its limit allows and the share of it never
-// does. When the store will be back is not known, but asking more often is of no use.
+// shareRetry is the RetryAfter of a cost that its limit can allow but its share never does. Nobody knows when the
+// store will be back, but earlier tries are of no use.
 const shareRetry = time.Second
 
-// decideLocally has shadow decide reqs with a share of each limit.
+// decideLocally decides reqs with shadow, by a share of each limit.
 func decideLocally(
 	ctx context.Context, shadow store.Store, share store.Share, op store.Op, reqs []store.Request, decisions []store.Decision,
 ) error {
@@ -24,7 +24,7 @@ func decideLocally(
 	copy(shared, reqs)
 	for i := range shared {
 		r := &shared[i]
-		// A share would make valid limits of some that are not.
+		// Check the limits first, since a share can make an invalid limit valid.
 		if err := r.Normalize(op); err != nil {
 			return err
 		}
@@ -32,8 +32,8 @@ func decideLocally(
 	}
 	for i := range shared {
 		if r := &shared[i]; (op == store.Take || op == store.Peek) && !r.Shadow && r.Cost > r.Limit.Capacity() {
-			// The answer is no. The others are looked at, and this one as if it
-			// denied nothing, since a store refuses what can never fit.
+			// The answer is a denial. Peek at the other requests, and at this one as a shadow, since a store
+			// refuses what can never fit.
 			r.Shadow, op = true, store.Peek
 		}
 	}
@@ -62,26 +62,24 @@ func decideLocally(
 }
 
 const (
-	// shadowKeys is how many keys a shadow in memory holds, those of the crowd aside. One
-	// takes less than a kilobyte.
+	// shadowKeys is the number of keys that a shadow in memory holds, without the crowd. Each takes less than a
+	// kilobyte.
 	shadowKeys = 100_000
-	// crowdKeys is how many keys stand for all others of a limit.
+	// crowdKeys is the number of keys that all other keys of a limit share.
 	crowdKeys = 1 << 14
 )
 
-// crowdSeed makes it unknown beforehand which keys share one. It is the same for all shadows,
-// so that wrapping a shadow anew changes nothing.
+// crowdSeed makes it unpredictable which keys share one. All shadows have the same seed, so that wrapping a shadow
+// again changes nothing.
 var crowdSeed = maphash.MakeSeed()
 
-// crowded says that a shadow of this process was full, so that there may be a crowd.
+// crowded: a shadow of this process was full, so there can be a crowd.
 var crowded atomic.Bool
 
-// putInCrowd gives requests of keys that a full shadow does not hold a key that they share with
-// others of the same limit, so that whoever invents keys while the store is away fills no memory.
-// When the shadow is not full any more, they keep that key for as long as anything of it is in use:
-// what was charged there is not charged again under a key of their own.
-// What is shared denies sooner, and never lets more through. Under another limit it could:
-// what is charged under a short period fades soon, with all that was there before.
+// putInCrowd replaces keys that a full shadow does not hold by keys that they share with others of the same limit,
+// so that invented keys cannot fill the memory while the store is away. When the shadow has room again, they keep
+// the shared key as long as it has usage, so that nothing is allowed twice. A shared key denies sooner, and never
+// lets more through. Shared with another limit it could: under a short period all usage of the key would fade soon.
 func putInCrowd(ctx context.Context, shadow store.Store, reqs []store.Request, full bool) error {
 	inUse := func(r *store.Request) (bool, error) {
 		var held [1]store.Decision
@@ -99,7 +97,7 @@ func putInCrowd(ctx context.Context, shadow store.Store, reqs []store.Request, f
 		own := r.Key
 		name := "crowd " + r.Limit.String()
 		place := maphash.String(crowdSeed, r.Key.Subject+"\x00"+r.Key.Name) % crowdKeys
-		for { // two of one call cannot be the same
+		for { // two keys of one call must differ
 			r.Key = store.Key{Subject: strconv.FormatUint(place, 10), Name: name}
 			if !slices.ContainsFunc(reqs[:i], func(other store.Request) bool { return other.Key == r.Key }) {
 				break
@@ -118,8 +116,8 @@ func putInCrowd(ctx context.Context, shadow store.Store, reqs []store.Request, f
 	return nil
 }
 
-// shadowMap is a Store in memory for a shadow, which is used in an outage only. It is
-// small where package memorystore is fast.
+// shadowMap is a store in memory for a shadow, which is used only in an outage. It is simple; package memorystore
+// is fast.
 type shadowMap struct {
 	clock func() time.Time
 
@@ -134,8 +132,7 @@ func newShadowMap(clock func() time.Time) *shadowMap {
 	return &shadowMap{clock: clock, states: map[store.Key]*store.State{}}
 }
 
-// sweepForEach is how many keys are looked at for each new one, so that unused ones
-// cannot pile up.
+// sweepForEach is the number of keys to check for each new one, so that unused keys cannot pile up.
 const sweepForEach = 4
 
 // Decide implements [store.Store].
@@ -179,14 +176,14 @@ func (s *shadowMap) Decide(_ context.Context, op store.Op, reqs []store.Request,
 	return nil
 }
 
-// Len returns how many keys there are.
+// Len returns the number of keys.
 func (s *shadowMap) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.states)
 }
 
-// sweep removes unused keys among a few that the map yields, which begins anywhere.
+// sweep removes unused keys among a few that the map yields, from a random start.
 func (s *shadowMap) sweep(now store.Instant) {
 	looked := 0
 	for key, state := range s.states {

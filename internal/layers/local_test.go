@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// outage is a store that can go away, with a time of its own.
+// outage is a store that can go away, with its own clock.
 type outage struct {
 	store.Store
 	now time.Time
@@ -59,8 +59,7 @@ func asking(subject, limit string, cost int64) store.Request {
 	return store.Request{Key: store.Key{Subject: subject, Name: "n"}, Limit: parsed, Cost: cost}
 }
 
-// While the store is away its share is decided, and what was used before and after
-// stays in the store.
+// While the store is away its share decides, and the usage in the store stays.
 func TestLocalDecidesAShare(t *testing.T) {
 	o := newOutage()
 	backend := o.locally(0)
@@ -95,8 +94,8 @@ func TestLocalDecidesAShare(t *testing.T) {
 	}
 }
 
-// What a share can never fit is denied, and nothing is charged for it. What the limit can
-// never fit is an error as ever.
+// A cost that never fits its share is denied and not charged. A cost that never fits the limit is an error as
+// always.
 func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
 	o := newOutage()
 	o.err = errAway
@@ -131,8 +130,8 @@ func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
 	}
 }
 
-// In an outage, replicas let through at most their shares beyond what the store had let
-// through: replicas × share × limit, whatever the algorithm and however it flaps.
+// In an outage, replicas let through at most their shares in addition to the store: replicas × share × limit, for
+// every algorithm and however often the store goes away.
 func TestLocalOverAdmitsAtMostItsShares(t *testing.T) {
 	const replicas, count = 3, 40
 	for _, kind := range store.Kinds() {
@@ -172,7 +171,7 @@ func TestLocalOverAdmitsAtMostItsShares(t *testing.T) {
 	}
 }
 
-// The shadow in memory answers what a store in memory answers.
+// The shadow in memory gives the same answers as a memory store.
 func TestTheShadowInMemoryIsAStore(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 3))
 	o := newOutage()
@@ -200,8 +199,8 @@ func TestTheShadowInMemoryIsAStore(t *testing.T) {
 	}
 }
 
-// A local decision is for outages alone, and a caller that gave up gets none. What cannot
-// be decided keeps the store's error.
+// A local decision is only for outages, and a caller that gave up gets none. If nothing can decide, the error is
+// the store's.
 func TestLocalIsForOutagesAlone(t *testing.T) {
 	ctx := context.Background()
 	canceled, cancel := context.WithCancel(ctx)
@@ -233,7 +232,7 @@ func TestLocalIsForOutagesAlone(t *testing.T) {
 	}
 }
 
-// A shadow that fails leaves the store's error as it was, and says why.
+// If a shadow fails, the error is the store's, and names the cause.
 func TestAShadowThatFails(t *testing.T) {
 	for _, away := range []error{errAway, errUnknown} {
 		o := newOutage()
@@ -249,8 +248,7 @@ func TestAShadowThatFails(t *testing.T) {
 	}
 }
 
-// Whoever invents keys while the store is away fills no memory, gains nothing, and takes
-// nothing from the keys that the shadow holds.
+// Invented keys in an outage fill no memory, gain nothing, and take nothing from the keys that the shadow holds.
 func TestInventedKeysFillNoShadow(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	for name, shadow := range map[string]func(o *outage) store.Store{
@@ -263,7 +261,7 @@ func TestInventedKeysFillNoShadow(t *testing.T) {
 			backend := layers.WithFailure(o, layers.Failure{
 				Policy: store.LocalOnError, Share: store.DefaultShare, Clock: o.clock, Shadow: shadow(o),
 			})
-			const held, invented = 100_000, 200_000 // as the documentation says
+			const held, invented = 100_000, 200_000 // as in the documentation
 			first := asking("held", "8/1h", 1)
 			decide(t, backend, store.Take, first)
 			for i := range held {
@@ -275,7 +273,7 @@ func TestInventedKeysFillNoShadow(t *testing.T) {
 					allowed++
 				}
 			}
-			if most := 2 * 1 << 14; allowed > most || allowed < most/2 { // a share of 2 for each key of the crowd
+			if most := 2 * 1 << 14; allowed > most || allowed < most/2 { // a share of 2 for each shared key
 				t.Errorf("%d invented keys are let through; the crowd has %d units", allowed, most)
 			}
 			for range 3 {
@@ -290,12 +288,12 @@ func TestInventedKeysFillNoShadow(t *testing.T) {
 			several := []store.Request{asking("new", "8/1h", 1), asking("newer", "8/1h", 1)}
 			several[1].Key.Name = "m"
 			decide(t, backend, store.Take, several...)
-			// When what was used has faded, keys have their own again.
+			// When the usage has faded, keys are separate again.
 			o.now = o.now.Add(2 * time.Hour)
-			for i := range 2 * held { // what is denied frees nothing
+			for i := range 2 * held { // a denial frees nothing
 				decide(t, backend, store.Take, asking(fmt.Sprint("later ", i%1000), "1000000/1h", 1))
 			}
-			for i := range 100 { // in a crowd, one may have a place for itself
+			for i := range 100 { // in a crowd, a key can be alone
 				if d := decide(t, backend, store.Take, asking(fmt.Sprint("own again ", i), "8/1h", 2))[0]; !d.Allowed || d.Used != 2 {
 					t.Fatalf("the shadow stays full: %+v", d)
 				}
@@ -304,7 +302,7 @@ func TestInventedKeysFillNoShadow(t *testing.T) {
 	}
 }
 
-// Invented keys of a limit that fades soon free nothing of one that lasts.
+// Invented keys of a limit with a short period free nothing of a limit with a long one.
 func TestACrowdHasOneLimit(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	o := newOutage()
@@ -317,7 +315,7 @@ func TestACrowdHasOneLimit(t *testing.T) {
 	if d := decide(t, backend, store.Take, lasting)[0]; !d.Allowed {
 		t.Fatalf("the first take: %+v", d)
 	}
-	for i := range 200_000 { // so that each key of the crowd gets some
+	for i := range 200_000 { // so that each shared key gets some
 		decide(t, backend, store.Take, asking(fmt.Sprint("soon ", i), "4/1s", 1))
 	}
 	o.now = o.now.Add(time.Minute)
@@ -326,7 +324,7 @@ func TestACrowdHasOneLimit(t *testing.T) {
 	}
 }
 
-// Who was charged in the crowd is not let through again when the shadow has room for keys of their own.
+// A key that was charged in the crowd is not allowed again when the shadow has room for it.
 func TestTheCrowdIsLeftWhenNothingOfItIsInUse(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	o := newOutage()
@@ -348,7 +346,7 @@ func TestTheCrowdIsLeftWhenNothingOfItIsInUse(t *testing.T) {
 		t.Fatalf("%d were let through while the shadow was full, want 25", allowed)
 	}
 	o.now = o.now.Add(time.Minute)
-	for i := range 100_000 { // which sweeps the others out
+	for i := range 100_000 { // removes the others
 		decide(t, backend, store.Take, asking(fmt.Sprint("late ", i%1000), "4/1s", 1))
 	}
 	if allowed := let(); allowed != 0 {

@@ -12,44 +12,41 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Observer is told what a store does, for metrics, logs and traces. Each function that is
-// set is told of one kind of event; there may be more kinds in later versions, which an
-// Observer of today then is not told of. Write it with the names of its fields.
+// Observer has callbacks about what a store does, for metrics, logs and traces. Each is optional. Later versions
+// may add fields, so write it with the names of its fields.
 //
-// The functions are called by the goroutines that ask the store, before they get their
-// answer, and concurrently. So they must be quick and safe for concurrent use: count, do
-// not send. A panic of one is recovered and changes nothing for who asked.
+// The goroutines that call the store call them before they get their answer, and concurrently. So they must be
+// quick and safe for concurrent use: count, do not send. A panic in one is recovered and does not affect the
+// caller.
 type Observer struct {
-	// OnCall is told of each call, when it is answered.
+	// OnCall gets each call with its answer.
 	OnCall func(ctx context.Context, call Call)
-	// OnFailure is told of each error that a failure policy decided in place of. Such a
-	// call has no error for OnCall, since its caller has none. See [Observer.Failure].
+	// OnFailure gets each error that a failure policy replaced by a decision. OnCall sees no error then. See
+	// [Observer.Failure].
 	OnFailure func(err error)
-	// OnBreaker is told of each change of a breaker's state, in order. It must not ask the
-	// store. See [Observer.Breaker].
+	// OnBreaker gets each change of a breaker's state, in order. It must not call the store. See
+	// [Observer.Breaker].
 	OnBreaker func(change BreakerChange)
-	// OnPanic is told of the first panic of a function above, which is a bug there. Unless
-	// it is set, the panic is logged with log/slog. Later ones are not told of.
+	// OnPanic gets the first panic of the functions above, which is a bug in them. The default is to log it with
+	// log/slog. Later panics are not reported.
 	OnPanic func(err error)
 }
 
-// Call is one call of a store and what became of it.
+// Call is a call of a store and its result.
 type Call struct {
 	Op store.Op
-	// Requests and Decisions are those of the caller, only to be read, and only until the
-	// function returns. Requests may leave out what [store.Request.SetDefaults] fills in. After
-	// an error there are no Decisions.
+	// Requests and Decisions belong to the caller: do not change them, or keep them after the function returns.
+	// Requests may leave out what [store.Request.SetDefaults] fills in. After an error there are no Decisions.
 	Requests  []store.Request
 	Decisions []store.Decision
 	Err       error
 	Took      time.Duration
 }
 
-// Outcome is what became of the call in one word, as a label for metrics: "allowed" or
-// "denied", and of an error "invalid", "unavailable", "outcome-unknown", "gave-up",
-// "gave-up-unknown" (the caller gave up, and units may be charged), "refused", "foreign" or
-// "error" (one that is not of this package). An error that is of several other kinds has the one that
-// says most to an operator: whether units may be charged, whether the store was there.
+// Outcome is the result of the call in one word, as a label for metrics: "allowed" or "denied", and for an error
+// "invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown" (the caller gave up, and units may be
+// charged), "refused", "foreign" or "error" (one that is not of this package). If several words fit, it is the one
+// that tells an operator most: whether units may be charged, and whether the store was there.
 func (c *Call) Outcome() string {
 	switch err := c.Err; {
 	case err == nil && store.AllAllowed(c.Decisions):
@@ -74,9 +71,9 @@ func (c *Call) Outcome() string {
 	return "error"
 }
 
-// WithObserver wraps backend so that observer is told of each call: what was asked, what was
-// decided and by whom, errors and how long it took. It goes around all other wrappers, so
-// that it sees what callers see. It allocates nothing, and without OnCall it is backend itself.
+// WithObserver wraps backend so that observer gets each call: the requests, the decisions and who made them, errors
+// and the duration. It goes around all other layers, so that it sees what callers see. It allocates nothing, and
+// without OnCall it returns backend itself.
 func WithObserver(backend store.Store, observer Observer) store.Store {
 	if observer.OnCall == nil {
 		return backend
@@ -87,7 +84,7 @@ func WithObserver(backend store.Store, observer Observer) store.Store {
 type observerStore struct {
 	store.Store
 	observer *guardedObserver
-	start    time.Time // since when time is told, which costs half of time.Now
+	start    time.Time // the base of a monotonic clock, which costs half of time.Now
 }
 
 // Decide implements [store.Store].
@@ -102,8 +99,7 @@ func (s *observerStore) Decide(ctx context.Context, op store.Op, reqs []store.Re
 	return err
 }
 
-// Breaker returns settings for [WithBreaker] that let o be told of each change, after their
-// own OnChange.
+// Breaker returns settings for [WithBreaker] that pass each change to o, after their own OnChange.
 func (o Observer) Breaker(settings Breaker) Breaker {
 	if o.OnBreaker == nil {
 		return settings
@@ -118,7 +114,7 @@ func (o Observer) Breaker(settings Breaker) Breaker {
 	return settings
 }
 
-// Failure returns o.OnFailure for [WithFailurePolicy], as a function that does not panic.
+// Failure returns o.OnFailure for [WithFailurePolicy], protected against panics.
 func (o Observer) Failure() func(err error) {
 	if o.OnFailure == nil {
 		return nil
@@ -126,7 +122,7 @@ func (o Observer) Failure() func(err error) {
 	return o.guarded().onFailure
 }
 
-// guardedObserver calls an Observer's functions so that their panics reach nobody.
+// guardedObserver recovers the panics of an Observer's functions.
 type guardedObserver struct {
 	Observer
 	hasPanicked atomic.Bool
@@ -149,7 +145,7 @@ func (g *guardedObserver) onFailure(err error) {
 	g.OnFailure(err)
 }
 
-// caught is deferred, and tells of a panic if it is the first.
+// caught is deferred, and reports the first panic.
 func (g *guardedObserver) caught() {
 	value := recover()
 	if value == nil || !g.hasPanicked.CompareAndSwap(false, true) {

@@ -42,7 +42,7 @@ func TestOutcomes(t *testing.T) {
 	for want, err := range map[string]error{
 		"invalid": store.Invalidf("no"), "unavailable": store.ErrUnavailable, "outcome-unknown": store.ErrOutcomeUnknown,
 		"gave-up": fmt.Errorf("%w: %w", store.ErrGaveUp, context.Canceled), "refused": store.ErrRefused,
-		"foreign": &store.ForeignError{}, "error": errors.New("something"), "denied": nil, // nobody was asked
+		"foreign": &store.ForeignError{}, "error": errors.New("something"), "denied": nil, // no limit was applied
 	} {
 		if got := (&layers.Call{Err: err}).Outcome(); got != want {
 			t.Errorf("%v is %q, want %q", err, got, want)
@@ -57,7 +57,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A breaker and a failure policy below tell the same observer.
+// A breaker and a failure policy inside report to the same observer.
 func TestAnObserverIsToldOfTheBreakerAndOfFailures(t *testing.T) {
 	backend := &sickStore{err: store.ErrUnavailable}
 	var told []string
@@ -97,7 +97,7 @@ func TestAnObserverThatIsNotSetCostsNothing(t *testing.T) {
 	}
 }
 
-// A panic of each function changes no decision, and is told of once.
+// A panic in any function changes no decision, and is reported once.
 func TestAnObserversPanicReachesNobody(t *testing.T) {
 	panicsAt := 0
 	observer := layers.Observer{

@@ -12,8 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What is known of a charge stays known whatever wraps the store: an error from before the
-// request left says that nothing was charged, and any other does not.
+// Layers preserve whether a charge is possible: after an error from before the sending nothing was charged, and
+// after any other it is unknown.
 func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 	still := func() time.Time { return time.Unix(1_700_000_000, 0) }
 	failing := &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}
@@ -50,8 +50,8 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 	}
 }
 
-// A call that the store answered is the store's, also if a part of it was away: what was
-// not asked stays so, and the shadow is not charged.
+// If the store answered a call although one of its parts was away, that is the answer, and the shadow is not
+// charged.
 func TestAnAnswerWithPartsAwayIsTheStores(t *testing.T) {
 	answer := store.Decision{Allowed: true, Unguarded: true}
 	shadow := &fakeStore{}

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A smaller limit denies what does not fit it, and is no error to a caller who knows the one written.
+// A smaller limit denies what does not fit it. That is no error for a caller who knows only the original limit.
 func TestACostThatFitsOnlyTheLimitAskedIsDenied(t *testing.T) {
 	f := newOverrideFixture(t)
 	set := f.apply(time.Minute, "user:42", store.Override{Effect: store.OverrideLimit,
@@ -32,7 +32,7 @@ func TestACostThatFitsOnlyTheLimitAskedIsDenied(t *testing.T) {
 	}
 }
 
-// A limit without a name keeps the key of what was asked.
+// A limit without a name keeps the key of the original limit.
 func TestAnOverriddenLimitKeepsItsKey(t *testing.T) {
 	f := newOverrideFixture(t)
 	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 2, Period: time.Hour}
@@ -69,7 +69,7 @@ func TestOverridesAllocateNothing(t *testing.T) {
 	}
 }
 
-// An override does not make a limit valid that is not.
+// An override does not make an invalid limit valid.
 func TestALimitOutOfBoundsIsRefusedUnderAnOverride(t *testing.T) {
 	f := newOverrideFixture(t)
 	another := store.Limit{Algorithm: store.TokenBucket, Count: 5, Period: time.Minute}
@@ -86,11 +86,11 @@ func TestALimitOutOfBoundsIsRefusedUnderAnOverride(t *testing.T) {
 	}
 }
 
-// The end of a block is the last of all blocks of the key, however these are asked for.
+// RetryAfter ends with the last of all blocks of the key, in whatever order they were set.
 func TestABlockEndsWithTheLastOfMany(t *testing.T) {
 	f := newOverrideFixture(t)
 	f.set(time.Hour, "tenant:a", store.Override{Effect: store.OverrideBlock})
-	for i := range admin.MaxOverrides - 3 { // each of another pattern, since the same block is one
+	for i := range admin.MaxOverrides - 3 { // with different patterns, since an equal block is the same one
 		f.set(time.Hour-time.Duration(1+i)*time.Second, fmt.Sprintf("tenant:[a%c]", '一'+i), store.Override{Effect: store.OverrideBlock})
 	}
 	f.set(2*time.Hour, "*", store.Override{Effect: store.OverrideBlock, Names: mustPattern(t, "other")})

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// slowTable needs time for each read of overrides, and heeds no context.
+// slowTable needs time for each read of overrides, and ignores its context.
 type slowTable struct {
 	*memorystore.Store
 	takes atomic.Int64 // in nanoseconds
@@ -23,8 +23,8 @@ func (s *slowTable) OverrideVersion(ctx context.Context) (string, error) {
 	return s.Store.OverrideVersion(ctx)
 }
 
-// The first decision of all, and the first after a long rest, wait for what operators have said
-// meanwhile; no other one does. None waits longer than its caller, or than a second.
+// The first decision, and the first after a long pause, wait for the overrides; no other one does. None waits
+// longer than its caller, or than a second.
 func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = 100 * time.Millisecond
@@ -79,7 +79,7 @@ func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
 	})
 }
 
-// Who has loaded, or has given that up, does not wait once more.
+// After a Load, even one that was abandoned, no decision waits again.
 func TestAfterALoadNoDecisionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, within := range []time.Duration{time.Hour, 50 * time.Millisecond} {

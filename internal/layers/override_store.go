@@ -52,7 +52,7 @@ func (s *overrideStore) Decide(ctx context.Context, op store.Op, reqs []store.Re
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// find returns the override that applies to req, or nil, and then the instant by the store's clock.
+// find returns the override that applies to req, or nil, and in the first case the instant by the store's clock.
 func (s *overrideStore) find(known *knownOverrides, req *store.Request) (o *store.Override, now store.Instant) {
 	key := req.Key
 	if key.Name == "" {
@@ -73,22 +73,22 @@ func (s *overrideStore) find(known *knownOverrides, req *store.Request) (o *stor
 type overriddenCall struct {
 	op    store.Op
 	now   store.Instant
-	reqs  []store.Request // as the store is asked
+	reqs  []store.Request // for the store
 	parts []overriddenPart
 }
 
-// overriddenPart is what an override makes of one request.
+// overriddenPart is the effect of an override on one request.
 type overriddenPart struct {
 	override *store.Override // nil for none
-	exempt   bool            // it is allowed, whatever the store says
-	shadowed bool            // it is asked as a shadow for that
-	// denied is until when the override denies it; 0 if it does not.
+	exempt   bool            // it is allowed, whatever the store decides
+	shadowed bool            // so the store gets it as a shadow
+	// denied is the end of an override that denies it; 0 if none does.
 	denied store.Instant
 }
 
 func isTake(op store.Op) bool { return op == store.Take || op == store.Peek || op == store.TakeUpTo }
 
-// decideUnder decides reqs, which c has as overrides have changed them.
+// decideUnder decides reqs; c has them as changed by overrides.
 func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs []store.Request, decisions []store.Decision) error {
 	defer c.release(&s.calls)
 	for i := range c.parts {
@@ -99,7 +99,7 @@ func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs
 	err := s.Store.Decide(ctx, c.op, c.reqs, decisions)
 	switch {
 	case errors.Is(err, store.ErrInvalid) && (c.op == store.Charge || c.op == store.Settle):
-		// So much cannot be in use under the override's limit. Nothing was charged.
+		// The cost exceeds what can be in use under the override's limit. Nothing was charged.
 		return s.Store.Decide(ctx, c.op, reqs, decisions)
 	case errors.Is(err, store.ErrUnknownToken) && c.op == store.Settle && c.isExempt():
 		return s.answerUncharged(ctx, c, decisions)
@@ -128,12 +128,12 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 		return
 	}
 	var asked *store.Request
-	if req.Token != "" { // which is remembered for what was asked
+	if req.Token != "" { // the token is remembered for the original request
 		copied := req
 		copied.SetDefaults()
 		asked = &copied
 	}
-	req.SetDefaults() // for the name, which stays
+	req.SetDefaults() // for the key's name, which stays
 	switch o.Effect {
 	case store.OverrideBlock:
 		if isTake(c.op) {
@@ -141,13 +141,13 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 		}
 	case store.OverrideExempt:
 		part.exempt = isTake(c.op) && !req.Shadow
-		// By itself it is asked as it is, which leases and merged calls are for. A denial of it
-		// charges nothing, as one of a shadow.
+		// A single request goes to the store unchanged, so that leases and merged calls apply. If it is denied it
+		// charges nothing, like a shadow.
 		part.shadowed = part.exempt && (!single || req.Cost > req.Limit.Capacity())
 		req.Shadow = req.Shadow || part.shadowed
 	case store.OverrideLimit, store.OverrideTimes, store.OverrideAdd:
 		if _, err := req.Limit.Normalize(); err != nil {
-			break // the store refuses what was asked, as it does without the override
+			break // the store refuses the original request, as it does without the override
 		}
 		limit := o.Apply(req.Limit)
 		switch fits := req.Cost <= limit.Capacity() || req.Shadow || c.op != store.Take && c.op != store.Peek && c.op != store.Adjust; {
@@ -161,7 +161,7 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 	c.reqs, c.parts = append(c.reqs, req), append(c.parts, part)
 }
 
-// finish says in the store's decisions what the overrides have changed.
+// finish adds the effects of the overrides to the store's decisions.
 func (c *overriddenCall) finish(reqs []store.Request, decisions []store.Decision) {
 	for i := range decisions {
 		part, d := &c.parts[i], &decisions[i]
@@ -175,14 +175,14 @@ func (c *overriddenCall) finish(reqs []store.Request, decisions []store.Decision
 			if !d.Allowed {
 				d.Allowed, d.RetryAfter, d.DecidedBy = true, 0, store.DecidedByOverride
 			}
-		case part.denied > 0: // a shadow's
+		case part.denied > 0: // for a shadow
 			c.denyOne(i, d)
 		}
 	}
 }
 
-// grant lets the exempt requests of a TakeUpTo have what the others got, or all if there are no others. One
-// that was not charged all of that says so by DecidedBy.
+// grant gives the exempt requests of a TakeUpTo the number that the others got, or all if there are no others. If
+// less than that was charged, DecidedBy says so.
 func (c *overriddenCall) grant(decisions []store.Decision) {
 	granted := c.reqs[0].Cost
 	for i := range decisions {
@@ -197,7 +197,7 @@ func (c *overriddenCall) grant(decisions []store.Decision) {
 	}
 }
 
-// denyOne writes the denial of the i-th request into d, which may hold what the store says of it.
+// denyOne writes the denial of request i into d, which may contain the store's decision.
 func (c *overriddenCall) denyOne(i int, d *store.Decision) {
 	part := &c.parts[i]
 	d.Allowed, d.Unguarded, d.Delay, d.Remaining = false, false, 0, 0
@@ -209,16 +209,16 @@ func (c *overriddenCall) denyOne(i int, d *store.Decision) {
 	}
 }
 
-// deny answers a call of which an override denies a request. The store is asked only for what
-// others of its requests would be answered, and what is remembered of its token.
+// deny answers a call in which an override denies a request. It calls the store only for the answers to the other
+// requests, and for what the store remembers of the token.
 func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []store.Request, decisions []store.Decision) error {
 	if _, err := store.NormalizeAll(nil, c.op, reqs); err != nil {
 		return err
 	}
 	for i := range decisions {
-		decisions[i] = store.Decision{Allowed: true, Shadow: reqs[i].Shadow, Unguarded: true} // nobody was asked
+		decisions[i] = store.Decision{Allowed: true, Shadow: reqs[i].Shadow, Unguarded: true} // no limit was applied
 	}
-	hasToken := reqs[0].Token != "" && c.op != store.TakeUpTo // what a TakeUpTo was granted, a peek does not tell
+	hasToken := reqs[0].Token != "" && c.op != store.TakeUpTo // a peek does not return what a TakeUpTo was granted
 	if len(reqs) > 1 || hasToken || c.op == store.Peek {
 		answered, err := s.peek(ctx, c, hasToken, decisions)
 		if err != nil {
@@ -238,11 +238,11 @@ func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []stor
 	return nil
 }
 
-// peek asks what the requests of c would be answered. answered is false if the store cannot say.
+// peek peeks at the requests of c. answered is false if the store cannot answer.
 func (s *overrideStore) peek(ctx context.Context, c *overriddenCall, hasToken bool, decisions []store.Decision) (answered bool, err error) {
 	asked := slices.Clone(c.reqs)
 	for i := range asked {
-		// What is denied anyway must not be refused because it never fits.
+		// A request that is denied anyway must not be refused because it never fits.
 		asked[i].Shadow = asked[i].Shadow || c.parts[i].denied > 0
 		if !hasToken {
 			asked[i].Token, asked[i].TokenTTL = "", 0
@@ -265,13 +265,12 @@ func (s *overrideStore) peek(ctx context.Context, c *overriddenCall, hasToken bo
 	return true, nil
 }
 
-// isExempt reports whether all requests of c are.
+// isExempt reports whether all requests of c are exempt.
 func (c *overriddenCall) isExempt() bool {
 	return !slices.ContainsFunc(c.parts, func(p overriddenPart) bool { return p.override == nil || p.override.Effect != store.OverrideExempt })
 }
 
-// answerUncharged answers a Settle of an exempt take that did not fit: nothing was charged then, and
-// nothing is now.
+// answerUncharged answers a Settle of an exempt take that did not fit and so was not charged.
 func (s *overrideStore) answerUncharged(ctx context.Context, c *overriddenCall, decisions []store.Decision) error {
 	for i := range c.reqs {
 		c.reqs[i].Token, c.reqs[i].TokenTTL, c.reqs[i].Cost = "", 0, 1

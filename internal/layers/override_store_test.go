@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// timeline is virtual time in which functions run in the background when their time has come.
+// timeline is virtual time that runs functions when they are due.
 type timeline struct {
 	now  time.Time
 	jobs []timedJob
@@ -35,7 +35,7 @@ func (l *timeline) background(delay time.Duration, do func()) {
 	l.jobs = append(l.jobs, timedJob{l.now.Add(delay), do})
 }
 
-// pass lets so much time pass, with all that is due in it.
+// pass advances the time, and runs what is due.
 func (l *timeline) pass(d time.Duration) {
 	end := l.now.Add(d)
 	for {
@@ -114,7 +114,7 @@ func (f *overrideFixture) set(lasts time.Duration, subjects string, o store.Over
 	return set
 }
 
-// apply sets an override and lets it be noticed.
+// apply sets an override and lets it take effect.
 func (f *overrideFixture) apply(lasts time.Duration, subjects string, o store.Override) store.Override {
 	f.Helper()
 	set := f.set(lasts, subjects, o)
@@ -146,7 +146,7 @@ func (f *overrideFixture) take(subject string) store.Decision {
 	return f.decide(store.Take, asks(subject, 2, 1))[0]
 }
 
-// wantOf wants a decision by so many units of a limit, under that override.
+// wantOf checks a decision by used and remaining units, and its override.
 func (f *overrideFixture) wantOf(d store.Decision, allowed bool, used, remaining int64, o *store.Override) {
 	f.Helper()
 	id, of := "", ""
@@ -161,8 +161,8 @@ func (f *overrideFixture) wantOf(d store.Decision, allowed bool, used, remaining
 	}
 }
 
-// An override applies a second after it was set, and ends by itself; a decision asks the store
-// nothing for it, and looks are one a second and few when nobody decides.
+// An override applies a second after it was set, and ends by itself; a decision does not call the store for it.
+// There is one check a second, and few when nobody decides.
 func TestAnOverrideAppliesWithinASecondAndEndsByItself(t *testing.T) {
 	f := newOverrideFixture(t)
 	f.wantOf(f.take("user:42"), true, 1, 1, nil)
@@ -187,7 +187,7 @@ func TestAnOverrideAppliesWithinASecondAndEndsByItself(t *testing.T) {
 		t.Errorf("%d looks in an hour in which nobody decided", f.table.looks-before)
 	}
 	set = f.set(time.Hour, "user:42", store.Override{Effect: store.OverrideBlock})
-	f.take("user:42") // which wakes the watch
+	f.take("user:42") // wakes the watch
 	if d := f.take("user:42"); d.Allowed || d.Override == nil {
 		t.Errorf("after a long rest: %+v", d)
 	}
@@ -216,8 +216,8 @@ func TestARevokedOverrideEnds(t *testing.T) {
 	}
 }
 
-// While the store is away the known overrides apply until their ends, and what is set meanwhile
-// applies when it is back. One error is told.
+// While the store is away the known overrides apply until their ends, and a new one applies when it is back. One
+// error is reported.
 func TestOverridesOutliveAnOutage(t *testing.T) {
 	f := newOverrideFixture(t)
 	set := f.apply(time.Minute, "user:42", store.Override{Effect: store.OverrideBlock})
@@ -243,7 +243,7 @@ func TestOverridesOutliveAnOutage(t *testing.T) {
 	f.wantOf(f.take("user:42"), true, 1, 1, nil)
 }
 
-// A user without the right decides, is told once, and the store is not asked again soon.
+// If the user lacks the right, decisions go on, it is reported once, and the next read comes later.
 func TestOverridesWithoutTheRight(t *testing.T) {
 	f := newOverrideFixture(t)
 	f.pass(time.Second)
@@ -289,7 +289,7 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	}
 }
 
-// An override ends by itself between two looks, at its end and not after it.
+// An override ends exactly at its end, also between two checks.
 func TestAnOverrideEndsAtItsEnd(t *testing.T) {
 	f := newOverrideFixture(t)
 	f.take("user:42")
@@ -305,7 +305,7 @@ func TestAnOverrideEndsAtItsEnd(t *testing.T) {
 	}
 }
 
-// A block denies all takes until the last block ends, charges nothing, and lets through what is no take.
+// A block denies all takes until the last block ends, charges nothing, and lets other operations through.
 func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	f := newOverrideFixture(t)
 	f.take("user:42")
@@ -336,7 +336,7 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 		both[0].Used != 1 || !both[0].Allowed || both[0].Remaining != 1 || both[0].Granted != 0 {
 		t.Errorf("with another: %+v", both)
 	}
-	if d := f.decide(store.Charge, asks("user:42", 2, 3))[0]; d.Used != 5 { // with the shadow's
+	if d := f.decide(store.Charge, asks("user:42", 2, 3))[0]; d.Used != 5 { // including the shadow's
 		t.Errorf("a charge: %+v", d)
 	}
 	if d := f.decide(store.Refund, asks("user:42", 2, 4))[0]; d.Used != 1 {
@@ -360,7 +360,7 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	}
 }
 
-// The requests beside a blocked one are not asked for while the store is away.
+// While the store is away, a block decides without it.
 func TestABlockNeedsNoStore(t *testing.T) {
 	f := newOverrideFixture(t)
 	f.apply(time.Minute, "user:42", store.Override{Effect: store.OverrideBlock})
@@ -389,7 +389,7 @@ func TestAnExemptionCountsAndNeverDenies(t *testing.T) {
 	if d := f.decide(store.Peek, asks("user:42", 2, 1))[0]; !d.Allowed {
 		t.Errorf("a peek: %+v", d)
 	}
-	// Who gives back what he did not use of that must know that less was charged.
+	// A caller that gives back unused units has to know that fewer were charged.
 	for _, subject := range []string{"user:42", "user:43"} {
 		d := f.decide(store.TakeUpTo, asks(subject, 2, 7))[0]
 		if !d.Allowed || d.Granted != 7 || d.Used != 2 || d.DecidedBy != store.DecidedByOverride {
@@ -421,7 +421,7 @@ func TestAnExemptionCountsAndNeverDenies(t *testing.T) {
 	f.wantOf(f.take("user:42"), false, 2, 0, nil)
 }
 
-// A token stays that of the same call, whatever overrides begin and end.
+// A token belongs to the same call, whatever overrides begin and end.
 func TestTokensOutliveOverrides(t *testing.T) {
 	f := newOverrideFixture(t)
 	with := func(token string, cost int64, more ...store.Request) []store.Request {

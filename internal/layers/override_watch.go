@@ -13,105 +13,102 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Overrides says how [WithOverrides] reads. A zero field stands for its default.
+// Overrides has the settings of [WithOverrides]. A zero field means its default.
 type Overrides struct {
-	// Every is the time between two looks at whether there are other overrides; 1 s unless said.
+	// Every is the time between two checks for changed overrides; the default is 1 s.
 	Every time.Duration
-	// Idle is how long after the last decision it goes on looking; 1 minute unless said.
+	// Idle is how long after the last decision the checks go on; the default is 1 minute.
 	Idle time.Duration
-	// OnError, if set, is told why overrides could not be read: once, until they can be again.
+	// OnError, if set, gets the error when overrides can no longer be read, once until they can be read again.
 	OnError func(error)
-	// OnRecovered, if set, is told after OnError that overrides were read again.
+	// OnRecovered, if set, is called after OnError when overrides were read again.
 	OnRecovered func()
-	// Clock is the local time; the process's own unless said. It is only used for how much
-	// time passed, so the store's clock may show another time.
+	// Clock is the local clock; the default is the process's own. Only its differences matter, so it need not agree
+	// with the store's clock.
 	Clock func() time.Time
-	// Background runs a function after a delay, without keeping its caller waiting; timers
-	// of the process unless said. It is for virtual time: a function without a delay may
-	// be run before Background returns.
+	// Background runs a function after a delay, without blocking its caller; the default uses timers of the
+	// process. It is for virtual time: it may run a function without a delay before it returns.
 	Background func(delay time.Duration, f func())
 }
 
-// WithOverrides wraps backend so that what operators have said in its [admin.OverrideTable] applies to
-// what callers ask, within about a second. A store without a table is returned as it is.
+// WithOverrides wraps backend so that the overrides in its [admin.OverrideTable] apply to calls, within about a
+// second. It returns a store without a table unchanged.
 //
-// Whether there is anything new is asked in the background, by one small read a second, while decisions
-// are made and for a minute after the last. The overrides themselves are read when they have changed.
-// Only the first decisions of a process, and those after more than a minute without any, wait for a read:
-// for as long as the store takes for it, at most until their context ends or for a second. No decision fails
-// because of overrides. While they cannot be read, because the store is away
-// or the user lacks the right, those that are known apply until their ends, by the store's
-// clock as far as it is known; a process that has just begun knows none. While the store is away it is asked
-// five times less often, so what is set meanwhile applies within about six seconds after its return.
+// It checks for changes in the background, by one small read a second, while decisions are made and for a minute
+// after the last. It reads the overrides themselves when they have changed. Only the first decision of a process,
+// and the first after more than a minute without any, wait for a read: at most for a second, or until their context
+// ends. No decision fails because of overrides. While they cannot be read, because the store is away or the user
+// lacks the right, the known ones apply until their ends, by the store's clock as far as it is known; a process
+// that has just begun knows none. While the store is away it checks five times less often, so a change made
+// meanwhile applies within about six seconds after the return of the store.
 //
-// Under an override of the limit, takes, charges and all else are decided by that limit, under the
-// key of the limit asked for. [store.OverrideList] says which override applies if there are several.
+// If an override changes the limit, that limit decides takes, charges and everything else, under the key of the
+// original limit. [store.OverrideList] says which override applies if there are several.
 //
-// A take that is blocked is denied without asking the store: nothing is charged, RetryAfter is until the
-// end of the block, and Used is 0, since nobody was asked. None of several requests is charged then.
-// What gives units back or charges what happened already passes through, and so does a shadow,
-// whose decision tells of the block. A take whose cost fits its limit but not that of the override is denied
-// in the same way. A take with a token that was allowed before the block is answered as it was.
+// A blocked take is denied without a call: nothing is charged, RetryAfter is the time to the end of the block, and
+// Used is 0, since it is unknown. In a call of several requests none is charged then. Operations that give units
+// back or charge for past events pass through, and so does a shadow limit, whose decision names the block. A take
+// whose cost fits its limit but not the override's is denied in the same way. A take with a token that was allowed
+// before the block gets its old answer.
 //
-// An exempt take is charged if it fits and allowed in any case, without a Delay. If it was
-// allowed though it did not fit, nothing was charged, and DecidedBy is [store.DecidedByOverride]: do not
-// refund it. A TakeUpTo is granted all it asks for, or what its other requests are; DecidedBy is
-// DecidedByOverride, too, if less than that was charged.
+// An exempt take is always allowed, without a Delay, and charged if it fits. If it did not fit, nothing was
+// charged, and DecidedBy is [store.DecidedByOverride]: do not refund it. An exempt TakeUpTo is granted all units,
+// or as many as its other requests; if fewer were charged, DecidedBy is DecidedByOverride, too.
 //
-// Each such decision names its Override. It belongs around wrappers that decide
-// in the store's place, so that they decide by the limit that applies.
+// Each such decision names its Override. This layer belongs around those that decide in place of the store, so that
+// they decide by the limit that applies.
 func WithOverrides(backend store.Store, settings Overrides) store.Store {
 	return WatchOverrides(backend, settings).Wrap(backend)
 }
 
-// OverrideWatch knows the overrides of a store. It is for those who wrap several stores around
-// one, or who load before they decide; others use [WithOverrides].
+// OverrideWatch keeps a copy of the overrides of a store. It is for several stores around one backend, or to load
+// overrides before the first decision; otherwise use [WithOverrides].
 type OverrideWatch struct {
 	Overrides
 	table   admin.OverrideTable // nil for a store without one
 	time    stopwatch
 	current atomic.Pointer[knownOverrides] // nil for none
-	used    atomic.Bool                    // for a decision since the last look
-	awake   atomic.Bool                    // looks are made
-	rested  atomic.Bool                    // none was made for long, or ever
+	used    atomic.Bool                    // a decision was made since the last check
+	awake   atomic.Bool                    // checks are scheduled
+	rested  atomic.Bool                    // none was made for a long time, or ever
 
 	ctx   context.Context // of all reads
 	close context.CancelFunc
 
 	mu      sync.Mutex
-	reading *overrideRead // under way
-	last    time.Duration // when the last one ended, or was given up
+	reading *overrideRead // the read under way
+	last    time.Duration // when the last one ended, or was abandoned
 	begun   bool          // there was one
 
-	// Of the read under way.
+	// Of the last read.
 	version string
 	failing bool
 	pause   time.Duration
 	read    time.Time // when the list was read
 }
 
-// overrideRead is one read, which any number of callers wait for.
+// overrideRead is one read, for which any number of callers wait.
 type overrideRead struct {
 	ended chan struct{}
-	err   error // may be read once it has ended
+	err   error // valid once it has ended
 }
 
-// knownOverrides are never changed.
+// knownOverrides are immutable.
 type knownOverrides struct {
 	*store.OverrideList
-	now store.Instant // what the store's clock showed
-	at  time.Duration // when ours showed this
+	now store.Instant // the store's clock
+	at  time.Duration // our clock at that time
 }
 
 const (
-	overrideTimeout = time.Second // of one look, with a read if it finds something new
-	// awayLooks is how many times longer than Every it waits at most when the store is away.
+	overrideTimeout = time.Second // of one check, with a read if there is a change
+	// awayLooks is the longest time between two checks while the store is away, in units of Every.
 	awayLooks = 5
-	// clockStep is how much a clock may be set until it is asked how late it is for the store.
+	// clockStep is the jump of the local clock after which the store's clock is read again.
 	clockStep = time.Second
 )
 
-// WatchOverrides returns a watch of backend's overrides. It asks nothing yet.
+// WatchOverrides returns a watch of backend's overrides. It does not call the store yet.
 func WatchOverrides(backend store.Store, settings Overrides) *OverrideWatch {
 	if settings.Every <= 0 {
 		settings.Every = time.Second
@@ -129,8 +126,8 @@ func WatchOverrides(backend store.Store, settings Overrides) *OverrideWatch {
 	return w
 }
 
-// Wrap is [WithOverrides] for one of several stores around the one that is watched. Closing the result
-// ends the watch. From now on it looks by itself.
+// Wrap is [WithOverrides] for one of several stores around the backend of the watch. Closing the result ends the
+// watch. From now on the watch checks regularly.
 func (w *OverrideWatch) Wrap(backend store.Store) store.Store {
 	if w.table == nil {
 		return backend
@@ -139,8 +136,7 @@ func (w *OverrideWatch) Wrap(backend store.Store) store.Store {
 	return store.Wrap(newOverrideStore(backend, w), backend)
 }
 
-// Load reads the overrides now, so that they apply to the next decision. After an error those that
-// were known before apply.
+// Load reads the overrides now, so that they apply to the next decision. After an error the known ones still apply.
 func (w *OverrideWatch) Load(ctx context.Context) error {
 	if w.table == nil {
 		return nil
@@ -152,7 +148,7 @@ func (w *OverrideWatch) Load(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	w.mu.Lock()
-	w.last, w.begun = w.time.now(), true // the next decision does not wait for it once more
+	w.last, w.begun = w.time.now(), true // so that the next decision does not wait again
 	w.mu.Unlock()
 	if err := store.GaveUp(ctx); err != nil {
 		return err
@@ -160,7 +156,7 @@ func (w *OverrideWatch) Load(ctx context.Context) error {
 	return fmt.Errorf("%w: overrides were not read in time", store.ErrUnavailable)
 }
 
-// Close ends the watch, and waits for the read that may be under way. It leaves the store open.
+// Close ends the watch, and waits for a read under way. The store stays open.
 func (w *OverrideWatch) Close() {
 	w.close()
 	w.mu.Lock()
@@ -171,8 +167,8 @@ func (w *OverrideWatch) Close() {
 	}
 }
 
-// known returns the overrides, nil for none, and sees to it that there will be looks for others.
-// If there were none for long, it waits for one.
+// known returns the overrides, nil for none, and keeps the checks going. If there were no checks for a long time,
+// it waits for one.
 func (w *OverrideWatch) known(ctx context.Context) *knownOverrides {
 	if !w.used.Load() {
 		w.used.Store(true)
@@ -184,7 +180,7 @@ func (w *OverrideWatch) known(ctx context.Context) *knownOverrides {
 	return w.current.Load()
 }
 
-// catchUp waits for a look, unless one has just ended.
+// catchUp waits for a check, unless one has just ended.
 func (w *OverrideWatch) catchUp(ctx context.Context) {
 	w.mu.Lock()
 	recent := w.begun && w.time.now()-w.last < w.Every
@@ -192,7 +188,7 @@ func (w *OverrideWatch) catchUp(ctx context.Context) {
 	if recent {
 		return
 	}
-	ctx, cancel := store.BudgetContext(ctx, overrideTimeout) // also where a store does not heed its context
+	ctx, cancel := store.BudgetContext(ctx, overrideTimeout) // for stores that ignore their context
 	defer cancel()
 	select {
 	case <-w.look().ended:
@@ -200,7 +196,7 @@ func (w *OverrideWatch) catchUp(ctx context.Context) {
 	}
 }
 
-// wake begins to look, unless it does so already.
+// wake starts the checks, if they are not running.
 func (w *OverrideWatch) wake() {
 	if w.awake.Load() || !w.awake.CompareAndSwap(false, true) {
 		return
@@ -214,8 +210,7 @@ func (w *OverrideWatch) wake() {
 	w.Background(delay, func() { w.goOn(w.time.now()) })
 }
 
-// goOn looks, and sees to the next look unless nobody has decided for long. It was decided
-// last at used.
+// goOn checks, and schedules the next check unless the last decision, at used, was long ago.
 func (w *OverrideWatch) goOn(used time.Duration) {
 	if w.ctx.Err() != nil {
 		return
@@ -226,7 +221,7 @@ func (w *OverrideWatch) goOn(used time.Duration) {
 	if w.time.now()-used >= w.Idle {
 		w.rested.Store(true)
 		w.awake.Store(false)
-		if w.used.Load() { // a decision came in between, and found it awake
+		if w.used.Load() { // a decision came in between, and found the checks running
 			w.wake()
 		}
 		return
@@ -239,7 +234,7 @@ func (w *OverrideWatch) goOn(used time.Duration) {
 	w.Background(pause, func() { w.goOn(used) })
 }
 
-// look begins to read, or returns the read that is under way.
+// look begins a read, or returns the read under way.
 func (w *OverrideWatch) look() *overrideRead {
 	w.mu.Lock()
 	if read := w.reading; read != nil {
@@ -259,7 +254,7 @@ func (w *OverrideWatch) look() *overrideRead {
 	return read
 }
 
-// readOnce looks for a change, and says by pause when to look again.
+// readOnce checks for a change, and sets pause for the next check.
 func (w *OverrideWatch) readOnce() error {
 	ctx, cancel := store.BudgetContext(w.ctx, overrideTimeout)
 	defer cancel()
@@ -288,7 +283,7 @@ func (w *OverrideWatch) readOnce() error {
 	return err
 }
 
-// readChange reads the list if its version is another one.
+// readChange reads the list if its version has changed.
 func (w *OverrideWatch) readChange(ctx context.Context) error {
 	version, err := w.table.OverrideVersion(ctx)
 	if err != nil {
@@ -304,7 +299,7 @@ func (w *OverrideWatch) readChange(ctx context.Context) error {
 		return nil
 	}
 	list, version, err := w.table.Overrides(ctx)
-	if err != nil && !errors.Is(err, store.ErrForeign) { // then the others apply all the same
+	if err != nil && !errors.Is(err, store.ErrForeign) { // otherwise the readable ones still apply
 		return err
 	}
 	w.version, w.read = version, w.wallTime()
@@ -331,7 +326,7 @@ func (w *OverrideWatch) drop() {
 	w.current.Store(nil)
 }
 
-// clock returns what the store's clock shows now, as far as that is known.
+// clock returns the store's clock, as far as it is known.
 func (k *knownOverrides) clock(time *stopwatch) store.Instant {
 	return k.now + store.Instant((time.now() - k.at).Microseconds())
 }
@@ -343,9 +338,8 @@ func (w *OverrideWatch) wallTime() time.Time {
 	return time.Now()
 }
 
-// clockWasSet reports whether the time of day went on by more or less than the time that passed
-// since the list was read: the clock was set, or the machine slept. Then the store is asked anew
-// how long the overrides last.
+// clockWasSet reports whether the wall clock and the monotonic clock differ since the list was read: the clock was
+// set, or the machine slept. Then the remaining times of the overrides have to be read again.
 func (w *OverrideWatch) clockWasSet() bool {
 	now := w.wallTime()
 	step := now.Round(0).Sub(w.read.Round(0)) - now.Sub(w.read)

@@ -8,20 +8,20 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// place is one caller's. Fields below the lock's line belong to the lock of turns.
+// place is one caller in the queues. The fields below the blank line are guarded by the lock of turns.
 type place struct {
-	number uint64          // the order of arrival
+	number uint64          // in the order of arrival
 	reqs   []store.Request // with their defaults set
-	until  time.Time       // when its patience ends; zero for never
+	until  time.Time       // the end of its patience; zero for none
 
 	held []*list.Element // in the queue of each request's key; nil where it holds no place
-	// since is when it began to wait; zero if it does not.
+	// since is the beginning of its wait; zero if it does not wait.
 	since time.Time
-	// fits is when each request will fit, as far as that is known.
+	// fits is when each request will fit, as far as is known.
 	fits []time.Time
-	// passing: its turn has come, together with that of others; nobody waits behind it.
+	// passing: it has its turn, together with others; nobody waits behind it.
 	passing bool
-	// wake ends its wait behind others; nil while it does not wait behind anybody.
+	// wake ends its wait behind others; nil if it does not wait behind anybody.
 	wake context.CancelFunc
 }
 
@@ -33,7 +33,7 @@ func (p *place) stir() {
 	}
 }
 
-// notBefore returns when all of p's requests will fit, as far as that is known.
+// notBefore returns when all of p's requests will fit, as far as is known.
 func (p *place) notBefore() (latest time.Time) {
 	for _, at := range p.fits {
 		if at.After(latest) {
@@ -57,8 +57,8 @@ func (q *turnQueue) ahead(p *place) *place {
 	return nil
 }
 
-// blocked returns the key at which p waits longest for somebody before it, and who that
-// is; nil if it has its turn. What a shadow limits keeps nobody waiting.
+// blocked returns the key at which p waits longest for an earlier caller, and that caller; nil if p has its turn.
+// Nobody waits for a shadow limit.
 func (t *turns) blocked(p *place) (at int, ahead *place) {
 	for i := range p.reqs {
 		q := t.queues[p.reqs[i].Key]
@@ -72,8 +72,8 @@ func (t *turns) blocked(p *place) (at int, ahead *place) {
 	return at, ahead
 }
 
-// hold gives p a place at the key of its i-th request, where it will wait for wait. It
-// gives up those places at other keys that nobody may be kept waiting at for so long.
+// hold gives p a place at the key of request i, for a wait of wait. It gives up places at other keys if nobody may
+// have to wait that long there.
 func (t *turns) hold(p *place, i int, wait time.Duration, now time.Time) {
 	if p.since.IsZero() {
 		p.since = now
@@ -108,7 +108,7 @@ func (t *turns) hold(p *place, i int, wait time.Duration, now time.Time) {
 	}
 }
 
-// remove takes p out of the queue of its i-th key, and reports whether it was there.
+// remove removes p from the queue of key i, and reports whether it was there.
 func (t *turns) remove(p *place, i int) bool {
 	if p.held[i] == nil {
 		return false
@@ -123,7 +123,7 @@ func (t *turns) remove(p *place, i int) bool {
 	return true
 }
 
-// drop takes p out of all queues, and returns in which ones it was.
+// drop removes p from all queues, and returns in which ones it was.
 func (t *turns) drop(p *place) (held []bool) {
 	held = make([]bool, len(p.held))
 	for i := range p.held {
@@ -132,7 +132,7 @@ func (t *turns) drop(p *place) (held []bool) {
 	return held
 }
 
-// next gives whoever is first now at the i-th key of p, who has left it, its turn.
+// next gives the turn at key i, which p has left, to the first in the queue.
 func (t *turns) next(p *place, i int) {
 	q := t.queues[p.reqs[i].Key]
 	if q == nil {
@@ -144,7 +144,7 @@ func (t *turns) next(p *place, i int) {
 			continue
 		}
 		for j := range first.reqs {
-			// What p was told is true of whoever asks for the same or more.
+			// The answer to p also holds for a request of the same cost or more.
 			if fitsNoSooner(&first.reqs[j], &p.reqs[i]) && p.fits[i].After(first.fits[j]) {
 				first.fits[j] = p.fits[i]
 			}
@@ -154,8 +154,8 @@ func (t *turns) next(p *place, i int) {
 	}
 }
 
-// pass gives all those their turn for whom there is room after req was decided, and
-// wakes the first for whom there is not, to wait until there is.
+// pass gives a turn to all for whom there is room after the decision on req, and wakes the first for whom there is
+// not, to wait until there is.
 func (t *turns) pass(q *turnQueue, req *store.Request, d *store.Decision, now time.Time) {
 	room := d.Remaining
 	for e := q.places.Front(); e != nil; e = e.Next() {
@@ -171,7 +171,7 @@ func (t *turns) pass(q *turnQueue, req *store.Request, d *store.Decision, now ti
 		}
 		p.stir()
 		if _, ahead := t.blocked(p); ahead != nil {
-			return // it goes on waiting, at another key
+			return // it still waits, at another key
 		}
 		if cost > room {
 			if wait, known := fitsNext(d, req, &p.reqs[i]); known && now.Add(wait).After(p.fits[i]) {
@@ -184,7 +184,7 @@ func (t *turns) pass(q *turnQueue, req *store.Request, d *store.Decision, now ti
 	}
 }
 
-// request returns which of p's requests is for key.
+// request returns the index of p's request for key.
 func (p *place) request(key store.Key) int {
 	for i := range p.reqs {
 		if p.reqs[i].Key == key {
@@ -199,13 +199,12 @@ func fitsNoSooner(req, other *store.Request) bool {
 	return req.Key == other.Key && req.Limit == other.Limit && req.Cost >= other.Cost
 }
 
-// fitsNext returns how long after d, which granted req, there is room for next, if d tells
-// that.
+// fitsNext returns how long after d, which granted req, there is room for next, if d determines that.
 func fitsNext(d *store.Decision, req, next *store.Request) (wait time.Duration, known bool) {
 	limit := &req.Limit
 	room := limit.Capacity() - next.Cost
 	if room < 0 || *limit != next.Limit || d.DecidedBy != store.DecidedByStore || d.Used+d.Remaining != limit.Capacity() {
-		return 0, false // the last two: somebody decided by something other than this limit
+		return 0, false // the last two: it was not this limit that decided
 	}
 	before, known := limit.FadesBy(room)
 	return max(0, d.ResetAfter-before), known

@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// others lets a caller that does not wait take of the same store, or give back.
+// others takes or gives back outside the queue.
 func (q *queue) others(op store.Op, reqs ...store.Request) {
 	q.t.Helper()
 	decisions := make([]store.Decision, len(reqs))
@@ -22,10 +22,10 @@ func (q *queue) others(op store.Op, reqs ...store.Request) {
 	}
 }
 
-// sleepUntil sleeps until an instant, counted from the beginning.
+// sleepUntil sleeps until a time after the beginning.
 func (q *queue) sleepUntil(after time.Duration) { time.Sleep(after - time.Since(q.begin)) }
 
-// want wants all who came to be let through, each at its instant.
+// want checks that all callers were let through, each at its time.
 func (q *queue) want(after map[string]time.Duration) {
 	q.t.Helper()
 	told := q.answers()
@@ -36,7 +36,7 @@ func (q *queue) want(after map[string]time.Duration) {
 	}
 }
 
-// Who leaves the name of a limit out, and who says it, wait for one key.
+// A call with the default name of a limit, and one without a name, wait for the same key.
 func TestANameThatIsLeftOutIsTheSame(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		q.others(store.Take, takes("u", 10, time.Second, 10))
@@ -48,8 +48,8 @@ func TestANameThatIsLeftOutIsTheSame(t *testing.T) {
 	})
 }
 
-// A place that was held for one key is given up once another key keeps its owner waiting for
-// longer than it has waited, also where only those before it know that.
+// A caller gives up its place for one key when another key makes it wait longer than it has waited, also if only
+// earlier callers know that.
 func TestAPlaceIsGivenUpForALongerWait(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		hour, a, b := takes("hour", 1, time.Hour, 1), takes("a", 1, 4*time.Second, 1), takes("b", 1, 2*time.Second, 1)
@@ -58,13 +58,13 @@ func TestAPlaceIsGivenUpForALongerWait(t *testing.T) {
 		q.come(t.Context(), "second", hour, a)
 		q.come(t.Context(), "third", a)
 		q.sleepUntil(time.Second)
-		q.others(store.Take, hour) // which "first" hears of after two seconds, and "second" from "first"
+		q.others(store.Take, hour) // "first" learns of it after two seconds, and "second" from "first"
 		q.want(map[string]time.Duration{"first": time.Hour + time.Second, "second": 2*time.Hour + time.Second, "third": 4 * time.Second})
 	})
 }
 
-// A place is kept while another key is waited for just as long as its owner has waited, and
-// given up for a wait that is longer by the least there is.
+// A place is kept while its owner waits for another key no longer than it has waited, and given up if that wait is
+// longer by the smallest step.
 func TestAPlaceIsKeptForAWaitAsLong(t *testing.T) {
 	for _, test := range []struct{ longer, both, behind time.Duration }{
 		{0, 4 * time.Second, 6 * time.Second},
@@ -82,7 +82,7 @@ func TestAPlaceIsKeptForAWaitAsLong(t *testing.T) {
 	}
 }
 
-// Who comes to a key late, after a wait at another one, stands before those who arrived later.
+// A caller that comes to a key late, after a wait at another one, is before those that arrived later.
 func TestAPlaceIsOfTheArrival(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		a, b := takes("a", 10, 10*time.Second, 10), takes("b", 1, time.Second, 1)
@@ -97,8 +97,7 @@ func TestAPlaceIsOfTheArrival(t *testing.T) {
 	})
 }
 
-// A shadow keeps nobody waiting: not who has it, and not who waits behind others for the key
-// that it is of.
+// A shadow limit makes nobody wait: neither its owner, nor others that wait for its key.
 func TestAShadowKeepsNobodyWaiting(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		u, hour := takes("u", 1, time.Second, 1), takes("hour", 1, time.Hour, 1)
@@ -117,7 +116,7 @@ func TestAShadowKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
-// Who waits behind another is told at once when that one hears that it takes too long.
+// A caller behind another is denied at once when that one learns that it takes too long.
 func TestATurnThatBecomesTooLateIsDeniedAtOnce(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		u := takes("u", 1, time.Second, 1)
@@ -147,8 +146,8 @@ func TestATurnThatBecomesTooLateIsDeniedAtOnce(t *testing.T) {
 	})
 }
 
-// The turn at the end of patience is in time, and one that comes later by the least there is
-// is denied at once, for who asks the store and for who waits behind another.
+// A turn at the end of patience is in time, and one that comes later by the smallest step is denied at once, for a
+// caller that calls the store and for one that waits behind another.
 func TestATurnAtTheEndOfPatience(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		for _, short := range []time.Duration{0, time.Microsecond} {
@@ -160,7 +159,7 @@ func TestATurnAtTheEndOfPatience(t *testing.T) {
 				if behind {
 					ctx, leave := context.WithTimeout(t.Context(), 30*time.Minute)
 					defer leave()
-					// A deadline would be told at once that its turn is too late.
+					// With a deadline the caller would be denied at once.
 					endless, stop := context.WithCancel(t.Context())
 					context.AfterFunc(ctx, stop)
 					go w.Take(endless, u)
@@ -186,7 +185,7 @@ func TestATurnAtTheEndOfPatience(t *testing.T) {
 	}
 }
 
-// What a denial behind others tells is the last answer of its own key, as it is by now.
+// A denial behind others has the last answer for its own key, adjusted to now.
 func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		a, b := takes("a", 10, 10*time.Second, 6), takes("b", 1, time.Second, 1)
@@ -195,7 +194,7 @@ func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 		q.sleepUntil(time.Second)
 		one := a
 		one.Cost = 1
-		q.others(store.Take, one, b) // so that a fits after three seconds, when b was long free
+		q.others(store.Take, one, b) // so that a fits after three seconds, when b has long been free
 		q.sleepUntil(2500 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
@@ -205,7 +204,7 @@ func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 		d := denied.Decisions
-		// The answer is that after two seconds: 5 in use and 5 remaining, all free after five seconds more.
+		// The answer after two seconds: 5 in use and 5 remaining, all free after five seconds more.
 		if d[0].Allowed || d[0].Used != 5 || d[0].Remaining != 5 || d[0].RetryAfter != 500*time.Millisecond ||
 			d[0].ResetAfter != 4500*time.Millisecond || d[0].At != store.InstantOf(time.Now()) || d[0].Unguarded {
 			t.Errorf("of the key that others wait for: %+v", d[0])
@@ -216,8 +215,7 @@ func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 	})
 }
 
-// A key at which a place is only kept has the answer that denied it, not a later one that
-// would have let it through.
+// At a kept place the answer is the one that denied, not a later one that would have allowed.
 func TestADenialAtAKeptPlaceIsADenial(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		a, b := takes("a", 1, 2*time.Second, 1), takes("b", 1, 2*time.Second, 1)
@@ -235,8 +233,8 @@ func TestADenialAtAKeptPlaceIsADenial(t *testing.T) {
 	})
 }
 
-// While who is before asks a slow store, its time has come; a denial then says to try again in
-// a moment, and not in the past.
+// While an earlier caller waits for a slow store, its time passes; then a denial has a RetryAfter in the near
+// future, not in the past.
 func TestADenialWhileAnotherAsksIsNotOfThePast(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		u := takes("u", 1, time.Second, 1)
@@ -254,7 +252,7 @@ func TestADenialWhileAnotherAsksIsNotOfThePast(t *testing.T) {
 	})
 }
 
-// What the first was told is true of who is next and asks for as much, and not of who asks for less.
+// The answer to the first also holds for the next caller with the same cost, but not for a smaller cost.
 func TestWhatWasToldToWhoLeaves(t *testing.T) {
 	for cost, want := range map[int64]struct {
 		after time.Duration
@@ -275,7 +273,7 @@ func TestWhatWasToldToWhoLeaves(t *testing.T) {
 	}
 }
 
-// As many go on together as there is room for, and not one more.
+// As many callers go on together as there is room for, and not one more.
 func TestNobodyGoesOnForWhomThereIsNoRoom(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		u := takes("u", 3, time.Second, 1)
@@ -294,7 +292,7 @@ func TestNobodyGoesOnForWhomThereIsNoRoom(t *testing.T) {
 	})
 }
 
-// What a grant tells of one limit says nothing of another limit of the key.
+// A grant for one limit tells nothing about another limit of the key.
 func TestAGrantUnderAnotherLimitTellsNothing(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		q.others(store.Take, takes("u", 10, 10*time.Second, 10))
@@ -304,7 +302,7 @@ func TestAGrantUnderAnotherLimitTellsNothing(t *testing.T) {
 	})
 }
 
-// A turn waits for all of its keys, and the store is asked when the last of them fits.
+// A turn waits for all of its keys, and the store is called when the last of them fits.
 func TestTheStoreIsAskedWhenTheLastKeyFits(t *testing.T) {
 	for _, reversed := range []bool{false, true} {
 		inQueue(t, func(t *testing.T, q *queue) {

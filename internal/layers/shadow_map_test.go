@@ -9,8 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A shadow forgets keys that are unused, so that a long outage with ever new subjects does
-// not fill the memory.
+// A shadow removes unused keys, so that ever new subjects in a long outage do not fill the memory.
 func TestAShadowForgetsUnusedKeys(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	shadow := newShadowMap(func() time.Time { return now })

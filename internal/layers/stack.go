@@ -2,11 +2,11 @@ package layers
 
 import "github.com/limitctl/limitctl/pkg/limiter/store"
 
-// Layers are wrappers to put around a store. Each is nil if there is none.
+// Layers are the layers to put around a store. Each can be nil.
 type Layers struct {
 	// Observer sees every decision as the caller gets it.
 	Observer func(store.Store) store.Store
-	// Around is a wrapper of the application's own.
+	// Around is a wrapper of the application.
 	Around func(store.Store) store.Store
 	// DenialLog is [WithDenialLog] or [DenialCollector.Wrap].
 	DenialLog func(store.Store) store.Store
@@ -26,8 +26,7 @@ type Layers struct {
 	Budget func(store.Store) store.Store
 }
 
-// Stack puts layers around backend in the one right order, whatever order they are given in. From
-// the outside:
+// Stack puts layers around backend in the right order. From the outside in:
 //
 //   - the observer and the application's own wrapper see what the caller sees;
 //   - the denial log counts whom anything below denies, a block included;
@@ -36,7 +35,7 @@ type Layers struct {
 //   - the failure policy decides when the leases, the breaker or the store fail;
 //   - the breaker judges the store by what it does within its budget.
 //
-// The keys of backend can be reached through the result, as with [store.Wrap].
+// The result gives access to the keys of backend, as with [store.Wrap].
 func Stack(backend store.Store, with Layers) store.Store {
 	for _, layer := range [...]func(store.Store) store.Store{
 		with.Budget, with.StoreObserver, with.Breaker, with.Leases, with.Failure,

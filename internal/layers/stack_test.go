@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// The order is the one that Stack documents, from the outside.
+// The order is the documented one, from the outside in.
 func TestStackHasOneOrder(t *testing.T) {
 	var order []string
 	var with layers.Layers
@@ -35,10 +35,10 @@ func TestStackHasOneOrder(t *testing.T) {
 	}
 }
 
-// plainWrapper is a wrapper by plain embedding, which hides what else a store has.
+// plainWrapper embeds a store, and so hides its other interfaces.
 type plainWrapper struct{ store.Store }
 
-// undecided is a store whose overrides can be read, and that decides nothing.
+// undecided is a store with readable overrides that decides nothing.
 type undecided struct{ *memorystore.Store }
 
 // Decide implements store.Store.
@@ -46,7 +46,7 @@ func (undecided) Decide(context.Context, store.Op, []store.Request, []store.Deci
 	return store.ErrUnavailable
 }
 
-// What an operator has set applies to what a local share decides while the store is away.
+// Overrides apply to the decisions of a local share while the store is away.
 func TestOverridesApplyWhileTheStoreIsAway(t *testing.T) {
 	ctx, limit := context.Background(), store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Hour}
 	for what, test := range map[string]struct {

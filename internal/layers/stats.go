@@ -2,23 +2,23 @@ package layers
 
 import "github.com/limitctl/limitctl/pkg/limiter/store"
 
-// Stats are the figures of the wrappers around a store at one moment. Those of a wrapper that is
-// not there are zero.
+// Stats are the figures of the layers around a store at one moment. Those of a missing layer are zero.
 type Stats struct {
-	// Breakers is the state of each part's breaker. A store in one piece has one part, whose
-	// name is empty. It is nil without [WithBreaker].
+	// Breakers is the state of each part's breaker. A store without parts has one, whose name is empty. It is nil
+	// without [WithBreaker].
 	Breakers map[string]BreakerState
-	// LeasedKeys is how many keys [WithLeases] holds units of ahead, and LeasedUnits how many.
+	// LeasedKeys is the number of keys of which [WithLeases] holds units in advance, and LeasedUnits the number of
+	// these units.
 	LeasedKeys, LeasedUnits int64
-	// LocalKeys is how many keys the shadow of [WithFailure] holds, in memory or in a store
-	// that has a method Len() int.
+	// LocalKeys is the number of keys in the shadow of [WithFailure], in memory or in a store with a method Len()
+	// int.
 	LocalKeys int64
-	// Denials is how many denials [WithDenialMemory] repeats.
+	// Denials is the number of denials that [WithDenialMemory] repeats.
 	Denials int64
 }
 
-// StatsOf returns the figures of the wrappers around a store, the outermost of each kind. It takes
-// the time of a walk through what they remember, so it is for a scrape and not for each call.
+// StatsOf returns the figures of the layers around a store, the outermost of each kind. It walks over all that they
+// remember, so it is for a scrape and not for each call.
 func StatsOf(s store.Store) Stats {
 	var stats Stats
 	if breaker, has := store.As[*breakerStore](s); has {
@@ -45,12 +45,12 @@ func (s *breakerStore) states() map[string]BreakerState {
 		states[part] = BreakerState(c.shown.Load())
 	}
 	if whole := BreakerState(s.whole.shown.Load()); len(states) == 0 || whole != BreakerClosed {
-		states[""] = whole // otherwise it is of the time in which no part was known
+		states[""] = whole // otherwise it is from the time before any part was known
 	}
 	return states
 }
 
-// held returns how many keys there are units of, and how many units.
+// held returns the number of keys with leased units, and of these units.
 func (s *leaseStore) held() (keys, units int64) {
 	s.keys.each(func(k *leasedKey) {
 		if l := k.current.Load(); l != nil {
@@ -62,7 +62,7 @@ func (s *leaseStore) held() (keys, units int64) {
 	return keys, units
 }
 
-// repeated returns how many denials are repeated now.
+// repeated returns the number of valid denials.
 func (s *denialMemory) repeated() (denials int64) {
 	now := s.time.now()
 	s.denials.each(func(d *denial) {

@@ -10,27 +10,26 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// turns is who waits for which key, in the order of arrival. A key that nobody waits for
-// takes no memory. The zero turns is ready for use.
+// turns has the queues of callers for each key, in the order of arrival. A key without a queue takes no memory. The
+// zero turns is ready for use.
 //
-// A place is held at keys. Whoever arrives later and wants such a key waits behind it and
-// asks nothing. A place is held only at the key that keeps its owner waiting longest, so
-// that a wait for one key does not hold up everybody who wants another key of the same
-// call. Places held before are kept for as long as the new wait is no longer than the
-// whole wait so far: then neither key's units are taken away while the other one is
-// waited for, and calls with several limits get their turn, too.
+// A caller holds places at keys. A later caller that needs such a key waits behind it and does not call the store.
+// A caller holds a place only at the key that makes it wait longest, so that a wait for one key does not block
+// callers of another key of the same call. It keeps earlier places as long as the new wait is no longer than its
+// whole wait so far: then nobody takes the units of one key while it waits for the other, and calls with several
+// limits get their turn, too.
 //
-// Nobody waits for somebody who arrived later, so there is no circle of waiting.
+// Nobody waits for a later caller, so there is no deadlock.
 type turns struct {
-	arrived atomic.Uint64 // how many callers have come
+	arrived atomic.Uint64 // the number of callers so far
 	mu      sync.Mutex
 	queues  map[store.Key]*turnQueue
 }
 
-// turnQueue is those who hold a place at a key.
+// turnQueue has the callers with a place at a key.
 type turnQueue struct {
 	places list.List // of *place, in the order of arrival
-	// answer is the last denial that the store gave one of them, at local time answered.
+	// answer is the last denial that one of them got from the store, and answered its local time.
 	answer   store.Decision
 	answered time.Time
 }
@@ -40,15 +39,15 @@ func (t *turns) arrive(reqs []store.Request, until time.Time) *place {
 	p := &place{number: t.arrived.Add(1), reqs: make([]store.Request, len(reqs)), until: until}
 	copy(p.reqs, reqs)
 	for i := range p.reqs {
-		p.reqs[i].SetDefaults() // which name the key
+		p.reqs[i].SetDefaults() // which set the name of the key
 	}
 	p.held, p.fits = make([]*list.Element, len(reqs)), make([]time.Time, len(reqs))
 	return p
 }
 
-// look says what p is to do. If behind is not nil, somebody is before it, and it sleeps
-// until behind ends. Otherwise it asks the store after wait. If denial is not nil, its
-// turn will not come before its patience ends, or has not, if over.
+// look decides what p does next. If behind is not nil, p sleeps until behind ends, since another caller is before
+// it. Otherwise it calls the store after wait. If denial is not nil, its turn will not come before its patience
+// ends; with over, its patience has ended.
 func (t *turns) look(ctx context.Context, p *place, now time.Time, over bool) (
 	behind context.Context, wait time.Duration, denial []store.Decision,
 ) {
@@ -70,7 +69,7 @@ func (t *turns) look(ctx context.Context, p *place, now time.Time, over bool) (
 	return behind, 0, nil
 }
 
-// denied takes the denial of p. If holds, p holds a place from now on.
+// denied handles a denial of p. If holds, p holds a place from now on.
 func (t *turns) denied(p *place, decisions []store.Decision, now time.Time, holds bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +96,7 @@ func (t *turns) denied(p *place, decisions []store.Decision, now time.Time, hold
 		}
 		q := t.queues[p.reqs[i].Key]
 		q.answer, q.answered = decisions[i], now
-		for e := e.Next(); e != nil; e = e.Next() { // those whose time is over before are told at once
+		for e := e.Next(); e != nil; e = e.Next() { // those whose time ends before then learn it at once
 			if behind := e.Value.(*place); behind.wake != nil && t.tooLate(behind) {
 				behind.stir()
 			}
@@ -105,8 +104,7 @@ func (t *turns) denied(p *place, decisions []store.Decision, now time.Time, hold
 	}
 }
 
-// granted takes an answer that let p through, and lets those have their turn for whom
-// it left enough.
+// granted handles an answer that let p through, and gives a turn to those for whom it left enough.
 func (t *turns) granted(p *place, decisions []store.Decision, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,15 +116,14 @@ func (t *turns) granted(p *place, decisions []store.Decision, now time.Time) {
 	}
 }
 
-// failed lets everybody who waits behind p ask by himself, since nobody can tell whose
-// turn it is while the store is away.
+// failed lets all callers behind p call the store, since nobody knows whose turn it is while the store is away.
 func (t *turns) failed(p *place) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.drop(p)
 	for i := range p.reqs {
 		q := t.queues[p.reqs[i].Key]
-		if q == nil || p.passing { // then it was done already
+		if q == nil || p.passing { // it was done already
 			continue
 		}
 		for e := q.places.Front(); e != nil; e = e.Next() {
@@ -136,7 +133,7 @@ func (t *turns) failed(p *place) {
 	}
 }
 
-// leave ends p's wait, whatever came of it. The next in each of its queues has its turn.
+// leave ends p's wait, whatever its result. The next in each of its queues gets its turn.
 func (t *turns) leave(p *place) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,9 +145,8 @@ func (t *turns) leave(p *place) {
 	}
 }
 
-// tooLate reports whether it is known that p's turn comes after its patience ends: there
-// is not even room for somebody before it who asks for the same or less. Those between
-// the two are left out of account, since each of them may leave.
+// tooLate reports whether p's turn certainly comes after its patience ends: there is not even room for an earlier
+// caller with the same cost or less. It ignores the callers between the two, since each of them may leave.
 func (t *turns) tooLate(p *place) bool {
 	if p.until.IsZero() {
 		return false
@@ -170,7 +166,7 @@ func (t *turns) tooLate(p *place) bool {
 	return false
 }
 
-// ahead returns the queue of a request of p, and who is next before p in it; nil if nobody is.
+// ahead returns the queue of a request of p, and the next caller before p in it, or nil.
 func (t *turns) ahead(p *place, req *store.Request) (q *turnQueue, ahead *place) {
 	if q = t.queues[req.Key]; q == nil || req.Shadow {
 		return nil, nil
@@ -178,13 +174,13 @@ func (t *turns) ahead(p *place, req *store.Request) (q *turnQueue, ahead *place)
 	return q, q.ahead(p)
 }
 
-// denial is the answer to p, whose turn does not come in time. It says what the store
-// last answered to those who wait for the same keys.
+// denial is the answer to p if its turn does not come in time. It has the store's last answers to callers of the
+// same keys.
 func (t *turns) denial(p *place, now time.Time) []store.Decision {
 	decisions := make([]store.Decision, len(p.reqs))
 	for i := range decisions {
 		req, d := &p.reqs[i], &decisions[i]
-		*d = store.Decision{Allowed: true, Shadow: req.Shadow, Unguarded: true} // nobody was asked
+		*d = store.Decision{Allowed: true, Shadow: req.Shadow, Unguarded: true} // no limit was applied
 		q, ahead := t.ahead(p, req)
 		if ahead == nil {
 			continue

@@ -17,8 +17,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// counting counts the calls of a store, and ends those of who asks without an end. hook, if set,
-// comes first and may answer itself.
+// counting counts the calls of a store, and stops callers that call endlessly. hook, if set, runs first and may
+// answer itself.
 type counting struct {
 	store.Store
 	calls atomic.Int64
@@ -48,7 +48,7 @@ type queue struct {
 
 	mu    sync.Mutex
 	told  map[string]answer
-	order []string // of those who were let through
+	order []string // in which callers were let through
 	all   sync.WaitGroup
 }
 
@@ -71,7 +71,7 @@ func inQueue(t *testing.T, f func(t *testing.T, q *queue)) {
 	})
 }
 
-// come lets name wait for reqs, and returns when he has got into the queue.
+// come lets name wait for reqs, and returns when it is in the queue.
 func (q *queue) come(ctx context.Context, name string, reqs ...store.Request) {
 	q.all.Go(func() {
 		defer func() {
@@ -89,7 +89,7 @@ func (q *queue) tell(name string, decisions []store.Decision, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if errors.As(err, new(*layers.DeniedError)) {
-		err = nil // the decision tells
+		err = nil // the decision says it
 	}
 	a := answer{err: err, after: time.Since(q.begin)}
 	if len(decisions) > 0 {
@@ -107,21 +107,20 @@ func (q *queue) answers() map[string]answer {
 	return q.told
 }
 
-// takes are the requests of a call for one key.
+// takes is a request of a call for one key.
 func takes(subject string, count int64, period time.Duration, cost int64) store.Request {
 	return store.Request{Key: store.Key{Subject: subject}, Limit: store.Limit{Count: count, Period: period}, Cost: cost}
 }
 
-// Fifty callers who wait for one key again and again have their turns one after the other,
-// in the order of their arrival, each at the first instant there is. The store is called
-// about once for each unit.
+// Fifty callers who wait for one key again and again get their turns in the order of their arrival, each as early
+// as possible. There is about one call of the store for each unit.
 func TestFiftyWaitersTakeTurns(t *testing.T) {
 	const waiters, units = 50, 145
 	for _, algorithm := range store.Algorithms() {
 		limit := store.Limit{Algorithm: algorithm, Count: 1, Period: 20 * time.Millisecond}
 		perUnit := int64(1)
 		if algorithm == store.SlidingLog || algorithm == store.SlidingCounter {
-			perUnit = 2 // nobody knows when the next unit fits, so the next in the queue asks
+			perUnit = 2 // nobody knows when the next unit fits, so the next in the queue calls
 		}
 		t.Run(algorithm.String(), func(t *testing.T) {
 			inQueue(t, func(t *testing.T, q *queue) {
@@ -149,7 +148,7 @@ func TestFiftyWaitersTakeTurns(t *testing.T) {
 					synctest.Wait() // so that they come in a known order
 				}
 				q.all.Wait()
-				want := []int{0} // who finds the key unused, and comes back before the others
+				want := []int{0} // the first finds the key unused, and comes back before the others
 				for i := range units - 1 {
 					want = append(want, i%waiters)
 				}
@@ -158,7 +157,7 @@ func TestFiftyWaitersTakeTurns(t *testing.T) {
 				}
 				took, exact := last.Sub(q.begin), time.Duration(units-1)*20*time.Millisecond
 				if algorithm == store.SlidingCounter {
-					exact *= 2 // it lets one through in every other window here
+					exact *= 2 // here it lets one through in every other window
 				}
 				if took < exact-20*time.Millisecond || took > exact+units*time.Microsecond {
 					t.Errorf("%d turns took %s, want %s", units, took, exact)
@@ -171,7 +170,7 @@ func TestFiftyWaitersTakeTurns(t *testing.T) {
 	}
 }
 
-// Who asks for much has his turn, however many ask for little behind him.
+// A high cost gets its turn, however many low ones wait behind it.
 func TestALargeCostIsNotOvertaken(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		q.come(t.Context(), "first", takes("u", 10, time.Second, 10))
@@ -187,8 +186,8 @@ func TestALargeCostIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// All for whom there is room go on together, so that a queue is as fast as its limit also
-// where a store is slow to answer.
+// All callers for whom there is room go on together, so that a queue is as fast as its limit, even if the store is
+// slow.
 func TestAllWhoFitGoOnTogether(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		q.store.answerBy(func([]store.Decision) (bool, error) { time.Sleep(10 * time.Millisecond); return false, nil })
@@ -201,7 +200,7 @@ func TestAllWhoFitGoOnTogether(t *testing.T) {
 		for n := range 100 {
 			q.come(t.Context(), fmt.Sprint(n), req)
 			if n == 0 {
-				time.Sleep(15 * time.Millisecond) // he is told how long he will wait
+				time.Sleep(15 * time.Millisecond) // it learns how long it will wait
 			}
 		}
 		var latest time.Duration
@@ -215,7 +214,7 @@ func TestAllWhoFitGoOnTogether(t *testing.T) {
 	})
 }
 
-// Who stands behind others leaves when his own time is over, and costs the store nothing.
+// A caller behind others leaves at its deadline, without a call of the store.
 func TestWhoStandsBehindOthersLeavesAtHisDeadline(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		q.come(t.Context(), "first", takes("u", 10, 10*time.Second, 10))
@@ -223,7 +222,7 @@ func TestWhoStandsBehindOthersLeavesAtHisDeadline(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		calls := q.store.calls.Load()
-		q.come(short, "small", takes("u", 10, 10*time.Second, 1)) // which would fit in a second, if "large" left
+		q.come(short, "small", takes("u", 10, 10*time.Second, 1)) // it would fit in a second if "large" left
 		leaving, leave := context.WithCancel(t.Context())
 		q.come(leaving, "leaving", takes("u", 10, 10*time.Second, 1))
 		time.Sleep(1500 * time.Millisecond)
@@ -247,8 +246,8 @@ func TestWhoStandsBehindOthersLeavesAtHisDeadline(t *testing.T) {
 	})
 }
 
-// A turn that cannot come in time is denied at once, if that is known without a call.
-// Nobody is denied who would have been in time if those before him had left.
+// A turn that cannot come in time is denied at once, if that is known without a call. A caller that would be in
+// time if those before it left is not denied.
 func TestATurnThatIsKnownToComeTooLateIsDeniedAtOnce(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		perHour := takes("u", 1, time.Hour, 1)
@@ -256,7 +255,7 @@ func TestATurnThatIsKnownToComeTooLateIsDeniedAtOnce(t *testing.T) {
 		early, cancel := context.WithTimeout(t.Context(), 90*time.Minute)
 		defer cancel()
 		q.come(t.Context(), "second", perHour)
-		q.come(early, "third", perHour) // can be in time if "second" leaves
+		q.come(early, "third", perHour) // in time if "second" leaves
 		calls := q.store.calls.Load()
 		minute, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
@@ -267,7 +266,7 @@ func TestATurnThatIsKnownToComeTooLateIsDeniedAtOnce(t *testing.T) {
 		if !told || d.err != nil || d.Allowed || d.RetryAfter != time.Hour || q.store.calls.Load() != calls {
 			t.Errorf("%+v after %d calls", d, q.store.calls.Load()-calls)
 		}
-		// "second" has his turn in an hour, and the store says to "third" that his is too late.
+		// "second" gets its turn in an hour, and then the store denies "third".
 		if d := q.answers()["third"]; d.Allowed || d.err != nil || d.after != time.Hour {
 			t.Errorf("%+v", d)
 		}
@@ -288,7 +287,7 @@ func TestATurnThatIsKnownToComeTooLateIsDeniedAtOnce(t *testing.T) {
 	})
 }
 
-// A wait for one key of a call does not hold up those who want another key of it.
+// A wait for one key of a call does not block callers of another key of it.
 func TestALongWaitForOneKeyHoldsUpNobodyAtAnother(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		ada, all := takes("ada", 1, time.Hour, 1), takes("all", 10, time.Second, 1)
@@ -309,7 +308,7 @@ func TestALongWaitForOneKeyHoldsUpNobodyAtAnother(t *testing.T) {
 	})
 }
 
-// Who needs two keys has his turn, though there are always others who want one of them.
+// A call with two keys gets its turn, even if there are always callers for one of them.
 func TestNobodyStarvesWhoNeedsTwoKeys(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		a, b := takes("a", 50, time.Second, 1), takes("b", 40, time.Second, 1)
@@ -346,8 +345,7 @@ func TestNobodyStarvesWhoNeedsTwoKeys(t *testing.T) {
 	})
 }
 
-// Whatever sets of keys are wanted, and whoever leaves, everybody else has his turn, and
-// the queue is empty at the end.
+// For any sets of keys, and whoever leaves, all others get their turns, and the queue is empty at the end.
 func TestNobodyIsForgotten(t *testing.T) {
 	for seed := range uint64(60) {
 		inQueue(t, func(t *testing.T, q *queue) {
@@ -390,8 +388,8 @@ func TestNobodyIsForgotten(t *testing.T) {
 	}
 }
 
-// While the store is away everybody asks by himself, so that a time-out is not waited for
-// once for each of those before.
+// While the store is away everybody calls it, so that a caller does not wait for the time-outs of all those before
+// it.
 func TestNobodyWaitsBehindAStoreThatIsAway(t *testing.T) {
 	for name, away := range map[string]func([]store.Decision) error{
 		"an error": func([]store.Decision) error { return store.ErrUnavailable },
@@ -418,7 +416,7 @@ func TestNobodyWaitsBehindAStoreThatIsAway(t *testing.T) {
 	}
 }
 
-// In an outage a cost that does not fit the local share holds up nobody whose cost does.
+// In an outage a cost that does not fit the local share does not block a cost that does.
 func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		var back atomic.Bool
@@ -446,8 +444,7 @@ func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
 	})
 }
 
-// An outage lets everybody ask at once, and so one in before his turn. All others keep
-// their places.
+// In an outage everybody calls at once, so one gets in before its turn. All others keep their places.
 func TestAfterAnOutageTheOrderIsAsBefore(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		req := takes("u", 1, time.Second, 1)
@@ -459,7 +456,7 @@ func TestAfterAnOutageTheOrderIsAsBefore(t *testing.T) {
 			if again.Swap(true) {
 				return false, nil
 			}
-			return true, store.ErrUnavailable // for one call only, that of b
+			return true, store.ErrUnavailable // only for the call of b
 		})
 		told := q.answers()
 		if len(q.order) != 4 || !slices.IsSorted(q.order[2:]) || !errors.Is(told["b"].err, store.ErrUnavailable) {
@@ -468,7 +465,7 @@ func TestAfterAnOutageTheOrderIsAsBefore(t *testing.T) {
 	})
 }
 
-// A store that panics costs the one caller his turn, and nobody else.
+// A panic of the store costs only the one caller its turn.
 func TestAPanicLosesNobody(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queue) {
 		req := takes("u", 1, time.Second, 1)

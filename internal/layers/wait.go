@@ -11,53 +11,48 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ErrNotGivenBack: a caller left while it waited for its turn, and giving back what had
-// been charged for that turn failed, so it stays charged.
+// ErrNotGivenBack: a caller left while it waited for its turn, and the refund of its charge failed, so the units
+// stay charged.
 var ErrNotGivenBack = errors.New("what was taken was not given back")
 
-// Waiter takes units that do not fit yet as soon as they do. While it waits for a turn
-// nothing is charged, except by a leaky bucket, whose turns are in the order of the charges.
+// Waiter takes units as soon as they fit. While it waits for a turn nothing is charged, except by a leaky bucket,
+// whose turns are in the order of the charges.
 //
-// Callers of one Waiter who wait for the same key take turns in the order in which they
-// came, whatever each of them costs. Only the first asks the store, when its turn has
-// come, so there are about as many calls as units are granted. Of the limits of one call,
-// the one that keeps it waiting longest is queued for. Callers of other Waiters, of other
-// processes, and those who take without waiting are not in this order. While the store is
-// away there is no order either: everybody asks, so that nobody waits for the time-outs of
-// others.
+// Callers of one Waiter who wait for the same key take turns in the order of their calls, whatever their costs.
+// Only the first calls the store, when its turn has come, so there are about as many calls as granted units. Of the
+// limits of one call, the queue is for the one that makes it wait longest. Callers of other Waiters, of other
+// processes, and those who take without waiting are not in this order. While the store is away there is no order:
+// everybody calls, so that nobody waits for the time-outs of others.
 //
-// A Waiter is safe for concurrent use. It must not be copied after its first use.
+// A Waiter is safe for concurrent use. Do not copy it after its first use.
 type Waiter struct {
 	// Store decides.
 	Store store.Store
-	// Patience is the longest wait for a turn; 0 is as long as the context lasts.
+	// Patience is the longest wait for a turn; 0 means as long as the context lasts.
 	Patience time.Duration
-	// OnWait, if not nil, is told how long each wait for units is. A wait behind others
-	// comes before that and is not told, because nobody knows how long it takes.
+	// OnWait, if not nil, gets the length of each wait for units. A wait behind others comes before that and is not
+	// reported, because its length is unknown.
 	OnWait func(wait time.Duration)
-	// Now and Sleep are time.Now and a sleep that ends with the context, unless set.
+	// Now and Sleep default to time.Now and a sleep that ends with the context.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
 
 	turns turns
 }
 
-// Wait charges cost units to key under limit once they fit, and returns when the
-// caller may go on: at once, after a wait for its turn, or after the delay of a leaky
-// bucket. Callers of one Limiter get their turns in the order in which they came; see
-// [Waiter].
+// Wait charges cost units to key under limit once they fit, and returns when the caller may go on: at once, after a
+// wait for its turn, or after the delay of a leaky bucket. Callers of one Limiter get their turns in the order of
+// their calls; see [Waiter].
 //
-// The error is nil if the units were charged, and only then. A turn that would come after ctx's deadline
-// is a denial: a [DeniedError], which has the decisions. It comes at once if the store
-// said so, to this caller or to one before it who asked for no more. Otherwise it comes
-// at the deadline: if others are still before this caller (their number does not matter,
-// since each of them may leave), or if the turn came when the time was just over. Such a
-// denial shows what the store last answered. If it never answered this caller, the decisions are
-// Unguarded.
+// The error is nil if the units were charged, and only then. If the turn would come after ctx's deadline, the error
+// is a [DeniedError], which has the decisions. It comes at once if the store said so, to this caller or to an
+// earlier one with the same cost or less. Otherwise it comes at the deadline: if others are still before this
+// caller (their number does not matter, since each of them may leave), or if the turn came just after the deadline.
+// Such a denial has the store's last answer. If the store never answered this caller, the decisions are Unguarded.
 //
-// When ctx is cancelled while Wait waits, the error is a [store.ErrGaveUp] and nothing stays charged;
-// if that cannot be had, the error is an [ErrNotGivenBack] besides. If it is not known at the end whether
-// the units were charged, the error is a [store.ErrOutcomeUnknown].
+// If ctx is cancelled while Wait waits, the error is a [store.ErrGaveUp] and nothing stays charged; if the refund
+// fails, it is an [ErrNotGivenBack], too. If it is unknown at the end whether the units were charged, the error is
+// a [store.ErrOutcomeUnknown].
 func (l *Limiter) Wait(ctx context.Context, key store.Key, limit store.Limit, cost int64) (store.Decision, error) {
 	decisions, err := l.WaitAll(ctx, store.Request{Key: key, Limit: limit, Cost: cost})
 	if len(decisions) == 0 || err != nil && !errors.As(err, new(*DeniedError)) {
@@ -66,8 +61,8 @@ func (l *Limiter) Wait(ctx context.Context, key store.Key, limit store.Limit, co
 	return decisions[0], err
 }
 
-// WaitAll is [Limiter.Wait] for several limits that are decided together. A limit about which nobody was asked, because
-// the turn for another one did not come, has a decision that is Unguarded.
+// WaitAll is [Limiter.Wait] for several limits that are decided together. If the turn for one limit did not come,
+// the decisions on limits that were not applied are Unguarded.
 func (l *Limiter) WaitAll(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
 	decisions, err := l.waiter.Take(ctx, reqs...)
 	if err == nil && !store.AllAllowed(decisions) {
@@ -76,8 +71,8 @@ func (l *Limiter) WaitAll(ctx context.Context, reqs ...store.Request) ([]store.D
 	return decisions, err
 }
 
-// Take charges all reqs once they fit together, as [Limiter.Wait] describes. The decisions say whether it
-// did: a denial is no error.
+// Take charges all reqs once they fit together, as [Limiter.Wait] describes. The decisions say whether it did: a
+// denial is no error.
 func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
 	var last lastAnswer
 	decisions, err := w.take(ctx, reqs, &last)
@@ -90,7 +85,7 @@ func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decis
 	return decisions, nil
 }
 
-// take is Take. A caller whose time is over gets an error, and last holds what the store has answered it.
+// take is Take, but returns an error to a caller whose time is over, and sets last to the store's last answer.
 func (w *Waiter) take(ctx context.Context, reqs []store.Request, last *lastAnswer) ([]store.Decision, error) {
 	until := w.end(ctx)
 	if decisions, repeated, err := w.repeat(ctx, reqs, until, last); repeated || err != nil {
@@ -131,19 +126,19 @@ func (w *Waiter) take(ctx context.Context, reqs []store.Request, last *lastAnswe
 	}
 }
 
-// cameTooLate reports whether err is only that ctx's deadline passed, and that nothing was charged.
+// cameTooLate reports whether err says only that ctx's deadline has passed, and nothing was charged.
 func cameTooLate(ctx context.Context, err error) bool {
 	return errors.Is(err, store.ErrGaveUp) && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
 		!errors.Is(err, store.ErrOutcomeUnknown) && !errors.Is(err, ErrNotGivenBack)
 }
 
-// lastAnswer is what the store last answered to a caller: a denial, or a take that was given back.
+// lastAnswer is the store's last answer to a caller: a denial, or a take that was given back.
 type lastAnswer struct {
-	decisions []store.Decision // nil if it never did
+	decisions []store.Decision // nil if there is none
 	at        time.Time
 }
 
-// asDenial is a denial as it is told at now.
+// asDenial returns it as a denial at now.
 func (a *lastAnswer) asDenial(reqs []store.Request, now time.Time) []store.Decision {
 	if a.decisions == nil {
 		decisions := make([]store.Decision, len(reqs))
@@ -166,8 +161,7 @@ func (a *lastAnswer) asDenial(reqs []store.Request, now time.Time) []store.Decis
 	return a.decisions
 }
 
-// repeat answers reqs if their token is remembered. They were allowed then, and wait behind
-// nobody.
+// repeat answers reqs if the store remembers their token. They were allowed then, and need not wait.
 func (w *Waiter) repeat(ctx context.Context, reqs []store.Request, until time.Time, last *lastAnswer) (
 	decisions []store.Decision, repeated bool, err error,
 ) {
@@ -189,17 +183,15 @@ func (w *Waiter) repeat(ctx context.Context, reqs []store.Request, until time.Ti
 	return nil, false, nil // it was given back meanwhile
 }
 
-// decidedInAnOutage reports whether the store was away, and something else decided. There
-// is no order then: a cost that fits a limit but not a local share of it would hold up
-// everybody for as long as the outage lasts.
+// decidedInAnOutage reports whether the store was away, and something else decided. Then there is no order: a cost
+// that fits a limit but not its local share would block everybody for the whole outage.
 func decidedInAnOutage(decisions []store.Decision) bool {
 	return slices.ContainsFunc(decisions, func(d store.Decision) bool {
 		return d.DecidedBy == store.DecidedByLocal || d.DecidedBy == store.DecidedByFailurePolicy
 	})
 }
 
-// awaitTurn returns when p may ask the store, or with the denial of a turn that does not
-// come in time.
+// awaitTurn returns when p may call the store, or with a denial if its turn does not come in time.
 func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []store.Decision, err error) {
 	for slept := false; ; {
 		left := w.left(p.until)
@@ -229,11 +221,11 @@ func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []store.Decisi
 	}
 }
 
-// ask takes reqs, unless they are allowed with a delay that is longer than what is left of
-// patience. allowed says that they are allowed in time, and charged unless nobody guards them.
+// ask takes reqs, unless their delay is longer than the rest of the patience. allowed says that they are allowed in
+// time, and charged unless they are Unguarded.
 func (w *Waiter) ask(ctx context.Context, reqs []store.Request, until time.Time) (decisions []store.Decision, allowed bool, err error) {
-	// A denied take charges nothing, so nothing is gained by a look before it. A leaky
-	// bucket can allow a turn that comes too late; the look leaves it as it is.
+	// A denied take charges nothing, so a peek before it gains nothing. But a leaky bucket can allow a turn that
+	// comes too late; a peek avoids its charge.
 	look := !until.IsZero() && slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Limit.Algorithm == store.LeakyBucket })
 	for {
 		if look {
@@ -251,14 +243,14 @@ func (w *Waiter) ask(ctx context.Context, reqs []store.Request, until time.Time)
 		if !sum.Allowed || sum.Unguarded || sum.Delay <= w.left(until) {
 			return decisions, sum.Allowed, nil
 		}
-		if sum.Repeated { // its turn comes too late, and stays the earlier call's
+		if sum.Repeated { // its turn comes too late, and stays with the earlier call
 			return decisions, false, nil
 		}
-		// Somebody was quicker, and now its turn comes too late.
+		// Another caller was faster, and now the turn comes too late.
 		if err := w.giveBack(ctx, reqs, decisions); err != nil {
 			return nil, false, err
 		}
-		look = true // the answer is of the key as it is left
+		look = true // so that the answer describes the key after the refund
 	}
 }
 
@@ -267,7 +259,7 @@ func (w *Waiter) decide(ctx context.Context, op store.Op, reqs []store.Request) 
 	return decisions, w.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// end returns when patience ends, zero for never.
+// end returns the end of the patience, zero for none.
 func (w *Waiter) end(ctx context.Context) time.Time {
 	until, _ := ctx.Deadline()
 	if w.Patience > 0 {
@@ -278,7 +270,7 @@ func (w *Waiter) end(ctx context.Context) time.Time {
 	return until
 }
 
-// left is what remains of patience.
+// left is the rest of the patience.
 func (w *Waiter) left(until time.Time) time.Duration {
 	if until.IsZero() {
 		return 1<<63 - 1
@@ -286,8 +278,7 @@ func (w *Waiter) left(until time.Time) time.Duration {
 	return until.Sub(w.now())
 }
 
-// awaitDelay waits out the delay of what was taken. Who leaves before the turn
-// comes does not use it, and gives it back.
+// awaitDelay waits for the delay of what was taken. If the caller leaves before its turn, it gives the units back.
 func (w *Waiter) awaitDelay(ctx context.Context, reqs []store.Request, taken []store.Decision, last *lastAnswer) error {
 	begin := w.now()
 	err := w.sleep(ctx, store.Summarize(taken).Delay)
@@ -298,12 +289,12 @@ func (w *Waiter) awaitDelay(ctx context.Context, reqs []store.Request, taken []s
 	return errors.Join(err, w.giveBack(ctx, reqs, taken))
 }
 
-// giveBackTimeout bounds how long a caller who leaves waits for the giving back.
+// giveBackTimeout bounds the time of a refund for a caller who leaves.
 const giveBackTimeout = 5 * time.Second
 
-// giveBack refunds what was taken, though the caller gives up. A shadow that would
-// have denied took nothing, and neither did what a failure policy or an override let through. What a
-// local shadow charged fades there: the store would give back units of others.
+// giveBack refunds what was taken, although the caller gives up. A shadow limit that would have denied took
+// nothing, and neither did what a failure policy or an override let through. What a local shadow charged fades
+// there, since the store would give back units of others.
 func (w *Waiter) giveBack(ctx context.Context, reqs []store.Request, taken []store.Decision) error {
 	var back []store.Request
 	for i, d := range taken {
@@ -315,7 +306,7 @@ func (w *Waiter) giveBack(ctx context.Context, reqs []store.Request, taken []sto
 		return nil
 	}
 	if reqs[0].Token != "" {
-		back = reqs // a token is given back as a whole, and knows what was charged
+		back = reqs // a token is given back as a whole, since the store knows its charge
 	}
 	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
@@ -325,7 +316,7 @@ func (w *Waiter) giveBack(ctx context.Context, reqs []store.Request, taken []sto
 	return nil
 }
 
-// tooLate makes a denial of a turn that is further off than the time left.
+// tooLate makes a denial of a turn that is further away than the time left.
 func tooLate(decisions []store.Decision, left time.Duration) []store.Decision {
 	for i := range decisions {
 		if d := &decisions[i]; d.Delay > left && !d.Shadow {
@@ -351,7 +342,7 @@ func (w *Waiter) sleep(ctx context.Context, d time.Duration) error {
 	return gaveUp(wait(ctx, d))
 }
 
-// gaveUp makes the error with which a wait ended one of this package.
+// gaveUp wraps the error that ended a wait.
 func gaveUp(err error) error {
 	if err == nil || errors.Is(err, store.ErrGaveUp) {
 		return err
@@ -359,14 +350,14 @@ func gaveUp(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrGaveUp, err)
 }
 
-// DeniedError says that [Limiter.Wait] did not get its turn: nothing is charged. It is a
-// context.DeadlineExceeded, too.
+// DeniedError says that [Limiter.Wait] did not get its turn: nothing is charged. It is also a
+// context.DeadlineExceeded.
 type DeniedError struct {
-	// Decisions are those of the call; [store.Summarize] has the time after which it is worth another try.
+	// Decisions are those of the call; [store.Summarize] returns when another try can succeed.
 	Decisions []store.Decision
 }
 
-// Error says when to try again, if the store has said so.
+// Error says when to try again, if the store knows.
 func (e *DeniedError) Error() string {
 	if after := store.Summarize(e.Decisions).RetryAfter; after > 0 {
 		return "denied: the turn does not come in time; try again in " + store.FormatPeriod(after)

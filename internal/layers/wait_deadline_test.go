@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// deniesUntil denies each call for ten milliseconds. Once over, each ends in err.
+// deniesUntil denies each call after ten milliseconds. Once over is closed, each fails with err.
 type deniesUntil struct {
 	over <-chan struct{}
 	err  error
@@ -31,14 +31,14 @@ func (s *deniesUntil) Decide(_ context.Context, _ store.Op, _ []store.Request, d
 
 func (s *deniesUntil) Close() error { return nil }
 
-// atTheEnd sleeps so long that the turn comes when the caller's time has just passed.
+// atTheEnd sleeps until the caller's time has just passed.
 func atTheEnd(ctx context.Context, _ time.Duration) error {
 	<-ctx.Done()
 	return nil
 }
 
-// A turn that comes when the caller's deadline has just passed is a denial, as every turn
-// that comes too late. But whether the take was charged may be unknown, and that is told.
+// A turn that comes just after the caller's deadline is a denial, like every late turn. But if the take may have
+// been charged, the error says so.
 func TestATurnAtTheDeadlineIsADenial(t *testing.T) {
 	for name, c := range map[string]struct{ err, want error }{
 		"not asked":       {store.ErrGaveUp, nil},
@@ -62,8 +62,8 @@ func TestATurnAtTheDeadlineIsADenial(t *testing.T) {
 	}
 }
 
-// It is the same in an outage, when a local share decides behind an open breaker. A caller
-// whose time is over is told so by the breaker, too.
+// The same in an outage, when a local share decides behind an open breaker. The breaker also returns the right
+// error to a caller whose time is over.
 func TestATurnAtTheDeadlineInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := &deniesUntil{over: closed(), err: store.ErrUnavailable}
@@ -94,7 +94,7 @@ func closed() <-chan struct{} {
 	return c
 }
 
-// silentFrom answers nothing from its nth call on, and sends nothing. A refund it answers.
+// silentFrom does not answer from call n on, and does not pass it on. It answers refunds.
 type silentFrom struct {
 	store.Store
 	n int
@@ -108,15 +108,15 @@ func (s *silentFrom) Decide(ctx context.Context, op store.Op, reqs []store.Reque
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// Wherever a wait ends with its caller's time, that is a denial if the deadline passed, and an
-// ErrGaveUp if the caller left. It is no bare error of the context, and nothing stays charged.
+// Wherever a wait ends with its caller's time, it is a denial if the deadline passed, and an ErrGaveUp if the
+// caller left. It is never a bare error of the context, and nothing stays charged.
 func TestWhereverAWaitEnds(t *testing.T) {
-	one := request(store.LeakyBucket, 60, time.Hour) // which comes a minute after the one before
+	one := request(store.LeakyBucket, 60, time.Hour) // its turn comes a minute after the one before
 	all, token := request(store.TokenBucket, 60, time.Hour), request(store.TokenBucket, 60, time.Hour)
 	all.Cost, token.Token = 60, "t"
 	for name, c := range map[string]struct {
 		req   store.Request
-		taken int  // calls that are answered: the first takes the same for somebody else
+		taken int  // answered calls; the first takes the same for another caller
 		asked bool // it got an answer before
 	}{
 		"in the first question":          {all, 0, false},

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// virtual is a clock that sleeping moves.
+// virtual is a clock that sleep advances.
 type virtual struct {
 	now   time.Time
 	slept []time.Duration
@@ -48,10 +48,9 @@ func TestWaiterTakesItsTurns(t *testing.T) {
 			}
 		}
 		took := v.now.Sub(begin)
-		// Nine units of two a second: a bucket lets two through at once and then one each
-		// half second; a leaky bucket's last leaves as late as its rate says; windows let
-		// two through each second. A sliding counter with two units in the window before
-		// lets one through in the middle of the next, and from then on one a second.
+		// Nine units at two a second: a bucket lets two through at once and then one each half second; a leaky
+		// bucket's last one leaves when its rate says; windows let two through each second. A sliding counter with
+		// two units in the window before lets one through in the middle of the next, and from then on one a second.
 		want := map[store.Algorithm]time.Duration{store.TokenBucket: 3500 * time.Millisecond, store.LeakyBucket: 4 * time.Second,
 			store.FixedWindow: 4 * time.Second, store.SlidingLog: 4 * time.Second, store.SlidingCounter: 7 * time.Second}
 		if took != want[algorithm] {
@@ -77,8 +76,7 @@ func TestWaiterDoesNotBeginAWaitThatIsTooLong(t *testing.T) {
 	}
 }
 
-// A deadline of the context is patience, too: the denial comes at once and not when the
-// deadline has passed.
+// A deadline of the context bounds the patience, too: the denial comes at once and not after the deadline.
 func TestWaitHeedsTheContextsDeadline(t *testing.T) {
 	l := layers.New(memorystore.New())
 	limit := store.Limit{Count: 1, Period: time.Hour}
@@ -97,7 +95,7 @@ func TestWaitHeedsTheContextsDeadline(t *testing.T) {
 	}
 }
 
-// Who leaves while a leaky bucket's delay runs has used nothing.
+// A caller that leaves during the delay of a leaky bucket has used nothing.
 func TestWaiterGivesBackWhenTheCallerLeaves(t *testing.T) {
 	v, w := newVirtual()
 	req := request(store.LeakyBucket, 10, time.Hour)
@@ -115,7 +113,7 @@ func TestWaiterGivesBackWhenTheCallerLeaves(t *testing.T) {
 	}
 }
 
-// scripted is a store that answers as it is told.
+// scripted is a store whose answers a test decides.
 type scripted struct {
 	store.Store
 	decide func(ctx context.Context, op store.Op, decisions []store.Decision) error
@@ -125,8 +123,8 @@ func (s *scripted) Decide(ctx context.Context, op store.Op, _ []store.Request, d
 	return s.decide(ctx, op, decisions)
 }
 
-// A turn that somebody else made too late is given back though the caller leaves just
-// then, the answer is of the key as it is left, and an error says where giving back fails.
+// A turn that another caller made too late is given back, even if its caller leaves at that moment. The answer
+// describes the key afterwards, and a failed refund is an error.
 func TestATurnThatBecameTooLateIsGivenBack(t *testing.T) {
 	for name, refundErr := range map[string]error{"given back": nil, "not given back": store.ErrUnavailable} {
 		ctx, interrupt := context.WithCancel(context.Background())
@@ -140,7 +138,7 @@ func TestATurnThatBecameTooLateIsGivenBack(t *testing.T) {
 			switch op {
 			case store.Peek:
 				decisions[0] = store.Decision{Allowed: true, Used: used, Remaining: 10 - used, Delay: time.Duration(used-4) * time.Minute}
-			case store.Take: // somebody else was quicker
+			case store.Take: // another caller was faster
 				used += 2
 				decisions[0] = store.Decision{Allowed: true, Used: used, Remaining: 10 - used, Delay: time.Minute}
 				if refundErr != nil {

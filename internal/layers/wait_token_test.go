@@ -12,8 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A wait that was cut off is asked for again with its token: what was charged is not
-// charged again, waits behind nobody, and its turn is the one that it had.
+// An interrupted wait is repeated with its token: nothing is charged again, it waits behind nobody, and it keeps
+// its turn.
 func TestWaitWithAToken(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
@@ -35,7 +35,7 @@ func TestWaitWithAToken(t *testing.T) {
 		t.Errorf("asked again, it is %+v, %v after %v; its turn was after 5 s", d, err, now.Sub(begin))
 	}
 
-	// A turn that comes too late for this caller stays with the call that was granted it.
+	// A turn that comes too late for this caller stays with the call that got it.
 	req.Token = "late"
 	decided(t, backend, store.Take, req)
 	used := decided(t, backend, store.Peek, other).Used
@@ -47,7 +47,7 @@ func TestWaitWithAToken(t *testing.T) {
 		t.Errorf("%d used before, %d after a caller left its turn", used, d.Used)
 	}
 
-	// What is not remembered waits as ever.
+	// A token that is not remembered waits as usual.
 	req = store.Request{Key: store.Key{Subject: "b"}, Limit: store.Limit{Count: 1, Period: time.Second}, Cost: 1, Token: "b"}
 	waiter.Patience = 0
 	decided(t, backend, store.Take, store.Request{Key: req.Key, Limit: req.Limit, Cost: 1})
@@ -66,8 +66,8 @@ func decided(t *testing.T, backend store.Store, op store.Op, req store.Request) 
 	return decisions[0]
 }
 
-// A turn that another call with the same token was granted meanwhile, and that comes too
-// late for this one, stays that call's. Without a token of before it is given back.
+// A turn that another call with the same token got meanwhile, and that comes too late for this one, stays with that
+// call. Without an earlier token it is given back.
 func TestATurnOfAnotherCallIsNotGivenBack(t *testing.T) {
 	for _, repeated := range []bool{true, false} {
 		_, w := newVirtual()
@@ -80,7 +80,7 @@ func TestATurnOfAnotherCallIsNotGivenBack(t *testing.T) {
 				if refunds > 0 {
 					decisions[0].Delay = late
 				}
-			case store.Take: // others were quicker, and one of them had this token
+			case store.Take: // others were faster, and one of them had this token
 				decisions[0] = store.Decision{Allowed: true, Repeated: repeated, Delay: late}
 			case store.Refund:
 				refunds++
@@ -122,7 +122,7 @@ func TestALeakyTurnAtTheEndOfPatience(t *testing.T) {
 	}
 }
 
-// Whose token is remembered waits behind nobody, also for the answer that its turn comes too late.
+// A call with a remembered token waits behind nobody, even if the answer is that its turn comes too late.
 func TestARepeatedWaitStandsBehindNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &layers.Waiter{Store: memorystore.New()}
@@ -149,7 +149,7 @@ func TestARepeatedWaitStandsBehindNobody(t *testing.T) {
 	})
 }
 
-// A token whose units were given back just after it was found remembered waits as ever.
+// A token whose units were given back just after it was found waits as usual.
 func TestATokenThatWasGivenBackWaits(t *testing.T) {
 	v, w := newVirtual()
 	begin, takes := v.now, 0
@@ -181,7 +181,7 @@ func TestATokenThatWasGivenBackWaits(t *testing.T) {
 	}
 }
 
-// What has a token is given back as a whole: the store knows what of it was charged.
+// Units with a token are given back as a whole: the store knows what was charged.
 func TestATokenIsGivenBackAsAWhole(t *testing.T) {
 	for token, want := range map[string]int{"t": 3, "": 1} {
 		ctx, leave := context.WithCancel(context.Background())

@@ -1,5 +1,5 @@
-// Package lazyregexp has regular expressions that are compiled when they are first used. A
-// command that uses none of them starts without compiling any.
+// Package lazyregexp compiles regular expressions on their first use, so that a command starts without compiling
+// any that it does not need.
 package lazyregexp
 
 import (
@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// New returns what gives the regular expression, and compiles it once. It panics at the first
-// use if text is not a regular expression.
+// New returns a function that returns the regular expression, and compiles it once. It panics on the first use if
+// text is no regular expression.
 func New(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

@@ -1,5 +1,5 @@
-// Package lines reads files that are made of lines. Any line may be damaged or far
-// too long: a line costs a bounded part of the memory, and what comes after it is read.
+// Package lines reads files line by line. A line may be damaged or far too long: it takes bounded memory, and the
+// lines after it are still read.
 package lines
 
 import (
@@ -12,13 +12,13 @@ import (
 type Line struct {
 	// Number counts from 1.
 	Number int64
-	// Text is the line without its end. It is valid until the next one is read.
+	// Text is the line without its end. It is valid until the next call.
 	Text []byte
-	// Length is how many bytes the line has, without its end.
+	// Length is the number of bytes in the line, without its end.
 	Length int64
-	// TooLong: the line has more bytes than are read. Text is its beginning.
+	// TooLong: the line is longer than the bound, and Text is its beginning.
 	TooLong bool
-	// Torn: the file ends before the line does, as when its writer was stopped.
+	// Torn: the file ends within the line, for example because its writer was stopped.
 	Torn bool
 }
 
@@ -30,16 +30,16 @@ type Reader struct {
 	text   []byte
 }
 
-// bufferSize is how much is read in one go.
+// bufferSize is the number of bytes per read.
 const bufferSize = 64 << 10
 
-// NewReader returns a Reader of lines of at most that many bytes.
+// NewReader returns a Reader of lines of at most most bytes.
 func NewReader(in io.Reader, most int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(in, bufferSize), most: most}
 }
 
-// Next returns the next line, and [io.EOF] after the last. Any other error is of the
-// file: the line it came in is lost, and so is what comes after it.
+// Next returns the next line, and [io.EOF] after the last. After any other error this line and the rest of the file
+// are lost.
 func (r *Reader) Next() (Line, error) {
 	r.number++
 	line := Line{Number: r.number}

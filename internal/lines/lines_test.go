@@ -19,7 +19,7 @@ func TestLines(t *testing.T) {
 		{Number: 2, Text: []byte{}},
 		{Number: 3, Text: []byte("12345"), Length: 5},
 		{Number: 4, Text: []byte("12345"), Length: 6, TooLong: true},
-		{Number: 5, Text: []byte("after"), Length: 6, TooLong: true}, // the carriage return is a part of it
+		{Number: 5, Text: []byte("after"), Length: 6, TooLong: true}, // the carriage return is part of it
 		{Number: 6, Text: []byte("torn"), Length: 4, Torn: true},
 	} {
 		got, err := reader.Next()
@@ -46,8 +46,7 @@ func TestAnErrorOfTheFile(t *testing.T) {
 	}
 }
 
-// However long a line is, it takes no more memory than the bound, and the line after it
-// is read.
+// A line of any length takes bounded memory, and the line after it is read.
 func TestALineOfAnyLengthTakesBoundedMemory(t *testing.T) {
 	const long, most = 256 << 20, 1 << 20
 	in := io.MultiReader(io.LimitReader(zeros{}, long), strings.NewReader("\nafter\n"))
@@ -74,7 +73,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FuzzLines compares with cutting the whole at its line ends.
+// FuzzLines compares with a split of the whole text.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree"), uint8(3))
 	f.Add([]byte("\n"), uint8(0))

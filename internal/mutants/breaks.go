@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// A broken is one way to break the code, as a file of breaks/ lists it.
+// A broken is one way to break the code, from a list in breaks/.
 type broken struct {
-	name     string // the list's file and its own name, as in serve/refused
+	name     string // the list's file and the name in it, such as serve/refused
 	file     string // what is broken, from the root of the module
-	pkg      string // whose tests find it, as in ./cmd/internal/serve
-	test     string // which tests of it, as for go test -run
+	pkg      string // the package with the tests, such as ./cmd/internal/serve
+	test     string // the tests, as for go test -run
 	harm     string // what a user would see
-	old, new string // the text that is there once, and what replaces it
+	old, new string // a text that occurs once, and its replacement
 }
 
-// readBreaks reads the lists of a folder, and returns the breaks whose names match only.
+// readBreaks reads the lists of a folder, and returns the breaks with matching names.
 func readBreaks(folder string, only *regexp.Regexp) (breaks []broken, err error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command mutants breaks the code in ways that a user would feel, one at a time, and sees that
-// the test that is named beside the break fails. The work tree stays as it is: the go command
-// reads the broken file through -overlay. breaks/ has the breaks.
+// Command mutants breaks the code in ways that a user would notice, one at a time, and checks that the test named
+// with the break fails. It does not change the work tree: the go command reads the broken file through -overlay.
+// The breaks are in breaks/.
 package main
 
 import (
@@ -34,7 +34,7 @@ func command(ctx context.Context, arguments []string) (ok bool, err error) {
 	list := flags.Bool("list", false, "name the breaks, and do nothing")
 	atOnce := flags.Int("p", runtime.GOMAXPROCS(0), "how many breaks are tried at once")
 	timeout := flags.Duration("timeout", 2*time.Minute, "how long the tests of one break may take")
-	_ = flags.Parse(arguments) // it exits by itself
+	_ = flags.Parse(arguments) // exits by itself
 
 	chosen, err := regexp.Compile(*only)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// What the tool says of breaks of a tiny module.
+// What the tool prints about breaks of a tiny module.
 func TestBreaks(t *testing.T) {
 	tier.Full(t, "Go builds of its own")
 	root := t.TempDir()
@@ -167,7 +167,7 @@ harm  none
 + n >= 0
 `
 
-// A list whose breaks are not whole is refused, with the place.
+// An incomplete break is refused, with its place.
 func TestLists(t *testing.T) {
 	const whole = "break x\nfile a/a.go\ntest TestX\nharm it hurts\n- a\n+ b\n"
 	for text, wanted := range map[string]string{
@@ -189,14 +189,15 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A break that has lost its text or its test breaks nothing. This sees it at once, and not only in the long run of all breaks.
+// A break whose text or test is missing breaks nothing. This test finds it at once, not only in the long run of all
+// breaks.
 func TestTheBreaksFollowTheCode(t *testing.T) {
 	const root = "../.."
 	breaks, err := readBreaks("breaks", regexp.MustCompile(""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := map[string]string{} // of a package, all its test files
+	tests := map[string]string{} // by package, all its test files
 	for _, b := range breaks {
 		text, err := os.ReadFile(filepath.Join(root, b.file))
 		if err != nil {

@@ -19,21 +19,20 @@ import (
 
 // A trial tries breaks.
 type trial struct {
-	root, temp string // the module, and a folder for what is broken
+	root, temp string // the module, and a folder for broken files
 	atOnce     int
 	timeout    time.Duration // of the tests of one break
 
 	mu    sync.Mutex
 	out   io.Writer
-	hasty map[string]bool // packages whose tests know the flags hasty
+	hasty map[string]bool // packages whose tests accept the flags hasty
 }
 
-// hasty are flags of tests of properties. One that has failed looks for the smallest case for half a
-// minute, and writes it beside its sources; that it fails is enough here. The cases are always the same
-// ones, so that a break does not survive by luck.
+// hasty are flags for property tests. After a failure they would search the smallest case for half a minute, and
+// save it beside their sources; here the failure is enough. A fixed seed makes the result repeatable.
 var hasty = []string{"-rapid.shrinktime=1ms", "-rapid.nofailfile", "-rapid.seed=1"}
 
-// try tries each break, tells of each, and says whether tests killed all of them.
+// try tries each break, reports the results, and returns whether tests found all of them.
 func (t *trial) try(ctx context.Context, breaks []broken) (ok bool, err error) {
 	began := time.Now()
 	t.hasty = map[string]bool{}
@@ -87,7 +86,7 @@ func (t *trial) try(ctx context.Context, breaks []broken) (ok bool, err error) {
 	return len(alive) == 0, nil
 }
 
-// each calls do for 0 to n-1, a few at once.
+// each calls do for 0 to n-1, a few concurrently.
 func (t *trial) each(n int, do func(i int)) error {
 	work := make(chan int, n)
 	for i := range n {
@@ -105,8 +104,7 @@ func (t *trial) each(n int, do func(i int)) error {
 	return group.Wait()
 }
 
-// soundTests runs the tests of a package that breaks name without a break, and returns why the ones
-// that cannot judge a break cannot.
+// soundTests runs the tests of a package without a break, and returns why some of them cannot judge breaks.
 func (t *trial) soundTests(ctx context.Context, pkg string, breaks []broken) (unfit map[string]string) {
 	unfit = map[string]string{}
 	folder := filepath.Join(t.temp, strings.ReplaceAll(pkg, "/", "_"))
@@ -138,8 +136,7 @@ func (t *trial) soundTests(ctx context.Context, pkg string, breaks []broken) (un
 	return unfit
 }
 
-// ran says whether the output of tests names one as deep as the expression that chose them:
-// for TestA/b, a TestA that has a b.
+// ran reports whether the output names a test as deep as the expression: for TestA/b, a TestA with a b.
 func ran(output, test string) bool {
 	for line := range strings.Lines(output) {
 		if name, is := strings.CutPrefix(line, "=== RUN "); is && strings.Count(name, "/") >= strings.Count(test, "/") {
@@ -149,7 +146,7 @@ func ran(output, test string) bool {
 	return false
 }
 
-// lives tries a break, and returns why it is not killed.
+// lives tries a break, and returns why it survives, or "".
 func (t *trial) lives(ctx context.Context, b broken, folder string) string {
 	defer os.RemoveAll(folder)
 	overlay, failure := t.overlay(b, folder)
@@ -170,7 +167,7 @@ func (t *trial) lives(ctx context.Context, b broken, folder string) string {
 	return ""
 }
 
-// overlay writes the broken file, and what tells the go command to read it instead of the sound one.
+// overlay writes the broken file, and the overlay that makes the go command read it.
 func (t *trial) overlay(b broken, folder string) (path, failure string) {
 	sound, err := filepath.Abs(filepath.Join(t.root, filepath.FromSlash(b.file)))
 	if err != nil {
@@ -218,7 +215,7 @@ func (t *trial) compile(ctx context.Context, pkg, folder, overlay string) (binar
 
 // run runs tests of any tier. Programs that they build are broken, too.
 func (t *trial) run(ctx context.Context, pkg, binary, test, overlay string) (output string, err error) {
-	ctx, stop := context.WithTimeout(ctx, t.timeout+time.Minute) // the tests end by their own time-out, if they can
+	ctx, stop := context.WithTimeout(ctx, t.timeout+time.Minute) // the tests normally end by their own time-out
 	defer stop()
 	c := exec.CommandContext(ctx, binary, "-test.run="+test, "-test.v", "-test.timeout="+t.timeout.String())
 	t.mu.Lock()
@@ -227,7 +224,7 @@ func (t *trial) run(ctx context.Context, pkg, binary, test, overlay string) (out
 	}
 	t.mu.Unlock()
 	c.Dir = filepath.Join(t.root, filepath.FromSlash(pkg))
-	c.WaitDelay = 10 * time.Second // a server of theirs may hold the pipe
+	c.WaitDelay = 10 * time.Second // a server that they started can hold the pipe
 	if overlay != "" {
 		c.Env = append(c.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	}
@@ -238,7 +235,7 @@ func (t *trial) run(ctx context.Context, pkg, binary, test, overlay string) (out
 	return string(text), errors.Join(err, ctx.Err())
 }
 
-// tail is the end of an output, in which the reason is.
+// tail is the end of an output, which has the reason.
 func tail(output string) string {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	return strings.Join(lines[max(0, len(lines)-20):], "\n")

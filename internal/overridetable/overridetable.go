@@ -1,5 +1,5 @@
-// Package overridetable is what the tables of overrides of all stores have in common: how an
-// override is written, when it ends, and what IDs and versions are. See [admin.OverrideTable].
+// Package overridetable has what the tables of overrides of all stores share: the text of an override, its times,
+// and IDs and versions. See [admin.OverrideTable].
 package overridetable
 
 import (
@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// MaxSize is how many bytes an override as text has at most.
+	// MaxSize is the most bytes of an override as text.
 	MaxSize = 16 << 10
-	// IDSize is how many characters an ID has, and VersionSize a version.
+	// IDSize is the number of characters in an ID, and VersionSize in a version.
 	IDSize      = 8
 	VersionSize = 32
 )
 
-// written is an override as JSON text. Its ID and times are beside it. Reason and By come last: what is before them
-// tells it from other overrides.
+// written is an override as JSON text. Its ID and times are stored separately. Reason and By come last: the text
+// before them identifies the override.
 type written struct {
 	Subject     string            `json:"subject,omitempty"`
 	Name        string            `json:"name,omitempty"`
-	Attributes  map[string]string `json:"attributes,omitempty"` // values as in subjects
+	Attributes  map[string]string `json:"attributes,omitempty"` // the form of values in subjects
 	Effect      string            `json:"effect"`
 	Limit       string            `json:"limit,omitempty"`
 	Thousandths int64             `json:"thousandths,omitempty"`
@@ -41,26 +41,26 @@ type written struct {
 	By          string            `json:"by,omitempty"`
 }
 
-// Written is an override as text, without what the store makes.
+// Written is an override as text, without the parts that the store adds.
 type Written struct {
 	Text []byte
-	// Which is how many of its bytes say whom it is about and what it does. Two overrides with the same are one.
+	// Which is the number of bytes before Reason and By. Overrides that are equal in them are one.
 	Which int
 }
 
-// ID returns the ID of an override, which follows from whom it is about and what it does, so that the same
-// override is found again. Another override has it once in a billion times: then the next try has another ID.
+// ID returns the ID of an override, a hash of its subjects and effect, so that the same override is found again.
+// Once in a billion times another override has the same ID: then the next try gives another one.
 func (w *Written) ID(try int) string {
 	sum := sha256.Sum256(append([]byte{byte(try)}, w.Text[:w.Which]...))
 	return base32.NewEncoding(idLetters).EncodeToString(sum[:5])
 }
 
-// IsOf reports whether text is of the same override, whatever its reason.
+// IsOf reports whether text is the same override, perhaps with another reason.
 func (w *Written) IsOf(text string) bool {
 	return len(text) > w.Which && text[:w.Which] == string(w.Text[:w.Which]) && (text[w.Which] == ',' || text[w.Which] == '}')
 }
 
-// Encode checks o and returns it as text.
+// Encode checks o and returns its text.
 func Encode(o *store.Override, lasts time.Duration) (*Written, error) {
 	if err := o.Check(lasts); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func Encode(o *store.Override, lasts time.Duration) (*Written, error) {
 	return &Written{whole, len(which) - len("}")}, err
 }
 
-// text is an override as JSON, in which characters are as they are.
+// text returns an override as JSON, without escapes for HTML.
 func text(w *written) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -102,7 +102,7 @@ func text(w *written) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
-// patternText writes p so that it is read back as it is.
+// patternText writes p in a form that can be read back.
 func patternText(p store.Pattern) string {
 	subject, exact := p.Exact()
 	if !exact || p.String() != subject {
@@ -116,8 +116,8 @@ func patternText(p store.Pattern) string {
 	return store.EscapeGlob(subject)
 }
 
-// Decode reads back what [Encode] writes. The error says what is wrong with a text that
-// limitctl cannot have written; it is meant for [store.ForeignError].Holds.
+// Decode reads the text of [Encode]. The error says what is wrong with a text that limitctl did not write; it is
+// for [store.ForeignError].Holds.
 func Decode(text []byte) (o store.Override, err error) {
 	var w written
 	if len(text) > MaxSize {
@@ -159,7 +159,7 @@ func Decode(text []byte) (o store.Override, err error) {
 	return o, nil
 }
 
-// normalized returns a limit with its defaults, and no limit as it is.
+// normalized returns a limit with its defaults, and the zero limit unchanged.
 func normalized(limit store.Limit) (store.Limit, error) {
 	if limit == (store.Limit{}) {
 		return limit, nil
@@ -176,8 +176,7 @@ func pattern(text string) (store.Pattern, error) {
 
 const millisecond = store.Instant(time.Millisecond / time.Microsecond)
 
-// Times returns when an override begins that is set at now, and when it ends, in whole
-// milliseconds.
+// Times returns the beginning and the end of an override that is set at now, in whole milliseconds.
 func Times(now store.Instant, lasts time.Duration) (created, expires store.Instant) {
 	created = now / millisecond * millisecond
 	return created, created + store.Instant(Milliseconds(lasts))*millisecond
@@ -188,14 +187,13 @@ func Milliseconds(lasts time.Duration) int64 {
 	return int64((lasts + time.Millisecond - 1) / time.Millisecond)
 }
 
-// Complete fills in what the store made of an override, which is read at now.
+// Complete fills in the parts of an override from the store, at now.
 func Complete(o *store.Override, id string, created, expires, now store.Instant) {
 	o.ID, o.CreatedAt, o.ExpiresAt = id, created.Time(), expires.Time()
 	o.Left = time.Duration(max(0, expires-now)) * time.Microsecond
 }
 
-// CheckTimes says what is wrong with the times of an override that is read at now, if limitctl cannot
-// have set it.
+// CheckTimes returns what is wrong with the times of an override at now, if limitctl cannot have set it.
 func CheckTimes(created, expires, now store.Instant) error {
 	const longest = store.Instant(store.MaxOverrideTime / time.Microsecond)
 	if created < 0 || expires <= created || expires-created > longest || created-now > longest || expires > store.MaxInstant {
@@ -204,16 +202,16 @@ func CheckTimes(created, expires, now store.Instant) error {
 	return nil
 }
 
-// idLetters leaves out those that are read as others.
+// idLetters leaves out letters that are easily confused.
 const idLetters = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// IDTries is how many IDs are tried.
+// IDTries is the number of IDs to try.
 const IDTries = 3
 
-// ErrNoID is the error if all of them are of other overrides.
+// ErrNoID is the error if other overrides have all of these IDs.
 func ErrNoID() error { return fmt.Errorf("%w: no ID is free for an override", store.ErrRefused) }
 
-// IsID reports whether text can be an ID.
+// IsID reports whether text has the form of an ID.
 func IsID(text string) bool {
 	if len(text) != IDSize {
 		return false
@@ -226,20 +224,20 @@ func IsID(text string) bool {
 	return true
 }
 
-// NewVersion returns a version that there never was before.
+// NewVersion returns a new, unique version.
 func NewVersion() string {
 	random := make([]byte, VersionSize/2)
 	rand.Read(random)
 	return hex.EncodeToString(random)
 }
 
-// ErrFull is the error of a table that has as many overrides as it can.
+// ErrFull is the error of a full table.
 func ErrFull() error {
 	return fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one, or set one that covers several",
 		store.ErrRefused, admin.MaxOverrides)
 }
 
-// SortNewestFirst sorts overrides by when they were set.
+// SortNewestFirst sorts overrides by their creation.
 func SortNewestFirst(overrides []store.Override) {
 	slices.SortFunc(overrides, func(a, b store.Override) int { return store.CompareAge(&a, &b) })
 }

@@ -1,5 +1,5 @@
-// Package panics lets a panic come out as an error, of a goroutine where somebody
-// waits for it. A bug then costs the one call and not the process, and says who it is.
+// Package panics turns panics into errors, also those of a goroutine for which somebody waits. A bug then fails one
+// call and not the process, and the error shows where it is.
 package panics
 
 import (
@@ -11,26 +11,26 @@ import (
 // Error is a panic, which is a bug.
 type Error struct {
 	Value any
-	Stack []byte // of the goroutine, for who looks for the bug
+	Stack []byte // of the goroutine, to find the bug
 }
 
-// Error is one line.
+// Error returns one line.
 func (e *Error) Error() string {
 	first, _, _ := strings.Cut(fmt.Sprint(e.Value), "\n")
 	return "internal error: " + first
 }
 
-// Unwrap returns the error that the panic was about, if it was one.
+// Unwrap returns the value of the panic, if it is an error.
 func (e *Error) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// Catch puts a panic of the function that defers it into err, over what was there.
+// Catch is deferred, and puts a panic of the function into err, in place of its value.
 func Catch(err *error) {
 	switch value := recover().(type) {
 	case nil:
-	case *Error: // of another goroutine, on its way up
+	case *Error: // passed on from another goroutine
 		*err = value
 	default:
 		*err = &Error{value, debug.Stack()}
@@ -43,7 +43,7 @@ func Call(f func() error) (err error) {
 	return f()
 }
 
-// Go calls f in a goroutine, and then with what [Call] would return.
+// Go calls f in a goroutine, and then calls then with the result of [Call].
 func Go(f func() error, then func(err error)) {
 	go func() { then(Call(f)) }()
 }

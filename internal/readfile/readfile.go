@@ -1,5 +1,5 @@
-// Package readfile opens and reads files that somebody else may have put in place. Only a
-// regular file is opened, at once, and no more of it is read than its kind can have.
+// Package readfile opens and reads files that somebody else may have put in place. It opens only regular files,
+// without waiting, and reads no more than a bound.
 package readfile
 
 import (
@@ -11,9 +11,8 @@ import (
 	"github.com/limitctl/limitctl/internal/filekind"
 )
 
-// Open opens a regular file to be read. It returns at once, even for a FIFO or a device.
-// It looks before it opens, since opening alone can do something to a device. It looks
-// again at what it has opened, since that may be another file.
+// Open opens a regular file to read. It returns at once, even for a FIFO or a device. It checks before it opens,
+// since opening alone can affect a device, and again afterwards, since it may have opened another file.
 func Open(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil {
 		if err := Check("open", path, info); err != nil {
@@ -27,7 +26,7 @@ func Open(path string) (*os.File, error) {
 	return Regular(file)
 }
 
-// Regular returns an open file if it is a regular one. Else it closes the file.
+// Regular returns an open file if it is a regular one. Otherwise it closes the file.
 func Regular(file *os.File) (*os.File, error) {
 	info, err := file.Stat()
 	if err == nil {
@@ -40,7 +39,7 @@ func Regular(file *os.File) (*os.File, error) {
 	return file, nil
 }
 
-// Check returns the error of a path where there is something else than a regular file.
+// Check returns an error if a path is not a regular file.
 func Check(op, path string, info fs.FileInfo) error {
 	if err := filekind.Check(info.Mode()); err != nil {
 		return &fs.PathError{Op: op, Path: path, Err: err}
@@ -48,8 +47,8 @@ func Check(op, path string, info fs.FileInfo) error {
 	return nil
 }
 
-// All reads a whole file of at most that many bytes. The bytes are counted as they are read:
-// a file can grow, and some files of the system say that they have none.
+// All reads a whole file of at most most bytes. It counts the bytes while it reads: a file can grow, and some
+// system files report a size of 0.
 func All(path string, most int) ([]byte, error) {
 	file, err := Open(path)
 	if err != nil {

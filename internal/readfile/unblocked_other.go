@@ -2,5 +2,5 @@
 
 package readfile
 
-// Unblocked is 0: there are no FIFOs among such a system's files.
+// Unblocked is 0: this system has no FIFOs among its files.
 const Unblocked = 0

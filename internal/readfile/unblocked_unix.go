@@ -4,6 +4,6 @@ package readfile
 
 import "syscall"
 
-// Unblocked is the flag that opens a FIFO without waiting for its other end, and that
-// does not make a terminal the process's own.
+// Unblocked is the flag to open a FIFO without waiting for its other end, and a terminal without making it the
+// controlling one.
 const Unblocked = syscall.O_NONBLOCK | syscall.O_NOCTTY

@@ -1,5 +1,5 @@
-// Package recordformat is how a key's state and a token are laid out as bytes: the values that stores keep. Package
-// store writes and reads them, and so does lua/, whose scripts get these numbers from here.
+// Package recordformat describes the bytes of a key's state and of a token, the values that stores keep. Package
+// store writes and reads them, and so do the scripts of lua/, which get these numbers from here.
 //
 // All numbers are big-endian and unsigned. An instant or a period has 7 bytes, which hold microseconds until the
 // year 4253.
@@ -24,8 +24,8 @@
 //	             in slices:                  2 head, 2 length, 4 base sum, then the
 //	                                         ring of entries: 2 slice, 4 sum
 //
-// A program that is older than a kind, or than version 3, refuses its records by their version. Slices are
-// numbered from the epoch on. The record has the last two bytes of a number.
+// A program that is older than a kind, or than version 3, refuses its records because of the version. Slices are
+// numbered from the epoch. A record has the last two bytes of a number.
 //
 // # Token
 //
@@ -44,12 +44,12 @@ package recordformat
 const (
 	Magic   = "RL"
 	Version = 1
-	// OverfullVersion is that of a bucket whose level is above its burst.
+	// OverfullVersion is the version for a bucket whose level is above its burst.
 	OverfullVersion = 3
-	// PackedLimitSize is the bytes of a limit: kind, count, burst or slices, and period.
+	// PackedLimitSize is the size of a limit: kind, count, burst or slices, and period.
 	PackedLimitSize = 1 + 4 + 4 + 7
 	HeaderSize      = len(Magic) + 1 + PackedLimitSize + 7
-	// LogEntrySize is the bytes of an entry of a sliding log: its instant and its sum.
+	// LogEntrySize is the size of an entry of a sliding log: its instant and its sum.
 	LogEntrySize = 7 + 3
 )
 

@@ -1,11 +1,9 @@
-// Package redact takes secrets that are known out of texts: out of those of others,
-// such as servers that repeat what they were sent, and as the last line of defence out
-// of our own.
+// Package redact removes known secrets from texts: from those of others, such as servers that repeat what they were
+// sent, and as the last line of defence from our own.
 //
-// It looks for the secrets themselves and not for what looks like one. It finds them
-// however they are written: with the escapes of a URL, of a quoted text, of JSON or HTML, in
-// other case, cut off. It cannot find what somebody means to hide from it: a server that
-// has a password can spell it backwards.
+// It looks for the secrets themselves and not for texts that look like one. It finds them in any spelling: with the
+// escapes of a URL, a quoted text, JSON or HTML, in another case, or cut off. It cannot find what somebody hides on
+// purpose: a server that knows a password can spell it backwards.
 package redact
 
 import (
@@ -20,33 +18,31 @@ import (
 	"github.com/limitctl/limitctl/internal/textprefix"
 )
 
-// Mark stands where a secret was.
+// Mark replaces a secret.
 const Mark = "xxxxx"
 
-// Withheld stands for a text of others that holds a secret too short to be replaced:
-// every other letter would go with it, and where it stood would show.
+// Withheld replaces a text of others that contains a secret too short to be replaced: its letters would be replaced
+// in many places, which would show where it was.
 const Withheld = "its text is withheld, since the password may be in it"
 
 const (
-	// short is how many characters a secret has at least that is replaced. A text of
-	// others with a shorter one is withheld.
+	// short is the length from which a secret is replaced. A text of others with a shorter one is withheld.
 	short = 4
-	// cutOff is how many characters of a longer secret are enough to replace them, for a
-	// text is often cut somewhere. Less is enough before what ends a text or a quotation.
+	// cutOff is the length from which the beginning of a longer secret is replaced, since texts are often cut. A
+	// shorter part is replaced before the end of a text or a quotation.
 	cutOff = 8
-	// mostOfOthers bounds a text of others, in bytes. Nobody reads more.
+	// mostOfOthers is the most bytes of a text of others. Nobody reads more.
 	mostOfOthers = 600
 )
 
-// Secrets are texts that nobody is to see. A nil or empty *Secrets has none. It is safe
-// for concurrent use.
+// Secrets are texts that must not be shown. A nil or empty *Secrets has none. It is safe for concurrent use.
 type Secrets struct {
 	mu      sync.RWMutex
 	list    []*secret
 	learned []*secret
 }
 
-// New returns Secrets with those given. Empty ones are left out.
+// New returns Secrets with these texts, except empty ones.
 func New(secrets ...string) *Secrets {
 	s := new(Secrets)
 	s.Add(secrets...)
@@ -59,7 +55,7 @@ func (s *Secrets) Add(secrets ...string) {
 	defer s.mu.Unlock()
 	for _, text := range secrets {
 		s.add(text, false)
-		// Who takes a text apart at its spaces may repeat one word of it.
+		// A program that splits a text at its spaces may repeat one word of it.
 		if words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }); len(words) > 1 {
 			for _, word := range words {
 				if utf8.RuneCountInString(word) >= short {
@@ -89,11 +85,11 @@ func (s *Secrets) add(text string, isPart bool) {
 	s.list = append(s.list, newSecret(text, isPart))
 }
 
-// mostLearned is how many secrets are remembered that keep being replaced.
+// mostLearned is how many replaced secrets are remembered.
 const mostLearned = 8
 
-// Learn adds a secret that takes the place of those learned before, such as a token that
-// is another one for each connection. Only the last few are remembered.
+// Learn adds a secret that replaces earlier ones, such as a token for each connection. Only the last few are
+// remembered.
 func (s *Secrets) Learn(text string) {
 	if text == "" {
 		return
@@ -118,8 +114,7 @@ func (s *Secrets) all() []*secret {
 	return slices.Concat(s.list, s.learned)
 }
 
-// Foreign returns a text of others without the secrets, and without parts of them that
-// it breaks off in.
+// Foreign returns a text of others without the secrets, and without parts of them at which it is cut.
 func (s *Secrets) Foreign(text string) string {
 	secrets := s.all()
 	for _, secret := range secrets {
@@ -133,9 +128,8 @@ func (s *Secrets) Foreign(text string) string {
 	})
 }
 
-// Answer is [Secrets.Foreign] for an error that a server answered. It also leaves out
-// what helps nobody: the arguments that Redis repeats, and what is beyond any line's
-// length.
+// Answer is [Secrets.Foreign] for an error reply of a server. It also removes useless parts: the arguments that
+// Redis repeats, and what exceeds the length of a line.
 func (s *Secrets) Answer(text string) string {
 	const arguments = "with args beginning with"
 	for i := 0; i+len(arguments) <= len(text); i++ {
@@ -150,23 +144,21 @@ func (s *Secrets) Answer(text string) string {
 	return s.Foreign(text)
 }
 
-// Text returns a text of our own without the secrets, should one have come into it. A
-// short secret, or one that is a short word, is as likely to be a word of ours, and stays:
-// to take it out of a sentence would tell it.
+// Text returns a text of our own without the secrets, as a precaution. A short secret, or one that is a short word,
+// stays: it is most likely a word of ours, and its removal from a sentence would reveal it.
 func (s *Secrets) Text(text string) string {
 	return replace(text, s.all(), func(secret *secret, matched int, _ string) bool {
 		return !secret.isPart && !secret.isWord && len(secret.units) >= short && matched == len(secret.units)
 	})
 }
 
-// replace puts [Mark] in the place of secrets if enough of them is there. Where several
-// overlap, it replaces all that any of them covers.
+// replace replaces secrets by [Mark] if enough of a secret matches. It replaces overlapping secrets as a whole.
 func replace(text string, secrets []*secret, enough func(secret *secret, matched int, rest string) bool) string {
 	if len(secrets) == 0 {
 		return text
 	}
 	var b strings.Builder
-	from, hidden := 0, 0 // what is copied already, and up to where a secret goes
+	from, hidden := 0, 0 // the end of what is copied, and the end of a secret
 	for at := range len(text) {
 		for _, secret := range secrets {
 			matched, end := secret.match(text[at:])
@@ -183,15 +175,14 @@ func replace(text string, secrets []*secret, enough func(secret *secret, matched
 	return b.String() + text[from:]
 }
 
-// endsThere reports whether what follows a part of a secret says that a text was cut
-// there.
+// endsThere reports whether rest, after a part of a secret, shows that the text was cut there.
 func endsThere(rest string) bool {
 	rest = strings.TrimLeft(rest, `\`)
 	return rest == "" || strings.IndexByte("'\"`\r\n)>]", rest[0]) >= 0 || strings.HasPrefix(rest, "...") || strings.HasPrefix(rest, "…")
 }
 
-// Error returns an error of others whose text has no secret, and that is for
-// [errors.Is] and [errors.As] what err is; it is err if there was none.
+// Error returns an error of others without secrets in its text, which still matches [errors.Is] and [errors.As]
+// like err; it is err itself if there is no secret.
 func (s *Secrets) Error(err error) error {
 	if err == nil {
 		return nil
@@ -203,7 +194,7 @@ func (s *Secrets) Error(err error) error {
 	return err
 }
 
-// cleaned is an error with another text. It does not unwrap: what it was has the secret.
+// cleaned is an error with another text. It does not unwrap, since the original contains the secret.
 type cleaned struct {
 	text    string
 	err     error
@@ -213,7 +204,7 @@ type cleaned struct {
 func (e *cleaned) Error() string        { return e.text }
 func (e *cleaned) Is(target error) bool { return errors.Is(e.err, target) }
 
-// As finds what err is, unless that has the secret in its own text.
+// As finds what err is, unless that has the secret in its text.
 func (e *cleaned) As(target any) bool {
 	if !errors.As(e.err, target) {
 		return false

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// spellings are ways in which programs write a text.
+// spellings are forms in which programs write a text.
 func spellings(text string) []string {
 	inJSON, _ := json.Marshal(text)
 	twice, _ := json.Marshal(string(inJSON))
@@ -86,7 +86,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// What is a word of ours as well is left in our own texts.
+// A secret that is also a word of ours stays in our own texts.
 func TestText(t *testing.T) {
 	for _, c := range []struct{ secret, text, want string }{
 		{"redis", "redis at h", "redis at h"},
@@ -131,7 +131,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// Whatever stands around a secret, and however it is written, it does not stay.
+// A secret is removed in any spelling and whatever is around it.
 func FuzzForeign(f *testing.F) {
 	f.Add("hunter2-secret", "ERR '", "'", uint8(0))
 	f.Add(`a\b"c`, `\`, `\`, uint8(7))
@@ -155,15 +155,14 @@ func FuzzForeign(f *testing.F) {
 		if got == text {
 			t.Errorf("%q: %q is left", secret, got)
 		}
-		// The marks, and what comes to lie beside them, can spell it again.
+		// The marks and the text beside them can form the secret again.
 		if strings.Contains(strings.Join(strings.Split(got, Mark), "\x00"), secret) && got != Withheld && !strings.Contains(secret, "\x00") {
 			t.Errorf("%q: it is in %q", secret, got)
 		}
 	})
 }
 
-// Of secrets that keep being replaced the last few are remembered, and reading goes on
-// beside learning and adding.
+// Of replaced secrets the last few are remembered, and reading, learning and adding can run concurrently.
 func TestConcurrentLearning(t *testing.T) {
 	s := New("first-password")
 	var working sync.WaitGroup
@@ -171,7 +170,7 @@ func TestConcurrentLearning(t *testing.T) {
 		working.Go(func() {
 			for n := range 200 {
 				s.Learn(fmt.Sprintf("token-number-%d-%d", i, n))
-				s.Add("one of several words") // first as parts, and then as a whole
+				s.Add("one of several words") // first as parts, then as a whole
 				s.Add("several")
 				if got := s.Foreign("the first-password here"); got != "the "+Mark+" here" {
 					t.Errorf("%q", got)

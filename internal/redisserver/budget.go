@@ -12,10 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// BoundExchanges ends the connections of client on which a script call, or what comes
-// before the first one, goes unanswered for longer than budget, whatever the time-outs of
-// client are. What else client is used for keeps these. Call it before anything is asked
-// of client.
+// BoundExchanges ends connections of client on which a script call, or the commands before the first one, get no
+// answer for longer than budget, whatever the time-outs of client are. Other commands keep these. Call it before
+// the first use of client.
 func BoundExchanges(client redis.UniversalClient, budget time.Duration) {
 	hook := budgetHook{budget}
 	switch c := client.(type) {
@@ -28,7 +27,7 @@ func BoundExchanges(client redis.UniversalClient, budget time.Duration) {
 	}
 }
 
-// budgetHook is a [redis.Hook] of what connects to servers.
+// budgetHook is a [redis.Hook] for new connections.
 type budgetHook struct{ budget time.Duration }
 
 // DialHook implements [redis.Hook].
@@ -50,26 +49,26 @@ func (budgetHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// bounded are the commands that have a budget.
+// bounded are the commands with a budget.
 var bounded = []string{"evalsha", "evalsha_ro", "eval", "eval_ro", "hello", "auth", "client", "select", "readonly"}
 
-// budgetConn is a connection that knows by what was last written how long an answer may
-// take. The client writes and then reads, one after the other.
+// budgetConn is a connection that derives from the last command how long the answer may take. The client writes and
+// then reads, one after the other.
 type budgetConn struct {
 	net.Conn
 	budget  time.Duration
-	until   atomic.Int64 // when the answer must have come, in ns since the epoch; 0 for no bound
+	until   atomic.Int64 // the end of the budget, in ns since the epoch; 0 for none
 	writing time.Time    // the client's own deadline for writes; zero for none
 }
 
-// budgetSocket is a budgetConn of a socket. The client looks at sockets before it uses
-// them again, and so never sends to one that the server has closed.
+// budgetSocket is a budgetConn of a socket. The client checks sockets before it reuses them, so it never sends on
+// one that the server has closed.
 type budgetSocket struct {
 	*budgetConn
 	syscall.Conn
 }
 
-// bound returns conn with a budget. What is a socket stays one.
+// bound returns conn with a budget. A socket stays a socket.
 func bound(conn net.Conn, budget time.Duration) net.Conn {
 	limited := &budgetConn{Conn: conn, budget: budget}
 	if socket, ok := conn.(syscall.Conn); ok {
@@ -78,7 +77,7 @@ func bound(conn net.Conn, budget time.Duration) net.Conn {
 	return limited
 }
 
-// NetConn returns the connection that has the budget, as that of crypto/tls does.
+// NetConn returns the connection inside, like crypto/tls.
 func (c *budgetConn) NetConn() net.Conn { return c.Conn }
 
 // Write implements [net.Conn].
@@ -115,7 +114,7 @@ func (c *budgetConn) SetWriteDeadline(t time.Time) error {
 // SetReadDeadline implements [net.Conn].
 func (c *budgetConn) SetReadDeadline(t time.Time) error { return c.Conn.SetReadDeadline(c.earlier(t)) }
 
-// earlier returns t or the budget's end, which is earlier.
+// earlier returns t or the budget's end, whichever is earlier.
 func (c *budgetConn) earlier(t time.Time) time.Time {
 	if until := instant(c.until.Load()); !until.IsZero() && (t.IsZero() || t.After(until)) {
 		return until
@@ -130,8 +129,8 @@ func instant(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// firstCommand returns the name of the command that words begin with, in lower case as
-// the client writes it. begins is false for the rest of a command.
+// firstCommand returns the name of the command at the beginning of words, in lower case as the client writes it.
+// begins is false for the rest of a command.
 func firstCommand(words []byte) (name string, begins bool) {
 	if len(words) == 0 || words[0] != '*' {
 		return "", false

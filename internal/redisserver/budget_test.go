@@ -37,7 +37,7 @@ func connect(t *testing.T, budget time.Duration) (net.Conn, net.Conn) {
 	return bound(conn, budget), far
 }
 
-// script and scan are what the client writes for a script call and for another command.
+// script and scan are the client's bytes for a script call and for another command.
 const (
 	script = "*3\r\n$7\r\nevalsha\r\n$1\r\nx\r\n$1\r\n0\r\n"
 	scan   = "*2\r\n$4\r\nscan\r\n$1\r\n0\r\n"
@@ -64,8 +64,8 @@ func TestAnAnswerLaterThanTheBudgetEndsItsRead(t *testing.T) {
 	}
 }
 
-// What a connection is used for next has its own time, and what is no script call has
-// the client's.
+// The next exchange on the connection has its own budget, and other commands than script calls have the client's
+// time-outs.
 func TestABudgetIsForOneExchange(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(conn net.Conn) error{
@@ -89,7 +89,7 @@ func TestABudgetIsForOneExchange(t *testing.T) {
 	}
 }
 
-// deadlines is a connection that notes until when it may write.
+// deadlines is a connection that records its write deadline.
 type deadlines struct {
 	net.Conn
 	writing time.Time
@@ -128,8 +128,8 @@ func isSocket(conn net.Conn) bool {
 	return is
 }
 
-// The client looks at idle connections before it uses one again. It can if they are
-// sockets still, and it must find them sound however long ago the budget was over.
+// The client checks idle connections before it reuses one. For that they have to be sockets, and they must be found
+// healthy, however long ago the budget ended.
 func TestTheClientSeesWhichConnectionsAreSound(t *testing.T) {
 	t.Parallel()
 	if conn, _ := connect(t, time.Second); !isSocket(conn) {
@@ -150,7 +150,7 @@ func TestTheClientSeesWhichConnectionsAreSound(t *testing.T) {
 		if err := ask(); err != nil {
 			return err
 		}
-		time.Sleep(budget + 50*time.Millisecond) // the budget of the exchange is over, whatever the machine does
+		time.Sleep(budget + 50*time.Millisecond) // the budget of the exchange is over, however slow the machine is
 		if err := ask(); err != nil {
 			return err
 		}

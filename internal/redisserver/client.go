@@ -9,10 +9,9 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// NewClient returns a client of one server with settings that fit a limiter. Its answer is
-// of use only while a caller waits for it: a context's deadline is kept, a dead server is
-// dialled once, nothing is sent twice, and the server is asked for nothing else. Each
-// time-out that options leave out is timeout.
+// NewClient returns a client of one server with settings for a limiter. An answer is useful only while a caller
+// waits for it: the client keeps a context's deadline, dials a dead server once, never sends anything twice, and
+// sends no commands of its own. timeout is the default of each time-out in options.
 func NewClient(options redis.Options, timeout time.Duration) *redis.Client {
 	fit(&options, timeout)
 	return redis.NewClient(&options)
@@ -33,12 +32,11 @@ func quiet() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// maxRedirects is how often a command follows a slot to where it is. A node that
-// redirects has not run the command, so a take is followed up, too.
+// maxRedirects is how often a command follows a slot to another node. A node that redirects has not run the
+// command, so a take can follow, too.
 const maxRedirects = 5
 
-// NewClusterClient is [NewClient] for a Cluster. A call takes no longer than ReadTimeout,
-// redirects included.
+// NewClusterClient is [NewClient] for a Cluster. A call takes at most ReadTimeout, including redirects.
 func NewClusterClient(options redis.ClusterOptions, timeout time.Duration) *redis.ClusterClient {
 	options.DialTimeout = cmp.Or(options.DialTimeout, timeout)
 	options.ReadTimeout = cmp.Or(options.ReadTimeout, timeout)
@@ -47,8 +45,7 @@ func NewClusterClient(options redis.ClusterOptions, timeout time.Duration) *redi
 	options.MaxRedirects = cmp.Or(options.MaxRedirects, maxRedirects)
 	options.ContextTimeoutEnabled = true
 	options.MaintNotificationsConfig = quiet()
-	// Without the routing policies it need not ask what commands there are,
-	// which is a right and a round trip more.
+	// Without the routing policies it does not call COMMAND, which needs another right and a round trip.
 	options.DisableRoutingPolicies = true
 	newNode := options.NewClient
 	if newNode == nil {
@@ -59,21 +56,21 @@ func NewClusterClient(options redis.ClusterOptions, timeout time.Duration) *redi
 		fit(settings, timeout)
 		node := newNode(settings)
 		if within > 0 {
-			// Seeds are asked one after the other: one that does not answer must
-			// leave time for the next, and for the command.
+			// Seeds are tried one after the other: one that does not answer must leave time for the next, and for
+			// the command.
 			node.AddHook(deadline{within: within / time.Duration(len(options.Addrs)+1), only: "cluster slots"})
 		}
 		return node
 	}
 	client := redis.NewClusterClient(&options)
-	if within > 0 { // each attempt has a timeout, and there may be several
+	if within > 0 { // each attempt has a timeout, and there can be several
 		client.AddHook(deadline{within: within})
 	}
 	return client
 }
 
-// NewFailoverClient is [NewClient] for the master that Sentinels name. They are asked as
-// go-redis does it: every one of them has to answer or to time out.
+// NewFailoverClient is [NewClient] for the master that Sentinels name. go-redis calls the Sentinels, and waits
+// until each of them answers or times out.
 func NewFailoverClient(options redis.FailoverOptions, timeout time.Duration) *redis.Client {
 	options.DialTimeout = cmp.Or(options.DialTimeout, timeout)
 	options.ReadTimeout = cmp.Or(options.ReadTimeout, timeout)
@@ -85,11 +82,10 @@ func NewFailoverClient(options redis.FailoverOptions, timeout time.Duration) *re
 	return redis.NewFailoverClient(&options)
 }
 
-// deadline is a [redis.Hook] that bounds how long commands take, redirects and
-// retries included.
+// deadline is a [redis.Hook] that bounds the time of commands, including redirects and retries.
 type deadline struct {
 	within time.Duration
-	only   string // the one command, or all if it is empty
+	only   string // the only command to bound; empty for all
 }
 
 // DialHook implements [redis.Hook].

@@ -22,7 +22,7 @@ func IsReply(err error) bool {
 
 // IsErrorReply reports whether err is an error reply of the server that begins with prefix.
 func IsErrorReply(err error, prefix string) bool {
-	if err == nil { // before there is a variable for it, which takes memory
+	if err == nil { // before the variable, which costs an allocation
 		return false
 	}
 	var reply redis.Error
@@ -33,42 +33,40 @@ func IsErrorReply(err error, prefix string) bool {
 // a key.
 func LacksRight(err error) bool { return IsErrorReply(err, "NOPERM") }
 
-// IsElsewhere reports whether err says that a key is at another master.
+// IsElsewhere reports whether err says that another master has the key.
 func IsElsewhere(err error) bool { return IsErrorReply(err, "MOVED") || IsErrorReply(err, "ASK") }
 
-// notNow are the error replies of a server that will serve again by itself. It has
-// done nothing of what was asked.
+// notNow are the error replies of a server that will recover by itself. It has not run the command.
 var notNow = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE",
 	"ERR max number of clients reached", "NOREPLICAS"}
 
-// Call is what was asked when an error came.
+// Call describes a failed call.
 type Call struct {
-	// Verb is what errors call it, such as "take". It may be empty if it changes nothing.
+	// Verb is its name in errors, such as "take". It may be empty if the call changes nothing.
 	Verb string
-	// Changes: it changes something when it is done. Sent: it may have reached a server.
+	// Changes: the call changes something. Sent: it may have reached a server.
 	Changes, Sent bool
-	// Address is the server's, if the error came from one of several.
+	// Address is the address of the server, if there are several.
 	Address string
 	// GaveUp, if not nil, is a [store.ErrGaveUp]: the caller's time was over.
 	GaveUp error
-	// Keys are those it was about. Without any, it was about all under the prefix.
+	// Keys are its keys. If there are none, it was about all keys under the prefix.
 	Keys []string
-	// ScriptCommand returns the command at which a script failed, by the reply that says
-	// so, or "". It is nil if no script was called.
+	// ScriptCommand returns the command at which a script failed, from its reply, or "". It is nil if no script was
+	// called.
 	ScriptCommand func(reply string) string
 }
 
-// Explain turns an error of the client, met by a call that changes nothing, into one of
-// the limiter's that names the server.
+// Explain converts an error of the client from a call that changes nothing into one of the limiter that names the
+// server.
 func (s *Servers) Explain(err error) error { return s.ExplainCall(err, Call{}) }
 
-// ExplainCall turns an error of the client into one of the limiter's, which names the
-// server and what was missing: the key, the right, the password. It is a
-// [store.ErrOutcomeUnknown] if the call may have changed something.
+// ExplainCall converts an error of the client into one of the limiter, which names the server and what was missing:
+// the key, the right, the password. It is a [store.ErrOutcomeUnknown] if the call may have changed something.
 func (s *Servers) ExplainCall(err error, call Call) error {
 	if err == nil || errors.Is(err, store.ErrForeign) || errors.Is(err, store.ErrRefused) ||
 		errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrClosed) || store.IsAway(err) {
-		return err // it is one already
+		return err // it is already one
 	}
 	if call.Address == "" && s.cluster != nil {
 		call.Address = nodeIn(err)
@@ -93,8 +91,7 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 	return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, s.explainReply(reply, call))
 }
 
-// DiscoveryError says that the client of a Cluster could not learn the nodes, from any that
-// it knows. It concerns all of them.
+// DiscoveryError says that no known node gave the client of a Cluster the list of nodes. It is about all of them.
 type DiscoveryError struct{ Err error }
 
 // Error returns the text of e.Err.
@@ -103,8 +100,7 @@ func (e *DiscoveryError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *DiscoveryError) Unwrap() error { return e.Err }
 
-// nodeIn returns the address of the one node that an error is about, as far as the
-// connection tells it, or "".
+// nodeIn returns the address of the one node that an error is about, from the connection, or "".
 func nodeIn(err error) string {
 	var all *DiscoveryError
 	var operation *net.OpError
@@ -114,8 +110,7 @@ func nodeIn(err error) string {
 	return operation.Addr.String()
 }
 
-// explainNoReply is ExplainCall for an error that is no reply: whether anything happened
-// then depends on whether the request had left.
+// explainNoReply is ExplainCall for an error without a reply: the request may have been run if it was sent.
 func (s *Servers) explainNoReply(err error, call Call) error {
 	s.lookForNodes()
 	var dial *net.OpError
@@ -131,7 +126,7 @@ func (s *Servers) explainNoReply(err error, call Call) error {
 		return fmt.Errorf("the client of redis at %s is %w", call.Address, store.ErrClosed)
 	}
 	if wrong := WrongAnswer(err); wrong != nil {
-		wrong = s.secrets.Error(wrong) // it repeats how the answer begins
+		wrong = s.secrets.Error(wrong) // it quotes the beginning of the answer
 		if mayHaveRun && call.Changes {
 			return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened",
 				store.ErrOutcomeUnknown, call.Address, wrong, call.Verb)
@@ -146,18 +141,16 @@ func (s *Servers) explainNoReply(err error, call Call) error {
 	return fmt.Errorf("%w: redis at %s cannot be reached: %w", store.ErrUnavailable, call.Address, reason)
 }
 
-// lookForNodes lets the client of a Cluster ask again which node has what: a replica may
-// have taken a master's place. The client would notice when it retries, which it does
-// not do with a take.
+// lookForNodes makes the client of a Cluster load the slots again, since a replica may have replaced a master. The
+// client would do so when it retries, but it does not retry a take.
 func (s *Servers) lookForNodes() {
 	if s.cluster != nil {
 		s.cluster.ReloadState(context.Background())
 	}
 }
 
-// reason strips what go-redis and net wrap around the error and says the same again,
-// keeping it in the chain. All of it is without secrets, since an address, or an answer
-// that makes no sense, is the server's.
+// reason removes the wrapping of go-redis and net from the text of the error, and keeps the error in the chain. It
+// removes secrets everywhere, since the server decides what an address or a nonsensical answer contains.
 func (s *Servers) reason(err error) error {
 	clean := s.secrets.Error(err)
 	var operation *net.OpError
@@ -214,7 +207,7 @@ func (s *Servers) explainReply(reply string, call Call) string {
 	return s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
 }
 
-// commandRefused returns the command that a reply says the user may not run, as an ACL names it, or "".
+// commandRefused returns the command, in the form of an ACL, that the user may not run according to a reply, or "".
 func commandRefused(reply string) string {
 	_, rest, said := strings.Cut(reply, "no permissions to run the '")
 	command, _, ended := strings.Cut(rest, "' command")
@@ -222,7 +215,7 @@ func commandRefused(reply string) string {
 	if !refused || !said || !ended {
 		return ""
 	}
-	for _, r := range command { // what a server of another kind says there is not repeated as a right
+	for _, r := range command { // do not repeat a text of another kind of server as a right
 		if (r < 'a' || r > 'z') && r != '_' && r != '|' {
 			return ""
 		}
@@ -230,12 +223,12 @@ func commandRefused(reply string) string {
 	return command
 }
 
-// LacksCommand says that a user may not run a command, and how to allow it.
+// LacksCommand returns the text that a user may not run a command, and how to allow it.
 func LacksCommand(command string) string {
 	return "the user lacks the right to run " + strings.ToUpper(command) + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
 }
 
-// keys names what a call was about.
+// keys names the keys of a call.
 func (s *Servers) keys(storeKeys []string) string {
 	switch {
 	case len(storeKeys) == 0 && s.prefix == "":
@@ -246,7 +239,7 @@ func (s *Servers) keys(storeKeys []string) string {
 	quoted, beside := make([]string, len(storeKeys)), ""
 	for i, key := range storeKeys {
 		quoted[i] = strconv.Quote(key)
-		if s.prefix != "" && strings.HasPrefix(key, s.prefix+"!") { // which those who know of limits alone forget
+		if s.prefix != "" && strings.HasPrefix(key, s.prefix+"!") { // a rule for limits alone does not include these keys
 			beside = "; keys that begin " + strconv.Quote(s.prefix+"!") + " need a right of their own, which limitctl doctor names"
 		}
 	}

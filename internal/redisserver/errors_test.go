@@ -2,8 +2,8 @@ package redisserver
 
 import "testing"
 
-// A refusal names the key or the command, in the words of each generation of servers: 6.0 to 7.0 by itself and from a
-// script, and Redis 7.2 and Valkey.
+// A refusal names the key or the command, for each generation of servers: 6.0 to 7.0 directly and from a script,
+// and Redis 7.2 and Valkey.
 func TestARefusalNamesWhatIsMissing(t *testing.T) {
 	const key = `the user lacks the right to use key "rl:{a}:x"`
 	const command = "the user lacks the right to run EVALSHA (ACL SETUSER … +evalsha)"

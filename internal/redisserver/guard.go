@@ -11,19 +11,17 @@ import (
 	"github.com/limitctl/limitctl/internal/respguard"
 )
 
-// Guard bounds what the servers of client can cost who asks them, whether they are broken
-// or hostile. An answer that is not Redis' protocol, or that announces more than 22 MB for
-// all that was asked in one go, ends its connection before there is room made for it. A
-// panic of the client becomes the error of what was asked.
+// Guard bounds the harm that broken or hostile servers can do to client. If an answer is not Redis' protocol, or
+// announces more than 22 MB for one exchange, the connection ends before memory is allocated for it. A panic of the
+// client becomes an error of the command.
 //
-// Call it before anything is asked of the client: it does not cover connections that exist
-// already, nor the nodes of a Cluster or a Ring that the client knows already. It does not
-// cover panics of a subscription either, nor the Sentinels of a client of
-// [redis.NewFailoverClient], which has clients of its own for them.
+// Call it before the first use of the client: it does not cover existing connections, nor nodes of a Cluster or a
+// Ring that the client already knows. It also does not cover panics of a subscription, nor the Sentinels of a
+// client of [redis.NewFailoverClient], for which that has its own clients.
 func Guard(client redis.UniversalClient) {
 	switch c := client.(type) {
 	case *redis.ClusterClient:
-		c.AddHook(guard{}) // for panics on the way to a node
+		c.AddHook(guard{}) // for panics before a node is reached
 		c.OnNewNode(func(node *redis.Client) { node.AddHook(guard{}) })
 	case *redis.Ring:
 		c.AddHook(guard{})
@@ -33,7 +31,7 @@ func Guard(client redis.UniversalClient) {
 	}
 }
 
-// guard is a [redis.Hook] of what connects to servers.
+// guard is a [redis.Hook] for new connections.
 type guard struct{}
 
 // DialHook implements [redis.Hook].

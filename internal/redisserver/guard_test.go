@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// FuzzAnswers reads whatever bytes a server can send through a client's own reader.
+// FuzzAnswers reads any bytes of a server with a client's own reader.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		"+OK\r\n", "$3\r\nabc\r\n", "*2\r\n:1\r\n$-1\r\n", "%1\r\n+a\r\n*0\r\n", ">2\r\n+x\r\n+y\r\n+OK\r\n", "$99999999999\r\n",
@@ -50,14 +50,14 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// answerOnce answers the first question of a client, and ends.
+// answerOnce answers the first command of a client, and closes.
 func answerOnce(conn net.Conn, answer []byte) {
 	defer conn.Close()
 	conn.Read(make([]byte, 4096))
 	conn.Write(answer)
 }
 
-// heldBy returns how many bytes f had at most of what it made.
+// heldBy returns how many bytes f held.
 func heldBy(f func()) uint64 {
 	runtime.GC()
 	var before, after runtime.MemStats

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// inTime is how long a client waits for an answer that comes, and briefly for one that does not.
+	// inTime is the time for an answer that comes, and briefly for one that does not.
 	inTime  = time.Minute
 	briefly = 100 * time.Millisecond
-	// mostMade is what a client makes at most to read one answer, in bytes, whether it is held or garbage.
+	// mostMade is the most bytes that a client allocates to read one answer, including garbage.
 	mostMade = 32 << 20
-	// anAnswer stands for no error: the client takes it for an answer.
+	// anAnswer means no error: the client accepts the answer.
 	anAnswer = ""
 	anyError = "any error"
 	tooLate  = "i/o timeout"
 )
 
-// ends says how a question ends that each behaviour answers: what its error says.
+// ends has the error of a command for each behaviour.
 var ends = map[string]string{
 	"text without bound":              "it announces a text of 9223372036854775807 bytes",
 	"text of more than there is":      "it announces a text of 512000000 bytes",
@@ -87,8 +87,7 @@ var ends = map[string]string{
 	"scan without an end": anAnswer, "scan with new keys without an end": anAnswer, // each page is an answer
 }
 
-// endsOf returns how a question ends in a version of the protocol. Messages to subscribers are
-// answers in the second, which knows them under this name only.
+// endsOf returns the error for a version of the protocol. In version 2, messages to subscribers are answers.
 func endsOf(b hostile.Behaviour, protocol int) (want string, known bool) {
 	want, known = ends[b.Name]
 	if protocol == 2 && slices.Contains([]string{"pushes without an end", "large pushes without an end", "dribbled pushes"}, b.Name) {
@@ -97,8 +96,8 @@ func endsOf(b hostile.Behaviour, protocol int) (want string, known bool) {
 	return want, known
 }
 
-// Whatever a server answers, a guarded client ends in its time, with an error that says what is wrong, and
-// makes room for no more than one answer may cost.
+// Whatever a server answers, a guarded client returns in time, with an error that says what is wrong, and allocates
+// no more than one answer may cost.
 func TestHostileAnswersCostABound(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	sound := redistest.Start(t).Addr
@@ -125,8 +124,8 @@ func TestHostileAnswersCostABound(t *testing.T) {
 	}
 }
 
-// askedOnce asks a server one question, and returns how many bytes were made for the answer. A client that
-// is in a hurry gives it little time.
+// askedOnce sends one command, and returns the bytes that were allocated for the answer. With hurries the client
+// has a short time-out.
 func askedOnce(t *testing.T, server *hostile.Server, protocol int, greets, hurries bool) (made uint64, err error) {
 	t.Helper()
 	defer server.Stop()
@@ -134,7 +133,7 @@ func askedOnce(t *testing.T, server *hostile.Server, protocol int, greets, hurri
 		DialTimeout: inTime, PoolTimeout: inTime, DisableIdentity: true})
 	defer client.Close()
 	redisserver.Guard(client)
-	if !greets { // or nothing is sound to begin with
+	if !greets { // otherwise nothing is right from the beginning
 		if err := client.Ping(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}

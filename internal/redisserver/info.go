@@ -11,8 +11,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
-// Info is what a server answers to INFO, or a Cluster's node to CLUSTER INFO: the values
-// by the names of their fields.
+// Info is the answer to INFO, or to CLUSTER INFO: the values by the names of their fields.
 type Info map[string]string
 
 // ParseInfo reads an answer: "field:value" on each line.
@@ -27,8 +26,8 @@ func ParseInfo(text string) Info {
 	return fields
 }
 
-// Info asks a server for those sections of INFO, the usual ones without any. The answer is
-// without the secrets that are known: a server can have one for a name or a version.
+// Info calls INFO for those sections, by default the usual ones. It removes known secrets from the answer, since a
+// name or a version can contain one.
 func (s *Servers) Info(ctx context.Context, server redis.Cmdable, sections ...string) (Info, error) {
 	text, err := server.Info(ctx, sections...).Result()
 	if err != nil {
@@ -37,7 +36,7 @@ func (s *Servers) Info(ctx context.Context, server redis.Cmdable, sections ...st
 	return s.redactInfo(text), nil
 }
 
-// ClusterInfo asks a server for CLUSTER INFO, as [Servers.Info] does for INFO.
+// ClusterInfo calls CLUSTER INFO, and otherwise is like [Servers.Info].
 func (s *Servers) ClusterInfo(ctx context.Context, server redis.Cmdable) (Info, error) {
 	text, err := server.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -54,14 +53,12 @@ func (s *Servers) redactInfo(text string) Info {
 	return fields
 }
 
-// harmless are the values that stay as they are even when a secret is one of them: numbers,
-// addresses, and the words of a server.
+// harmless matches values that stay even if a secret is equal to one: numbers, addresses, and words of a server.
 var harmless = lazyregexp.New(`^([0-9.:-]*|master|slave|replica|ok|err|fail|up|down|yes|no|online|wait_bgsave|send_bulk|` +
 	`noeviction|(allkeys|volatile)-(lru|lfu|ttl|random|lrm)|valkey|redis|standalone|cluster)$`)
 
-// RedactField returns the value of a field or of a setting without the secrets that are
-// known. Of a value with several parts it leaves those that are harmless, even if another
-// one holds a secret too short to be taken out.
+// RedactField returns the value of a field or a setting without known secrets. Of a value with several parts it
+// keeps the harmless ones, even if another part contains a secret that is too short to be replaced.
 func (s *Servers) RedactField(value string) string {
 	clean := func(text string) string {
 		if harmless().MatchString(text) {
@@ -77,21 +74,21 @@ func (s *Servers) RedactField(value string) string {
 
 var partOfField = lazyregexp.New(`[^,= ]+`)
 
-// Int returns a field that is a number, and 0 if it is not one or is not there.
+// Int returns a field that is a number, and 0 if it is not a number or missing.
 func (i Info) Int(name string) int64 {
 	n, _ := strconv.ParseInt(i[name], 10, 64)
 	return n
 }
 
-// Replica is one of a master's replicas, as the master sees it.
+// Replica is a replica as its master sees it.
 type Replica struct {
 	Address string // host:port
-	State   string // "online" once it is in step
+	State   string // "online" once it is in sync
 	Behind  int64  // bytes of the master's changes that it has not confirmed
-	Lag     int64  // seconds since it last did
+	Lag     int64  // seconds since its last confirmation
 }
 
-// Replicas reads "slave0:ip=127.0.0.1,port=7001,state=online,offset=14,lag=0" and the like.
+// Replicas parses "slave0:ip=127.0.0.1,port=7001,state=online,offset=14,lag=0" and the like.
 func (i Info) Replicas() []Replica {
 	var all []Replica
 	for n := 0; ; n++ {
@@ -109,7 +106,7 @@ func (i Info) Replicas() []Replica {
 	}
 }
 
-// parts reads a value that has fields of its own: "name=value,name=value".
+// parts parses a value with several fields: "name=value,name=value".
 func parts(value string) Info {
 	fields := Info{}
 	for field := range strings.SplitSeq(value, ",") {
@@ -119,11 +116,11 @@ func parts(value string) Info {
 	return fields
 }
 
-// CommandUsage is how often a command ran since the statistics began, and how long in all.
+// CommandUsage counts the calls of a command and their total time since the statistics began.
 type CommandUsage struct{ Calls, Microseconds int64 }
 
-// Commands reads "cmdstat_get:calls=21,usec=175,usec_per_call=8.33" and the like, by the
-// name of the command in lower case. They are in the section "commandstats".
+// Commands parses "cmdstat_get:calls=21,usec=175,usec_per_call=8.33" and the like, by the name of the command in
+// lower case. They are in the section "commandstats".
 func (i Info) Commands() map[string]CommandUsage {
 	commands := map[string]CommandUsage{}
 	for name, value := range i {
@@ -135,7 +132,7 @@ func (i Info) Commands() map[string]CommandUsage {
 	return commands
 }
 
-// Version is that of a server.
+// Version is the version of a server.
 type Version struct {
 	Product    string // "Redis" or "Valkey"
 	Text       string // of the product, such as "7.0.15"
@@ -143,7 +140,7 @@ type Version struct {
 	compatible string
 }
 
-// Version reads the version. Valkey tells one of Redis, too, for old clients.
+// Version parses the version. Valkey also reports a Redis version, for old clients.
 func (i Info) Version() Version {
 	v := Version{Product: "Redis", Text: i["redis_version"], compatible: i["redis_version"]}
 	major, _, _ := strings.Cut(v.compatible, ".")

@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// A field that is judged stays what it is, whatever the password.
+// A field with a meaning for the doctor stays unchanged, whatever the password is.
 func TestRedactField(t *testing.T) {
 	for _, c := range []struct{ secret, value, want string }{
 		{"hunter2", "7.0.0-hunter2", "7.0.0-xxxxx"},

@@ -6,8 +6,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// LayoutRights are what roles need in addition to look at the keys of other limiters, and to
-// change them. They are tried on a store key that is not in use.
+// LayoutRights are the additional rights of roles to read and change the keys of other limiters. They are tried on
+// an unused store key.
 func LayoutRights(storeKey string) []Right {
 	var (
 		looking  = []string{"inspect", "doctor", "reset"}
@@ -30,8 +30,7 @@ func LayoutRights(storeKey string) []Right {
 	}
 }
 
-// LayoutRule returns the words to add to a [Role.Rule] for keys of other limiters that begin with
-// one of some prefixes.
+// LayoutRule returns the words to add to a [Role.Rule] for keys of other limiters with one of these prefixes.
 func (r *Role) LayoutRule(prefixes ...string) []string {
 	var words []string
 	for _, prefix := range prefixes {

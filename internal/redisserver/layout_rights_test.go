@@ -18,7 +18,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// anyValue is a layout for tests, of values of all types under "any:", each of which is a limit.
+// anyValue is a layout for tests: every value of any type under "any:" is a limit.
 type anyValue struct{}
 
 func (anyValue) Info() foreign.Info { return foreign.Info{Name: "any", Prefixes: []string{"any:"}} }
@@ -52,7 +52,7 @@ func (anyValue) SetRemaining(found *foreign.Found, _ int64) ([]foreign.Write, er
 	return []foreign.Write{{StoreKey: value.StoreKey, Text: "2"}}, nil
 }
 
-// operateLayout does with the keys of another limiter what a role is for.
+// operateLayout does with the keys of another limiter what a role has to do.
 func operateLayout(backend *redisstore.Store, role *redisserver.Role) error {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100, Period: time.Minute}
 	keys := backend.Foreign(foreign.Sources{{Layout: anyValue{}, Limit: limit}})
@@ -88,8 +88,8 @@ func operateLayout(backend *redisstore.Store, role *redisserver.Role) error {
 	return nil
 }
 
-// With the documented rights a reader can look at the keys of other limiters and an operator can
-// change them, and both are refused nothing on the way. Without any one of them they are.
+// With the documented rights a reader can read the keys of other limiters and an operator can change them, and
+// nothing is refused. Without any one of the rights, something is.
 func TestDocumentedRightsOfLayouts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -130,7 +130,7 @@ func TestDocumentedRightsOfLayouts(t *testing.T) {
 			t.Errorf("with the rights of the %s: %v; refused was %q", role.Name, err, refused)
 		}
 		for _, right := range redisserver.LayoutRights("any:none") {
-			if !role.Needs(right) || right.Command == "hlen" { // which is needed only for a large hash
+			if !role.Needs(right) || right.Command == "hlen" { // needed only for a large hash
 				continue
 			}
 			without := slices.DeleteFunc(slices.Clone(rule), func(word string) bool { return word == "+"+right.Command })

@@ -7,19 +7,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// failoverAddress is what go-redis calls the address of a client that asks Sentinels for
-// its master.
+// failoverAddress is go-redis' address of a client that gets its master from Sentinels.
 const failoverAddress = "FailoverClient"
 
-// WatchMaster lets errors name the server that the client connected to, where it asks
-// Sentinels for that. It adds a hook to the client.
+// WatchMaster makes errors name the server to which the client is connected, if it gets that from Sentinels. It
+// adds a hook to the client.
 func (s *Servers) WatchMaster() {
 	if client, ok := s.client.(*redis.Client); ok && s.address == failoverAddress {
 		client.AddHook(dialHook(func(address string) { s.master.Store(&address) }))
 	}
 }
 
-// dialHook is a [redis.Hook] that is told where a connection leads to.
+// dialHook is a [redis.Hook] that gets the address of each connection.
 type dialHook func(address string)
 
 // DialHook implements [redis.Hook].

@@ -8,15 +8,14 @@ import (
 	"github.com/limitctl/limitctl/internal/sleep"
 )
 
-// Pacer spreads a scan out in time, over all masters together. It is safe for concurrent
-// use.
+// Pacer limits the rate of a scan, over all masters together. It is safe for concurrent use.
 type Pacer struct {
-	perKey time.Duration // 0: as fast as it goes
+	perKey time.Duration // 0 for no limit
 	mu     sync.Mutex
 	next   time.Time
 }
 
-// NewPacer returns a Pacer for a rate in keys a second. 0 is as fast as it goes.
+// NewPacer returns a Pacer for a rate in keys a second. 0 means no limit.
 func NewPacer(keysPerSecond int) *Pacer {
 	p := &Pacer{}
 	if keysPerSecond > 0 {
@@ -25,8 +24,8 @@ func NewPacer(keysPerSecond int) *Pacer {
 	return p
 }
 
-// batch returns how many of at most that many keys to look at in one go. It is what the
-// pace allows in a tenth of a second, so that a slow scan does not come in bursts.
+// batch returns how many keys to read at a time, at most most. It is what the pace allows in a tenth of a second,
+// so that a slow scan is even.
 func (p *Pacer) batch(most int) int {
 	if p.perKey == 0 {
 		return most
@@ -34,7 +33,7 @@ func (p *Pacer) batch(most int) int {
 	return max(1, min(most, int(100*time.Millisecond/p.perKey)))
 }
 
-// Wait waits until that many more keys may be looked at. Its error is that of ctx.
+// Wait waits until that many more keys may be read. Its error is that of ctx.
 func (p *Pacer) Wait(ctx context.Context, keys int) error {
 	if p.perKey == 0 {
 		return ctx.Err()

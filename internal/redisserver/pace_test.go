@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A scan keeps its pace from the first key on, also after a pause: what was not looked at meanwhile is
-// not made up for in one burst.
+// A scan keeps its pace from the first key on, also after a pause: it does not catch up in a burst.
 func TestThePaceAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPacer(1000)
@@ -43,7 +42,7 @@ func TestBatchesOfAPace(t *testing.T) {
 	}
 }
 
-// Without a rate nothing waits, and an end of the context is told in any case.
+// Without a rate nothing waits, but the end of the context is an error in any case.
 func TestAPacerEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, rate := range []int{0, 1} {

@@ -10,32 +10,30 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Right is one Redis command that limitctl runs, and so the right to run it.
+// Right is the right to run a Redis command that limitctl uses.
 type Right struct {
-	// Command is the command as an ACL names it: "get", "memory|usage".
+	// Command is the command in the form of an ACL: "get", "memory|usage".
 	Command string
-	// For are the limitctl commands that run it.
+	// For are the limitctl commands that use it.
 	For []string
-	// Try is a call of it that changes nothing, whatever the server holds, on a key
-	// that is not in use.
+	// Try is a call of it on an unused key that never changes anything.
 	Try []any
-	// Else is what is lost without the right; empty if the commands then fail.
+	// Else says what is missing without the right; empty if the commands then fail.
 	Else string
-	// Writes: it changes keys by itself, unlike a script, which may only read.
+	// Writes: it changes keys itself, unlike a script, which may only read.
 	Writes bool
 	// Beside: it is for keys beside the limits, whose names begin with "<prefix>!".
 	Beside bool
-	// Before names the command that takes its place on a server too old to have
-	// it; empty if nothing does.
+	// Before is the command that replaces it on servers that are too old for it; empty if there is none.
 	Before string
 }
 
-// Role is a kind of Redis user. It needs the rights of its commands and no others.
+// Role is a kind of Redis user, with exactly the rights that its commands need.
 type Role struct {
 	Name string
-	// For are the limitctl commands that the role is for.
+	// For are the limitctl commands of the role.
 	For []string
-	// Writes: it changes keys, and else only reads them.
+	// Writes: it changes keys; otherwise it only reads them.
 	Writes bool
 }
 
@@ -48,14 +46,13 @@ func Roles() []Role {
 	}
 }
 
-// Commands returns the limitctl commands that need rights. Shell completion needs
-// those of inspect, and block, unblock and exempt those of override.
+// Commands returns the limitctl commands that need rights. Shell completion needs those of inspect, and block,
+// unblock and exempt those of override.
 func Commands() []string {
 	return []string{"check", "inspect", "denials", "audit", "consume", "refund", "reset", "restore", "override", "doctor"}
 }
 
-// Rights returns what a user must be allowed to run, trying it on a key under
-// prefix that is not in use.
+// Rights returns the rights that users need, each with a try on an unused key under prefix.
 func Rights(prefix string) []Right {
 	key := admin.OwnLayout(prefix).StoreKey(store.Key{Subject: "limitctl", Name: "no-such-limit"})
 	const noScript, nothing = "0000000000000000000000000000000000000000", "return 1"
@@ -103,7 +100,7 @@ func Rights(prefix string) []Right {
 		readingDenials,
 		ofDenials("hmget", false, ""),
 		ofDenials("hlen", false),
-		ofDenials("hset", true, "", "", ""), // a value is missing, which comes to light after the rights
+		ofDenials("hset", true, "", "", ""), // a value is missing, which the server notices after the check of rights
 		ofDenials("hdel", true, ""),
 		{Command: "xadd", For: []string{"reset", "restore"}, Try: []any{"xadd", beside, "0-0", "", ""}, // a number that no entry can have
 			Else: "the audit is kept on each machine alone", Writes: true, Beside: true},
@@ -120,9 +117,9 @@ func Rights(prefix string) []Right {
 	}
 }
 
-// ClusterRights are what roles need in a Cluster in addition: the rights of the client, and
-// those of a scan while slots move. limitctl's own client does without "command", which
-// that of a service asks for once it has to follow a slot.
+// ClusterRights are the additional rights of roles in a Cluster: those of the client, and those of a scan while
+// slots move. limitctl's own client does not need "command", which the client of a service calls when it has to
+// follow a slot.
 func ClusterRights() []Right {
 	all := Commands()
 	scanning := []string{"inspect", "reset"}
@@ -145,9 +142,8 @@ func (r *Role) Needs(right Right) bool {
 	return slices.ContainsFunc(right.For, func(command string) bool { return slices.Contains(r.For, command) })
 }
 
-// Rule returns the words of an ACL, after the name and password, that let a user
-// do what the role does with keys under prefix, and nothing else. On a server
-// older than Redis 7 some of its words are unknown; see docs/operations.md.
+// Rule returns the words of an ACL, after the name and password, that allow a user exactly what the role needs with
+// keys under prefix. On a server older than Redis 7 some of the words are unknown; see docs/operations.md.
 func (r *Role) Rule(prefix string) []string {
 	words := []string{"resetkeys", KeyRule(prefix, r.Writes)}
 	if slices.ContainsFunc(Rights(prefix), func(right Right) bool { return right.Beside && r.Needs(right) }) || r.readsOverrides() {
@@ -163,17 +159,17 @@ func (r *Role) Rule(prefix string) []string {
 }
 
 // readsOverrides reports whether the role's commands decide, or set overrides. Then they read overrides, which are
-// beside the limits, and need no other right for that.
+// in keys beside the limits, and need no other right for that.
 func (r *Role) readsOverrides() bool {
 	return slices.ContainsFunc(r.For, func(command string) bool {
 		return slices.Contains([]string{"check", "inspect", "consume", "override"}, command)
 	})
 }
 
-// KeyRule returns the word of an ACL that lets a user at the keys under prefix.
+// KeyRule returns the word of an ACL that gives access to the keys under prefix.
 func KeyRule(prefix string, writes bool) string { return keyRule(prefix, ":*", writes) }
 
-// BesideRule returns the word of an ACL that lets a user at the keys beside them.
+// BesideRule returns the word of an ACL that gives access to the keys beside the limits.
 func BesideRule(prefix string, writes bool) string { return keyRule(prefix, "!*", writes) }
 
 func keyRule(prefix, rest string, writes bool) string {
@@ -195,8 +191,7 @@ func (r *Role) ClusterRule() []string {
 	return words
 }
 
-// User returns the name of the user that client logs in as, for what is to be said of
-// its rights.
+// User returns the name with which client logs in, for messages about its rights.
 func User(client redis.UniversalClient) string {
 	name := ""
 	switch c := client.(type) {

@@ -41,7 +41,7 @@ func TestDocumentedRights(t *testing.T) {
 			forShells(append([]string{"redis-cli", "ACL", "SETUSER", "limits-" + role.Name}, role.LayoutRule("rate:")...)),
 		} {
 			if role.Name == "writer" && strings.Contains(want, "~rate:") {
-				continue // it looks at no other limiter's keys
+				continue // it does not use the keys of other limiters
 			}
 			if !slices.Contains(lines, want) {
 				t.Errorf("docs/operations.md has no line\n%s", want)
@@ -54,7 +54,7 @@ func TestDocumentedRights(t *testing.T) {
 	}
 }
 
-// forShells joins words, those in quotes that are special to a shell.
+// forShells joins words, and quotes those that are special to a shell.
 func forShells(words []string) string {
 	for i, word := range words {
 		if strings.ContainsAny(word, ">~*%|!") {
@@ -64,14 +64,13 @@ func forShells(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// With the documented rights each role can do what it is for and is refused
-// nothing on the way; without any one of them it is.
+// With the documented rights nothing that a role does is refused; without any one of them something is.
 func TestDocumentedRightsSuffice(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	server := redistest.Start(t)
 	roles := redisserver.Roles()
-	for _, command := range redisserver.Commands() { // and for each command by itself
+	for _, command := range redisserver.Commands() { // and for each command separately
 		if command != "doctor" {
 			roles = append(roles, redisserver.Role{Name: command, For: []string{command},
 				Writes: !slices.Contains([]string{"check", "inspect", "denials", "audit"}, command)})
@@ -108,8 +107,8 @@ func TestDocumentedRightsSufficeInACluster(t *testing.T) {
 	}
 }
 
-// describes reports whether a command is one that only tells what a foreign value looks like, and
-// that the role has no right to: then an error says less, and nothing fails.
+// describes reports whether a command only describes a foreign value and the role lacks the right to it: then an
+// error has less detail, and nothing fails.
 func describes(role *redisserver.Role, command string) bool {
 	if !slices.Contains([]string{"llen", "lrange", "pttl", "memory|usage"}, command) {
 		return false
@@ -117,8 +116,8 @@ func describes(role *redisserver.Role, command string) bool {
 	return !slices.Contains(role.Rule("rl"), "+"+command)
 }
 
-// examineRights has a user with the words of a rule do all that the role is for,
-// and then one without each of rights.
+// examineRights runs everything that the role is for as a user with the words of a rule, and then as one without
+// each of rights.
 func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Role, rule []string, rights []redisserver.Right,
 	connect func(user string) redis.UniversalClient) {
 	try := func(words []string) (refused []string, err error) {
@@ -151,7 +150,7 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Rol
 	}
 	for _, right := range rights {
 		if !role.Needs(right) || slices.Equal(right.For, []string{"doctor"}) || right.Command == "asking" || right.Command == "command" {
-			continue // the doctor's own are tested beside it, and no slot moves here, for which the others are
+			continue // the doctor's own are tested elsewhere, and the others are for moving slots
 		}
 		without := slices.DeleteFunc(slices.Clone(rule), func(word string) bool { return word == "+"+right.Command })
 		refused, err := try(without)
@@ -197,7 +196,7 @@ func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalCl
 	_, err0 := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
 	_, err2 := l.Take(ctx, wholeKey, hundred, 2)
 	err = errors.Join(err0, err1, err2)
-	for range 70 { // too large to read in passing
+	for range 70 { // too large to be read at once
 		_, takeErr := l.Take(ctx, logKey, bigLog, 2)
 		err = errors.Join(err, takeErr)
 	}
@@ -206,9 +205,8 @@ func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalCl
 	}
 }
 
-// repertoire does all that a role is for, and returns what failed but for the
-// foreign values that it meets. Each command has forgotten what scripts the one
-// before had the server keep.
+// repertoire does everything that a role is for, and returns the errors except those of foreign values. Before each
+// command the server forgets the scripts.
 func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()) error {
 	var errs []error
 	decide := func(op store.Op, key store.Key, limit store.Limit, cost int64) {
@@ -228,7 +226,7 @@ func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()
 			decide(store.Peek, logKey, bigLog, 1)
 		case "inspect":
 			subject, _ := store.ExactPattern(logKey.Subject)
-			backend.Denials(ctx, time.Hour) // which inspect does without
+			backend.Denials(ctx, time.Hour) // inspect works without
 			for _, query := range []admin.Query{
 				{Subjects: everyKey, Bytes: true, Progress: func(int64, int64) {}},
 				{Subjects: subject},
@@ -264,7 +262,7 @@ func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()
 				}
 			}
 			errs = append(errs, reset(backend))
-			backend.AppendJournal(ctx, "an entry of the audit") // which a change does without
+			backend.AppendJournal(ctx, "an entry of the audit") // a change works without
 		case "restore":
 			errs = append(errs, restore(backend))
 			backend.AppendJournal(ctx, "an entry of the audit")
@@ -274,11 +272,11 @@ func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()
 			_, _, err3 := backend.RevokeOverride(ctx, set.ID)
 			errs = append(errs, err, err2, err3)
 		case "denials":
-			if _, err := backend.Denials(ctx, time.Hour); err != nil && !strings.Contains(err.Error(), "HGETALL") { // as consume, it has them or not
+			if _, err := backend.Denials(ctx, time.Hour); err != nil && !strings.Contains(err.Error(), "HGETALL") { // consume works without
 				errs = append(errs, err)
 			}
 		case "audit":
-			backend.ReadJournal(ctx, 1) // which audit does without
+			backend.ReadJournal(ctx, 1) // audit works without
 		}
 	}
 	if slices.Contains(role.For, "check") {
@@ -292,7 +290,7 @@ func repertoire(backend *redisstore.Store, role *redisserver.Role, forget func()
 	return errors.Join(errs...)
 }
 
-// addDenials adds so many that some are dropped. What fails is not told to who takes.
+// addDenials adds so many denials that some are dropped. Takes ignore its errors.
 func addDenials(backend *redisstore.Store) {
 	for n := range 9 {
 		var d admin.Denials
@@ -317,7 +315,7 @@ func reset(backend *redisstore.Store) error {
 		}
 	}
 	for i := range records {
-		records[i].Value = append(records[i].Value, 'x') // as if it were used since
+		records[i].Value = append(records[i].Value, 'x') // as if it had been used since
 	}
 	_, changed, err := backend.Delete(ctx, append(records, admin.Records(listKey, textKey, store.Key{Subject: "nobody", Name: "x"})...)...)
 	if err == nil || onlyForeign(err) {
@@ -329,7 +327,7 @@ func reset(backend *redisstore.Store) error {
 	return err
 }
 
-// restore brings back a record, under keys of all kinds.
+// restore imports a record, under keys of all kinds.
 func restore(backend *redisstore.Store) error {
 	var state store.State
 	limit, err := hundred.Normalize()
@@ -341,7 +339,7 @@ func restore(backend *redisstore.Store) error {
 	for _, key := range []store.Key{listKey, textKey, {Subject: "nobody", Name: "x"}} {
 		records = append(records, admin.Record{Key: key, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
 	}
-	for _, replace := range []bool{true, false} { // and then it is there already
+	for _, replace := range []bool{true, false} { // the second time it is already there
 		outcomes, err := backend.Import(ctx, replace, records...)
 		last := admin.Imported
 		if !replace {
@@ -357,7 +355,7 @@ func restore(backend *redisstore.Store) error {
 	return nil
 }
 
-// onlyForeign reports whether err has nothing but foreign values in it.
+// onlyForeign reports whether err consists only of errors about foreign values.
 func onlyForeign(err error) bool {
 	joined, is := err.(interface{ Unwrap() []error })
 	if !is {

@@ -11,46 +11,44 @@ import (
 )
 
 const (
-	// keysPerScan is how many keys the server looks at in one SCAN. A thousand take it
-	// well under a millisecond.
+	// keysPerScan is the number of keys for one SCAN. A thousand take the server well under a millisecond.
 	keysPerScan = 1000
-	// KeysPerRead is how many keys one pipeline reads, so that others get their turn.
+	// KeysPerRead is the most keys that one pipeline reads, so that others get their turn.
 	KeysPerRead = 250
 )
 
-// Scan is how to go through the keys of servers. K is what the caller makes of a key.
+// Scan reads the keys of servers. K is the caller's form of a key.
 type Scan[K any] struct {
 	Servers *Servers
-	// Match is the glob that the server selects keys by.
+	// Match is the glob of the keys.
 	Match string
 	Pace  *Pacer
-	// Select makes a K of a key, and reports whether the key is wanted.
+	// Select converts a key to K, and reports whether it is wanted.
 	Select func(storeKey string) (key K, wanted bool)
-	// Known is told how many more keys are now known to exist. It may be nil.
+	// Known gets the number of keys that are newly known to exist. It may be nil.
 	Known func(ctx context.Context, keys int64) error
-	// Read gets the pages, those of several masters at once. Some keys come twice. An error
-	// ends the scan of that master.
+	// Read gets the pages; those of several masters concurrently. Some keys come twice. An error ends the scan of
+	// that master.
 	Read func(ctx context.Context, page Page[K]) error
 }
 
-// Page is what a scan has found in one go.
+// Page is a part of the result of a scan.
 type Page[K any] struct {
-	Server redis.Cmdable // that has the keys
-	Keys   []K           // that are wanted
-	Looked int           // how many keys the server looked at to find them
+	Server redis.Cmdable // the server of the keys
+	Keys   []K           // the wanted keys
+	Looked int           // the number of keys that the server read to find them
 }
 
-// Coverage is how much of a server's keys a scan has looked at.
+// Coverage is how many of a server's keys a scan has read.
 type Coverage struct {
 	Looked   int64
-	Total    int64 // keys of the server when the scan began; 0 if the user may not know
-	Counted  bool  // the user may know
-	Complete bool  // it looked at all
+	Total    int64 // the server's keys at the beginning; 0 if the user lacks the right to know
+	Counted  bool  // the user has that right
+	Complete bool  // all keys were read
 }
 
-// All goes through the keys of every master, all at once. In a Cluster it goes once more
-// through slots that moved meanwhile. A master that fails does not end the scan of the
-// others.
+// All scans the keys of all masters concurrently. In a Cluster it repeats slots that moved meanwhile. A master that
+// fails does not end the scan of the others.
 func (s *Scan[K]) All(ctx context.Context) error {
 	if s.Servers.IsCluster() {
 		return s.cluster(ctx, -1)
@@ -59,7 +57,7 @@ func (s *Scan[K]) All(ctx context.Context) error {
 	return err
 }
 
-// Tag goes through the keys with a hash tag: in a Cluster only through their slot.
+// Tag scans the keys with a hash tag; in a Cluster only their slot.
 func (s *Scan[K]) Tag(ctx context.Context, tag string) error {
 	if s.Servers.IsCluster() {
 		return s.cluster(ctx, SlotOf(tag))
@@ -67,7 +65,7 @@ func (s *Scan[K]) Tag(ctx context.Context, tag string) error {
 	return s.All(ctx)
 }
 
-// Server goes through the keys of one server, at most about that many of them; 0 is all.
+// Server scans the keys of one server, about most of them; 0 means all.
 func (s *Scan[K]) Server(ctx context.Context, server redis.Cmdable, most int) (Coverage, error) {
 	walk, err := newWalk(ctx, server)
 	if err != nil {
@@ -79,7 +77,7 @@ func (s *Scan[K]) Server(ctx context.Context, server redis.Cmdable, most int) (C
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// While one page's keys are read, the next is looked for.
+	// While one page is being read, the next is fetched.
 	pages := make(chan Page[K], 1)
 	walked := make(chan error, 1)
 	panics.Go(func() (err error) {
@@ -106,8 +104,8 @@ func (s *Scan[K]) known(ctx context.Context, keys int64) error {
 	return s.Known(ctx, keys)
 }
 
-// walk sends the server's keys that match, a page for each SCAN. It stops when it has looked
-// at about most keys, 0 being no bound, and reports whether it came to the end.
+// walk sends the server's matching keys, a page for each SCAN. It stops after about most keys, 0 meaning no bound,
+// and reports whether it reached the end.
 func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- Page[K]) (ended bool, err error) {
 	count := s.Pace.batch(keysPerScan)
 	for looked := 0; ; {
@@ -121,7 +119,7 @@ func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- P
 		if err != nil {
 			return false, err
 		}
-		page := s.page(walk.server, storeKeys, max(count, len(storeKeys))) // a server can give more than it was asked for
+		page := s.page(walk.server, storeKeys, max(count, len(storeKeys))) // a server can return more than count
 		select {
 		case pages <- page:
 		case <-ctx.Done():
@@ -134,7 +132,7 @@ func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- P
 	}
 }
 
-// page selects from the keys that a server gave.
+// page selects the wanted keys.
 func (s *Scan[K]) page(server redis.Cmdable, storeKeys []string, looked int) Page[K] {
 	page := Page[K]{Server: server, Looked: looked}
 	for _, storeKey := range storeKeys {
@@ -145,7 +143,7 @@ func (s *Scan[K]) page(server redis.Cmdable, storeKeys []string, looked int) Pag
 	return page
 }
 
-// masters goes through the keys of masters, all at once.
+// masters scans the keys of masters concurrently.
 func (s *Scan[K]) masters(ctx context.Context, masters []*redis.Client) error {
 	var scanning goroutines.Group
 	errs := make([]error, len(masters))

@@ -9,15 +9,14 @@ import (
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
-// Redact returns a text of the server's, such as a field of INFO, without the secrets
-// that are known, and cut to a length that people read.
+// Redact returns a text of the server, such as a field of INFO, without known secrets and with a readable length.
 func (s *Servers) Redact(text string) string { return s.secrets.Answer(text) }
 
-// LearnLogins learns the secrets that a credentials provider gives the client, when it
-// sends them. Call it before anything is asked of the client.
+// LearnLogins learns the secrets of a credentials provider when the client sends them. Call it before the first use
+// of the client.
 func (s *Servers) LearnLogins() { learnLogins(s.client, s.secrets) }
 
-// passwordOf returns what client logs in with, as far as its options say.
+// passwordOf returns the password in the options of client.
 func passwordOf(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -30,7 +29,7 @@ func passwordOf(client redis.UniversalClient) string {
 	return ""
 }
 
-// learnLogins has secrets learn what a provider gives client, when it is sent.
+// learnLogins makes secrets learn what a provider gives client, when it is sent.
 func learnLogins(client redis.UniversalClient, secrets *redact.Secrets) {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -46,7 +45,7 @@ func learnLogins(client redis.UniversalClient, secrets *redact.Secrets) {
 	}
 }
 
-// loginHook is a [redis.Hook] that learns what a client logs in with.
+// loginHook is a [redis.Hook] that learns passwords from logins.
 type loginHook struct{ secrets *redact.Secrets }
 
 // DialHook implements [redis.Hook].
@@ -70,12 +69,11 @@ func (h loginHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// learn takes down the password of AUTH [user] password and of
-// HELLO version AUTH user password.
+// learn records the password of AUTH [user] password and of HELLO version AUTH user password.
 func (h loginHook) learn(cmd redis.Cmder) {
 	name := cmd.Name()
 	if name != "hello" && name != "auth" {
-		return // and its arguments are not asked for: a take then counts as sent
+		return // do not read its arguments: a take would then count as sent
 	}
 	words := cmd.Args()
 	at := len(words) - 1
@@ -89,8 +87,7 @@ func (h loginHook) learn(cmd redis.Cmder) {
 	}
 }
 
-// clean returns an answer of the server's without the secrets and without what nobody
-// needs of it.
+// clean returns an answer of the server without secrets and useless parts.
 func (s *Servers) clean(err error) error {
 	var answer redis.Error
 	if !errors.As(err, &answer) || s.secrets.Answer(err.Error()) == err.Error() && s.secrets.Answer(answer.Error()) == answer.Error() {
@@ -99,7 +96,7 @@ func (s *Servers) clean(err error) error {
 	return cleanAnswer(s.secrets.Answer(err.Error()))
 }
 
-// cleanAnswer is a [redis.Error] of which something was taken out.
+// cleanAnswer is a [redis.Error] with a shortened text.
 type cleanAnswer string
 
 func (a cleanAnswer) Error() string { return string(a) }

@@ -20,8 +20,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// echoes are ways in which servers repeat what they were sent, as a refusal or as an
-// answer that makes no sense.
+// echoes are ways in which servers repeat what they were sent, as a refusal or as a nonsensical answer.
 func echoes() map[string]func(words []string) string {
 	oneLine := strings.NewReplacer("\r", " ", "\n", " ").Replace
 	quoted := func(words []string, quote func(string) string) string {
@@ -51,7 +50,7 @@ func echoes() map[string]func(words []string) string {
 	}
 }
 
-// mayNotShow fails if a text shows eight bytes of a secret, or the whole of it.
+// mayNotShow fails if a text contains eight bytes of a secret, or all of it.
 func mayNotShow(t *testing.T, what, text, secret string) {
 	t.Helper()
 	size := min(8, len(secret))
@@ -63,7 +62,7 @@ func mayNotShow(t *testing.T, what, text, secret string) {
 	}
 }
 
-// texts are those of all errors of a chain.
+// texts returns the texts of all errors in a chain.
 func texts(err error) []string {
 	if err == nil {
 		return nil
@@ -84,7 +83,7 @@ func texts(err error) []string {
 	return all
 }
 
-// Whatever a server says to a login, no error of the store's has the password.
+// Whatever a server answers to a login, no error contains the password.
 func TestErrorsHoldNoPassword(t *testing.T) {
 	secrets := []string{"hunter2-secret", "it's \"quoted\" & so on", "two words-of-it", "line\r\nanother-line", "päßwörter-€",
 		`back\\slash\x41\n`, strings.Repeat("long0123456", 30), "%41%42%43%44%45"}
@@ -127,7 +126,7 @@ type replyError string
 func (e replyError) Error() string { return string(e) }
 func (replyError) RedisError()     {}
 
-// An error that has a secret is for errors.Is and errors.As what it was.
+// An error without its secret still matches errors.Is and errors.As.
 func TestCleanedErrorsKeepTheirKind(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "hunter2-secret"})
 	defer client.Close()

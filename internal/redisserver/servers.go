@@ -1,10 +1,9 @@
-// Package redisserver is what limitctl knows about Redis servers apart from deciding limits:
-// which masters there are, how to go through their keys a page at a time and at a
-// bounded pace, how the slots of a Cluster move, what INFO says, which rights a user needs,
-// and what an error means.
+// Package redisserver is what limitctl knows about Redis servers apart from deciding limits: which masters there
+// are, how to scan their keys at a bounded pace, how the slots of a Cluster move, what INFO says, which rights a
+// user needs, and what an error means.
 //
-// The store, the doctor and the cost meter call it. It knows nothing of limits but their
-// errors and the prefix of their keys.
+// The store, the doctor and the cost meter use it. Of limits it knows only their errors and the prefix of their
+// keys.
 package redisserver
 
 import (
@@ -27,28 +26,27 @@ type Servers struct {
 	client  redis.UniversalClient
 	cluster *redis.ClusterClient   // nil for a single server
 	address string                 // for messages, without secrets
-	master  atomic.Pointer[string] // of a client that asks Sentinels, where it last connected to
+	master  atomic.Pointer[string] // the last address of a client that uses Sentinels
 	prefix  string
-	secrets *redact.Secrets // what no error may hold
+	secrets *redact.Secrets // for errors
 	closed  atomic.Bool     // see Close
 }
 
-// New returns the servers behind client, and does not connect to them. Errors name prefix
-// as that of the keys that are asked for; it may be empty. They hold neither the password
-// of client nor any of secrets, each a text.
+// New returns the servers behind client, and does not connect to them. Errors name prefix, which may be empty, and
+// contain neither the password of client nor secrets.
 func New(client redis.UniversalClient, prefix string, secrets ...string) *Servers {
 	s := &Servers{client: client, prefix: prefix, secrets: redact.New(passwordOf(client))}
 	s.cluster, _ = client.(*redis.ClusterClient)
 	s.secrets.Add(secrets...)
-	s.address = s.secrets.Text(addressOf(client)) // a Cluster names its nodes as it likes
+	s.address = s.secrets.Text(addressOf(client)) // a Cluster can give its nodes any names
 	return s
 }
 
-// Close says that nobody asks any more, and that the client may be closed: that a call fails now is
-// a [store.ErrClosed], unless it may have changed something.
+// Close notes that the client may be closed: a failed call is now a [store.ErrClosed], unless it may have changed
+// something.
 func (s *Servers) Close() { s.closed.Store(true) }
 
-// isClosed reports whether err comes of that, or of a client that its owner has closed. In a Cluster
+// isClosed reports whether err is a consequence of Close, or of a client that its owner has closed. In a Cluster
 // the client itself closes the clients of nodes that leave.
 func (s *Servers) isClosed(err error) bool {
 	_, single := s.client.(*redis.Client)
@@ -58,7 +56,7 @@ func (s *Servers) isClosed(err error) bool {
 // IsCluster reports whether it is a Cluster.
 func (s *Servers) IsCluster() bool { return s.cluster != nil }
 
-// addressOf names the server or servers of client in messages.
+// addressOf returns the address of client for messages.
 func addressOf(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -77,12 +75,12 @@ func (s *Servers) ServerOf(ctx context.Context, storeKey string) (redis.Cmdable,
 	return s.client, nil
 }
 
-// mostMasters is how many masters of a Cluster are asked: the most that Redis recommends.
+// mostMasters is the most masters of a Cluster that are called, which is the most that Redis recommends.
 const mostMasters = 1000
 
-// EachMaster calls do with every master, all at once: with the one server if there is no
-// Cluster. It returns the first error of do, which is called for the others all the same.
-// A Cluster that names no masters or too many is an error.
+// EachMaster calls do concurrently with every master, or with the one server without a Cluster. It returns the
+// first error of do, and calls do for the others in any case. A Cluster that names no masters or too many is an
+// error.
 func (s *Servers) EachMaster(ctx context.Context, do func(ctx context.Context, master *redis.Client) error) error {
 	if s.cluster == nil {
 		single, is := s.client.(*redis.Client)
@@ -93,7 +91,7 @@ func (s *Servers) EachMaster(ctx context.Context, do func(ctx context.Context, m
 	}
 	var named atomic.Int64
 	failed := s.cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) (err error) {
-		defer panics.Catch(&err) // it is the client's goroutine
+		defer panics.Catch(&err) // the goroutine belongs to the client
 		if named.Add(1) > mostMasters {
 			return nil
 		}
@@ -124,8 +122,8 @@ func (s *Servers) Masters(ctx context.Context) ([]*redis.Client, error) {
 	return masters, err
 }
 
-// Nodes returns the addresses of all nodes of a Cluster that the client knows, replicas
-// among them, and nothing for a single server.
+// Nodes returns the addresses of all nodes of a Cluster that the client knows, including replicas, and nothing for
+// a single server.
 func (s *Servers) Nodes(ctx context.Context) (addresses []string) {
 	if s.cluster == nil {
 		return nil

@@ -15,15 +15,14 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// A server that shrinks its table during a scan gives keys twice, and the scan gives
-// them once, and all that stay.
+// If a server shrinks its table during a scan, it returns keys twice. The scan yields all that stay, and each once.
 func TestScanWhileTheTableShrinks(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	ctx := context.Background()
-	server := redistest.Start(t, "--enable-debug-command", "yes") // which tells the size of its table
+	server := redistest.Start(t, "--enable-debug-command", "yes") // reports the size of its table
 	client := server.Client()
-	const keys, stay = 200_000, 20 // one in so many
+	const keys, stay = 200_000, 20 // one in so many stays
 	each := func(do func(pipe redis.Pipeliner, i int)) {
 		for first := 0; first < keys; first += 5000 {
 			if _, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -41,9 +40,9 @@ func TestScanWhileTheTableShrinks(t *testing.T) {
 	servers := redisserver.New(client, "rl")
 	given := &givenKeys{}
 	client.AddHook(given)
-	// Once in eight times the scan is just between two buckets of the smaller table,
-	// when the tables are swapped, and nothing comes twice. The keys are others each time:
-	// the same ones would lie in the same buckets of this server.
+	// Once in eight times the scan is exactly between two buckets of the smaller table when the tables are swapped,
+	// and nothing comes twice. The keys differ each time, since the same ones would be in the same buckets of this
+	// server.
 	for round = range 12 {
 		server.Do("FLUSHALL")
 		each(func(pipe redis.Pipeliner, i int) { pipe.Set(ctx, storeKey(i), "x", 0) })
@@ -57,7 +56,7 @@ func TestScanWhileTheTableShrinks(t *testing.T) {
 			if found[key]++; len(found) == 5000 { // the scan waits for its reader
 				given.await()
 				each(func(pipe redis.Pipeliner, i int) {
-					if i%stay != 0 && !given.has(storeKey(i)) { // those can come again
+					if i%stay != 0 && !given.has(storeKey(i)) { // removed keys can come again
 						pipe.Unlink(ctx, storeKey(i))
 					}
 				})
@@ -84,8 +83,7 @@ func TestScanWhileTheTableShrinks(t *testing.T) {
 	t.Error("the server gave no key twice, so this proves nothing")
 }
 
-// awaitTable waits until the server's table has at most so many buckets and is not
-// being resized.
+// awaitTable waits until the server's table has at most most buckets and is not being resized.
 func awaitTable(t *testing.T, server *redistest.Server, most int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -100,7 +98,7 @@ func awaitTable(t *testing.T, server *redistest.Server, most int) {
 	t.Fatal("the table does not shrink")
 }
 
-// givenKeys is a hook that knows which keys a server gave to SCAN.
+// givenKeys is a hook that records the keys that SCAN returned.
 type givenKeys struct {
 	mu   sync.Mutex
 	keys map[string]int
@@ -118,7 +116,7 @@ func (g *givenKeys) has(key string) bool {
 	return g.keys[key] > 0
 }
 
-// await waits until there are no more for the moment.
+// await waits until no more come.
 func (g *givenKeys) await() {
 	for before := -1; ; time.Sleep(100 * time.Millisecond) {
 		g.mu.Lock()

@@ -13,15 +13,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-// slotMap is which master of a Cluster has which slots, as the masters themselves say.
+// slotMap says which master of a Cluster has which slots, according to the masters themselves.
 type slotMap struct {
 	masters []*redis.Client
 	claims  []claim // of each master
 	lost    error   // names the masters that did not answer
 }
 
-// claim is what a master says of itself. When it gets a slot, also one that it had
-// before, its epoch becomes a newer one.
+// claim is what a master says about itself. Whenever it gets a slot, even one that it had before, its epoch
+// increases.
 type claim struct {
 	epoch uint64
 	slots *[SlotCount]byte // owned, moving or both; nil if it did not answer
@@ -32,7 +32,7 @@ const (
 	moving = 2 // the slot's keys are moving to or from another master
 )
 
-// slotMap asks every master.
+// slotMap gets the claims of all masters.
 func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 	m := &slotMap{}
 	var mu sync.Mutex
@@ -55,13 +55,13 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 	return m, nil
 }
 
-// Incomplete names the master whose failure leaves a scan incomplete.
+// Incomplete returns an error that names the master whose failure makes a scan incomplete.
 func (s *Servers) Incomplete(err error, master *redis.Client) error {
 	address := master.Options().Addr
 	return &admin.IncompleteError{Part: s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
 }
 
-// claimIn reads what a master says about itself in CLUSTER NODES.
+// claimIn parses a master's own line in CLUSTER NODES.
 func claimIn(nodes string) claim {
 	c := claim{}
 	for _, node := range clusternodes.Parse(nodes) {
@@ -85,15 +85,14 @@ func claimIn(nodes string) claim {
 
 func (c claim) says(slot int, what byte) bool { return c.slots != nil && c.slots[slot]&what != 0 }
 
-// stayed reports whether a slot was at a master, whole, all the time between two claims
-// of that master.
+// stayed reports whether a slot was completely at a master all the time between two claims of that master.
 func stayed(slot int, before, after claim) bool {
 	return before.epoch == after.epoch && before.slots != nil && before.slots[slot] == owned && after.slots != nil &&
 		after.slots[slot] == owned
 }
 
-// owner returns the index of the master that has a slot, -1 if none has. While one
-// takes it over, two say so, and the newer one is right.
+// owner returns the index of the master of a slot, -1 if there is none. During a takeover two masters claim it, and
+// the newer claim is right.
 func (m *slotMap) owner(slot int) int {
 	owner := -1
 	for i, claim := range m.claims {
@@ -104,8 +103,8 @@ func (m *slotMap) owner(slot int) int {
 	return owner
 }
 
-// keeps reports whether between m and after a slot's keys only moved away from the master
-// that has it, and none moved back.
+// keeps reports whether between m and after the keys of a slot only moved away from its master, and none moved
+// back.
 func (m *slotMap) keeps(slot int, after *slotMap) bool {
 	i, j := m.owner(slot), after.owner(slot)
 	if i < 0 || j < 0 {
@@ -114,13 +113,13 @@ func (m *slotMap) keeps(slot int, after *slotMap) bool {
 	return m.masters[i] == after.masters[j] && m.claims[i].epoch == after.claims[j].epoch
 }
 
-// isMoving reports whether a master says that a slot's keys are moving.
+// isMoving reports whether a master says that a slot is moving.
 func (m *slotMap) isMoving(slot int) bool {
 	return slices.ContainsFunc(m.claims, func(c claim) bool { return c.says(slot, moving) })
 }
 
-// missed returns the slots whose keys a scan of all masters between m and after may have
-// missed, because they were moving or may have been.
+// missed returns the slots of which a scan of all masters between m and after may have missed keys, because they
+// were or may have been moving.
 func (m *slotMap) missed(after *slotMap) []int {
 	var slots []int
 	for slot := range SlotCount {

@@ -1,10 +1,10 @@
 package redisserver
 
-// SlotCount is how many slots a Redis Cluster has.
+// SlotCount is the number of slots of a Redis Cluster.
 const SlotCount = 16384
 
-// SlotOf returns the slot of the keys with a hash tag: the CRC-16 of the tag (the XMODEM
-// variant, as the Redis Cluster specification has it), modulo [SlotCount].
+// SlotOf returns the slot of keys with a hash tag: the CRC-16 of the tag (the XMODEM variant, from the Redis
+// Cluster specification), modulo [SlotCount].
 func SlotOf(tag string) int {
 	crc := uint16(0)
 	for _, c := range []byte(tag) {

@@ -10,9 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// cluster goes through the keys of one slot, or of all for -1, and then once more through
-// the slots that moved meanwhile, whose keys may have been missed. A master that fails does
-// not end the scan of the others.
+// cluster scans the keys of one slot, or of all for -1, and then again the slots that moved meanwhile, whose keys
+// may have been missed. A master that fails does not end the scan of the others.
 func (s *Scan[K]) cluster(ctx context.Context, slot int) error {
 	before, err := s.Servers.slotMap(ctx)
 	if err != nil {
@@ -23,7 +22,7 @@ func (s *Scan[K]) cluster(ctx context.Context, slot int) error {
 			return err
 		}
 	}
-	for calm := 0; ; { // rounds in which no slot got another master
+	for calm := 0; ; { // rounds in which no slot changed its master
 		masters := before.masters
 		if slot >= 0 && before.owner(slot) >= 0 && !before.isMoving(slot) {
 			masters = masters[before.owner(slot):][:1]
@@ -45,9 +44,8 @@ func (s *Scan[K]) cluster(ctx context.Context, slot int) error {
 		if err := s.slots(ctx, slots); !LacksRight(err) {
 			return err
 		}
-		// Without the right to look at single slots, all keys are looked at again. A key
-		// that moved from one master to another in one round stayed where it was in the
-		// other round, as long as the slot itself kept its master.
+		// Without the right to read single slots, it scans all keys again. A key that moved to another master in
+		// one round stayed in place in the other round, as long as the slot itself kept its master.
 		if slices.ContainsFunc(slots, func(s int) bool { return !before.keeps(s, after) }) {
 			calm = 0
 		} else if calm++; calm == 2 {
@@ -57,12 +55,12 @@ func (s *Scan[K]) cluster(ctx context.Context, slot int) error {
 	}
 }
 
-// largeSlot is how many keys of a slot are too many to ask for in one call, since other
-// clients would have to wait for it.
+// largeSlot is the number of keys above which a slot is not read with one call, since other clients would have to
+// wait for it.
 const largeSlot = 20_000
 
-// isLarge reports whether a slot that does not move has so many keys that it is better to
-// look for them among all keys of its master, a few at a time.
+// isLarge reports whether a resting slot has so many keys that it is better to scan all keys of its master in small
+// steps.
 func (m *slotMap) isLarge(ctx context.Context, slot int) bool {
 	owner := m.owner(slot)
 	if owner < 0 || m.isMoving(slot) {
@@ -73,17 +71,16 @@ func (m *slotMap) isLarge(ctx context.Context, slot int) bool {
 }
 
 const (
-	// mostSlots is how many slots are looked at in one go. Their master may get no other
-	// slots meanwhile, so while many move, fewer are tried.
+	// mostSlots is the most slots to read at a time. Their master must get no other slots meanwhile, so while many
+	// move, fewer are read.
 	mostSlots = 512
-	// slotPause is how long to wait after a look at slots that found none whole, and
-	// slotPatience how many such looks in a row are tried.
+	// slotPause is the pause after a round that read no slot completely, and slotPatience the most such rounds in a
+	// row.
 	slotPause    = 10 * time.Millisecond
 	slotPatience = 1000
 )
 
-// slots goes through the keys of slots that move, or may have moved, until each slot was
-// seen whole.
+// slots reads the keys of slots that move, or may have moved, until each slot was read completely.
 func (s *Scan[K]) slots(ctx context.Context, slots []int) error {
 	size := mostSlots
 	for inVain := 0; len(slots) > 0; {
@@ -111,8 +108,8 @@ func (s *Scan[K]) slots(ctx context.Context, slots []int) error {
 // ErrNoMaster is an error like the reply of a Cluster that is down.
 var ErrNoMaster = errors.New("the cluster is down")
 
-// slotsOnce goes through the keys of slots, size of them at a time, and returns the slots
-// that it may not have seen whole.
+// slotsOnce reads the keys of slots, size of them at a time, and returns the slots that it may not have read
+// completely.
 func (s *Scan[K]) slotsOnce(ctx context.Context, slots []int, size int) (left []int, err error) {
 	m, err := s.Servers.slotMap(ctx)
 	if err != nil {
@@ -149,8 +146,8 @@ func (s *Scan[K]) slotsOnce(ctx context.Context, slots []int, size int) (left []
 	return left, nil
 }
 
-// restingSlots goes through the keys that a master has of slots, and returns the slots that
-// it may not have seen whole.
+// restingSlots reads the keys that a master has of slots, and returns the slots that it may not have read
+// completely.
 func (s *Scan[K]) restingSlots(ctx context.Context, master *redis.Client, slots []int) (left []int, err error) {
 	before, after, err := s.readSlots(ctx, master, slots)
 	for _, slot := range slots {
@@ -161,9 +158,8 @@ func (s *Scan[K]) restingSlots(ctx context.Context, master *redis.Client, slots 
 	return left, err
 }
 
-// movingSlots goes through the keys of slots that are moving, and returns the slots that it
-// may not have seen whole. It looks at the source first: a key missing there has moved to
-// the destination, which is looked at next.
+// movingSlots reads the keys of slots that are moving, and returns the slots that it may not have read completely.
+// It reads the source first: a key that is missing there has moved to the destination, which is read next.
 func (s *Scan[K]) movingSlots(ctx context.Context, slots []int) (left []int, err error) {
 	before, err := s.Servers.slotMap(ctx)
 	if err != nil {
@@ -197,8 +193,7 @@ func (s *Scan[K]) movingSlots(ctx context.Context, slots []int) (left []int, err
 	return left, errors.Join(before.lost, after.lost)
 }
 
-// readSlots reads the keys that a master has of slots, and returns what it said of itself
-// before and after it was asked for them.
+// readSlots reads the keys that a master has of slots, and returns its claims before and after.
 func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []int) (before, after claim, err error) {
 	storeKeys, before, after, err := keysIn(ctx, master, slots, s.Pace)
 	if err == nil {
@@ -212,12 +207,10 @@ func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []i
 	return before, after, err
 }
 
-// keysPerExchange is about how many keys of slots are asked for in one exchange, since the
-// size of its answers is bounded.
+// keysPerExchange is the approximate number of keys in one exchange, since the size of its answers is bounded.
 const keysPerExchange = 100_000
 
-// keysIn asks a master which keys it has of slots, and what it says of itself before and
-// after.
+// keysIn returns the names of the keys that a master has of slots, and its claims before and after.
 func keysIn(ctx context.Context, master *redis.Client, slots []int, pace *Pacer) (storeKeys []string, before, after claim, err error) {
 	pipe := master.Pipeline()
 	nodes := pipe.ClusterNodes(ctx)
@@ -244,7 +237,7 @@ func keysIn(ctx context.Context, master *redis.Client, slots []int, pace *Pacer)
 		for i, slot := range slots {
 			if most := int(counts[i].Val()); most > 0 && again[i] >= 0 {
 				if left = keys >= keysPerExchange; left {
-					break // the next exchange asks for them
+					break // for the next exchange
 				}
 				// More than there were, since new ones may have come.
 				again[i] = max(2*again[i], most+most/8+16)

@@ -8,27 +8,26 @@ import (
 )
 
 const (
-	// A scan may look at walkTimes the keys there are, plus walkMore. It looks at
-	// some twice when keys are added meanwhile or the server resizes its table. A table
-	// whose keys have just expired is nearly empty and as large as before, so most calls
+	// A scan may read walkTimes the number of keys, plus walkMore. It reads some twice if keys are added or the
+	// server resizes its table. A table whose keys have just expired is nearly empty but still large, so most calls
 	// then find nothing.
 	walkTimes = 10
 	walkMore  = 500_000
-	// walkMost is how many it may look at when the user may not know how many there are.
+	// walkMost is the bound if the user lacks the right to know the number of keys.
 	walkMost = 100_000_000
 	// mostKeys is how many keys a server can have.
 	mostKeys = 1 << 40
-	// An answer may have givenTimes the keys that were asked for, plus givenMore, since a
-	// server looks at whole buckets.
+	// An answer may have givenTimes the requested number of keys, plus givenMore, since a server reads whole
+	// buckets.
 	givenTimes = 10
 	givenMore  = 1000
 )
 
-// walk follows the SCANs of one server, and tells when they do not come to an end.
+// walk follows the SCANs of one server, and detects that they do not end.
 type walk struct {
 	server redis.Cmdable
-	total  int64 // keys when last asked
-	hidden error // why total is not known
+	total  int64 // the number of keys at the last count
+	hidden error // why total is unknown
 	looked int64
 	cursor uint64
 }
@@ -39,7 +38,7 @@ func newWalk(ctx context.Context, server redis.Cmdable) (*walk, error) {
 	return w, w.count(ctx)
 }
 
-// count asks how many keys there are.
+// count gets the number of keys.
 func (w *walk) count(ctx context.Context) error {
 	total, err := w.server.DBSize(ctx).Result()
 	switch {
@@ -55,8 +54,7 @@ func (w *walk) count(ctx context.Context) error {
 	return nil
 }
 
-// next has the server look at count more keys. It returns those that match, and reports
-// whether these were the last.
+// next makes the server read count more keys. It returns those that match, and reports whether these were the last.
 func (w *walk) next(ctx context.Context, match string, count int) (storeKeys []string, ended bool, err error) {
 	storeKeys, cursor, err := w.server.Scan(ctx, w.cursor, match, int64(count)).Result()
 	if err != nil {
@@ -76,7 +74,7 @@ func (w *walk) next(ctx context.Context, match string, count int) (storeKeys []s
 	return storeKeys, false, w.checkEnds(ctx)
 }
 
-// checkEnds returns an error if the walk has looked at more keys than there can be.
+// checkEnds returns an error if the walk has read more keys than there can be.
 func (w *walk) checkEnds(ctx context.Context) error {
 	if w.hidden != nil && w.looked > walkMost {
 		const hint = "with the right to DBSIZE limitctl knows how many there are"

@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// scanOf returns a scan that hands each key to look.
+// scanOf returns a scan that passes each key to look.
 func scanOf(servers *redisserver.Servers, match string, look func(storeKey string)) *redisserver.Scan[string] {
 	return &redisserver.Scan[string]{
 		Servers: servers, Match: match, Pace: redisserver.NewPacer(0),
@@ -30,8 +30,7 @@ func scanOf(servers *redisserver.Servers, match string, look func(storeKey strin
 	}
 }
 
-// pages is a server whose scan has so many pages, or no end for 0, with so many keys by
-// DBSIZE; what is no number stands for an answer.
+// pages is a server whose scan has last pages, or no end for 0. size is its answer to DBSIZE.
 func pages(last int64, size string, cursor func(n int64) int64) hostile.Behaviour {
 	var scans, sizes atomic.Int64
 	return hostile.Behaviour{Answer: func(c *hostile.Client) bool {
@@ -56,13 +55,13 @@ func TestAScanEnds(t *testing.T) {
 	counting := func(n int64) int64 { return n }
 	for name, c := range map[string]struct {
 		is   hostile.Behaviour
-		says string // nothing if the scan is in order
+		says string // empty if the scan is in order
 	}{
 		"20 pages of few keys":         {pages(20, ":1000\r\n%.0d", counting), ""},
 		"pages without an end":         {pages(0, ":1000\r\n%.0d", counting), "511000 keys were looked at, and there are 1000"},
 		"none at all":                  {pages(0, ":0\r\n%.0d", counting), "501000 keys were looked at, and there are 0"},
 		"keys that came meanwhile":     {pages(605, ":1%d000\r\n", counting), ""}, // 10,000 at first, and then 11,000
-		"a table that is nearly empty": {pages(450, ":1\r\n%.0d", counting), ""},  // as after its keys have expired
+		"a table that is nearly empty": {pages(450, ":1\r\n%.0d", counting), ""},  // as after the expiry of its keys
 		"the same cursor":              {pages(0, ":1000\r\n%.0d", func(int64) int64 { return 7 }), "the cursor 7 came twice in a row"},
 		"two by turns":                 {pages(0, ":1000\r\n%.0d", func(n int64) int64 { return 1 + n%2 }), "its SCAN does not end"},
 		"more keys than there can be":  {pages(0, ":9223372036854775807\r\n%.0d", counting), "its DBSIZE is 9223372036854775807"},

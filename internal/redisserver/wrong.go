@@ -12,8 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/respguard"
 )
 
-// garbled are the beginnings of what go-redis says of answers that are sound but of
-// another type than what was asked for.
+// garbled are the beginnings of go-redis' errors about answers that are well-formed but of a wrong type.
 var garbled = []string{"redis: can't parse", "redis: got ", "redis: invalid ", "redis: unexpected ", "redis: RESP3 map key",
 	"redis: the length of the array", "got ", "strconv."}
 
@@ -22,11 +21,11 @@ type answerError struct{ text string }
 
 func (e *answerError) Error() string { return e.text }
 
-// ErrAnswer is an answer that no server gives to what was asked. A proxy might give it.
+// ErrAnswer is the error about an answer that no server gives to the command. A proxy might give it.
 var ErrAnswer error = &answerError{"its answer is not one that Redis gives to this"}
 
-// WrongAnswer returns what is wrong with an answer, if err is about one that no server
-// gives, or about a bug that it met. It returns nil for any other error.
+// WrongAnswer returns what is wrong with an answer, if err is about one that no server gives, or about a panic
+// because of it. It returns nil for any other error.
 func WrongAnswer(err error) error {
 	var wrong *respguard.Error
 	var answer *answerError
@@ -43,7 +42,7 @@ func WrongAnswer(err error) error {
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
 		if isNetError(err) {
-			return nil // it is about the way to the server
+			return nil // it is about the connection
 		}
 		text := err.Error()
 		if slices.ContainsFunc(garbled, func(beginning string) bool { return strings.HasPrefix(text, beginning) }) {
@@ -53,7 +52,7 @@ func WrongAnswer(err error) error {
 	return nil
 }
 
-// isNetError reports whether err itself, not one that it wraps, is of the network.
+// isNetError reports whether err itself, not one that it wraps, is a network error.
 func isNetError(err any) bool {
 	_, is := err.(net.Error)
 	return is

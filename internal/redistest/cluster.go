@@ -28,11 +28,11 @@ type Cluster struct {
 	// Replicas follow the master of the same index; there are none or three.
 	Replicas []*Process
 
-	ids map[string]*Process // by the name that the cluster has for each
+	ids map[string]*Process // by the node's id in the cluster
 }
 
-// LaunchCluster runs a Cluster of three masters until Stop; args are further
-// configuration of every node. Every node knows all of it when this returns.
+// LaunchCluster runs a Cluster of three masters until Stop; args are additional configuration of every node. It
+// returns when every node knows the whole Cluster.
 func LaunchCluster(args ...string) (*Cluster, error) { return launchCluster(0, args) }
 
 // LaunchClusterWithReplicas is LaunchCluster with a replica for each master, so
@@ -40,9 +40,8 @@ func LaunchCluster(args ...string) (*Cluster, error) { return launchCluster(0, a
 func LaunchClusterWithReplicas(args ...string) (*Cluster, error) { return launchCluster(1, args) }
 
 func launchCluster(replicasEach int, args []string) (*Cluster, error) {
-	// Short timeouts make a failover quick, and too short ones make a busy machine
-	// look like a dead node.
-	// The others do not see a replica until it was sent something, such as a ping.
+	// Short timeouts make a failover quick, but with too short ones a busy machine looks like a dead node. The
+	// others do not see a replica until something, such as a ping, was sent to it.
 	own := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0",
 		"--repl-ping-replica-period", "1"}
 	if slices.Contains(args, "--tls-cert-file") {
@@ -98,12 +97,12 @@ func (c *Cluster) form() error {
 		c.ids[id] = node
 		client := node.admin()
 		defer client.Close()
-		// Nodes that claim the same epoch would first have to settle whose is higher.
+		// Nodes with the same epoch would first have to settle whose is higher.
 		err = client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err()
 		if err == nil && i < masters {
 			err = client.ClusterAddSlotsRange(ctx, i*slots/masters, (i+1)*slots/masters-1).Err()
 		}
-		for _, other := range c.nodes()[:i] { // everybody at once, which is quicker than gossip
+		for _, other := range c.nodes()[:i] { // all at once, which is faster than gossip
 			if err == nil {
 				host, port, _ := net.SplitHostPort(other.Addr)
 				err = client.ClusterMeet(ctx, host, port).Err()
@@ -119,7 +118,7 @@ func (c *Cluster) form() error {
 			return err
 		}
 		err = until("a node becoming a replica", func(ctx context.Context) error {
-			return replica.do(ctx, "CLUSTER", "REPLICATE", id).Err() // refused while it has not met its master
+			return replica.do(ctx, "CLUSTER", "REPLICATE", id).Err() // refused until it has met its master
 		})
 		if err != nil {
 			return err
@@ -128,8 +127,7 @@ func (c *Cluster) form() error {
 	return c.WaitUsable()
 }
 
-// WaitUsable waits until every running node serves and knows which node has which
-// slots, as Masters and Replicas say.
+// WaitUsable waits until every running node serves and knows the slots of all nodes, as in Masters and Replicas.
 func (c *Cluster) WaitUsable() error {
 	return until("a cluster becoming usable", func(ctx context.Context) error {
 		for i, node := range c.nodes() {
@@ -144,7 +142,7 @@ func (c *Cluster) WaitUsable() error {
 	})
 }
 
-// usable returns what is missing for node to be so.
+// usable returns what node still lacks.
 func (c *Cluster) usable(ctx context.Context, node *Process) error {
 	client := node.admin()
 	defer client.Close()
@@ -179,14 +177,14 @@ func (c *Cluster) usable(ctx context.Context, node *Process) error {
 	return nil
 }
 
-// slotsBy asks a node as a Cluster client does.
+// slotsBy calls CLUSTER SLOTS like a Cluster client.
 func slotsBy(ctx context.Context, node *redis.Client) ([]redis.ClusterSlot, error) {
 	cmd := redis.NewClusterSlotsCmd(ctx, "CLUSTER", "SLOTS")
 	node.Process(ctx, cmd)
 	return cmd.Result()
 }
 
-// following returns what is missing for a replica to be up to date.
+// following returns what a replica lacks to be up to date.
 func following(ctx context.Context, client *redis.Client) error {
 	info, err := client.Info(ctx, "replication").Result()
 	if err == nil && !strings.Contains(info, "master_link_status:up") {
@@ -197,13 +195,13 @@ func following(ctx context.Context, client *redis.Client) error {
 
 func (c *Cluster) nodes() []*Process { return slices.Concat(c.Masters, c.Replicas) }
 
-// master returns the index of the master that has a range of slots, and -1 if none
-// has. It goes by the name: the port that a node tells depends on whether TLS asks.
+// master returns the index of the master of a range of slots, or -1. It compares ids, since the port depends on
+// TLS.
 func (c *Cluster) master(r redis.ClusterSlot) int {
 	return slices.Index(c.Masters, c.ids[r.Nodes[0].ID])
 }
 
-// id returns the name that the cluster has for a node.
+// id returns the node's id in the cluster.
 func (p *Process) id() (string, error) {
 	return p.do(context.Background(), "CLUSTER", "MYID").Text()
 }
@@ -220,12 +218,12 @@ func (c *Cluster) Addrs() []string {
 // Stop ends all nodes and removes their directories.
 func (c *Cluster) Stop() { stopAll(c.nodes()) }
 
-// SlotOf returns the slot that key is in.
+// SlotOf returns the slot of key.
 func (c *Cluster) SlotOf(key string) (int, error) {
 	return c.Masters[0].do(context.Background(), "CLUSTER", "KEYSLOT", key).Int()
 }
 
-// Owner returns which of the Masters a slot is at.
+// Owner returns the index of the master of a slot.
 func (c *Cluster) Owner(slot int) (int, error) {
 	client := c.Masters[0].admin()
 	defer client.Close()
@@ -241,9 +239,8 @@ func (c *Cluster) Owner(slot int) (int, error) {
 	return 0, fmt.Errorf("slot %d is at none of the masters", slot)
 }
 
-// BeginMoveSlot leaves a slot half moved to the master of index to: the keys are
-// there, others still where the slot is. A key that is at neither is asked for at
-// both. MoveSlot ends the move.
+// BeginMoveSlot leaves a slot half moved to the master of index to: keys are there, and others still at the old
+// master. A client has to look for a key at both. MoveSlot ends the move.
 func (c *Cluster) BeginMoveSlot(slot, to int, keys ...string) error {
 	owner, err := c.Owner(slot)
 	if err != nil {
@@ -284,9 +281,9 @@ func (c *Cluster) migrate(from, to int, keys []string) error {
 	return c.Masters[from].do(context.Background(), words...).Err()
 }
 
-// MoveSlot moves a slot and its keys to the master of index to, as resharding
-// does, while the cluster serves. All masters know when this returns: a slot that
-// goes on before can be claimed by two of them, and get lost between.
+// MoveSlot moves a slot and its keys to the master of index to, like resharding, while the cluster serves. It
+// returns when all masters know: if the slot moved on before that, two masters could claim it, and it could get
+// lost between them.
 func (c *Cluster) MoveSlot(slot, to int) error {
 	owner, err := c.Owner(slot)
 	if err != nil || owner == to {
@@ -314,9 +311,8 @@ func (c *Cluster) MoveSlot(slot, to int) error {
 	if err != nil {
 		return err
 	}
-	// First where it comes to, so that no moment has nobody who serves it. The others
-	// take its word, and are only told once they know that it is the latest: else an
-	// older word on its way could make them change their minds.
+	// First the new master, so that there is always one. The other nodes learn it only when it has the latest
+	// epoch: otherwise an older message on its way could make them change their minds.
 	order := append([]*Process{c.Masters[to], c.Masters[owner]}, c.Masters...)
 	for i, node := range order {
 		if i == 1 {
@@ -341,7 +337,7 @@ func (c *Cluster) agree(ctx context.Context) error {
 		}
 		var known []string
 		for line := range strings.Lines(nodes) {
-			// Name, flags, epoch and slots; a slot on its way is in brackets.
+			// Name, flags, epoch and slots; a moving slot is in brackets.
 			if fields := strings.Fields(line); len(fields) > 8 {
 				settled := slices.DeleteFunc(fields[8:], func(s string) bool { return strings.HasPrefix(s, "[") })
 				known = append(known, fields[0]+" "+fields[6]+" "+strings.Join(settled, " "))
@@ -357,16 +353,15 @@ func (c *Cluster) agree(ctx context.Context) error {
 	return nil
 }
 
-// Failover makes the replica of a master take its place, whether that runs or was
-// killed, and waits until all nodes know. The two then change places in Masters
-// and Replicas.
+// Failover makes the replica of a master replace it, whether the master runs or was killed, and waits until all
+// nodes know. The two then swap places in Masters and Replicas.
 func (c *Cluster) Failover(master int) error {
 	if master >= len(c.Replicas) {
 		return errors.New("the cluster has no replicas")
 	}
 	words := []any{"CLUSTER", "FAILOVER"}
 	if !c.Masters[master].running() {
-		words = append(words, "FORCE") // it cannot say goodbye
+		words = append(words, "FORCE") // the master cannot take part
 	}
 	replica := c.Replicas[master]
 	if err := replica.do(context.Background(), words...).Err(); err != nil {
@@ -376,7 +371,7 @@ func (c *Cluster) Failover(master int) error {
 	return c.WaitUsable()
 }
 
-// freeClusterAddr returns an address whose port for the other nodes is free, too.
+// freeClusterAddr returns an address whose bus port is free, too.
 func freeClusterAddr() (string, error) {
 	for range 100 {
 		addr, err := FreeAddr()

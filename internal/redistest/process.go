@@ -17,8 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Process is a running redis-server, for programs that are not a test; a test
-// has [Start].
+// Process is a running redis-server, for programs that are not tests; for tests see [Start].
 type Process struct {
 	Addr   string // host:port
 	Socket string // path of its unix socket
@@ -27,8 +26,8 @@ type Process struct {
 	exited chan struct{}
 }
 
-// Where servers listen. A node of a Cluster listens at [busOffset] above its port, too, which is
-// still below what systems choose from.
+// The ports of servers. A node of a Cluster also listens at [busOffset] above its port, which is still below the
+// ephemeral ports.
 const (
 	firstPort = 12_000
 	portCount = 10_000
@@ -37,12 +36,11 @@ const (
 // startTimeout is generous: machines that run tests are busy.
 const startTimeout = 30 * time.Second
 
-// errExited says that a server ended before it answered.
+// errExited: a server ended before it answered.
 var errExited = errors.New("redis-server ended at once")
 
-// Launch runs a redis-server without persistence until Stop; args are further
-// configuration, such as "--maxmemory", "3mb". With a "--tls-cert-file" among
-// them its port speaks TLS; the unix socket never does.
+// Launch runs a redis-server without persistence until Stop; args are additional configuration, such as
+// "--maxmemory", "3mb". With "--tls-cert-file" its port speaks TLS; the unix socket never does.
 func Launch(args ...string) (*Process, error) { return launchOn(FreeAddr, args) }
 
 // launchOn is Launch on an address that free finds.
@@ -51,7 +49,7 @@ func launchOn(free func() (string, error), args []string) (*Process, error) {
 	if err != nil {
 		return nil, errors.New("redis-server is not installed; `make setup` installs it")
 	}
-	// Somebody else can take the port between finding and using it.
+	// Another process can take the port before it is used.
 	for range 5 {
 		addr, err := free()
 		if err != nil {
@@ -66,7 +64,7 @@ func launchOn(free func() (string, error), args []string) (*Process, error) {
 }
 
 func launch(binary, addr string, args []string) (*Process, error) {
-	// A socket's path must be short; a test's own directory is often not.
+	// The path of a socket must be short; a test's own directory is often too long.
 	dir, err := os.MkdirTemp("", "redistest")
 	if err != nil {
 		return nil, err
@@ -105,8 +103,7 @@ func (p *Process) start() error {
 	return p.waitUntilUp()
 }
 
-// Restart runs a server again that was killed: on the same address, with nothing in
-// memory.
+// Restart runs a killed server again: on the same address, with an empty memory.
 func (p *Process) Restart() error {
 	again := exec.Command(p.cmd.Path, p.cmd.Args[1:]...)
 	p.cmd = again
@@ -129,14 +126,13 @@ func (p *Process) waitUntilUp() error {
 	return fmt.Errorf("redis-server did not answer within %s; its log:\n%s", startTimeout, log)
 }
 
-// Stop ends the process, waits until it is gone and removes its directory.
+// Stop ends the process, waits for it and removes its directory.
 func (p *Process) Stop() {
 	p.Kill()
 	os.RemoveAll(p.Dir)
 }
 
-// Pause stops the process without ending it: it accepts connections and answers
-// nothing until Resume.
+// Pause stops the process without ending it: it accepts connections and answers nothing until Resume.
 func (p *Process) Pause() { p.signal(stopSignal) }
 
 // Resume ends a Pause.
@@ -144,11 +140,11 @@ func (p *Process) Resume() { p.signal(resumeSignal) }
 
 func (p *Process) signal(signal os.Signal) {
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		panic(err) // a test of a server that hangs would be of one that answers
+		panic(err) // otherwise a test of a hanging server would use one that answers
 	}
 }
 
-// Kill ends the process at once, as a crash would, paused or not.
+// Kill ends the process at once, like a crash, even if it is paused.
 func (p *Process) Kill() {
 	if p.cmd.Process != nil {
 		p.cmd.Process.Kill()
@@ -156,7 +152,7 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// running tells whether the process has not ended yet; a paused one has not.
+// running reports whether the process has not ended; a paused one has not.
 func (p *Process) running() bool {
 	select {
 	case <-p.exited:
@@ -166,8 +162,7 @@ func (p *Process) running() bool {
 	}
 }
 
-// admin returns a client by the unix socket, which needs neither TLS nor to know
-// where the port is.
+// admin returns a client on the unix socket, which needs neither TLS nor the port.
 func (p *Process) admin() *redis.Client {
 	return redis.NewClient(&redis.Options{Network: "unix", Addr: p.Socket, ReadTimeout: Patience, ContextTimeoutEnabled: true,
 		DisableIdentity: true})
@@ -180,8 +175,7 @@ func (p *Process) do(ctx context.Context, args ...any) *redis.Cmd {
 	return client.Do(ctx, args...)
 }
 
-// until asks ready over and over until it answers nil, and returns its last
-// answer if that does not happen within startTimeout.
+// until calls ready again and again until it returns nil, and returns its last error after startTimeout.
 func until(what string, ready func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -201,11 +195,10 @@ func until(what string, ready func(ctx context.Context) error) error {
 // given are the addresses that FreeAddr has returned.
 var given sync.Map
 
-// FreeAddr returns an address of the loopback at which nobody listens. Its port is below those
-// that systems choose from: one of them could become somebody's own end of a connection before
-// it is used, or while a server that was killed has not been started again. Who asks for an
-// address at which nobody listens could even be connected to himself. No address is given twice
-// in a process, since whoever got it first may not listen yet.
+// FreeAddr returns an address of the loopback on which nobody listens. Its port is below the ephemeral ports: one
+// of those could become the local end of a connection before the server uses it, or while a killed server is down,
+// and a client could even connect to itself. It returns no address twice in a process, since the first caller may
+// not listen yet.
 func FreeAddr() (string, error) {
 	for range 1000 {
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(portCount)))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Proxy passes bytes between clients and a server, and does to them what networks do when
-// they fail. Clients and server do not notice it otherwise.
+// Proxy passes bytes between clients and a server, and simulates network failures. Otherwise clients and server do
+// not notice it.
 type Proxy struct {
 	Addr     string // host:port
 	upstream string
@@ -21,23 +21,22 @@ type Proxy struct {
 	ended bool
 }
 
-// Fault is what a [Proxy] does to the connections that go through it. The zero Fault
-// passes everything on.
+// Fault is what a [Proxy] does to its connections. The zero Fault passes everything on.
 type Fault struct {
-	// Delay is how much later each reply comes.
+	// Delay delays each reply.
 	Delay time.Duration
-	// Drop: no reply comes. The server gets the commands.
+	// Drop drops the replies. The server gets the commands.
 	Drop bool
-	// Cut, if positive, is after how many bytes of a reply the connection ends.
+	// Cut, if positive, ends the connection after that many bytes of a reply.
 	Cut int
-	// Refuse: connections end at once, before anything is passed on.
+	// Refuse ends connections at once.
 	Refuse bool
 }
 
-// link is a client's connection and the one to the server behind it.
+// link is a client's connection and the matching one to the server.
 type link struct {
 	client, server net.Conn
-	silent         bool // it swallows everything
+	silent         bool // it drops everything
 }
 
 // LaunchProxy runs a proxy to the server at an address, until Stop.
@@ -57,8 +56,8 @@ func StartProxy(tb testing.TB, upstream string) *Proxy {
 	return started(tb, func() (*Proxy, error) { return LaunchProxy(upstream) })
 }
 
-// Forget makes the connections that there are silent: they stay open, and nothing comes
-// out of them any more, as behind a router that has lost its table. New ones work.
+// Forget makes existing connections silent: they stay open and nothing comes through, as behind a router that has
+// lost its table. New ones work.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,8 +66,8 @@ func (p *Proxy) Forget() {
 	}
 }
 
-// Suffer begins a fault, in place of the last. The connections that there are get it,
-// too. Those that one ended, or silenced, stay so.
+// Suffer replaces the current fault, also for existing connections. Those that a fault has ended or silenced stay
+// so.
 func (p *Proxy) Suffer(fault Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +122,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// keep remembers a link, unless it is not to be.
+// keep records a link, unless the fault refuses it.
 func (p *Proxy) keep(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,8 +133,8 @@ func (p *Proxy) keep(l *link) bool {
 	return true
 }
 
-// pass copies one way of a link until either side ends, which ends the other one. A
-// silent link swallows an end, too.
+// pass copies one direction of a link until either side ends, and then ends the other one. A silent link also hides
+// an end.
 func (p *Proxy) pass(l *link, to, from net.Conn, replies bool) {
 	bytes := make([]byte, 64<<10)
 	for {

@@ -82,7 +82,7 @@ func TestAProxyDoesWhatNetworksDo(t *testing.T) {
 	check("healed", ping, "+PONG\r\n", false)
 }
 
-// A server that was killed runs again where it was, and has forgotten everything.
+// A killed server runs again on the same address, and has forgotten everything.
 func TestAServerRunsAgainWhereItWas(t *testing.T) {
 	server := Start(t)
 	server.Do("SET", "a", "b")

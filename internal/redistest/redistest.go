@@ -23,9 +23,8 @@ type Server struct {
 	tb testing.TB
 }
 
-// Start runs a redis-server without persistence until the test ends; args are
-// further configuration, such as "--maxmemory", "3mb". Without the binary the
-// test fails.
+// Start runs a redis-server without persistence until the test ends; args are additional configuration, such as
+// "--maxmemory", "3mb". Without the binary the test fails.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return &Server{Process: started(tb, func() (*Process, error) { return Launch(args...) }), tb: tb}
@@ -54,7 +53,7 @@ func (s *Server) CommandCalls(command string) int {
 	text := fmt.Sprint(s.Do("INFO", "commandstats"))
 	_, rest, _ := strings.Cut(text, "cmdstat_"+command+":calls=")
 	calls, _, _ := strings.Cut(rest, ",")
-	n, _ := strconv.Atoi(calls) // 0 when it never ran
+	n, _ := strconv.Atoi(calls) // 0 if it never ran
 	return n
 }
 

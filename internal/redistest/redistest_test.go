@@ -53,7 +53,7 @@ func TestAClusterServesEverySlotOnThreeMasters(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := (from + 1) % masters
-	for i := range 250 { // more than are migrated at once
+	for i := range 250 { // more than one MIGRATE moves
 		if err := client.Set(ctx, fmt.Sprint("{a}", i), i, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestSentinelsFailOverWhenTold(t *testing.T) {
 	}
 }
 
-// Whatever the state of the processes, nothing is left of them.
+// Stop leaves nothing behind, whatever the state of the processes.
 func TestStopLeavesNothing(t *testing.T) {
 	s, err := LaunchSentinel()
 	if err != nil {
@@ -182,7 +182,7 @@ func TestAFailedLaunchLeavesNothing(t *testing.T) {
 	}
 }
 
-// Servers that are started one after the other are given addresses before they listen.
+// Servers that are started one after the other get addresses before they listen.
 func TestNoAddressIsGivenTwice(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {

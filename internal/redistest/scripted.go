@@ -8,9 +8,9 @@ import (
 	"github.com/limitctl/limitctl/internal/hostile"
 )
 
-// Scripted serves RESP on loopback until the test ends and returns its address. answer
-// is given the words of each command and returns the bytes to send back. It may be called
-// by several connections at once. It is a server for what no honest one does.
+// Scripted serves RESP on loopback until the test ends and returns its address. answer gets the words of each
+// command and returns the bytes of the answer. Several connections can call it concurrently. It simulates servers
+// that break the rules.
 func Scripted(t testing.TB, answer func(words []string) string) (address string) {
 	t.Helper()
 	return hostile.Start(t, "", hostile.Behaviour{Answer: func(c *hostile.Client) bool {

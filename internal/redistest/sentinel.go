@@ -9,18 +9,17 @@ import (
 	"strings"
 )
 
-// MasterName is what the Sentinels of [LaunchSentinel] call the master.
+// MasterName is the name of the master for the Sentinels of [LaunchSentinel].
 const MasterName = "mymaster"
 
 // Sentinel is a running master and its replica, watched by three Sentinels.
 type Sentinel struct {
-	Servers   []*Process // which one is the master changes; see Master
+	Servers   []*Process // the master among them changes; see Master
 	Sentinels []*Process
 }
 
-// LaunchSentinel runs a master, a replica and three Sentinels until Stop; args are
-// further configuration of the first two. The Sentinels know the servers and each
-// other when this returns, and can fail over.
+// LaunchSentinel runs a master, a replica and three Sentinels until Stop; args are additional configuration of the
+// first two. It returns when the Sentinels know the servers and each other, and can fail over.
 func LaunchSentinel(args ...string) (*Sentinel, error) {
 	s := &Sentinel{}
 	own := []string{"--repl-diskless-sync-delay", "0"}
@@ -43,7 +42,7 @@ func LaunchSentinel(args ...string) (*Sentinel, error) {
 	return s, nil
 }
 
-// tlsOnly returns what args say about TLS, which concerns Sentinels, too.
+// tlsOnly returns the part of args about TLS, which Sentinels need, too.
 func tlsOnly(args []string) []string {
 	var kept []string
 	for i := 0; i+1 < len(args); i += 2 {
@@ -57,7 +56,7 @@ func tlsOnly(args []string) []string {
 	return kept
 }
 
-// watch makes one server the other's replica and has the Sentinels watch them.
+// watch makes one server a replica of the other, and makes the Sentinels watch them.
 func (s *Sentinel) watch() error {
 	ctx := context.Background()
 	host, port, _ := net.SplitHostPort(s.Servers[0].Addr)
@@ -73,10 +72,10 @@ func (s *Sentinel) watch() error {
 		for _, words := range [][]any{
 			{"SENTINEL", "MONITOR", MasterName, host, port, 2},
 			{"SENTINEL", "SET", MasterName, "down-after-milliseconds", 1000, "failover-timeout", 3000},
-			// They look at the servers and at each other every few seconds, and
-			// pause for 30 s when a busy machine holds them up: too long for a test. A
-			// Sentinel that did not hear of a failover for four publish periods makes the
-			// new master a replica again, and the one that leads it looks only each second.
+			// By default they check the servers and each other every few seconds, and pause for 30 s when a busy
+			// machine delays them, which is too long for a test. A Sentinel that did not hear of a failover for
+			// four publish periods turns the new master back into a replica, and the leading Sentinel checks only
+			// once a second.
 			{"SENTINEL", "DEBUG", "info-period", 100, "publish-period", 500, "ask-period", 100, "tilt-period", 1000},
 		} {
 			if err := sentinel.do(ctx, words...).Err(); err != nil {
@@ -94,7 +93,7 @@ func (s *Sentinel) watch() error {
 	})
 }
 
-// ready returns what is missing for a Sentinel to be able to fail over.
+// ready returns what a Sentinel lacks to be able to fail over.
 func ready(ctx context.Context, sentinel *Process) error {
 	master, err := sentinel.do(ctx, "SENTINEL", "MASTER", MasterName).Result()
 	if err != nil {
@@ -113,7 +112,7 @@ func ready(ctx context.Context, sentinel *Process) error {
 	return sentinel.do(ctx, "SENTINEL", "CKQUORUM", MasterName).Err()
 }
 
-// fields reads a map of a Sentinel's answer, in whichever protocol.
+// fields parses a map in a Sentinel's answer, for either version of the protocol.
 func fields(reply any) map[string]string {
 	m := make(map[string]string)
 	switch reply := reply.(type) {
@@ -138,8 +137,7 @@ func (s *Sentinel) Addrs() []string {
 	return addrs
 }
 
-// Master returns the server that is the master by the word of the first Sentinel
-// that runs, and nil if none does.
+// Master returns the master according to the first Sentinel that runs, and nil if none does.
 func (s *Sentinel) Master() *Process {
 	for _, sentinel := range s.Sentinels {
 		if master := s.masterBy(context.Background(), sentinel); master != nil {
@@ -162,9 +160,8 @@ func (s *Sentinel) masterBy(ctx context.Context, sentinel *Process) *Process {
 	return nil
 }
 
-// KillMaster kills the master, once the replica has all it has, and returns it;
-// the Sentinels notice and make the replica the master, for which
-// [Sentinel.WaitFailover] waits.
+// KillMaster kills the master, once the replica has all its data, and returns it. Then the Sentinels promote the
+// replica, for which [Sentinel.WaitFailover] waits.
 func (s *Sentinel) KillMaster() (old *Process, err error) {
 	if old = s.Master(); old == nil {
 		return nil, errors.New("no Sentinel names a master")
@@ -176,7 +173,7 @@ func (s *Sentinel) KillMaster() (old *Process, err error) {
 			if err != nil {
 				return err
 			}
-			_, rest, _ := strings.Cut(info, "\r\nmaster_repl_offset:") // a replica's own, too
+			_, rest, _ := strings.Cut(info, "\r\nmaster_repl_offset:") // a replica has its own, too
 			offset, _, _ := strings.Cut(rest, "\r\n")
 			offsets = append(offsets, offset)
 		}
@@ -191,20 +188,19 @@ func (s *Sentinel) KillMaster() (old *Process, err error) {
 	return old, err
 }
 
-// Failover has the Sentinels make the replica the master while the master runs,
-// and returns the one that was the master; [Sentinel.WaitFailover] waits for it.
+// Failover makes the Sentinels promote the replica while the master runs, and returns the old master;
+// [Sentinel.WaitFailover] waits for it.
 func (s *Sentinel) Failover() (old *Process, err error) {
 	if old = s.Master(); old == nil {
 		return nil, errors.New("no Sentinel names a master")
 	}
 	err = until("Sentinels beginning a failover", func(ctx context.Context) error {
-		return s.Sentinels[0].do(ctx, "SENTINEL", "FAILOVER", MasterName).Err() // refused for a moment after another one
+		return s.Sentinels[0].do(ctx, "SENTINEL", "FAILOVER", MasterName).Err() // refused for a moment after another failover
 	})
 	return old, err
 }
 
-// WaitFailover waits until every running Sentinel names another master than old,
-// which takes writes.
+// WaitFailover waits until every running Sentinel names another master than old, which accepts writes.
 func (s *Sentinel) WaitFailover(old *Process) error {
 	return until("Sentinels failing over", func(ctx context.Context) error {
 		for _, sentinel := range s.Sentinels {
@@ -214,8 +210,7 @@ func (s *Sentinel) WaitFailover(old *Process) error {
 			master := s.masterBy(ctx, sentinel)
 			if master == nil || master == old {
 				if old.running() && s.masterBy(ctx, s.Sentinels[0]) == old {
-					// A busy machine makes the one that was asked give up. While it has
-					// not, it refuses.
+					// On a busy machine a Sentinel gives up. Until then it refuses another request.
 					s.Sentinels[0].do(ctx, "SENTINEL", "FAILOVER", MasterName)
 				}
 				return errors.New("a Sentinel does not name a new master")

@@ -2,7 +2,7 @@ package redistest
 
 import "syscall"
 
-// The numbers that these signals have elsewhere. This system sends none of them and says so.
+// The numbers of these signals on other systems. This system cannot send them and returns an error.
 const (
 	stopSignal   = syscall.Signal(19)
 	resumeSignal = syscall.Signal(18)

@@ -1,10 +1,9 @@
-// Package respguard bounds what the answers of a Redis server can cost who reads
-// them. A client makes room for what an answer announces before it has arrived: one
-// line of twenty bytes from a broken or hostile server can end the process, or fill
-// the machine's memory. So each connection is watched as its bytes come in, and ends
-// with an [Error] before the client sees a line that announces too much.
+// Package respguard bounds the memory that answers of a Redis server can cost a client. A client allocates what an
+// answer announces before it arrives: one line of twenty bytes from a broken or hostile server can end the process,
+// or fill the machine's memory. So each connection is checked while it is read, and ends with an [Error] before the
+// client sees a line that announces too much.
 //
-// Time is not bounded here: a client's own deadlines do that.
+// It does not bound time: a client's own deadlines do that.
 package respguard
 
 import (
@@ -14,8 +13,8 @@ import (
 	"time"
 )
 
-// Guard returns conn with its answers bounded; one that is guarded already stays as
-// it is. The connection must speak RESP from its first byte on.
+// Guard returns conn with bounded answers, or conn itself if it is already guarded. The connection must speak RESP
+// from its first byte on.
 func Guard(conn net.Conn) net.Conn {
 	switch conn := conn.(type) {
 	case *guarded, *guardedSocket:
@@ -26,19 +25,18 @@ func Guard(conn net.Conn) net.Conn {
 	return &guarded{Conn: conn}
 }
 
-// guarded is a connection whose answers are bounded.
+// guarded is a connection with bounded answers.
 type guarded struct {
 	net.Conn
 	scanner scanner
 	broken  error
-	// asked is set when an exchange begins: something was written, or is waited for
-	// anew. What one exchange costs is then counted from nothing. One goroutine can
-	// write while another reads.
+	// asked is set when an exchange begins: something was written, or a deadline was set. Then the cost is counted
+	// from zero. One goroutine can write while another reads.
 	asked atomic.Bool
 }
 
-// guardedSocket is guarded for a connection that is a socket itself, not one inside
-// another as with TLS. Clients look at sockets to see whether they are still sound.
+// guardedSocket is guarded for a connection that is a socket itself, unlike one inside TLS. Clients check sockets
+// for health.
 type guardedSocket struct {
 	guarded
 	syscall.Conn
@@ -82,5 +80,5 @@ func (g *guarded) SetReadDeadline(t time.Time) error {
 	return g.Conn.SetReadDeadline(t)
 }
 
-// NetConn returns the connection that is guarded, as that of crypto/tls does.
+// NetConn returns the connection inside, like crypto/tls.
 func (g *guarded) NetConn() net.Conn { return g.Conn }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// stream is a connection from which only one text can be read.
+// stream is a connection from which one text can be read.
 type stream struct {
 	net.Conn
 	io.Reader
@@ -27,7 +27,7 @@ func read(answer io.Reader) ([]byte, error) {
 	return io.ReadAll(Guard(stream{Reader: answer}))
 }
 
-// sound are answers that servers give, and that must come through as they are.
+// sound are answers of normal servers, which must pass unchanged.
 var sound = map[string]string{
 	"status":           "+OK\r\n",
 	"error":            "-ERR unknown command 'x'\r\n",
@@ -65,7 +65,7 @@ func TestSoundAnswersComeThrough(t *testing.T) {
 	}
 }
 
-// The largest lists that servers answer with, where nothing is out of the ordinary.
+// The largest lists in answers of normal servers.
 func TestLargeAnswersComeThrough(t *testing.T) {
 	node := "*4\r\n$15\r\n255.255.255.255\r\n:65535\r\n" + text(40) + "*2\r\n$8\r\nhostname\r\n" + text(30)
 	answers := map[string]string{
@@ -84,8 +84,7 @@ func TestLargeAnswersComeThrough(t *testing.T) {
 	}
 }
 
-// broken are answers with what is said about them. What comes before the line that
-// is wrong is in front of the bar.
+// broken are answers and the errors about them. A bar precedes the wrong line.
 var broken = map[string][2]string{
 	"text too long":          {"+OK\r\n|$9223372036854775807\r\n", "announces a text of 9223372036854775807 bytes"},
 	"text a little too long": {"|$23068673\r\n", "announces a text of 23068673 bytes"},
@@ -136,8 +135,7 @@ func TestBrokenAnswersEndBeforeTheLine(t *testing.T) {
 				t.Errorf("%s, %s: error %v, want one with %q", name, how, err, c[1])
 				continue
 			}
-			// Of the line that is wrong its end must not be seen, without which no
-			// client makes anything of it.
+			// The end of the wrong line must not pass; without it no client uses the line.
 			if rest, ok := bytes.CutPrefix(got, []byte(before)); !ok || bytes.ContainsRune(rest, '\n') {
 				t.Errorf("%s, %s: %.50q went through of %.50q", name, how, got, before)
 			}
@@ -157,7 +155,7 @@ func TestABrokenConnectionStaysSo(t *testing.T) {
 	}
 }
 
-// A stream of answers without an end is one exchange, and its end comes.
+// A stream of answers without an end is one exchange, and is bounded.
 func TestEachExchangeIsCountedAnew(t *testing.T) {
 	answer := text(5 << 20)
 	for name, begin := range map[string]func(net.Conn) error{

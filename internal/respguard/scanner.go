@@ -7,55 +7,53 @@ import (
 )
 
 const (
-	// MostMemory is what the answers of one exchange may cost, in bytes: room for
-	// the longest record that there is (12.5 MB) and the 4 MB of others that a script
-	// answers with it, or for a Cluster each of whose slots is a range of its own,
-	// with two replicas.
+	// MostMemory is the most bytes that the answers of one exchange may cost. It is enough for the longest record
+	// (12.5 MB) and the 4 MB of others that a script returns with it, or for a Cluster in which each slot is its
+	// own range, with two replicas.
 	MostMemory = 22 << 20
-	// valueCost is what any value costs in addition to its bytes, and mapCost a map
-	// in addition to its values. A client makes room for an announced list at 16 to 40 bytes an
-	// element, and for a map at up to 80 an entry, which is two values.
+	// valueCost is the cost of any value in addition to its bytes, and mapCost that of a map in addition to its
+	// values. A client allocates 16 to 40 bytes per element for an announced list, and up to 80 per entry, which is
+	// two values, for a map.
 	valueCost = 32
 	mapCost   = 320
-	// longestLine is how long a line may be that does not say its length before.
-	// Servers cut the texts of their errors at a few hundred bytes.
+	// longestLine is the longest line that does not announce its length. Servers cut the texts of their errors at a
+	// few hundred bytes.
 	longestLine = 64 << 10
-	// deepest is how deep lists may be nested. Redis needs about six; each level
-	// costs the client a call within a call.
+	// deepest is the deepest nesting of lists. Redis needs about six; each level is a nested call in the client.
 	deepest = 16
-	// mostDigits is how many digits a length may have: more do not fit an int64.
+	// mostDigits is the most digits of a length: more do not fit an int64.
 	mostDigits = 19
 )
 
-// Error says that a client should not go on to read a server's answer.
+// Error says why a client must not read on.
 type Error struct{ what string }
 
 func (e *Error) Error() string { return "its answer is not one that Redis gives: " + e.what }
 
 func wrong(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
 
-// scanner follows a stream of RESP values, of version 2 or 3, without keeping any.
+// scanner follows a stream of RESP values, of version 2 or 3, without storing any.
 type scanner struct {
-	spent   int64 // what the values of this exchange cost
-	payload int64 // bytes of a text still to come, its line end included
+	spent   int64 // the cost of the values in this exchange
+	payload int64 // the remaining bytes of a text, including its line end
 
-	kind     byte // of the line that is being read; 0 between lines
+	kind     byte // of the current line; 0 between lines
 	line     int  // bytes of it read
-	last     byte // the last of these
-	digits   int  // of its length, if it is one of those that announce
+	last     byte // the last of them
+	digits   int  // of its length, if it announces one
 	length   int64
 	negative bool
 
 	depth int
-	open  [deepest]int64 // how many values are still to come, of each list around
+	open  [deepest]int64 // the remaining values of each enclosing list
 }
 
-// scan goes through the next bytes. On an error it returns how many of them are
-// sound: those before the end of the line that is wrong.
+// scan checks the next bytes. On an error it returns how many of them are sound: those before the end of the wrong
+// line.
 func (s *scanner) scan(p []byte) (sound int, err error) {
 	for i := 0; i < len(p); {
 		switch {
-		case s.payload > 2: // the text itself is nobody's business
+		case s.payload > 2: // the text itself does not matter
 			n := min(s.payload-2, int64(len(p)-i))
 			s.payload -= n
 			i += int(n)
@@ -88,7 +86,7 @@ func (s *scanner) scan(p []byte) (sound int, err error) {
 	return len(p), nil
 }
 
-// begin takes the first byte of a line.
+// begin reads the first byte of a line.
 func (s *scanner) begin(p []byte) error {
 	s.kind, s.line, s.last, s.digits, s.length, s.negative = p[0], 1, p[0], 0, 0, false
 	switch p[0] {
@@ -99,14 +97,14 @@ func (s *scanner) begin(p []byte) error {
 			return wrong("it has a message to subscribers in the middle")
 		}
 	default:
-		// Attributes ('|') are among these: Redis has them on request only, and
-		// clients read any number of them before an answer.
+		// Attributes ('|') are among these: Redis sends them only on request, and clients read any number of them
+		// before an answer.
 		return wrong("a value begins with %q", p[:min(len(p), 12)])
 	}
 	return nil
 }
 
-// announces reports whether the line says how much follows it.
+// announces reports whether the line announces the length of what follows.
 func (s *scanner) announces() bool {
 	switch s.kind {
 	case '$', '!', '=', '*', '~', '%', '>':
@@ -115,7 +113,7 @@ func (s *scanner) announces() bool {
 	return false
 }
 
-// simple takes what p has of a line that is a value itself.
+// simple reads a part of a line that is a value itself.
 func (s *scanner) simple(p []byte) (n int, err error) {
 	end := bytes.IndexByte(p, '\n')
 	n = end
@@ -141,7 +139,7 @@ func (s *scanner) simple(p []byte) (n int, err error) {
 	return n + 1, nil
 }
 
-// header takes the next byte of a line that announces.
+// header reads the next byte of a line that announces a length.
 func (s *scanner) header(c byte) error {
 	switch {
 	case s.last == '\r' && c == '\n':
@@ -167,7 +165,7 @@ func (s *scanner) header(c byte) error {
 	return nil
 }
 
-// announced takes the end of a line that announces.
+// announced handles the end of a line that announces a length.
 func (s *scanner) announced() error {
 	if s.negative {
 		if (s.kind != '$' && s.kind != '*') || s.length != 1 || s.digits != 1 {
@@ -207,7 +205,7 @@ func (s *scanner) announced() error {
 	return nil
 }
 
-// spend counts what a value costs.
+// spend adds the cost of a value.
 func (s *scanner) spend(cost int64) error {
 	if s.spent += min(cost, MostMemory+1); s.spent > MostMemory {
 		return wrong("it goes on after %d MB", MostMemory>>20)
@@ -215,7 +213,7 @@ func (s *scanner) spend(cost int64) error {
 	return nil
 }
 
-// valueEnds is called when a value is complete, and with it may be lists around it.
+// valueEnds handles the end of a value, and perhaps of lists around it.
 func (s *scanner) valueEnds() {
 	s.kind = 0
 	for s.depth > 0 {

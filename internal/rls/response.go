@@ -28,13 +28,13 @@ type Response struct {
 	Headers []Header
 }
 
-// Header is a header field that the service wants to be told to who asks.
+// Header is a header field that the service adds to the client's response.
 type Header struct{ Name, Value string }
 
 // Status is a DescriptorStatus.
 type Status struct {
 	Code Code
-	// The name, the requests and the unit are of one limit, if HasLimit.
+	// The name, the requests and the unit belong to one limit, if HasLimit.
 	HasLimit        bool
 	Name            string
 	RequestsPerUnit uint32
@@ -46,9 +46,9 @@ type Status struct {
 	ResetNanos   uint32
 }
 
-// ResetAfter returns the duration until the reset, at most the longest there is.
+// ResetAfter returns the duration until the reset, at most the longest Duration.
 func (s *Status) ResetAfter() time.Duration {
-	if seconds := s.ResetSeconds; seconds > math.MaxInt64 { // it is negative
+	if seconds := s.ResetSeconds; seconds > math.MaxInt64 { // negative
 		return 0
 	} else if seconds >= uint64(math.MaxInt64/time.Second) {
 		return math.MaxInt64
@@ -79,7 +79,7 @@ func AppendStatus(to []byte, s *Status) []byte {
 	return end(to, whole)
 }
 
-// ReadResponse reads a RateLimitResponse. What is not one is an [ErrNotAResponse].
+// ReadResponse reads a RateLimitResponse, or returns an [ErrNotAResponse].
 func ReadResponse(message []byte) (*Response, error) {
 	r := &Response{}
 	err := fields(message, func(f *field) error {
@@ -101,7 +101,7 @@ func ReadResponse(message []byte) (*Response, error) {
 	return r, nil
 }
 
-// codeOf returns the code of a number, 0 for one that there is not.
+// codeOf returns the code of a number, 0 if it is unknown.
 func codeOf(value uint64) Code {
 	if value > uint64(OverLimit) {
 		return 0
@@ -159,7 +159,7 @@ func (h *Header) read(message []byte) error {
 		switch {
 		case f.number == 1 && !f.varint:
 			h.Name = string(f.bytes)
-		case f.number == 2 && !f.varint, f.number == 3 && !f.varint && len(f.bytes) > 0: // raw_value stands for value
+		case f.number == 2 && !f.varint, f.number == 3 && !f.varint && len(f.bytes) > 0: // raw_value replaces value
 			h.Value = string(f.bytes)
 		}
 		return nil
@@ -186,13 +186,13 @@ func appendText(to []byte, number protowire.Number, text string) []byte {
 	return protowire.AppendString(protowire.AppendTag(to, number, protowire.BytesType), text)
 }
 
-// begin begins a message within a message. Its length is filled in by end.
+// begin begins a nested message. end fills in its length.
 func begin(to []byte, number protowire.Number) (_ []byte, start int) {
 	to = append(protowire.AppendTag(to, number, protowire.BytesType), 0)
 	return to, len(to)
 }
 
-// end ends what began at start. A length of more than a byte moves what follows it.
+// end ends the message that began at start. A length of more than a byte moves the content.
 func end(to []byte, start int) []byte {
 	n := len(to) - start
 	more := protowire.SizeVarint(uint64(n)) - 1

@@ -1,10 +1,8 @@
-// Package rls is the messages of Envoy's rate limit service, as servers and clients read and write
-// them.
+// Package rls has the messages of Envoy's rate limit service, for servers and clients.
 //
-// They are those of envoy/service/ratelimit/v3/rls.proto and
-// envoy/extensions/common/ratelimit/v3/ratelimit.proto, read and written by hand: nothing of them
-// is registered. That would cost every command of the program some of its start, and could meet
-// Envoy's own registration in a program that has both.
+// They are those of envoy/service/ratelimit/v3/rls.proto and envoy/extensions/common/ratelimit/v3/ratelimit.proto,
+// read and written by hand, without registration. A registration would make every command start more slowly, and
+// could conflict with Envoy's own in a program that has both.
 package rls
 
 import (
@@ -26,40 +24,38 @@ var (
 	ErrTooManyEntries     = errors.New("a descriptor has too many entries; there may be 64")
 )
 
-// Request is a RateLimitRequest. Its texts may be any bytes: Envoy passes on header values, which
-// need not be UTF-8.
+// Request is a RateLimitRequest. Its texts can be any bytes: Envoy passes on header values, which need not be
+// UTF-8.
 type Request struct {
 	Domain      string
 	Descriptors []Descriptor
-	Hits        uint32 // 0 stands for 1
+	Hits        uint32 // 0 means 1
 }
 
 // Descriptor is a RateLimitDescriptor.
 type Descriptor struct {
 	Entries []Entry
-	// Limit is what Envoy's route says instead of the configured limit, if HasLimit.
+	// Limit is the limit in Envoy's route, which replaces the configured one, if HasLimit.
 	Limit    LimitOverride
 	HasLimit bool
-	// Hits are what this descriptor asks for instead of those of the request, if HasHits; 0 asks
-	// without counting.
+	// Hits replaces the hits of the request for this descriptor, if HasHits; 0 checks without counting.
 	Hits    uint64
 	HasHits bool
-	// Negative: the hits are given back.
+	// Negative: the hits are refunded.
 	Negative bool
 }
 
 // Entry is an entry of a descriptor.
 type Entry struct{ Key, Value string }
 
-// LimitOverride is so many requests in so many units of time.
+// LimitOverride is a number of requests per period.
 type LimitOverride struct {
 	RequestsPerUnit uint32
 	Unit            int32  // see [Period]
-	Multiplier      uint32 // of the unit; 0 stands for 1
+	Multiplier      uint32 // of the unit; 0 means 1
 }
 
-// field is a field of a message: a varint, or bytes if it has a length. Messages here have no
-// others.
+// field is a field of a message: a varint, or bytes with a length. These messages have no others.
 type field struct {
 	number protowire.Number
 	varint bool
@@ -67,7 +63,7 @@ type field struct {
 	bytes  []byte
 }
 
-// fields calls each with the fields of a message, the unknown ones too.
+// fields calls each for every field of a message, including unknown ones.
 func fields(message []byte, each func(f *field) error) error {
 	var f field
 	for len(message) > 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A message of the published marshaller. The module docs/envoy-client compares many more.
+// A message from the published marshaller. The module docs/envoy-client compares many more.
 const published = "\n\x04edge\x12;\n\x1d\n\x0eremote_address\x12\v203.0.113.9\n\x0e\n\x04path\x12\x06/login" +
 	"\x12\x04\b\a\x10\x03\x1a\x02\b\x02 \x01\x18\x03"
 
@@ -24,7 +24,7 @@ func TestReadRequest(t *testing.T) {
 			t.Errorf("the first %d bytes: %v", n, err)
 		}
 	}
-	// What is not UTF-8 is taken as it is: an error would let the request pass.
+	// A text that is not UTF-8 is accepted, since an error would let the request pass.
 	if got, err := ReadRequest([]byte("\x0a\x02\xff\xfe")); err != nil || got.Domain != "\xff\xfe" {
 		t.Errorf("%+v, %v", got, err)
 	}

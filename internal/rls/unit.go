@@ -13,7 +13,7 @@ var units = [...]time.Duration{
 	1: time.Second, 2: time.Minute, 3: time.Hour, 4: day, 5: 30 * day, 6: 365 * day, 7: 7 * day,
 }
 
-// UnitOf returns the unit that is exactly that period, or 0, which says that it is not known.
+// UnitOf returns the unit with exactly that period, or 0 for unknown.
 func UnitOf(period time.Duration) int32 {
 	for unit, length := range units {
 		if length == period && length > 0 {
@@ -23,7 +23,7 @@ func UnitOf(period time.Duration) int32 {
 	return 0
 }
 
-// UnitPeriod returns how long a unit is; 0 for one that is not known.
+// UnitPeriod returns the length of a unit; 0 for an unknown one.
 func UnitPeriod(unit int32) time.Duration {
 	if unit < 0 || int(unit) >= len(units) {
 		return 0
@@ -31,8 +31,7 @@ func UnitPeriod(unit int32) time.Duration {
 	return units[unit]
 }
 
-// Period returns how long the limit's period is; 0 for a unit that is not known, or one that is
-// too long.
+// Period returns the limit's period; 0 for an unknown unit, or a period that is too long.
 func (l *LimitOverride) Period() time.Duration {
 	length, multiplier := UnitPeriod(l.Unit), time.Duration(max(1, l.Multiplier))
 	if length == 0 || multiplier > math.MaxInt64/length {

@@ -1,4 +1,4 @@
-// Package sleep waits, but no longer than a context lasts.
+// Package sleep waits, at most as long as a context lasts.
 package sleep
 
 import (

@@ -1,43 +1,41 @@
-// Package spacesaving counts how often each of very many things comes, in bounded memory.
-// It is the Space-Saving algorithm of Metwally, Agrawal and El Abbadi, "Efficient
-// Computation of Frequent and Top-k Elements in Data Streams" (2005).
+// Package spacesaving counts occurrences of very many things, in bounded memory. It is the Space-Saving algorithm
+// of Metwally, Agrawal and El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams"
+// (2005).
 //
-// Each thing has a counter of its own as long as there are counters. Then a thing that is
-// new takes over the counter that stands lowest, and counts on from there. So what came
-// often is always among the counters: of N things that came in all and M counters, each
-// thing that came more than N/M times.
+// Each thing has its own counter as long as there are free ones. Then a new thing takes over the lowest counter,
+// and counts on from there. So frequent things always have a counter: with N occurrences in all and M counters,
+// each thing with more than N/M occurrences.
 package spacesaving
 
-// Count is how often a thing came: N times at least, and N+Over at most.
+// Count is the number of occurrences of a thing: at least N, and at most N+Over.
 type Count[K comparable] struct {
 	Key     K
 	N, Over int64
-	Last    int64 // the greatest instant that it was added with
+	Last    int64 // the latest instant with which it was added
 }
 
 // Sketch counts things. It is not safe for concurrent use.
 type Sketch[K comparable] struct {
 	size  int
 	keep  func(K) K
-	place map[K]int  // of the counter of a thing in heap
+	place map[K]int  // the index in heap of a thing's counter
 	heap  []Count[K] // the lowest first, by N+Over
-	lost  int64      // what was counted for things that have lost their counter
+	lost  int64      // the count of things that have lost their counter
 }
 
-// New returns a Sketch of so many counters, 1 or more. keep returns a thing as it is to be
-// kept, for instance without the larger text that it is a part of.
+// New returns a Sketch with that many counters, 1 or more. keep returns a copy of a thing for storage, for instance
+// without a larger text of which it is a part.
 func New[K comparable](size int, keep func(K) K) *Sketch[K] {
 	return &Sketch[K]{size: size, keep: keep, place: map[K]int{}}
 }
 
-// Len returns how many things have a counter.
+// Len returns the number of things with a counter.
 func (s *Sketch[K]) Len() int { return len(s.heap) }
 
 // IsEmpty reports whether nothing was added since the last Drain.
 func (s *Sketch[K]) IsEmpty() bool { return len(s.heap) == 0 && s.lost == 0 }
 
-// Add counts that key came n times, the last of them at an instant. It looks at no more
-// counters than a tree of them is high.
+// Add adds n occurrences of key, the last of them at an instant. Its time is logarithmic in the number of counters.
 func (s *Sketch[K]) Add(key K, n, last int64) {
 	if i, known := s.place[key]; known {
 		s.heap[i].N += n
@@ -64,8 +62,8 @@ func (s *Sketch[K]) Add(key K, n, last int64) {
 // AddLost counts n of things that have no counter.
 func (s *Sketch[K]) AddLost(n int64) { s.lost += n }
 
-// Drain returns the counters, in no order, and how much was counted for things that have
-// none any more. So what was added is the sum of all N and of lost. The sketch is empty then.
+// Drain returns the counters, unordered, and the count of things without one. The sum of all N and lost is what was
+// added. The sketch is empty then.
 func (s *Sketch[K]) Drain() (counts []Count[K], lost int64) {
 	counts, lost = s.heap, s.lost
 	s.heap, s.lost = nil, 0
@@ -82,7 +80,7 @@ func (s *Sketch[K]) swap(i, j int) {
 	s.place[s.heap[i].Key], s.place[s.heap[j].Key] = i, j
 }
 
-// up moves a counter towards the lowest, to where it belongs.
+// up moves a counter towards the lowest, to its place.
 func (s *Sketch[K]) up(i int) {
 	for i > 0 && s.isLower(i, (i-1)/2) {
 		s.swap(i, (i-1)/2)
@@ -90,7 +88,7 @@ func (s *Sketch[K]) up(i int) {
 	}
 }
 
-// down moves a counter away from the lowest, to where it belongs.
+// down moves a counter away from the lowest, to its place.
 func (s *Sketch[K]) down(i int) {
 	for {
 		child := 2*i + 1

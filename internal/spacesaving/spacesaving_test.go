@@ -12,15 +12,14 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// Beside exact counts: each counter is within its bounds, what came often has one, and
-// nothing that was added is missing from the sum.
+// Compared with exact counts: each counter is within its bounds, frequent things have one, and the sum is complete.
 func TestCountsAreWithinTheirBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 20).Draw(t, "counters")
 		things := rapid.IntRange(1, 40).Draw(t, "things")
 		sketch, exact, lastAt, total := New(size, same), map[int]int64{}, map[int]int64{}, int64(0)
 		for at := range rapid.IntRange(0, 400).Draw(t, "additions") {
-			// The square makes some things come more often than others.
+			// The square makes some things more frequent than others.
 			thing := rapid.IntRange(0, things*things-1).Draw(t, "thing")
 			for thing >= things {
 				thing /= things
@@ -62,7 +61,7 @@ func TestCountsAreWithinTheirBounds(t *testing.T) {
 
 func same(n int) int { return n }
 
-// Ten million different names, and some that come one time in a thousand each.
+// Ten million different names, and some with one occurrence in a thousand each.
 func TestTenMillionNamesTakeNoMoreMemoryThanTheCounters(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	const size, names = 1024, 10_000_000

@@ -1,8 +1,7 @@
-// Package spelling guesses which name was meant by one that is not known.
+// Package spelling guesses which known name an unknown one means.
 package spelling
 
-// Nearest returns the name that differs from the given one in the fewest letters, if
-// in no more than most of them; else "".
+// Nearest returns the name that differs from the given one in the fewest letters, at most most; otherwise "".
 func Nearest(name string, names []string, most int) string {
 	best, least := "", most+1
 	for _, candidate := range names {
@@ -13,8 +12,8 @@ func Nearest(name string, names []string, most int) string {
 	return best
 }
 
-// distance is how many letters must be inserted, left out or replaced to make a of
-// b (the Levenshtein distance, in bytes), or enough if that is not below it.
+// distance is the number of letters to insert, remove or replace to make a from b (the Levenshtein distance, in
+// bytes), or enough if it is not below that.
 func distance(a, b string, enough int) int {
 	if len(a)-len(b) >= enough || len(b)-len(a) >= enough {
 		return enough

@@ -26,10 +26,10 @@ import (
 
 const (
 	oneBinary     = "binary"                // the command that go test calls for each test binary
-	orderVariable = "LIMITCTL_STRESS_ORDER" // what it is to do, an order as JSON
+	orderVariable = "LIMITCTL_STRESS_ORDER" // an order as JSON
 )
 
-// An order says how a test binary is run.
+// An order says how to run a test binary.
 type order struct {
 	Dir    string // of the place
 	User   int
@@ -39,7 +39,7 @@ type order struct {
 	Clocks *clockwork // nil: the clock is not moved
 }
 
-// runBinary runs a test binary as go test would, and returns its exit code.
+// runBinary runs a test binary like go test, and returns its exit code.
 func runBinary(path string, args []string) int {
 	code, err := runAsOrdered(path, args)
 	if err != nil {
@@ -57,7 +57,7 @@ func runAsOrdered(path string, args []string) (int, error) {
 	if err := json.Unmarshal([]byte(os.Getenv(orderVariable)), &o); err != nil {
 		return 0, fmt.Errorf("%s: %w", orderVariable, err)
 	}
-	// go test keeps binaries where only the caller can read them.
+	// go test stores binaries where only the caller can read them.
 	folder, err := os.MkdirTemp(o.Dir, "b")
 	if err != nil {
 		return 0, err
@@ -86,7 +86,7 @@ func runAsOrdered(path string, args []string) (int, error) {
 	return max(code, alone), err
 }
 
-// run runs a binary whose clock shows start now, if that is not zero.
+// run runs a binary whose clock begins at start, if that is not zero.
 func (o *order) run(output io.Writer, binary string, args []string, start time.Time) error {
 	cmd := exec.Command(binary, args...)
 	directory, err := os.Getwd()
@@ -107,7 +107,7 @@ func (o *order) run(output io.Writer, binary string, args []string, start time.T
 	return cmd.Run()
 }
 
-// exitCode takes an exit code out of an error of exec.
+// exitCode returns the exit code in an error of exec.
 func exitCode(err error) (int, error) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return max(1, exit.ExitCode()), nil // a signal is -1
@@ -115,17 +115,17 @@ func exitCode(err error) (int, error) {
 	return 0, err
 }
 
-// A timed test is one that took a while.
+// A timed test is one with its duration.
 type timed struct {
 	name string
 	took time.Duration
 }
 
-// runAlone runs each of some tests by itself, so that the moment falls into its middle.
+// runAlone runs each of some tests separately, so that the moment is in its middle.
 func (o *order) runAlone(binary string, args []string, tests []timed) (int, error) {
 	var workers goroutines.Group
 	var next, failed atomic.Int64
-	wrong := make([]error, 4*runtime.NumCPU()) // as many at once, since they mostly wait
+	wrong := make([]error, 4*runtime.NumCPU()) // so many concurrently, since they mostly wait
 	outputs := make([]string, len(tests))
 	for i := range wrong {
 		workers.Go(func() {
@@ -156,7 +156,7 @@ func (o *order) runAlone(binary string, args []string, tests []timed) (int, erro
 	return int(min(failed.Load(), 1)), nil
 }
 
-// patternOf returns what selects one test, and of it one test below if the name says so.
+// patternOf returns the pattern that selects one test, or one subtest if the name has a slash.
 func patternOf(name string) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
@@ -165,8 +165,8 @@ func patternOf(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// slow returns the tests of an output of -test.v=test2json that took long enough for a moment
-// to fall into. Tests that go on side by side stand for the one that they are part of.
+// slow returns the tests in an output of -test.v=test2json that are long enough for a moment to be in the middle.
+// Parallel subtests replace the test to which they belong.
 func slow(output string) (tests []timed) {
 	const short = 500 * time.Millisecond
 	took, parts := map[string]time.Duration{}, map[string][]string{}
@@ -200,8 +200,8 @@ func slow(output string) (tests []timed) {
 	return tests
 }
 
-// said is what an output of -test.v=test2json says of the tests that failed, and everything if the
-// process ended before it could name one.
+// said returns the part of an output of -test.v=test2json about failed tests, and everything if the process ended
+// before it named one.
 func said(output string) string {
 	failed := map[string]bool{"": true}
 	marks := regexp.MustCompile(`\x16 *--- FAIL: (\S+) `).FindAllStringSubmatch(output, -1)

@@ -14,15 +14,14 @@ import (
 	"time"
 )
 
-// aheadMark begins the name of a folder in PATH whose name ends with the nanoseconds that the
-// clock is ahead; the files of clock look for it.
+// aheadMark begins the name of a folder in PATH that ends with the nanoseconds by which the clock is ahead; the
+// files of clock look for it.
 const aheadMark = "ahead="
 
 //go:embed clock
 var clockFiles embed.FS
 
-// windowEnd returns when the window of a length ends that now is in. Windows are counted from
-// the epoch.
+// windowEnd returns the end of the current window of a length. Windows count from the epoch.
 func windowEnd(now time.Time, length time.Duration) time.Time {
 	seconds := int64(length / time.Second)
 	return time.Unix((now.Unix()/seconds+1)*seconds, 0).UTC()
@@ -45,9 +44,8 @@ func nextChange(now time.Time, zone *time.Location, forward bool) (time.Time, er
 	return time.Time{}, fmt.Errorf("the clocks of %s are not changed any more", zone)
 }
 
-// A clockwork is what it takes to move the clocks of programs: of those in Go by an overlay of
-// the standard library, and of others, which are called by their names in PATH, by a library
-// that is loaded before the one of C.
+// A clockwork moves the clocks of programs: those of Go programs by an overlay of the standard library, and those
+// of others, which are found in PATH by their names, by a library that is loaded before the C library.
 type clockwork struct {
 	Overlay  string // a file for go's -overlay
 	Programs string // a folder for PATH
@@ -67,7 +65,7 @@ func newClockwork(dir, goroot string) (*clockwork, error) {
 	return &clockwork{Overlay: overlay, Programs: programs}, wrapPrograms(dir, programs)
 }
 
-// overlayOfTime writes an overlay in which time.Now goes through moved.
+// overlayOfTime writes an overlay in which time.Now calls moved.
 func overlayOfTime(dir, goroot string) (path string, err error) {
 	const reading = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	original := filepath.Join(goroot, "src", "time", "time.go")
@@ -94,8 +92,8 @@ func overlayOfTime(dir, goroot string) (path string, err error) {
 	return path, os.WriteFile(path, overlay, 0o644)
 }
 
-// wrapPrograms puts scripts in a folder that run programs with the library. Programs that wait
-// for an instant of the wall clock would wait too long, so that these are chosen by hand.
+// wrapPrograms writes scripts that run programs with the library. Programs that wait for an instant of the wall
+// clock would wait too long, so the list is chosen by hand.
 func wrapPrograms(dir, programs string) error {
 	library := filepath.Join(dir, "moved.so")
 	if _, err := exec.LookPath("cc"); err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/limitctl/limitctl/internal/goroutines"
 )
 
-// busyLoops keeps n threads busy until stop is called. Threads end with their process, however
-// it ends.
+// busyLoops keeps n threads busy until stop is called. They end with the process in any case.
 func busyLoops(n int) (stop func()) {
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(before + n)

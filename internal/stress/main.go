@@ -1,9 +1,9 @@
 //go:build linux
 
-// Stress runs tests where they fail if they depend on anything but the code: as another user,
-// in another zone and another locale, in another order, beside busy loops, and with the clock
-// moved to where days, windows and summer time begin or end. Each test that takes a while then
-// runs alone, too, so that the instant falls into its middle. `make stress` calls it.
+// Stress runs tests under conditions in which they fail if they depend on anything but the code: as another user,
+// in another zone and locale, in another order, beside busy loops, and with the clock moved to where days, windows
+// and summer time begin or end. There, each long test also runs alone, so that the instant is in its middle. `make
+// stress` calls it.
 //
 //	stress [FLAG...] PACKAGE...    as for go test
 package main
@@ -38,18 +38,18 @@ type run struct {
 	name   string
 	zone   string
 	loops  int
-	moment time.Time     // to which the clock is moved; zero: it is not
+	moment time.Time     // to which the clock is moved; zero for none
 	lead   time.Duration // how much earlier test binaries start
 }
 
 const (
-	ofAll        = 2 * time.Hour    // the longest that a package's tests may take, of which each
-	ofOne        = 30 * time.Minute // run of the binary has this
+	ofAll        = 2 * time.Hour    // the longest time for the tests of a package
+	ofOne        = 30 * time.Minute // the same for each run of the binary
 	shuffledRuns = 3
 	aYear        = 366 * 24 * time.Hour // the longest window
 )
 
-// runsAt returns all runs, where the clock shows now.
+// runsAt returns all runs for the time now.
 func runsAt(now time.Time) (all []run, err error) {
 	loops := 4 * runtime.NumCPU()
 	for i := range shuffledRuns {
@@ -134,13 +134,13 @@ func (r *run) title() string {
 	return r.name + ", " + r.moment.Format("2006-01-02 15:04 MST")
 }
 
-// run is one run of the tests that args name. An error comes with what was printed.
+// run does one run of the tests in args. An error comes with the output.
 func (p *place) run(ctx context.Context, r run, clocks *clockwork, args []string) (output string, err error) {
 	zone, err := p.inZone(r.zone)
 	if err != nil {
 		return "", err
 	}
-	flags := "-buildvcs=false" // the checkout is another user's
+	flags := "-buildvcs=false" // the checkout belongs to another user
 	o := order{Dir: p.dir, User: p.user, Moment: r.moment, Lead: r.lead}
 	if !r.moment.IsZero() {
 		flags += " -overlay=" + clocks.Overlay
@@ -164,7 +164,7 @@ func (p *place) run(ctx context.Context, r run, clocks *clockwork, args []string
 	}, args, []string{"-timeout=" + ofAll.String()})...)
 	tests.Env = append(os.Environ(), "GOFLAGS="+flags, orderVariable+"="+string(text))
 	tests.SysProcAttr = attributesOf(0)
-	tests.WaitDelay = 5 * time.Second // for what is left behind and has the output open
+	tests.WaitDelay = 5 * time.Second // a leftover process can have the output open
 	stop := busyLoops(r.loops)
 	out, err := tests.CombinedOutput()
 	stop()
@@ -175,7 +175,7 @@ func (p *place) run(ctx context.Context, r run, clocks *clockwork, args []string
 	return string(out), errors.Join(err, wrong)
 }
 
-// failures is an output of go test without the packages that passed.
+// failures returns the output of go test without the packages that passed.
 func failures(output string) string {
 	var lines strings.Builder
 	for line := range strings.Lines(output) {

@@ -16,23 +16,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stranger is a user who has no name on any usual system.
+// stranger is the id of a user that does not exist on usual systems.
 const stranger = 61_234
 
-// insideVariable tells the program that it runs in mounts of its own.
+// insideVariable says that the program has its own mounts.
 const insideVariable = "LIMITCTL_STRESS_INSIDE"
 
-// A place is the machine that tests believe to be on.
+// A place is the environment that the tests see.
 type place struct {
-	dir      string // for what is written, removed at the end
-	ownMount bool   // mounts are this process's own
+	dir      string // for output, removed at the end
+	ownMount bool   // the mounts are private to this process
 	goroot   string
 	user     int      // 0: the caller
-	env      []string // what that user has besides
+	env      []string // additional variables of that user
 }
 
-// enterOwnMounts runs the program again with mounts of its own, so that it can change what is
-// at a path for its tests alone. It returns whether that is so; only root may do it.
+// enterOwnMounts runs the program again with private mounts, so that it can change paths for its tests alone. It
+// reports whether this is such a run; only root may do it.
 func enterOwnMounts() (bool, error) {
 	inside := os.Getenv(insideVariable) != ""
 	if inside || os.Getuid() != 0 {
@@ -42,7 +42,7 @@ func enterOwnMounts() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	runtime.LockOSThread() // it is the thread that has mounts
+	runtime.LockOSThread() // the mounts belong to the thread
 	if err := unix.Unshare(unix.CLONE_NEWNS); errors.Is(err, unix.EPERM) {
 		return false, nil // as in many containers
 	} else if err != nil {
@@ -54,7 +54,7 @@ func enterOwnMounts() (bool, error) {
 	return false, unix.Exec(self, os.Args, append(os.Environ(), insideVariable+"=1"))
 }
 
-// settle finds out about the place, and lets a stranger live there if it may.
+// settle examines the place, and prepares it for a stranger if that is allowed.
 func (p *place) settle() error {
 	output, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE", "GOCACHE").Output()
 	if err != nil {
@@ -66,12 +66,12 @@ func (p *place) settle() error {
 		return nil
 	}
 	p.user = stranger
-	p.env = append(p.env, "GODEBUG=goindex=0") // else go needs to write into the caller's cache
+	p.env = append(p.env, "GODEBUG=goindex=0") // otherwise go has to write into the caller's cache
 	if err := os.Chmod(p.dir, 0o711); err != nil {
 		return err
 	}
 	for variable, name := range map[string]string{"HOME": "home", "TMPDIR": "t"} {
-		folder := filepath.Join(p.dir, name) // short, since the paths of sockets have to be
+		folder := filepath.Join(p.dir, name) // short, because of the paths of sockets
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			return err
 		}
@@ -87,11 +87,11 @@ func (p *place) settle() error {
 	if err := open(append(words, p.dir, checkout)); err != nil {
 		return err
 	}
-	return os.Chdir(checkout) // what is mounted there now
+	return os.Chdir(checkout) // into the new mount
 }
 
-// open lets all users reach some folders, which are often in a home that is closed to others:
-// in the place of the home it mounts an empty folder, and in that the folders.
+// open gives all users access to some folders, which are often in a closed home: it mounts an empty folder over the
+// home, and the folders into that.
 func open(folders []string) error {
 	trees := map[string]int{}
 	homes := map[string]bool{}
@@ -126,7 +126,7 @@ func open(folders []string) error {
 	return nil
 }
 
-// closedAbove returns the first folder on the way to one that others cannot pass, or "".
+// closedAbove returns the first folder above one that others cannot enter, or "".
 func closedAbove(folder string) (string, error) {
 	above := filepath.Dir(folder)
 	if above == folder {
@@ -142,7 +142,7 @@ func closedAbove(folder string) (string, error) {
 	return above, nil
 }
 
-// mountTree puts what a path of unix.OpenTree has onto another path, and onto a link itself.
+// mountTree mounts a tree of unix.OpenTree on a path, or on a link itself.
 func mountTree(tree int, path string) error {
 	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -150,8 +150,7 @@ func mountTree(tree int, path string) error {
 	return nil
 }
 
-// tryUser builds the program, which shows whether the user of the tests can. One who cannot is
-// replaced by the caller.
+// tryUser builds the program, to find out whether the user of the tests can. If not, the caller runs the tests.
 func (p *place) tryUser(env []string) error {
 	if out, err := p.build(0, env); err != nil {
 		return fmt.Errorf("building limitctl: %w\n%s", err, out)
@@ -159,10 +158,10 @@ func (p *place) tryUser(env []string) error {
 	if p.user == 0 {
 		return nil
 	}
-	// Who cannot write the caller's cache finds in it now what he needs.
+	// A user that cannot write to the caller's cache finds the results in it now.
 	if out, err := p.build(p.user, slices.Concat(p.env, env)); err != nil {
 		fmt.Printf("as root, since another user cannot build limitctl here: %v\n%s… ", err, out)
-		p.user, p.env = 0, nil // who has what this process has
+		p.user, p.env = 0, nil // the same rights as this process
 	}
 	return nil
 }
@@ -175,7 +174,7 @@ func (p *place) build(user int, env []string) (output []byte, err error) {
 	return build.CombinedOutput()
 }
 
-// environment is env with more instead of what says where and who the caller is.
+// environment returns env with more, without variables about the caller and its folders.
 func environment(env []string, more ...[]string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -185,7 +184,7 @@ func environment(env []string, more ...[]string) []string {
 	return slices.Concat(append([][]string{env}, more...)...)
 }
 
-// attributesOf are those of a process of a user, 0 being the caller, that ends with its parent.
+// attributesOf returns the attributes of a process of a user, 0 being the caller, that ends with its parent.
 func attributesOf(user int) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if user != 0 {
@@ -194,8 +193,8 @@ func attributesOf(user int) *syscall.SysProcAttr {
 	return a
 }
 
-// inZone puts the place into a zone, and returns the variables that this takes. Where mounts
-// are not our own, programs that are started without TZ see the zone of the machine.
+// inZone puts the place into a zone, and returns the variables for it. Without private mounts, programs that are
+// started without TZ see the zone of the machine.
 func (p *place) inZone(zone string) ([]string, error) {
 	const local = "/etc/localtime"
 	file := filepath.Join("/usr/share/zoneinfo", zone)
@@ -205,8 +204,7 @@ func (p *place) inZone(zone string) ([]string, error) {
 	if _, err := os.Lstat(local); err != nil {
 		return []string{"TZ=" + zone}, nil
 	}
-	// The path is often a link to the file of another zone, which has to stay as it is: so the
-	// mount is on the link itself.
+	// The path is often a link to the file of another zone, which must not change: so mount on the link itself.
 	tree, err := unix.OpenTree(unix.AT_FDCWD, file, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)

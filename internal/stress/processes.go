@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes this process the parent of what its children leave behind, and lets it end with
-// its own parent.
+// adopt makes this process the parent of orphans of its children, and lets it end with its own parent.
 func adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
@@ -22,14 +21,14 @@ func adopt() error {
 	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
 }
 
-// A process is one that runs below this one.
+// A process is a descendant of this one.
 type process struct {
 	id   int
 	name string
 }
 
-// below returns the processes below this one. Those that have ended are taken note of, so
-// nobody else may wait for a child.
+// below returns the descendants of this process. It also waits for those that have ended, so nobody else may wait
+// for a child.
 func below() (all []process, err error) {
 	for {
 		id, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
@@ -50,7 +49,7 @@ func below() (all []process, err error) {
 		if err != nil {
 			continue
 		}
-		// "ID (NAME) STATE PARENT …", and a name can have anything in it.
+		// "ID (NAME) STATE PARENT …", where a name can contain anything.
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
 		_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
 		fields := strings.Fields(rest)
@@ -58,7 +57,7 @@ func below() (all []process, err error) {
 			continue
 		}
 		parent, _ := strconv.Atoi(fields[1])
-		if fields[0] != "Z" || parent == os.Getpid() { // a child that ended just now is there until the next look
+		if fields[0] != "Z" || parent == os.Getpid() { // a child that has just ended is still there until the next call
 			words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id))
 			children[parent] = append(children[parent], process{id, strings.TrimSpace(strings.ReplaceAll(string(words), "\x00", " "))})
 		}
@@ -70,7 +69,7 @@ func below() (all []process, err error) {
 	return all, nil
 }
 
-// leftBehind returns what still runs below this process after some seconds, and ends it.
+// leftBehind returns the descendants that still run after some seconds, and ends them.
 func leftBehind() (left []process, err error) {
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		left, err = below()
@@ -83,7 +82,7 @@ func leftBehind() (left []process, err error) {
 	}
 }
 
-// endAll ends all processes below this one.
+// endAll ends all descendants of this process.
 func endAll() error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		left, err := below()
@@ -94,7 +93,7 @@ func endAll() error {
 			return fmt.Errorf("process %d does not end: %s", left[0].id, left[0].name)
 		}
 		for _, p := range left {
-			unix.Kill(p.id, unix.SIGKILL) // one that has ended since is not there any more, as wanted
+			unix.Kill(p.id, unix.SIGKILL) // an error means that it has already ended
 		}
 	}
 }

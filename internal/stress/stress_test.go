@@ -57,7 +57,7 @@ func TestMomentsFollowTheClock(t *testing.T) {
 	}
 }
 
-// Programs in Go and others see the same clock, by PATH alone.
+// Go programs and others see the same clock; PATH alone sets it.
 func TestClocksAreMovedTogether(t *testing.T) {
 	tier.Full(t, "a C compiler")
 	dir := t.TempDir()
@@ -111,7 +111,7 @@ func main() {
 	}
 }
 
-// A version of Go that reads the clock in another way is not taken for one that is moved.
+// A version of Go that reads the clock in another way is an error.
 func TestAnUnknownTimeGoIsAnError(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "src", "time"), 0o700); err != nil {
@@ -151,7 +151,7 @@ func TestBusyLoopsEnd(t *testing.T) {
 	}
 }
 
-// A test that starts processes and forgets them is found out, and so is what they started.
+// A test that starts processes and forgets them is detected, and so are their descendants.
 func TestProcessesLeftBehindAreEnded(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestForgetful$")
 	cmd.Env = append(os.Environ(), forgetful+"=1")
@@ -172,8 +172,8 @@ func TestProcessesLeftBehindAreEnded(t *testing.T) {
 
 const forgetful = "STRESS_TEST_FORGETS"
 
-// TestForgetful is the process of TestProcessesLeftBehindAreEnded. The shell that it starts ends,
-// and leaves another one with a child.
+// TestForgetful is the process of TestProcessesLeftBehindAreEnded. It starts a shell that ends, and leaves another
+// one with a child.
 func TestForgetful(t *testing.T) {
 	if os.Getenv(forgetful) == "" {
 		return
@@ -197,7 +197,7 @@ func TestForgetful(t *testing.T) {
 	fmt.Println("found", left[0].id, left[1].id)
 }
 
-// Tests that go on side by side are run alone one by one, and others as a whole.
+// Parallel subtests run alone one by one, and other tests as a whole.
 func TestWhatIsRunAlone(t *testing.T) {
 	output := strings.ReplaceAll(`^=== RUN   TestWhole
 ^=== RUN   TestWhole/a
@@ -231,7 +231,7 @@ PASS
 	}
 }
 
-// Of a thousand tests that log something, only those that fail are worth reading.
+// Of a thousand tests that log something, only those that fail are shown.
 func TestWhatFailedIsShown(t *testing.T) {
 	output := strings.ReplaceAll(`-test.shuffle 7
 ^=== RUN   TestGood
@@ -267,7 +267,7 @@ FAIL
 	}
 }
 
-// A stranger cannot reach what is in a home that is closed.
+// A stranger cannot reach folders in a closed home.
 func TestAClosedHomeIsFound(t *testing.T) {
 	home := t.TempDir()
 	inside := filepath.Join(home, "go", "pkg")
@@ -277,7 +277,7 @@ func TestAClosedHomeIsFound(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(home), 0o711); err != nil {
 		t.Fatal(err)
 	}
-	above, err := closedAbove(home) // where the folder for temporary files is in a home
+	above, err := closedAbove(home) // the folder for temporary files can be in a home
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,23 +5,22 @@ import (
 	"strings"
 )
 
-// Attribute is a name and a value that a key was made of.
+// Attribute is a name and a value in a key.
 type Attribute struct{ Name, Value string }
 
-// Join writes attributes as "name:value:name:value".
-// No two lists are written the same: in a value, "%", ":", the braces and control characters
-// are escaped as %XX. Only a last value that is an IPv6 address keeps its colons, unless what
-// stands before it would read as a part of that address.
+// Join writes attributes as "name:value:name:value". Different lists give different texts: in a value, it escapes
+// "%", ":", braces and control characters as %XX. Only an IPv6 address in the last place keeps its colons, unless
+// the text before it would read as a part of that address.
 func Join(attributes []Attribute) string {
 	if len(attributes) == 0 {
 		return ""
 	}
-	var short [160]byte // so that a subject of usual length allocates nothing but itself
+	var short [160]byte // so that a usual subject allocates only itself
 	var starts [4]int
 	return string(appendJoined(short[:0], starts[:0], attributes))
 }
 
-// appendJoined appends what [Join] returns. starts is room for where the values begin.
+// appendJoined appends the result of [Join]. starts is memory for the beginnings of values.
 func appendJoined(b []byte, starts []int, attributes []Attribute) []byte {
 	for i, a := range attributes {
 		if i > 0 {
@@ -44,8 +43,8 @@ func appendJoined(b []byte, starts []int, attributes []Attribute) []byte {
 	return append(b[:starts[last]], address...)
 }
 
-// Split is the inverse of [Join]. ok is false for a text that Join cannot have made of attributes of
-// different names.
+// Split is the inverse of [Join]. ok is false for a text that Join cannot have made from attributes with different
+// names.
 func Split(text string) (attributes []Attribute, ok bool) {
 	for rest := text; ; {
 		name, after, found := strings.Cut(rest, ":")
@@ -53,9 +52,8 @@ func Split(text string) (attributes []Attribute, ok bool) {
 			return nil, false
 		}
 		value, next, more := strings.Cut(after, ":")
-		// An address has eight parts, or an empty one; a value and the names and
-		// values after it are an odd number, and none of them is empty, but in a
-		// last address, which then is written with its colons only if this one
+		// An address has eight parts, or an empty one. A value with the names and values after it has an odd number
+		// of parts, and none of them is empty, except in a last address, which has its colons only if this value
 		// cannot be taken for more of it.
 		if more && IsPlainIPv6(after) {
 			value, more = after, false
@@ -73,9 +71,9 @@ func Split(text string) (attributes []Attribute, ok bool) {
 	}
 }
 
-// SplitKey takes a key of a policy apart, whose name is "policy/limit", and behind a colon the
-// attributes that are not in the subject. ok is false for a key that no policy makes; that the
-// policy's name is not an algorithm's is for the caller to check.
+// SplitKey splits a key of a policy. Its name is "policy/limit", with a colon and the attributes that are not in
+// the subject behind it. ok is false for a key that no policy makes; the caller has to check that the policy's name
+// is not the name of an algorithm.
 func SplitKey(subject, name string) (policy, limit string, attributes []Attribute, ok bool) {
 	name, more, hasMore := strings.Cut(name, ":")
 	policy, limit, ok = strings.Cut(name, "/")

@@ -1,5 +1,5 @@
-// Package subjecttext writes values so that they can stand in a key's subject between
-// colons. These texts are in the stores of others, so what it writes never changes.
+// Package subjecttext escapes values for a key's subject, in which they are separated by colons. These texts are in
+// existing stores, so what it writes never changes.
 package subjecttext
 
 import (
@@ -19,7 +19,7 @@ func Escape(value string) string {
 	return string(appendEscaped(make([]byte, 0, len(value)+8), value))
 }
 
-// appendEscaped appends what [Escape] returns.
+// appendEscaped appends the result of [Escape].
 func appendEscaped(b []byte, value string) []byte {
 	if isPlain(value) {
 		return append(b, value...)
@@ -38,7 +38,7 @@ func appendEscaped(b []byte, value string) []byte {
 	return b
 }
 
-// isPlain reports whether value is ASCII that needs no escape, as most values are.
+// isPlain reports whether value is ASCII that needs no escape, like most values.
 func isPlain(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c > '~' || c == '%' || c == ':' || c == '{' || c == '}' {
@@ -48,8 +48,7 @@ func isPlain(value string) bool {
 	return true
 }
 
-// Unescape is the inverse of [Escape]. It refuses what Escape would have written
-// otherwise.
+// Unescape is the inverse of [Escape]. It refuses texts that Escape would have written differently.
 func Unescape(text string) (value string, ok bool) {
 	if !strings.Contains(text, "%") {
 		return text, text != "" && Escape(text) == text
@@ -74,8 +73,8 @@ func Unescape(text string) (value string, ok bool) {
 	return value, Escape(value) == text
 }
 
-// IsPlainIPv6 reports whether text is an IPv6 address of hexadecimal groups alone: no
-// zone and no IPv4 in it. Such an address can keep its colons.
+// IsPlainIPv6 reports whether text is an IPv6 address of hexadecimal groups only, without a zone or an IPv4
+// address. It can keep its colons.
 func IsPlainIPv6(text string) bool {
 	if strings.IndexByte(text, ':') < 0 {
 		return false
@@ -84,7 +83,7 @@ func IsPlainIPv6(text string) bool {
 	return err == nil && address.Is6() && !strings.ContainsAny(text, ".%")
 }
 
-// MaxNameLength bounds the names of policies, limits and attributes, in bytes.
+// MaxNameLength is the most bytes of the name of a policy, a limit or an attribute.
 const MaxNameLength = 64
 
 // IsName reports whether text can be the name of a policy, a limit or an attribute: letters,

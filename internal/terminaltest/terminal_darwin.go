@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameOf returns the path of the program's side, which it lets be opened.
+// nameOf returns the path of the program's side, and makes it accessible.
 func nameOf(keyboard *os.File) (string, error) {
 	var name [128]byte
 	for _, request := range []uintptr{unix.TIOCPTYGRANT, unix.TIOCPTYUNLK, unix.TIOCPTYGNAME} {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameOf returns the path of the program's side, which it lets be opened.
+// nameOf returns the path of the program's side, and makes it accessible.
 func nameOf(keyboard *os.File) (string, error) {
 	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
 		return "", err

@@ -6,13 +6,12 @@ import (
 	"os/exec"
 )
 
-// Open opens a terminal of 80 columns and 24 lines: the side of the program, and that of who sits
-// before it.
+// Open opens a terminal of 80 columns and 24 lines: the program's side, and the user's side.
 func Open() (screen, keyboard *os.File, err error) { return open() }
 
-// Control has a command that is not started yet be the one that a terminal, its standard input,
-// sends its signals to.
+// Control makes a command, which is not yet started, the receiver of the signals of the terminal that is its
+// standard input.
 func Control(command *exec.Cmd) { control(command) }
 
-// Resume lets a process go on that a terminal has stopped.
+// Resume continues a process that a terminal has stopped.
 func Resume(process *os.Process) error { return resume(process) }

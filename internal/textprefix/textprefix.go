@@ -4,8 +4,7 @@ package textprefix
 
 import "unicode/utf8"
 
-// Of returns the longest beginning of text that has at most that many bytes and does
-// not end within a character.
+// Of returns the longest beginning of text with at most that many bytes that does not end within a character.
 func Of(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text

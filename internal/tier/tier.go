@@ -1,4 +1,4 @@
-// Package tier says which tests are in the quick tier.
+// Package tier separates the quick tests from the others.
 //
 // `make test` runs the quick tier, which is what `go test -short` runs. It needs Go and
 // redis-server only, and takes a few minutes on a small machine. `make ci` runs every test.
@@ -6,9 +6,8 @@ package tier
 
 import "testing"
 
-// Full leaves a test out of the quick tier. The reason is what the test needs beyond Go and
-// redis-server, or why it takes long. It is a literal text, because `make test` reads the reasons in
-// the sources and lists them at its end.
+// Full leaves a test out of the quick tier. The reason says what the test needs beyond Go and redis-server, or why
+// it takes long. It is a literal, because `make test` reads the reasons from the sources and lists them at its end.
 func Full(tb testing.TB, reason string) {
 	tb.Helper()
 	if testing.Short() {

@@ -1,5 +1,4 @@
-// Package visible shows texts that strangers wrote so that people see all of them, and
-// so that nothing in them does anything to a terminal.
+// Package visible shows texts of strangers completely, and without an effect on a terminal.
 package visible
 
 import (
@@ -8,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Rune reports whether a character is one that people see, and that does nothing to
-// its neighbours. Go counts some letters as printable that are blank on every screen.
+// Rune reports whether a character is visible and does not affect its neighbours. Go counts some letters as
+// printable that are blank on every screen.
 func Rune(r rune) bool {
 	const brailleBlank, textStyle, emojiStyle = '\u2800', '\ufe0e', '\ufe0f'
 	switch {
@@ -23,7 +22,7 @@ func Rune(r rune) bool {
 	return strconv.IsPrint(r)
 }
 
-// isPlain reports whether all of a text is printable ASCII, as most is.
+// isPlain reports whether all of a text is printable ASCII, as usual.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -33,7 +32,7 @@ func isPlain(text string) bool {
 	return true
 }
 
-// isAll reports whether people see all of a text.
+// isAll reports whether all of a text is visible.
 func isAll(text string) bool {
 	if isPlain(text) {
 		return true
@@ -46,9 +45,8 @@ func isAll(text string) bool {
 	return utf8.ValidString(text)
 }
 
-// Append appends the first character of text, escaped as Go escapes it if people
-// would not see it (\x1b, \u202e), and a byte that is not UTF-8 as that byte (\xff). It
-// returns how many bytes of text that was.
+// Append appends the first character of text, with Go's escape if it is not visible (\x1b, \u202e), and a byte that
+// is not UTF-8 as that byte (\xff). It returns the number of bytes of text.
 func Append(to, text []byte) (longer []byte, size int) {
 	r, size := utf8.DecodeRune(text)
 	switch {
@@ -62,8 +60,7 @@ func Append(to, text []byte) (longer []byte, size int) {
 	return append(to, quoted[1:len(quoted)-1]...), size
 }
 
-// Escape returns text on one line and with all that people would not see escaped. What
-// is escaped already stays as it is.
+// Escape returns text on one line, with escapes for what is not visible. Existing escapes stay.
 func Escape(text string) string {
 	if isAll(text) {
 		return text
@@ -75,9 +72,8 @@ func Escape(text string) string {
 	return string(escaped)
 }
 
-// Quote returns a name or a value as people can trust to see it: quoted, as Go
-// quotes it, if it holds characters that are invisible or change the direction of
-// others, or is not UTF-8.
+// Quote returns a name or a value in a form that cannot deceive: with Go's quotes if it has characters that are
+// invisible or change the direction of others, or is not UTF-8.
 func Quote(text string) string {
 	if isAll(text) {
 		return text

@@ -6,46 +6,43 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds that no configuration comes near, so that none takes long to read. The parser's
-// time is quadratic in the values of a map and in the nesting, and worse in blank lines
-// of a text; aliases multiply what they name.
+// Bounds that no configuration comes near, so that none takes long to read. The parser's time is quadratic in the
+// values of a map and in the nesting, and worse in blank lines of a text; aliases multiply their anchors.
 const (
-	// MaxSize is how many bytes a file may have.
+	// MaxSize is the most bytes of a file.
 	MaxSize  = 1 << 20
 	maxLines = 20_000
 	maxLine  = 64 << 10
-	// maxSiblings is how many lines of one list or map there are, and maxMarks how many
-	// of the characters that make lists and maps.
+	// maxSiblings is the most lines of one list or map, and maxMarks the most characters that make lists and maps.
 	maxSiblings = 10_000
 	maxMarks    = 100_000
 	maxIndent   = 500
 	maxNesting  = 100
-	// maxBlank is how many blank lines are in a row.
+	// maxBlank is the most blank lines in a row.
 	maxBlank = 100
-	// maxTags is how many words may begin with "!". Each is a mistake anyway.
-	// maxNamed is how many may begin with "&" or "*".
+	// maxTags is the most words that begin with "!". Each is a mistake anyway. maxNamed is the most that begin with
+	// "&" or "*".
 	maxTags  = 100
 	maxNamed = 5_000
-	// maxDocuments is how many lines begin one; a configuration is in the first.
+	// maxDocuments is the most lines that begin a document; a configuration is in the first.
 	maxDocuments = 10
 	maxEntries   = 100_000
 )
 
-// bounds is what was counted of a text up to some place in it.
+// bounds has the counts up to a place in a text.
 type bounds struct {
 	reader                          *Reader
 	line                            int // from 1
 	nesting                         int // of brackets
 	blank, tags, anchors, documents int
 	marks                           int
-	// siblings are how many lines of each indentation there were, from the last one
-	// that was indented by less.
+	// siblings are the counts of lines by indentation, since the last line with a smaller one.
 	siblings                            [maxIndent + 2]int
 	indicators                          int // of the line: "-", "?" and ":" by themselves
 	isComment, beginsWord, isIndentDone bool
 }
 
-// checkText finds in the lines what no YAML text may hold, and what would take too long.
+// checkText checks the lines for what no YAML text may contain, and for what would take too long.
 func (r *Reader) checkText() bool {
 	b := bounds{reader: r}
 	for i, line := range r.lines {
@@ -57,7 +54,7 @@ func (r *Reader) checkText() bool {
 	return true
 }
 
-// failed notes a mistake in the line that is looked at.
+// failed notes a mistake in the current line.
 func (b *bounds) failed(column int, format string, args ...any) bool {
 	b.reader.at(b.line, column, format, args...)
 	return false
@@ -106,7 +103,7 @@ func (b *bounds) checkLine(line string) bool {
 	return true
 }
 
-// checkRune counts what takes the parser's time. rest is what comes behind the rune.
+// checkRune counts what takes the parser's time. rest is the text behind the rune.
 func (b *bounds) checkRune(r rune, rest string, column int) bool {
 	endsWord := rest == "" || rest[0] == ' ' || rest[0] == '\t'
 	if strings.ContainsRune(`[]{},:"'`, r) {

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/internal/yamlfile"
 )
 
-// parsed parses a text, and returns the first line of what is wrong and how many bytes
-// were allocated meanwhile: a measure of the time it takes that no other load has a part in.
+// parsed parses a text, and returns the first line of the mistakes and the number of allocated bytes: a measure of
+// the time that does not depend on other load.
 func parsed(t *testing.T, text string) (first string, allocated uint64) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -31,11 +31,11 @@ func parsed(t *testing.T, text string) (first string, allocated uint64) {
 	return first, after.TotalAlloc - before.TotalAlloc
 }
 
-// maxAllocated is what the worst text within the bounds may have allocated, most of it
-// one after the other: a map of ten thousand values, twice.
+// maxAllocated is the most bytes that the worst text within the bounds allocates, most of it one after the other: a
+// map of ten thousand values, twice.
 const maxAllocated = 1 << 30
 
-// What takes the parser long, a megabyte of it, is refused where it becomes too much.
+// A megabyte of something that takes the parser long is refused where it exceeds a bound.
 func TestBombs(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	const size = 1_000_000
@@ -101,7 +101,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// What is just within the bounds is read, and takes no more than it may.
+// A text just within the bounds is read, and takes no more than it may.
 func TestWithinTheBounds(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	lines := func(n int, format string) string {
@@ -139,8 +139,8 @@ func TestWithinTheBounds(t *testing.T) {
 	}
 }
 
-// FuzzRepeated repeats what a fuzzer finds, to see what takes the parser more than its
-// length. What is repeated may have a beginning and an end.
+// FuzzRepeated repeats the fuzzer's text, to find what takes the parser more time than its length explains. A
+// beginning and an end may surround it.
 func FuzzRepeated(f *testing.F) {
 	for _, text := range []string{"- ", "? ", "&a *a ", "a: ", "a:\n", "- |\n\n", "'", "\"\\", "[", "{a: ", "!!b ", "--- ",
 		"<<: *a\n", "# \n", "\t", "\u2028"} {
@@ -157,7 +157,7 @@ func FuzzRepeated(f *testing.F) {
 	})
 }
 
-// steps is a map in a map in a map, as deep as a line can be indented.
+// steps is nested maps, as deep as a line can be indented.
 func steps() string {
 	var b strings.Builder
 	for i := range yamlfile.MaxIndent {

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/internal/visible"
 )
 
-// shown returns the lines as excerpts show them.
+// shown returns the lines for excerpts.
 func (r *Reader) shown() []string {
 	if r.masked == nil {
 		r.masked = r.mask(r.lines)
@@ -19,8 +19,7 @@ func (r *Reader) shown() []string {
 	return r.masked
 }
 
-// quote writes what stands at a token as a mistake's text repeats it: quoted, unless it
-// is masked there.
+// quote returns the text at a token for a mistake: quoted, unless it is masked there.
 func (r *Reader) quote(text string, at *token.Token) string {
 	if !r.shows(text, at) {
 		return masked
@@ -28,10 +27,10 @@ func (r *Reader) quote(text string, at *token.Token) string {
 	return strconv.Quote(text)
 }
 
-// masked stands for what a mistake's text does not repeat.
+// masked replaces what a mistake must not repeat.
 const masked = "(masked)"
 
-// shows reports whether what stands at a token is not masked there.
+// shows reports whether the text at a token is not masked.
 func (r *Reader) shows(text string, at *token.Token) bool {
 	if at == nil {
 		return false
@@ -40,11 +39,10 @@ func (r *Reader) shows(text string, at *token.Token) bool {
 	return strings.Contains(r.shown()[line-1], text)
 }
 
-// widest is how much of a line is shown.
+// widest is the most columns of a line that are shown.
 const widest = 110
 
-// excerpt shows a line and the one before it, with a caret below the column. The lines
-// are masked.
+// excerpt shows a line and the one before it, with a caret below the column. The lines are already masked.
 func excerpt(lines []string, line, column int) string {
 	var b strings.Builder
 	width := len(fmt.Sprint(line))
@@ -58,8 +56,8 @@ func excerpt(lines []string, line, column int) string {
 	return b.String()
 }
 
-// showable makes a line safe and fit to show, and says how many columns of the
-// terminal are before the given one of the line.
+// showable makes a line safe and short enough to show, and returns how many columns of the terminal precede the
+// given one of the line.
 func showable(line string, column int) (text string, before int) {
 	runes := []rune(line)
 	begin := 0
@@ -75,7 +73,7 @@ func showable(line string, column int) (text string, before int) {
 		case r == '\t':
 			r = '→'
 		case !visible.Rune(r):
-			r = '�' // one column, so that the caret stands where it should
+			r = '�' // one column, so that the caret keeps its place
 		}
 		b.WriteRune(r)
 		if i < column-1 {

@@ -17,8 +17,7 @@ type Mistake struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
 	Text   string `json:"text"`
-	// Excerpt is the line with those around it, and a caret below the column.
-	// Passwords in it are masked.
+	// Excerpt is the line with its neighbours, and a caret below the column. Passwords in it are masked.
 	Excerpt string `json:"-"`
 }
 
@@ -27,16 +26,16 @@ func (m *Mistake) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", m.Path, m.Line, m.Column, m.Text)
 }
 
-// mostShown is how many mistakes are worth reading at once.
+// mostShown is the most mistakes that are shown.
 const mostShown = 20
 
-// Format writes a block for each mistake, up to twenty: where and what, and an excerpt.
-// emphasize, such as with a colour, is for what is wrong and for the caret below it.
+// Format writes a block for each mistake, up to twenty: place, text and excerpt. emphasize marks, for instance with
+// a colour, the text and the caret.
 func Format(mistakes []Mistake, emphasize func(text string) string) string {
 	var b strings.Builder
 	for i := range mistakes[:min(mostShown, len(mistakes))] {
 		m := &mistakes[i]
-		excerpt := m.Excerpt // which is visible as it is
+		excerpt := m.Excerpt // it is already safe to show
 		if caret := strings.LastIndexByte(excerpt, '^'); caret >= 0 {
 			excerpt = excerpt[:caret] + emphasize("^") + excerpt[caret+1:]
 		}
@@ -51,15 +50,13 @@ func Format(mistakes []Mistake, emphasize func(text string) string) string {
 // Plain emphasizes nothing.
 func Plain(text string) string { return text }
 
-// maxMistakes is how many of a file are told at all.
+// maxMistakes is the most mistakes of a file that are recorded.
 const maxMistakes = 1000
 
-// maxText is how many characters of a mistake's text are told: it can hold a name or a
-// value of the file.
+// maxText is the most characters of a mistake's text, which can contain a name or a value of the file.
 const maxText = 500
 
-// Mistakes returns the mistakes in the order of their file, those that are shown with
-// their excerpts.
+// Mistakes returns the mistakes in the order of their file; those that are shown have excerpts.
 func (r *Reader) Mistakes() []Mistake {
 	mistakes := r.mistakes
 	slices.SortStableFunc(mistakes, func(a, b Mistake) int {

@@ -24,7 +24,7 @@ func kind(n ast.Node) string {
 	return "a text"
 }
 
-// scalar returns a scalar's text as it is written; what is empty has none.
+// scalar returns a scalar's text as it is written; an empty value has none.
 func scalar(n ast.Node) (text string, ok bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -37,7 +37,7 @@ func scalar(n ast.Node) (text string, ok bool) {
 	return "", false
 }
 
-// keyNode returns what a key holds, also one written with "?".
+// keyNode returns the content of a key, also of one with "?".
 func keyNode(key ast.MapKeyNode) ast.Node {
 	if explicit, is := key.(*ast.MappingKeyNode); is {
 		return explicit.Value
@@ -56,7 +56,7 @@ func mapValues(n ast.Node) []*ast.MappingValueNode {
 	return nil
 }
 
-// firstToken returns where a node begins. A block's own token is its first colon.
+// firstToken returns the beginning of a node. A block's own token is its first colon.
 func firstToken(n ast.Node) *token.Token {
 	switch n := n.(type) {
 	case nil:

@@ -11,7 +11,7 @@ import (
 
 // Object describes a map of the file: the fields that a reader accepts in it.
 type Object struct {
-	// About says what the map is, in a sentence.
+	// About describes the map in a sentence.
 	About  string
 	Fields []Field
 }
@@ -19,11 +19,10 @@ type Object struct {
 // Field is a field of an [Object].
 type Field struct {
 	Name string
-	// About says what the field means, in a sentence.
+	// About describes the field in a sentence.
 	About    string
 	Required bool
-	// Schema makes the JSON Schema of the field's value. It is a function, so that each
-	// use has a map of its own.
+	// Schema returns the JSON Schema of the field's value, a new map for each use.
 	Schema func() map[string]any
 }
 
@@ -36,8 +35,8 @@ func (o *Object) Names() []string {
 	return names
 }
 
-// Fields reads a map with the fields of an object, and notes those that are unknown or
-// missing. what is what to call the map in a mistake, such as "the limit".
+// Fields reads a map with the fields of an object, and notes unknown or missing ones. what names the map in a
+// mistake, such as "the limit".
 func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Value, ok bool) {
 	names := o.Names()
 	entries, ok := r.Map(v, what, "a map of "+strings.Join(names, ", "))
@@ -53,7 +52,7 @@ func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Valu
 				said = r.quote(e.Name, e.key)
 			}
 			r.mistake(v.Path+".?", e.key, "%s has no field %s; %s", what, said, remedy(e.Name, meant, names))
-			if !slices.ContainsFunc(entries, func(other Value) bool { return other.Name == meant }) { // else that one is read
+			if !slices.ContainsFunc(entries, func(other Value) bool { return other.Name == meant }) { // otherwise that one is read
 				r.bad[join(v.Path, meant)] = true
 			}
 			continue
@@ -72,7 +71,7 @@ func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Valu
 	return fields, true
 }
 
-// Intended returns the one of the names that an unknown name was probably meant to be, or "".
+// Intended returns the one of the names that an unknown name probably means, or "".
 func Intended(name string, names []string) string {
 	if near := Nearest(name, names); near != "" {
 		return near
@@ -85,13 +84,13 @@ func Intended(name string, names []string) string {
 	return ""
 }
 
-// Nearest returns the one of the names that differs from name in the fewest letters, if
-// that is one letter or no more than a third of them; else "".
+// Nearest returns the one of the names that differs from name in the fewest letters, if that is one letter or at
+// most a third of them; otherwise "".
 func Nearest(name string, names []string) string {
 	return spelling.Nearest(name, names, max(1, (len(name)+1)/3))
 }
 
-// remedy says what to do about an unknown field.
+// remedy returns what to do about an unknown field.
 func remedy(name, meant string, names []string) string {
 	if option, value, is := strings.Cut(name, "="); is && slices.Contains(names, option) {
 		return fmt.Sprintf("inside {} a comma ends the limit; quote it, or write %s: %s", option, value)

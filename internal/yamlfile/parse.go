@@ -14,17 +14,16 @@ import (
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
-// Options are what a file is read with.
+// Options say how to read a file.
 type Options struct {
 	// Holds says what an empty file lacks, such as "policies or a prefix".
 	Holds string
-	// Mask returns the lines as excerpts show them, with something of the same width in
-	// the place of each character that nobody may see.
+	// Mask returns the lines for excerpts, with something of the same width in place of each secret character.
 	Mask func(lines []string) []string
 }
 
-// Parse reads a file's YAML; path names it in mistakes. The root is not ok if there is
-// nothing to be read, which is a mistake.
+// Parse reads a file's YAML; path is its name in mistakes. The root is not ok if nothing can be read, which is a
+// mistake.
 func Parse(path string, data []byte, options Options) (r *Reader, root Value, ok bool) {
 	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
 	r = &Reader{path: path, lines: strings.Split(text, "\n"), mask: options.Mask, secrets: redact.New(), noted: map[Mistake]bool{},
@@ -37,7 +36,7 @@ func Parse(path string, data []byte, options Options) (r *Reader, root Value, ok
 	if !r.checkText() {
 		return r, Value{}, false
 	}
-	// Keys that are there twice are ours to report, so as not to stop at the first.
+	// Report duplicate keys ourselves, since the parser would stop at the first.
 	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		r.syntax(err)
@@ -61,7 +60,7 @@ func Parse(path string, data []byte, options Options) (r *Reader, root Value, ok
 	return r, Value{key: firstToken(body), node: body}, true
 }
 
-// syntax notes what the parser could not read.
+// syntax notes an error of the parser.
 func (r *Reader) syntax(err error) {
 	var known yaml.Error
 	if !errors.As(err, &known) || known.GetToken() == nil {
@@ -69,7 +68,7 @@ func (r *Reader) syntax(err error) {
 		r.at(1, 1, "the file cannot be read as YAML: %s", text)
 		return
 	}
-	// It may repeat what is there, such as a tag, and that can be a password.
+	// It may repeat a part of the file, such as a tag, which can be a password.
 	text := quotedText().ReplaceAllStringFunc(known.GetMessage(), func(quoted string) string {
 		if plain, err := strconv.Unquote(quoted); err == nil {
 			return r.quote(plain, known.GetToken())
@@ -89,8 +88,8 @@ func (r *Reader) syntax(err error) {
 
 var quotedText = lazyregexp.New(`(?s)".*"`)
 
-// link finds what each alias stands for: the anchor of its name that was last
-// before it. An anchor that is not at its end yet would hold itself.
+// link finds the anchor of each alias: the last one before it with its name. An anchor that has not ended yet would
+// contain itself.
 func (r *Reader) link(n ast.Node, anchors map[string]ast.Node, open map[string]bool) {
 	switch n := n.(type) {
 	case *ast.MappingNode:

@@ -1,6 +1,5 @@
-// Package yamlfile reads YAML files strictly: it finds every mistake of a file in one go,
-// says where each is, remembers where values were written, and takes bounded time and
-// memory, for any file.
+// Package yamlfile reads YAML files strictly: it finds every mistake of a file at once, with its place, remembers
+// where values were written, and takes bounded time and memory for any file.
 package yamlfile
 
 import (
@@ -14,58 +13,57 @@ import (
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
-// Reader reads values from a file's YAML. A mistake is noted and leaves a gap; whoever
-// reads goes on, to find the others.
+// Reader reads values from a file's YAML. It notes a mistake and leaves a gap, so that the caller goes on and finds
+// the others.
 type Reader struct {
 	path string
 
 	lines    []string
 	mask     func(lines []string) []string
 	masked   []string        // the lines, once they are to be shown
-	secrets  *redact.Secrets // what no mistake may show
+	secrets  *redact.Secrets // that no mistake may show
 	mistakes []Mistake
 	noted    map[Mistake]bool
-	// aliases are what each alias stands for.
+	// aliases has the node of each alias.
 	aliases map[*ast.AliasNode]ast.Node
-	// entries counts those read, each as often as it is.
+	// entries counts the entries that were read, each as often as it was.
 	entries int
 	// places are the tokens of the values read, by their paths.
 	places map[string]*token.Token
-	// bad are the paths where there is a mistake already.
+	// bad are the paths that already have a mistake.
 	bad map[string]bool
 }
 
 // Value is a value of a map, or of a list.
 type Value struct {
-	// Path says where the value is: "policies.login.limits[0].limit". Name is its name
-	// in a map, else "".
+	// Path is the place of the value: "policies.login.limits[0].limit". Name is its name in a map, otherwise "".
 	Path, Name string
-	key        *token.Token // where to point when there is no value
-	node       ast.Node     // nil if it has a mistake already
+	key        *token.Token // the place of a missing value
+	node       ast.Node     // nil if it already has a mistake
 }
 
-// Mistake notes what is wrong with a value, and points at it.
+// Mistake notes a mistake in a value, at its place.
 func (r *Reader) Mistake(v Value, format string, args ...any) {
 	r.mistake(v.Path, r.point(v), format, args...)
 }
 
-// MistakeAtKey is [Reader.Mistake] that points at the value's name.
+// MistakeAtKey is [Reader.Mistake] at the place of the value's name.
 func (r *Reader) MistakeAtKey(v Value, format string, args ...any) {
 	r.mistake(v.Path, v.key, format, args...)
 }
 
-// MistakeAt notes what is wrong at a path, and points at the value there, or else at the
-// nearest value that holds the path. It notes nothing where there is a mistake already.
+// MistakeAt notes a mistake at a path, at the place of its value, or else of the nearest value that contains the
+// path. It notes nothing if there is already a mistake.
 func (r *Reader) MistakeAt(path, format string, args ...any) {
 	if !r.HasMistake(path) {
 		r.mistake(path, r.token(path), format, args...)
 	}
 }
 
-// Spoil marks a value whose parts have mistakes, so that nothing follows from what is left.
+// Spoil marks a value with mistakes in its parts, so that no other mistakes follow from the rest.
 func (r *Reader) Spoil(v Value) { r.bad[v.Path] = true }
 
-// HasMistake reports whether there is a mistake at a path or in what holds it.
+// HasMistake reports whether there is a mistake at a path or above it.
 func (r *Reader) HasMistake(path string) bool {
 	for {
 		if r.bad[path] {
@@ -79,8 +77,7 @@ func (r *Reader) HasMistake(path string) bool {
 	}
 }
 
-// HasMistakeWithin reports whether there is a mistake at a path, in what holds it or in what it
-// holds.
+// HasMistakeWithin reports whether there is a mistake at a path, above it or below it.
 func (r *Reader) HasMistakeWithin(path string) bool {
 	if r.HasMistake(path) {
 		return true
@@ -93,7 +90,7 @@ func (r *Reader) HasMistakeWithin(path string) bool {
 	return false
 }
 
-// Line returns the line that a value is in.
+// Line returns the line of a value.
 func (r *Reader) Line(v Value) int {
 	if at := r.point(v); at != nil {
 		return at.Position.Line
@@ -101,10 +98,10 @@ func (r *Reader) Line(v Value) int {
 	return 1
 }
 
-// Hide keeps secrets out of the texts of all mistakes.
+// Hide removes secrets from the texts of all mistakes.
 func (r *Reader) Hide(secrets ...string) { r.secrets.Add(secrets...) }
 
-// Lines returns the line of each value that was read, by the values' paths.
+// Lines returns the line of each value that was read, by path.
 func (r *Reader) Lines() map[string]int {
 	lines := make(map[string]int, len(r.places))
 	for path, at := range r.places {
@@ -113,7 +110,7 @@ func (r *Reader) Lines() map[string]int {
 	return lines
 }
 
-// resolve returns what a node stands for; nil if that is a mistake noted before.
+// resolve follows aliases; it returns nil for a mistake that is already noted.
 func (r *Reader) resolve(n ast.Node) ast.Node {
 	for {
 		switch node := n.(type) {
@@ -132,7 +129,7 @@ func (r *Reader) resolve(n ast.Node) ast.Node {
 	}
 }
 
-// mistake notes one at a token, about the value at a path.
+// mistake notes a mistake at a token, about the value at a path.
 func (r *Reader) mistake(path string, at *token.Token, format string, args ...any) {
 	r.bad[path] = true
 	if at == nil {
@@ -142,26 +139,25 @@ func (r *Reader) mistake(path string, at *token.Token, format string, args ...an
 	r.at(at.Position.Line, at.Position.Column, format, args...)
 }
 
-// at notes a mistake at a place, which it moves into the file: the parser's tokens
-// can lie just past an end.
+// at notes a mistake at a place, which it moves into the file: the parser's tokens can be just past an end.
 func (r *Reader) at(line, column int, format string, args ...any) {
 	line = min(max(line, 1), len(r.lines))
 	if line == len(r.lines) && line > 1 && r.lines[line-1] == "" {
-		line, column = line-1, 1<<20 // what ends the last line begins no other
+		line, column = line-1, 1<<20 // the end of the last line does not begin another one
 	}
 	column = min(max(column, 1), utf8.RuneCountInString(r.lines[line-1])+1)
 	m := Mistake{Path: r.path, Line: line, Column: column, Text: fmt.Sprintf(format, args...)}
 	if r.noted[m] || len(r.mistakes) == maxMistakes {
-		return // what several aliases stand for is read several times
+		return // the value of several aliases is read several times
 	}
 	r.noted[m] = true
-	if utf8.RuneCountInString(m.Text) > 4*maxText { // it is cut to be told once it holds no secret
+	if utf8.RuneCountInString(m.Text) > 4*maxText { // it is cut again when secrets are removed
 		m.Text = string([]rune(m.Text)[:4*maxText])
 	}
 	r.mistakes = append(r.mistakes, m)
 }
 
-// token returns where the value at a path is, or else what holds it.
+// token returns the token of the value at a path, or of what contains it.
 func (r *Reader) token(path string) *token.Token {
 	for {
 		if at := r.places[path]; at != nil {
@@ -175,10 +171,10 @@ func (r *Reader) token(path string) *token.Token {
 	}
 }
 
-// point returns the token to point at for a value.
+// point returns the token that marks a value.
 func (r *Reader) point(v Value) *token.Token {
 	if v.node == nil || v.node.Type() == ast.NullType {
-		return v.key // an absent value is nowhere
+		return v.key // an absent value has no place
 	}
 	if at := firstToken(v.node); at != nil {
 		return at

@@ -10,8 +10,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Named returns the entries of a map by names that the file's author chose. Those whose
-// name is unfit are left out. what is what to call a name in a mistake.
+// Named returns the entries of a map whose names the author chose. It leaves out those with an invalid name. what
+// is the word for a name in a mistake.
 func (r *Reader) Named(v Value, what, want string, validate func(name string) error) []Value {
 	entries, _ := r.Map(v, what, want)
 	return slices.DeleteFunc(entries, func(e Value) bool {
@@ -28,19 +28,19 @@ func (r *Reader) wrongType(v Value, what, want string) {
 	r.mistake(v.Path, r.point(v), "%s is %s; it must be %s", what, kind(r.resolve(v.node)), want)
 }
 
-// known reports whether there is a value to read, and not too many were read.
+// known reports whether there is a value to read, and the number of entries is within the bound.
 func (r *Reader) known(v Value) bool {
 	if r.entries++; r.entries == maxEntries {
 		r.mistake(v.Path, v.key, "with its aliases expanded, the file has more than %d entries", maxEntries)
 	}
 	if r.entries >= maxEntries || r.resolve(v.node) == nil {
-		r.bad[v.Path] = true // so that nothing is said of what is missing there
+		r.bad[v.Path] = true // so that nothing is reported as missing there
 		return false
 	}
 	return true
 }
 
-// Map returns the entries of a map in the order written, those it merges last.
+// Map returns the entries of a map in their order; merged ones come last.
 func (r *Reader) Map(v Value, what, want string) (entries []Value, ok bool) {
 	if !r.known(v) {
 		return nil, false
@@ -84,7 +84,7 @@ func (r *Reader) Map(v Value, what, want string) (entries []Value, ok bool) {
 	return entries, true
 }
 
-// merged returns the entries that a merge key brings, of one map or a list of them.
+// merged returns the entries of a merge key, from one map or a list of them.
 func (r *Reader) merged(v Value) (entries []Value) {
 	const what, want = "what << merges", "a map or an alias of one"
 	if list, isList := r.resolve(v.node).(*ast.SequenceNode); isList {
@@ -170,8 +170,8 @@ func (r *Reader) Bool(v Value) bool {
 	return false
 }
 
-// Texts returns all texts, names and values, within a value, each once however many
-// aliases name it. It notes no mistakes.
+// Texts returns all texts, names and values, within a value, each once even if several aliases contain it. It notes
+// no mistakes.
 func (r *Reader) Texts(v Value) (texts []string) {
 	seen := map[ast.Node]bool{}
 	var walk func(n ast.Node)

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// The door beside the store behind it.
+// Compares the package with the store that it calls.
 func BenchmarkTake(b *testing.B) {
 	kept := memorystore.New()
 	l, err := limiter.New(kept)

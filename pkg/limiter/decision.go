@@ -12,11 +12,11 @@ type Decider uint8
 const (
 	// DecidedByStore: the store decided by the limit itself.
 	DecidedByStore Decider = Decider(store.DecidedByStore)
-	// DecidedByLocal: the store was away, and a share of the limit decided in this process; see [FailLocal].
+	// DecidedByLocal: the store was away, and this process decided by a share of the limit; see [FailLocal].
 	DecidedByLocal Decider = Decider(store.DecidedByLocal)
-	// DecidedByDenialMemory: the store denied the same a moment before; see [DenialMemory].
+	// DecidedByDenialMemory: the process remembered a denial of the store; see [DenialMemory].
 	DecidedByDenialMemory Decider = Decider(store.DecidedByDenialMemory)
-	// DecidedByLease: the units had been taken ahead; see [Leases].
+	// DecidedByLease: the process had taken the units in advance; see [Leases].
 	DecidedByLease Decider = Decider(store.DecidedByLease)
 	// DecidedByOverride: an operator's [Override] blocks or exempts the key.
 	DecidedByOverride Decider = Decider(store.DecidedByOverride)
@@ -24,52 +24,52 @@ const (
 	DecidedByFailurePolicy Decider = Decider(store.DecidedByFailurePolicy)
 )
 
-// String returns the word that machine formats have: "store", "local", "denial-memory", "lease",
-// "override" or "failure-policy".
+// String returns the word of machine formats: "store", "local", "denial-memory", "lease", "override" or
+// "failure-policy".
 func (d Decider) String() string { return store.Decider(d).String() }
 
 // Decision is the answer to one request. Used, Remaining and ResetAfter describe the key as the
 // call leaves it.
 type Decision struct {
-	// Allowed: the request fits its limit. If a call has several requests, its units are charged
-	// only if all of them are allowed; see [Decisions.Allowed].
+	// Allowed: the request fits its limit. A call with several requests charges only if all of them are allowed;
+	// see [Decisions.Allowed].
 	Allowed bool
-	// Shadow: the limit is tried out, so a denial of it denies nothing.
+	// Shadow: the limit is on trial and never denies.
 	Shadow bool
-	// Granted is the number of units that the call charged, Refunded the number that it gave back.
+	// Granted is the number of units that the call charged, and Refunded the number that it gave back.
 	Granted, Refunded int64
-	// Repeated: the same call with the same token was allowed before, and charged nothing more now.
+	// Repeated: an earlier call with the same token was allowed. This call charged nothing more.
 	Repeated bool
-	// Used is the number of units in use, Remaining what a next request can have at once.
+	// Used is the number of units in use. Remaining is the largest cost that would be allowed now.
 	Used, Remaining int64
-	// RetryAfter is when the same request is allowed if nobody else asks: at that instant it is,
-	// and a microsecond earlier it is not. It is 0 if the request is allowed.
+	// RetryAfter is the time until the same request is allowed, if nobody else takes. It is exact: a microsecond
+	// earlier the request is denied. It is 0 if the request is allowed.
 	RetryAfter time.Duration
-	// ResetAfter is when nothing is in use any more.
+	// ResetAfter is the time until nothing is in use, if nobody takes.
 	ResetAfter time.Duration
 	// Delay is how long an allowed request of a [LeakyBucket] waits for its turn.
 	Delay time.Duration
-	// At is when the store decided, by its own clock.
+	// At is the instant of the decision, by the clock of the store.
 	At time.Time
-	// Unguarded: the store was away, and no limit was asked. See [FailOpen] and [FailClosed].
+	// Unguarded: the store was away, and no limit was applied. See [FailOpen] and [FailClosed].
 	Unguarded bool
-	// DecidedBy is what decided: the store, unless it was away or an option decided before it.
+	// DecidedBy is what decided. It is the store, unless the store was away or an option decided before it.
 	DecidedBy Decider
-	// LocalShare is the share of the limit that was decided by while the store was away, from 0
-	// to 1; see [FailLocal].
+	// LocalShare is the share of the limit by which this process decided while the store was away, from 0 to 1; see
+	// [FailLocal].
 	LocalShare float64
-	// Override is what an operator has set for this key for some time; nil if nothing.
+	// Override is the override that applies to this key; nil if there is none.
 	Override *Override
 }
 
-// Override is an operator's word about some keys, with an end: another limit, a block or an
-// exemption. `limitctl override` sets it.
+// Override is a rule of an operator for some keys until an instant: another limit, a block or an exemption.
+// `limitctl override` sets it.
 type Override struct {
 	// ID names it in the store.
 	ID string
 	// Effect is "limit", "times", "add", "block" or "exempt".
 	Effect string
-	// Reason and By are why it was set, and by whom.
+	// Reason and By say why it was set, and who set it.
 	Reason, By string
 	// Until is when it ends.
 	Until time.Time
@@ -79,11 +79,12 @@ type Override struct {
 // denied.
 type Decisions struct {
 	count int
-	first store.Decision // most calls have one, which needs no memory of its own
+	first store.Decision // most calls have one, which needs no allocation
 	rest  []store.Decision
 }
 
-// DecisionsOf returns decisions of package store as this package has them. They are shared, and must not be changed after.
+// DecisionsOf converts decisions of package store. The result shares their memory, so do not change them
+// afterwards.
 func DecisionsOf(decisions []store.Decision) Decisions {
 	d := Decisions{count: len(decisions)}
 	if len(decisions) > 0 {
@@ -92,8 +93,7 @@ func DecisionsOf(decisions []store.Decision) Decisions {
 	return d
 }
 
-// Allowed reports whether the call took effect: all requests are allowed, those of limits that
-// are tried out aside.
+// Allowed reports whether the call took effect: every request is allowed, apart from those of shadow limits.
 func (d Decisions) Allowed() bool {
 	if d.count == 1 {
 		return d.first.Allowed || d.first.Shadow
@@ -101,11 +101,11 @@ func (d Decisions) Allowed() bool {
 	return store.AllAllowed(d.all())
 }
 
-// Remaining is the least number of units that any of the limits has left.
+// Remaining is the smallest number of units that a limit of the call has left.
 func (d Decisions) Remaining() int64 { return d.summary().Remaining }
 
-// RetryAfter is the time after which all limits allow the same call; 0 only if they do now. Where a denial
-// cannot tell, as of [FailClosed], it is a second.
+// RetryAfter is the time after which all limits allow the same call. It is 0 only if they do now. If a denial does
+// not know, such as one by [FailClosed], it is a second.
 func (d Decisions) RetryAfter() time.Duration {
 	after := d.summary().RetryAfter
 	if after == 0 && !d.Allowed() {
@@ -114,24 +114,24 @@ func (d Decisions) RetryAfter() time.Duration {
 	return after
 }
 
-// ResetAfter is the time after which none of the limits has anything in use.
+// ResetAfter is the time until none of the limits has units in use.
 func (d Decisions) ResetAfter() time.Duration { return d.summary().ResetAfter }
 
 // Delay is the time that an allowed call waits for its turn. It is above 0 only for a [LeakyBucket].
 func (d Decisions) Delay() time.Duration { return d.summary().Delay }
 
-// Granted is the number of units that the call charged, the least of its limits.
+// Granted is the number of units that the call charged, the smallest of its limits.
 func (d Decisions) Granted() int64 { return d.summary().Granted }
 
-// Unguarded reports whether no limit was asked because the store was away.
+// Unguarded reports whether no limit was applied because the store was away.
 func (d Decisions) Unguarded() bool { return d.summary().Unguarded }
 
-// DecidedBy is what the answer comes from: what denied first, else what allowed in the store's place,
+// DecidedBy is the source of the answer: the first that denied, else the first that allowed in place of the store,
 // else the store.
 func (d Decisions) DecidedBy() Decider { return Decider(d.summary().DecidedBy) }
 
-// DeniedBy returns the places of the requests that denied the call, in their order; all of
-// them if [FailClosed] denied. After an error nothing was decided, and it is empty.
+// DeniedBy returns the indexes of the requests that denied the call, in their order; all of them if [FailClosed]
+// denied. After an error it is empty.
 func (d Decisions) DeniedBy() []int {
 	by := d.summary().DeniedBy
 	if by == nil && !d.Allowed() {
@@ -142,13 +142,13 @@ func (d Decisions) DeniedBy() []int {
 	return by
 }
 
-// Len returns the number of decisions, which is that of the requests.
+// Len returns the number of decisions, which is the number of requests.
 func (d Decisions) Len() int { return d.count }
 
-// At returns the i-th decision, from 0 on.
+// At returns the decision on request i. The first is 0.
 func (d Decisions) At(i int) Decision {
 	if i < 0 || i >= d.count {
-		panic("limiter: no such decision") // as an index of a slice
+		panic("limiter: no such decision") // like an index of a slice
 	}
 	if i == 0 {
 		return decisionOf(&d.first)

@@ -15,10 +15,9 @@
 //	case !d.Allowed(): // try again in d.RetryAfter()
 //	}
 //
-// [Limiter.Take] charges several requests together, or none of them. [Limiter.Wait] comes back when
-// the caller may go on. The default algorithm is a token bucket: in the first period it lets
-// through up to twice the count, a burst and then the refill. For at most Count in any period take
-// a [SlidingLog].
+// [Limiter.Take] charges several requests together, or none of them. [Limiter.Wait] returns when the caller may go
+// on. The default algorithm is a token bucket: in the first period it lets through up to twice the count, which is
+// a burst and then the refill. To have at most Count in any period, use a [SlidingLog].
 //
 // # Where usage is kept
 //
@@ -29,9 +28,8 @@
 //   - package redisstore: in a Redis that many machines share: one server, a Cluster, or behind
 //     Sentinels. A decision is one atomic script call, in a Cluster one for each slot.
 //
-// They decide by the same rules. The subject and the name of a limit are the key, so two
-// limits with the same name share their usage. A secret, such as an API key, does not belong into
-// a subject; package httplimit hashes it.
+// They decide by the same rules. The subject and the name of a limit make the key, so two limits with the same name
+// share their usage. Do not use a secret, such as an API key, as a subject; package httplimit hashes it.
 //
 // # What an error means
 //
@@ -50,21 +48,21 @@
 //
 // # In an outage
 //
-// While the store is away, the default is an error. One option decides instead: [FailLocal] by a
-// share of each limit in this process, [FailOpen] allows, [FailClosed] denies. With a [Breaker],
-// callers do not wait for a time-out each. No option replaces an answer of a store that refuses.
+// While the store is away, calls return an error by default. One option can decide instead: [FailLocal] decides in
+// this process by a share of each limit, [FailOpen] allows, [FailClosed] denies. With a [Breaker], callers do not
+// each wait for a time-out. No option replaces the error of a store that refuses.
 //
 // # Options
 //
-// [New] takes options in any order, and puts each in its place: [Option] lists the places. An
-// option that is wrong, is given twice or has no effect is an error.
+// [New] takes options in any order and applies them in the order that [Option] lists. It returns an error for an
+// option that is wrong, is given twice or has no effect.
 //
 //	limits, err := limiter.New(store, limiter.Breaker{}, limiter.FailLocal(0.25), limiter.Overrides{})
 //
 // # Costs that are known later
 //
-// [Limiter.Reserve] takes an estimate, and [Reservation.Settle] brings it to the real cost, whoever
-// decided. Another process settles with [Limiter.Resume].
+// [Limiter.Reserve] charges an estimate, and [Reservation.Settle] replaces it with the real cost. Another process
+// can settle with [Limiter.Resume].
 //
 // # Packages
 //

@@ -7,8 +7,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What an error means, for errors.Is. After an error nothing was decided, and the [Decisions] are
-// denied. A text says what exactly was wrong.
+// What an error means, for errors.Is. After an error nothing was decided, and the [Decisions] are denied. The text
+// of an error has the details.
 var (
 	// ErrInvalid: the request is wrong. Correct the program or its configuration.
 	ErrInvalid = store.ErrInvalid
@@ -17,37 +17,37 @@ var (
 	ErrNeverFits = store.ErrNeverFits
 	// ErrUnavailable: the store is away, and nothing was charged.
 	ErrUnavailable = store.ErrUnavailable
-	// ErrOutcomeUnknown: the store is away, and may have charged. Asking again can charge twice,
-	// unless the requests have a [Request.Token].
+	// ErrOutcomeUnknown: the store is away, and may have charged. Another try can charge twice, unless the requests
+	// have a [Request.Token].
 	ErrOutcomeUnknown = store.ErrOutcomeUnknown
 	// ErrGaveUp: the caller's context ended. Nothing was charged, unless it is also an ErrOutcomeUnknown.
 	ErrGaveUp = store.ErrGaveUp
 	// ErrRefused: the store answered and refused: a wrong password, a missing right, no memory.
 	// Nothing was charged.
 	ErrRefused = store.ErrRefused
-	// ErrForeign: something else is stored under the key, and stays as it is.
+	// ErrForeign: the key holds a value that limitctl did not write. The value stays as it is.
 	ErrForeign = store.ErrForeign
-	// ErrUnknownToken: nothing that was allowed with the token is remembered. Nothing was changed.
+	// ErrUnknownToken: the store does not remember the token. Nothing was changed.
 	ErrUnknownToken = store.ErrUnknownToken
-	// ErrNotGivenBack: a caller left while it waited, and what had been charged for it stays charged.
+	// ErrNotGivenBack: the caller left while it waited, and its charge could not be taken back.
 	ErrNotGivenBack = layers.ErrNotGivenBack
 	// ErrClosed: the limiter or its store is closed. Nothing was charged.
 	ErrClosed = store.ErrClosed
 )
 
-// IsAway reports whether err says that the store gave no answer, though the caller had the time
-// for one: an [ErrUnavailable] or [ErrOutcomeUnknown] that is no [ErrGaveUp]. [FailOpen],
-// [FailClosed] and [FailLocal] are for these errors and no others.
+// IsAway reports whether err says that the store gave no answer although the caller had time for one: an
+// [ErrUnavailable] or [ErrOutcomeUnknown] that is not an [ErrGaveUp]. Only for these errors do [FailOpen],
+// [FailClosed] and [FailLocal] decide.
 func IsAway(err error) bool { return store.IsAway(err) }
 
-// DeniedError says that [Limiter.Wait] or [Limiter.Reserve] was denied. Nothing is charged, unless [FailClosed] denied a
-// call whose answer was lost. That of Wait is also a context.DeadlineExceeded.
+// DeniedError says that [Limiter.Wait] or [Limiter.Reserve] was denied. Nothing is charged, unless [FailClosed]
+// denied a call whose answer was lost. The error of Wait is also a context.DeadlineExceeded.
 type DeniedError struct {
 	Decisions
 	waited bool
 }
 
-// Error says when to try again, if the store has said so.
+// Error says when to try again, if the store knows.
 func (e *DeniedError) Error() string {
 	text := "denied"
 	if e.waited {

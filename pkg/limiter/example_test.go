@@ -70,7 +70,7 @@ func ExampleLimiter_Take() {
 	// false denied by [0] used of the hour 2
 }
 
-// Workers send mails at an even rate, each in its turn, however many processes share the store.
+// Workers send mails at an even rate, each in its turn. The store can be shared by many processes.
 func ExampleLimiter_Wait() {
 	limits := must(limiter.New(memorystore.New()))
 	defer limits.Close()
@@ -78,7 +78,7 @@ func ExampleLimiter_Wait() {
 
 	for _, mail := range []string{"one", "two", "three"} {
 		if err := limits.Wait(context.Background(), mails.For("all")); err != nil {
-			fmt.Println(err) // the worker is to stop, the store is away, or the turn does not come in time
+			fmt.Println(err) // stop the worker: its context ended, the store is away, or the turn would come too late
 			return
 		}
 		fmt.Println("send", mail)
@@ -89,7 +89,7 @@ func ExampleLimiter_Wait() {
 	// send three
 }
 
-// A call of a language model takes an estimate of its tokens, and settles at the real cost.
+// A call of a language model takes an estimate of its tokens, and settles with the real cost.
 func ExampleLimiter_Reserve() {
 	limits := must(limiter.New(noon(), limiter.FailLocal(0.25)))
 	defer limits.Close()
@@ -122,10 +122,10 @@ func ExampleLimiter_Reserve() {
 	// 3000 tokens are used
 }
 
-// A busy key is decided mostly without a round trip, and never above its limit.
+// Leases decide on a busy key mostly without a round trip, and never let through more than its limit.
 func ExampleLeases() {
 	limits := must(limiter.New(noon(), limiter.Leases{}))
-	defer limits.Close() // gives back what was taken ahead
+	defer limits.Close() // gives back the units that were taken in advance
 	jobs := limiter.Per("jobs", 100, time.Minute)
 
 	allowed := 0
@@ -138,7 +138,7 @@ func ExampleLeases() {
 	// Output: 100
 }
 
-// gone is a store that is away, for an example.
+// gone is a store that is away.
 type gone struct{ limiter.Store }
 
 func (gone) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
@@ -164,7 +164,7 @@ func ExampleFailLocal() {
 	// false by local <nil>
 }
 
-// generous is a wrapper of one's own: it lets in whom no limit applies to.
+// generous is a wrapper of the application: it denies nothing to one subject.
 type generous struct {
 	limiter.Store
 	subject string

@@ -7,64 +7,60 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Algorithm is a way to count what is used of a limit. The zero Algorithm stands for
-// [TokenBucket].
+// Algorithm is the rule by which usage fades. The zero Algorithm means [TokenBucket].
 type Algorithm = store.Algorithm
 
 // The algorithms.
 const (
 	// TokenBucket lets a burst through at once and refills evenly, Count in each Period.
 	TokenBucket Algorithm = store.TokenBucket
-	// LeakyBucket is a queue that is served at a constant rate: an allowed request has a Delay,
-	// which is its turn. Burst is the length of the queue. It is fair between processes.
+	// LeakyBucket is a queue that is served at a constant rate: an allowed request waits for its Delay until its
+	// turn. Burst is the length of the queue. The order holds across processes.
 	LeakyBucket Algorithm = store.LeakyBucket
-	// FixedWindow counts in windows that are aligned to the epoch. At the border of two windows
-	// it can let through twice the count.
+	// FixedWindow counts in windows that are aligned to the epoch. Around the border of two windows it can let
+	// through twice the count.
 	FixedWindow Algorithm = store.FixedWindow
 	// SlidingLog is exact for every window. It stores the time of each unit.
 	SlidingLog Algorithm = store.SlidingLog
-	// SlidingCounter estimates a sliding window from the current and the previous one, or, with
-	// Slices, from many smaller ones.
+	// SlidingCounter estimates a sliding window from the current and the previous window, or, with Slices, from
+	// many smaller ones.
 	SlidingCounter Algorithm = store.SlidingCounter
 )
 
-// Limit is how much is allowed: Count units in each Period, counted by Algorithm. The zero Limit
-// is invalid: whatever is asked under it is denied with an [ErrInvalid].
+// Limit is how much is allowed: Count units in each Period, counted by Algorithm. The zero Limit is invalid: its
+// requests are denied with an [ErrInvalid].
 type Limit struct {
-	// Name tells the limits of one subject apart, as in "login/minute". It is a part of the key
-	// under which the usage is kept. Two limits that have the same Name share their usage, which fades by the limit that
-	// charged last: a looser one gives units back to a stricter one. So give each limit a Name of its own. It cannot be
-	// empty.
+	// Name distinguishes the limits of one subject, such as "login/minute". It is a part of the key, and cannot be
+	// empty. Give each limit its own Name: two limits with the same Name share their usage, which fades by the
+	// limit that charged last, so a looser one gives units back to a stricter one.
 	Name string
 	// Count is the number of units allowed in each Period, from 1 to 1,000,000,000 (for a
 	// [SlidingLog] to 1,000,000).
 	Count int64
-	// Period is the time that Count is about: whole microseconds, from 1 ms to 366 days.
+	// Period is the time of Count: whole microseconds, from 1 ms to 366 days.
 	Period time.Duration
-	// Algorithm is how usage is counted. The default is [TokenBucket].
+	// Algorithm is the rule by which usage fades. The default is [TokenBucket].
 	Algorithm Algorithm
-	// Burst is what a token bucket allows at once, or the length of a leaky bucket's queue, in
-	// units. The default is Count. The other algorithms have none.
+	// Burst is the most units that a token bucket allows at once, or the length of a leaky bucket's queue. The
+	// default is Count. The other algorithms do not use it.
 	Burst int64
-	// Slices is the number of parts that a [SlidingCounter] cuts its period into, from 1 to 3600.
-	// The default is 1. More slices are more exact and take more memory.
+	// Slices is the number of parts into which a [SlidingCounter] divides its period, from 1 to 3600. The default
+	// is 1. More slices are more exact and take more memory.
 	Slices int64
-	// Shadow tries the limit out: it is counted, its decision says what it would have answered,
-	// and it never denies.
+	// Shadow puts the limit on trial: it counts, its decision says what it would have answered, and it never
+	// denies.
 	Shadow bool
 
-	_ struct{} // fields are written with their names, so that there can be more
+	_ struct{} // callers have to name the fields, so that fields can be added
 }
 
-// Per returns the limit of count units in each period, counted by a token bucket. Bounds are
-// checked when the limit is used.
+// Per returns a token bucket of count units in each period. The bounds are checked when the limit is used.
 func Per(name string, count int64, period time.Duration) Limit {
 	return Limit{Name: name, Count: count, Period: period}
 }
 
-// ParseLimit reads a limit as it is written on the command line and in policies, such as
-// "10/1m", "100/h,burst=20" or "sliding-counter:1000/1d,slices=24", and calls it name. The error
-// is an [ErrInvalid] that says what is wrong.
+// ParseLimit reads a limit in the form of the command line and of policies, such as "10/1m", "100/h,burst=20" or
+// "sliding-counter:1000/1d,slices=24", and gives it name. An error is an [ErrInvalid] that says what is wrong.
 func ParseLimit(name, text string) (Limit, error) {
 	parsed, err := store.ParseLimit(text)
 	if err != nil {
@@ -90,21 +86,21 @@ func limitOf(l store.Limit) Limit {
 	return Limit{Count: l.Count, Period: l.Period, Algorithm: l.Algorithm, Burst: l.Burst, Slices: l.Slices}
 }
 
-// Leaky returns l as a [LeakyBucket] whose queue has room for that many units; 0 is for Count.
+// Leaky returns l as a [LeakyBucket] whose queue holds queue units; 0 means Count.
 func (l Limit) Leaky(queue int64) Limit {
 	l.Algorithm, l.Burst = LeakyBucket, queue
 	return l
 }
 
-// For returns a request for one unit of l by the subject that parts make: For("user", "42") is
-// about the subject "user:42". Characters that a subject cannot have are escaped, so parts may
-// come from outside, and different parts never make the same subject.
+// For returns a request for one unit of l by the subject that is joined from parts: For("user", "42") has the
+// subject "user:42". It escapes characters that a subject cannot have, so parts may come from outside, and
+// different parts never make the same subject.
 func (l Limit) For(parts ...string) Request {
 	return l.ForSubject(store.Subject(parts...))
 }
 
-// ForSubject is [Limit.For] for a subject that is written already, such as "user:42". A subject
-// that no key can have is an [ErrInvalid] when it is asked about.
+// ForSubject is [Limit.For] for a complete subject, such as "user:42". A call with a subject that is not valid
+// fails with an [ErrInvalid].
 func (l Limit) ForSubject(subject string) Request {
 	r := Request{store.Request{
 		Key:    store.Key{Subject: subject, Name: l.Name},
@@ -118,26 +114,26 @@ func (l Limit) ForSubject(subject string) Request {
 	return r
 }
 
-// String returns the limit as [ParseLimit] reads it, behind its name: "login/minute token-bucket:10/1m".
+// String returns the name and then the limit as [ParseLimit] reads it: "login/minute token-bucket:10/1m".
 func (l Limit) String() string { return fmt.Sprintf("%s %s", l.Name, l.ForSubject("").asked.Limit) }
 
-// Request asks for some units of a limit for one subject. Make one with [Limit.For]. It is a value
-// that can be kept and asked again. The zero Request is denied with an [ErrInvalid].
+// Request is for some units of a limit for one subject. Make one with [Limit.For]. It is a value that can be kept
+// and used again. The zero Request is denied with an [ErrInvalid].
 type Request struct {
 	asked store.Request
 }
 
-// RequestOf returns a request of package store, such as a policy makes, as this package has it. The limit is
-// called as its key is.
+// RequestOf converts a request of package store, such as one that a policy makes. The name of its key becomes the
+// name of the limit.
 func RequestOf(r store.Request) Request {
 	r.SetDefaults()
 	return Request{r}
 }
 
-// Stored returns r as package store has it.
+// Stored returns r as a request of package store.
 func (r Request) Stored() store.Request { return r.asked }
 
-// N returns r for cost units. A cost of 0 means 1. A negative cost is denied with an [ErrInvalid],
+// N returns r with a cost of that many units. A cost of 0 means 1. A negative cost is denied with an [ErrInvalid],
 // and one that the limit never allows at once with an [ErrNeverFits].
 func (r Request) N(cost int64) Request {
 	if cost == 0 {
@@ -147,28 +143,28 @@ func (r Request) N(cost int64) Request {
 	return r
 }
 
-// Token returns r with a token, which makes it safe to ask again: what was allowed with it is
-// remembered for ttl, and the same requests with the same token charge nothing more. Text has 1 to
-// 200 bytes, and ttl is up to a day; a ttl of 0 means ten minutes. All requests of a call have the
-// same token. [Limiter.Reserve] makes tokens by itself.
+// Token returns r with a token, which makes it safe to repeat the call: the store remembers the token of an allowed
+// call for ttl, and charges the same requests with the same token only once. Text has 1 to 200 bytes, and ttl is at
+// most a day; 0 means ten minutes. All requests of a call have the same token. [Limiter.Reserve] makes tokens by
+// itself.
 //
-// Do not take a token from a client as it is: whoever repeats it is let through again without a charge, for
-// as long as it is remembered.
+// Do not use a text of a client as the token: as long as it is remembered, everybody who repeats it is let through
+// without a charge.
 func (r Request) Token(text string, ttl time.Duration) Request {
 	r.asked.Token, r.asked.TokenTTL = text, ttl
 	r.asked.SetDefaults()
 	return r
 }
 
-// Subject returns who is limited.
+// Subject returns the subject of the request.
 func (r Request) Subject() string { return r.asked.Key.Subject }
 
-// Limit returns the limit that is asked.
+// Limit returns the limit of the request.
 func (r Request) Limit() Limit {
 	l := limitOf(r.asked.Limit)
 	l.Name, l.Shadow = r.asked.Key.Name, r.asked.Shadow
 	return l
 }
 
-// Cost returns the number of units that are asked for.
+// Cost returns the number of units of the request.
 func (r Request) Cost() int64 { return r.asked.Cost }

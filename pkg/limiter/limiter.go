@@ -12,15 +12,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store keeps usage and decides against it, by its own clock. Packages memorystore, filestore and
-// redisstore have one each. To write one, see package store.
+// Store keeps usage and decides by its own clock. Packages memorystore, filestore and redisstore each have one. To
+// write one, see package store.
 type Store = store.Store
 
-// Limiter decides by limits, against a [Store]. It is safe for concurrent use.
+// Limiter decides by limits with a [Store]. It is safe for concurrent use.
 type Limiter struct {
 	stacked Store // the store with all options around it
 	wrapped bool  // there are options, which Close ends
-	store   Store // that, until the limiter is closed
+	store   Store // stacked, until the limiter is closed
 	waiter  layers.Waiter
 	calls   sync.Pool // of *call
 
@@ -31,14 +31,14 @@ type Limiter struct {
 	result   error // of Close
 }
 
-// call is the room of one call of one request, so that it needs no memory of its own.
+// call is the memory for a call of one request, which is reused so that a call allocates nothing.
 type call struct {
 	requests  [1]store.Request
 	decisions [1]store.Decision
 }
 
-// New returns a limiter that decides with s, which stays open when the limiter is closed. The error is an [ErrInvalid]
-// that says which option is wrong, is given twice, or has no effect on s.
+// New returns a limiter that decides with s. Closing the limiter leaves s open. An error is an [ErrInvalid] that
+// says which option is wrong, is given twice, or has no effect on s.
 func New(s Store, options ...Option) (*Limiter, error) {
 	if s == nil {
 		return nil, store.Invalidf("the store is nil")
@@ -55,44 +55,44 @@ func New(s Store, options ...Option) (*Limiter, error) {
 	return l, nil
 }
 
-// Take charges all requests, or none if one of them is denied. A denial is no error. What a [LeakyBucket]
-// allows has its turn after [Decisions.Delay], which the caller waits out; Wait does so by itself.
+// Take charges all requests, or none if one of them is denied. A denial is no error. A request that a [LeakyBucket]
+// allows has its turn after [Decisions.Delay]: the caller has to wait for that time. Wait does so itself.
 func (l *Limiter) Take(ctx context.Context, requests ...Request) (Decisions, error) {
 	return l.decide(ctx, store.Take, requests)
 }
 
-// TakeUpTo charges as many of the units asked for as fit, the same number to each request, and says
-// how many as Granted. It is allowed if that is at least one. All requests ask for the same number.
+// TakeUpTo charges as many units as fit, the same number to each request, and returns the number as Granted. It is
+// allowed if at least one unit fits. All requests must have the same cost.
 func (l *Limiter) TakeUpTo(ctx context.Context, requests ...Request) (Decisions, error) {
 	return l.decide(ctx, store.TakeUpTo, requests)
 }
 
-// Peek answers what Take would, and charges nothing.
+// Peek returns the answer of a Take, and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, requests ...Request) (Decisions, error) {
 	return l.decide(ctx, store.Peek, requests)
 }
 
-// Charge charges all requests, whether they fit or not: for costs that are known only afterwards.
-// More can be in use then than the limit allows. Nothing is denied.
+// Charge charges all requests, even if they do not fit, for costs that are known only afterwards. The usage can
+// exceed the limit then. Nothing is denied.
 func (l *Limiter) Charge(ctx context.Context, requests ...Request) (Decisions, error) {
 	return l.decide(ctx, store.Charge, requests)
 }
 
-// Refund gives units back, the newest first, and never more than are in use. Refund only what the
-// store charged: [Decision.DecidedBy] says who decided. A [Reservation] knows that by itself.
+// Refund gives units back: the newest first, and never more than are in use. Refund only what the store charged:
+// [Decision.DecidedBy] says who decided. A [Reservation] does so by itself.
 func (l *Limiter) Refund(ctx context.Context, requests ...Request) (Decisions, error) {
 	return l.decide(ctx, store.Refund, requests)
 }
 
-// Wait charges all requests as soon as they fit together. It returns nil when the caller may go on, and only
-// then: the requests are charged, or [FailOpen] or [FailLocal] lets them through while the store is away.
+// Wait charges all requests as soon as they fit together. It returns nil only when the caller may go on: the
+// requests are charged, or the store is away and [FailOpen] or [FailLocal] let them through.
 //
-// A turn that would come after ctx's deadline is a [*DeniedError], which is also a context.DeadlineExceeded. It
-// comes at once if that is known. If ctx is cancelled, the error is an [ErrGaveUp], and nothing
-// stays charged; if it does all the same, the error is an [ErrNotGivenBack], too.
+// If the turn would come after ctx's deadline, the error is a [*DeniedError], which is also a
+// context.DeadlineExceeded. Wait returns it at once if it knows. If ctx is cancelled, the error is an [ErrGaveUp],
+// and Wait takes the charge back; if it cannot, the error is an [ErrNotGivenBack], too.
 //
-// Callers of one Limiter who wait for the same key get their turns in the order in which they came.
-// Between processes only a [LeakyBucket] keeps an order: its turns are taken in the store.
+// Callers of one Limiter who wait for the same key get their turns in the order of their calls. Across processes
+// only a [LeakyBucket] keeps an order, since the store assigns its turns.
 func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
 	asked, err := l.asked(ctx, requests)
 	if err != nil {
@@ -115,7 +115,7 @@ func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
 	return nil
 }
 
-// Reset makes the keys of requests unused, such as after a login that succeeded. The cost of a request does not matter.
+// Reset makes the keys of requests unused, such as after a successful login. It ignores the cost.
 func (l *Limiter) Reset(ctx context.Context, requests ...Request) error {
 	asked, err := l.asked(ctx, requests)
 	if err != nil {
@@ -127,12 +127,12 @@ func (l *Limiter) Reset(ctx context.Context, requests ...Request) error {
 	return l.ask(ctx, store.Adjust, asked, make([]store.Decision, len(asked)))
 }
 
-// Store returns the store with all options around it, for a program that asks in the terms of package
-// store, such as a tool that works with keys. Closing it closes the limiter.
+// Store returns the store with all options around it, for a program that uses package store, such as a tool that
+// works with keys. Closing it closes the limiter.
 func (l *Limiter) Store() Store { return l.store }
 
-// Close gives back what was taken ahead, writes who was denied, and stops what runs in the
-// background. The store stays open. Later calls are an [ErrClosed]. Closing again returns the same.
+// Close gives back leased units, writes the denials that are not yet written, and stops the work in the background.
+// The store stays open. Later calls fail with an [ErrClosed]. Another Close returns the same result.
 func (l *Limiter) Close() error {
 	l.close.Do(func() {
 		l.isClosed.Store(true)
@@ -144,7 +144,7 @@ func (l *Limiter) Close() error {
 	return l.result
 }
 
-// asked returns requests as the store knows them.
+// asked converts requests for the store.
 func (l *Limiter) asked(ctx context.Context, requests []Request) ([]store.Request, error) {
 	if err := l.check(ctx, requests); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (l *Limiter) asked(ctx context.Context, requests []Request) ([]store.Reques
 	return asked, nil
 }
 
-// check reports what no store has to be asked for.
+// check finds errors that need no call of the store.
 func (l *Limiter) check(ctx context.Context, requests []Request) error {
 	if l == nil || l.store == nil {
 		return store.Invalidf("the limiter is not made by New")
@@ -211,7 +211,7 @@ func (l *Limiter) decideSeveral(ctx context.Context, op store.Op, requests []Req
 	return DecisionsOf(decisions), nil
 }
 
-// ask has the store decide, unless the limiter is closed.
+// ask calls the store, unless the limiter is closed.
 func (l *Limiter) ask(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
 	if l.isClosed.Load() {
 		return ErrClosed
@@ -220,7 +220,7 @@ func (l *Limiter) ask(ctx context.Context, op store.Op, requests []store.Request
 	if !l.isClosed.Load() {
 		return err
 	}
-	// The call met the end of the limiter. What is said of a store that only seems to be away counts for nothing.
+	// The limiter was closed during the call, so an answer that the store is away means nothing.
 	if IsAway(err) && !errors.Is(err, ErrOutcomeUnknown) ||
 		err == nil && slices.ContainsFunc(decisions, func(d store.Decision) bool { return d.DecidedBy == store.DecidedByFailurePolicy }) {
 		return ErrClosed
@@ -228,7 +228,7 @@ func (l *Limiter) ask(ctx context.Context, op store.Op, requests []store.Request
 	return err
 }
 
-// gate is a limiter as a store.
+// gate makes a store of a limiter.
 type gate struct{ *Limiter }
 
 // Decide implements [Store].
@@ -236,8 +236,7 @@ func (g gate) Decide(ctx context.Context, op store.Op, requests []store.Request,
 	return g.ask(ctx, op, requests, decisions)
 }
 
-// keptOpen is a store that its user closes.
+// keptOpen is a store that only its owner closes.
 type keptOpen struct{ store.Store }
 
-// Close leaves the store open.
 func (keptOpen) Close() error { return nil }

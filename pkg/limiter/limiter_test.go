@@ -16,11 +16,11 @@ import (
 
 var minute = limiter.Per("minute", 10, time.Minute)
 
-// faulty is a store whose answers a test can replace.
+// faulty is a store whose errors a test decides.
 type faulty struct {
 	limiter.Store
-	instead func(op store.Op) error // an error instead of an answer
-	after   func(op store.Op) error // an error after the store has done what was asked
+	instead func(op store.Op) error // an error instead of the call
+	after   func(op store.Op) error // an error after the call
 	calls   int
 	closed  bool
 }
@@ -41,7 +41,7 @@ func (f *faulty) Decide(ctx context.Context, op store.Op, reqs []store.Request, 
 
 func (f *faulty) Close() error { f.closed = true; return nil }
 
-// plain is a store of two methods.
+// plain is a store with no more than the methods of Store.
 type plain struct{ inner limiter.Store }
 
 func (p plain) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
@@ -75,7 +75,7 @@ func used(t *testing.T, l *limiter.Limiter, r limiter.Request) int64 {
 	return d.At(0).Used
 }
 
-// Whatever is forgotten or ignored, nobody is let in by it.
+// A caller who ignores an answer or makes a mistake lets nobody in.
 func TestMisuseDenies(t *testing.T) {
 	ctx := t.Context()
 	good := newLimiter(t, memorystore.New())
@@ -169,7 +169,8 @@ func TestOptionsThatAreWrong(t *testing.T) {
 	}
 }
 
-// In whatever order options are given, an operator's block holds in an outage, and a limit is changed once.
+// The order of the options does not matter: an operator's block holds in an outage, and a limit is changed only
+// once.
 func TestOptionsStandInOneOrder(t *testing.T) {
 	kept := memorystore.New()
 	block := store.Override{Subjects: exactly(t, "blocked"), Effect: store.OverrideBlock, Reason: "test", By: "me"}
@@ -199,7 +200,7 @@ func TestOptionsStandInOneOrder(t *testing.T) {
 				t.Fatalf("%T first: %+v, %v", options[0], d.All(), err)
 			}
 		}
-		if failing.calls != 2 { // the breaker stands inside of FailOpen
+		if failing.calls != 2 { // the breaker is inside FailOpen
 			t.Errorf("%T first: the store was asked %d times", options[0], failing.calls)
 		}
 	}
@@ -321,7 +322,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	}
 }
 
-// What runs in the background ends with the limiter, and its store stays open.
+// The work in the background ends with the limiter, and its store stays open.
 func TestCloseLeavesTheStoreOpen(t *testing.T) {
 	kept := memorystore.New()
 	f := &faulty{Store: kept}
@@ -373,7 +374,7 @@ func TestObserverSeesWhatCallersSee(t *testing.T) {
 	}
 }
 
-// A take of one request by a limiter over the memory store takes no memory.
+// A take of one request from the memory store allocates nothing.
 func TestATakeAllocatesNothing(t *testing.T) {
 	l := newLimiter(t, memorystore.New())
 	r, ctx := limiter.Per("second", 1_000_000, time.Second).For("u"), t.Context()
@@ -396,7 +397,7 @@ func exactly(t *testing.T, subject string) store.Pattern {
 	return p
 }
 
-// A reset counts at once, also where a denial is remembered, and for a store of two methods.
+// A reset counts at once, also if a denial is remembered, and for a store of two methods.
 func TestResetForgetsDenials(t *testing.T) {
 	kept := memorystore.New()
 	l := newLimiter(t, plain{kept}, limiter.DenialMemory{})

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// What can be wrong in the shape of a call does not compile: a limit without a name, an answer without its error,
-// an error or decisions taken for a yes, an option of somebody else.
+// Wrong use of a call does not compile: a limit without a name, an answer without its error, an error or decisions
+// used as a bool, an option of another type.
 func TestMisuseDoesNotCompile(t *testing.T) {
 	tier.Full(t, "a program is compiled")
 	program := "testdata/misuse/main.go"

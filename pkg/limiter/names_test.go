@@ -14,10 +14,10 @@ import (
 
 var update = flag.Bool("update", false, "write the list of names anew")
 
-// maxNames is how many exported names a reader of the package meets. A constant counts with its type.
+// maxNames is the most exported names of the package. A type and its constants count once.
 const maxNames = 45
 
-// A name that is published stays, so a new one is a decision: the list changes with it.
+// A published name stays for ever, so a new one is a decision: it has to be added to the list.
 func TestExportedNames(t *testing.T) {
 	counted, all := exportedNames(t)
 	if len(counted) > maxNames {

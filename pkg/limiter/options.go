@@ -10,20 +10,20 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Option is a part of a [Limiter] around its store. The order in which options are given to [New]
-// does not matter. From the outside they stand in this one:
+// Option adds a layer around the store of a [Limiter]. The order of the arguments of [New] does not matter. The
+// layers, from the outside in:
 //
 //	Observer      sees what callers see
 //	Around        a wrapper of your own
 //	DenialLog     counts who is denied
-//	Overrides     applies what operators say
+//	Overrides     applies the overrides of operators
 //	DenialMemory  repeats denials without a round trip
 //	FailOpen, FailClosed, FailLocal  decide while the store is away
-//	Leases        take units of busy keys ahead
-//	Breaker       stops asking a store that is away
-//	Timeout       bounds the time of each call of the store
+//	Leases        take units of busy keys in advance
+//	Breaker       stops calling a store that is away
+//	Timeout       bounds the time of each call to the store
 type Option interface {
-	// add puts the option into b. The error says what is wrong with it.
+	// add puts the option into b, or says what is wrong with it.
 	add(b *builder) error
 }
 
@@ -37,7 +37,7 @@ type builder struct {
 	observer Observer
 }
 
-// once notes that an option is given. It reports an option that is given twice or has a negative number.
+// once returns an error if the option is given twice or has a negative number.
 func (b *builder) once(option string, numbers ...int64) error {
 	if b.given[option] {
 		return store.Invalidf("the option %s is given twice", option)
@@ -64,16 +64,16 @@ func FailOpen() Option { return failure{policy: store.AllowOnError} }
 // FailClosed denies requests while the store is away. Such decisions are Unguarded.
 func FailClosed() Option { return failure{policy: store.DenyOnError} }
 
-// FailLocal decides in the memory of this process while the store is away, by a share of each
-// limit, above 0 and at most 1. In an outage n processes let through at most n × share × limit,
-// and each at least one unit. So a share of 1 ÷ n lets through about one limit in all.
+// FailLocal decides in the memory of this process while the store is away, by a share of each limit, above 0 and at
+// most 1. In an outage n processes let through at most n × share × limit, and each at least one unit. A share of 1
+// ÷ n lets through about one limit in all.
 func FailLocal(share float64) Option { return failure{policy: store.LocalOnError, share: share} }
 
-// FailLocalIn is [FailLocal] in another store, such as a file that the processes of a machine share.
-// It stays open when the limiter is closed.
+// FailLocalIn is [FailLocal] with another store, such as a file that the processes of a machine share. Closing the
+// limiter leaves it open.
 func FailLocalIn(local Store, share float64) Option {
 	if local == nil {
-		return failure{} // not an option: New says so
+		return failure{} // nil store: New reports it
 	}
 	return failure{policy: store.LocalOnError, share: share, local: local}
 }
@@ -96,8 +96,8 @@ func (f failure) add(b *builder) error {
 	return nil
 }
 
-// Around puts a wrapper of your own around everything but the [Observer]. It gets what it wraps
-// and returns the wrapper, whose Close has no effect on that. See package store.
+// Around puts your own wrapper around everything but the [Observer]. The function gets the inner store and returns
+// the wrapper. The limiter does not need the wrapper's Close to close the inner store. See package store.
 func Around(wrap func(Store) Store) Option { return around(wrap) }
 
 type around func(Store) Store
@@ -110,8 +110,8 @@ func (a around) add(b *builder) error {
 	return b.once("Around")
 }
 
-// Timeout bounds how long a call of the store takes. When it is over, the store is away. The
-// deadline of a caller's own context counts besides.
+// Timeout bounds the time of a call to the store. After it the store counts as away. The deadline of the caller's
+// context applies, too.
 type Timeout time.Duration
 
 func (t Timeout) add(b *builder) error {
@@ -122,20 +122,20 @@ func (t Timeout) add(b *builder) error {
 	return b.once("Timeout")
 }
 
-// shortest is the least time that a store gets. Less is a number without its unit.
+// shortest is the least time budget. Less is most likely a number without its unit.
 const shortest = time.Millisecond
 
-// Breaker stops asking a store that is away, so that callers do not wait for a time-out each. It
-// opens after several failures in a row, and then one call in a while tries whether the store is
-// back. A denial or a refusal is no failure. In a Cluster each master has a breaker of its own.
+// Breaker stops calling a store that is away, so that callers do not each wait for a time-out. It opens after
+// several failures in a row. Then a recovery check finds out from time to time whether the store is back. A denial
+// or a refusal is not a failure. In a Cluster each master has its own breaker.
 type Breaker struct {
-	// Failures is how many failures in a row open it. The default is 5.
+	// Failures is the number of failures in a row that opens it. The default is 5.
 	Failures int
-	// Slow is how long an answer may take before it counts as a failure. The default is 1 s. Let it
-	// be less than the time that your callers have.
+	// Slow is the time after which an answer counts as a failure. The default is 1 s. Keep it below the time that
+	// your callers have.
 	Slow time.Duration
-	// Pause is how long nothing is asked once it is open. The default is 500 ms. It doubles with
-	// each try that fails, up to MaxPause, whose default is 10 s.
+	// Pause is the time from opening to the first recovery check. The default is 500 ms. It doubles with each check
+	// that fails, up to MaxPause, whose default is 10 s.
 	Pause, MaxPause time.Duration
 }
 
@@ -149,15 +149,15 @@ func (o Breaker) add(b *builder) error {
 	return b.once("Breaker", int64(o.Failures), int64(o.Slow), int64(o.Pause), int64(o.MaxPause))
 }
 
-// Leases take units of a busy key ahead, in chunks, and hand them out without a round trip. They
-// never let through more than the limit. They may deny what other processes hold: at most Max
-// units for each process. Not leased are calls of several requests, requests with a token, and limits of a [SlidingLog] or
-// a [LeakyBucket]. Denials reach the store; [DenialMemory] spares these.
+// Leases take units of a busy key in advance, in chunks, and hand them out without a round trip. They never let
+// through more than the limit, but can deny units that other processes hold: at most Max per process. They do not
+// apply to calls of several requests, requests with a token, a [SlidingLog] or a [LeakyBucket]. Denials still call
+// the store; [DenialMemory] avoids that.
 type Leases struct {
-	// Max is the most units of a key that are held ahead, and never more than a tenth of what the
-	// limit allows at once. The default is 1000.
+	// Max is the most units of a key that a process holds. It is never more than a tenth of what the limit allows
+	// at once. The default is 1000.
 	Max int64
-	// Term is the longest that units are held. The default is 100 ms.
+	// Term is the longest time that units are held. The default is 100 ms.
 	Term time.Duration
 }
 
@@ -167,11 +167,11 @@ func (o Leases) add(b *builder) error {
 }
 
 // DenialMemory repeats the store's denials without a round trip until their RetryAfter is over. It never allows
-// anything. What another process gives back is noticed up to MaxStale late.
+// anything. It notices up to MaxStale late when another process gives units back.
 type DenialMemory struct {
-	// MaxStale is the longest that a denial is remembered. The default is 1 s.
+	// MaxStale is the longest time that a denial is remembered. The default is 1 s.
 	MaxStale time.Duration
-	// Keys is about how many keys are remembered, at some 300 bytes each. The default is 16,384.
+	// Keys is the approximate number of keys to remember, at about 300 bytes each. The default is 16,384.
 	Keys int
 }
 
@@ -180,15 +180,15 @@ func (o DenialMemory) add(b *builder) error {
 	return b.once("DenialMemory", int64(o.MaxStale), int64(o.Keys))
 }
 
-// Overrides apply what operators set with `limitctl override`, `block` and `exempt`, within about
-// a second. They are read in the background. Only the first decision, and the first after a rest, waits until they are
-// read. The store has to keep overrides, as those of this module do.
+// Overrides apply the overrides of operators (`limitctl override`, `block` and `exempt`) within about a second.
+// They are read in the background. Only the first decision, and the first after a pause, waits for them. The store
+// has to keep overrides, as the stores of this module do.
 type Overrides struct {
-	// Every is the time between two looks at the store. The default is 1 s.
+	// Every is the time between two reads. The default is 1 s.
 	Every time.Duration
-	// Idle is how long after the last decision the looks go on. The default is a minute.
+	// Idle is how long after the last decision the reads go on. The default is a minute.
 	Idle time.Duration
-	// Watch is for package policyfile, whose limiters share one. It stays open when the limiter is closed.
+	// Watch is for package policyfile, whose limiters share one. Closing the limiter leaves it open.
 	Watch *layers.OverrideWatch
 }
 
@@ -206,13 +206,12 @@ func (o Overrides) add(b *builder) error {
 	return b.once("Overrides", int64(o.Every), int64(o.Idle))
 }
 
-// DenialLog counts in the store who is denied, where `limitctl denials` and the dashboard show it.
-// It writes once in a while, in the background, and when the limiter is closed. The store has to keep denials, as
-// those of this module do.
+// DenialLog counts denials per key in the store, where `limitctl denials` and the dashboard show them. It writes in
+// the background, and when the limiter is closed. The store has to keep denials, as the stores of this module do.
 type DenialLog struct {
-	// Every is the least time between two writes. The default is 1 s.
+	// Every is the shortest time between two writes. The default is 1 s.
 	Every time.Duration
-	// Collector is for package policyfile, whose limiters share one. It stays open when the limiter is closed.
+	// Collector is for package policyfile, whose limiters share one. Closing the limiter leaves it open.
 	Collector *layers.DenialCollector
 }
 
@@ -230,7 +229,7 @@ func (o DenialLog) add(b *builder) error {
 	return b.once("DenialLog", int64(o.Every))
 }
 
-// recovered tells f that what it was told of is over.
+// recovered returns a function that reports to f that an error is over.
 func recovered(f func(error)) func() {
 	if f == nil {
 		return nil
@@ -238,15 +237,15 @@ func recovered(f func(error)) func() {
 	return func() { f(nil) }
 }
 
-// BreakerState is what a breaker does with calls.
+// BreakerState is the state of a [Breaker].
 type BreakerState uint8
 
 const (
 	// BreakerClosed: calls reach the store.
 	BreakerClosed BreakerState = BreakerState(layers.BreakerClosed)
-	// BreakerOpen: calls are answered at once with an [ErrUnavailable].
+	// BreakerOpen: calls fail at once with an [ErrUnavailable].
 	BreakerOpen BreakerState = BreakerState(layers.BreakerOpen)
-	// BreakerHalfOpen: one call tries whether the store is back, and the others are answered as if it were open.
+	// BreakerHalfOpen: a recovery check is under way, and other calls fail as if it were open.
 	BreakerHalfOpen BreakerState = BreakerState(layers.BreakerHalfOpen)
 )
 
@@ -255,7 +254,7 @@ func (s BreakerState) String() string { return layers.BreakerState(s).String() }
 
 // BreakerChange is a change of a breaker's state.
 type BreakerChange struct {
-	// Part is the master of a Cluster that it is about; empty for other stores.
+	// Part is the master of the Cluster; empty for other stores.
 	Part     string
 	From, To BreakerState
 	At       time.Time
@@ -263,25 +262,26 @@ type BreakerChange struct {
 	Reason error
 }
 
-// Observer gets what a limiter does, for metrics, logs and traces. Each function is optional. It is
-// called concurrently, by the goroutine that asked and before that gets its answer. So it has to be quick:
-// count, do not send. A panic in it changes nothing for the caller.
+// Observer receives what a limiter does, for metrics, logs and traces. Each function is optional. The goroutine of
+// the caller calls it before the caller gets the answer, and several can run at once. So it has to be quick: count,
+// do not send. A panic in it does not reach the caller.
 type Observer struct {
-	// OnCall gets each call as its caller sees it, except those that are refused before anything is asked: without a
-	// request or a name, or after Close.
+	// OnCall gets each call as its caller sees it, except calls that are refused at once: without a request or a
+	// name, or after Close.
 	OnCall func(ctx context.Context, call Call)
-	// OnStoreCall gets each call that reaches the store itself.
+	// OnStoreCall gets each call that reaches the store.
 	OnStoreCall func(ctx context.Context, call Call)
-	// OnFailure gets each error of the store in place of which [FailOpen], [FailClosed] or
-	// [FailLocal] decided. OnCall sees no error then.
+	// OnFailure gets each error of the store for which [FailOpen], [FailClosed] or [FailLocal] decided. OnCall gets
+	// no error then.
 	OnFailure func(err error)
 	// OnBreaker gets the changes of the breaker, one after the other.
 	OnBreaker func(change BreakerChange)
-	// OnOverrides gets why overrides could not be read, once, and nil when they can be again.
+	// OnOverrides gets the error when overrides can no longer be read, once, and nil when they can be read again.
 	OnOverrides func(err error)
-	// OnDenialLog gets why denials could not be written, once, and nil when they can be again.
+	// OnDenialLog gets the error when denials can no longer be written, once, and nil when they can be written
+	// again.
 	OnDenialLog func(err error)
-	// OnPanic gets the first panic of a function above. The default is to log it.
+	// OnPanic gets the first panic of the functions above. The default is to log it.
 	OnPanic func(err error)
 }
 
@@ -303,15 +303,15 @@ func (o Observer) add(b *builder) error {
 
 // Call is a call of a limiter and its answer.
 type Call struct {
-	// Operation is "take" (Wait and Reserve take, too), "take of what fits", "peek", "charge", "refund", "settlement" or
-	// "adjustment", which is a Reset.
+	// Operation is "take" (also for Wait and Reserve), "take of what fits", "peek", "charge", "refund",
+	// "settlement", or "adjustment" for a Reset.
 	Operation string
 	// Outcome is a short word for metrics, such as "allowed", "denied" or "unavailable".
 	Outcome   string
 	Requests  []Request
 	Decisions Decisions
 	Err       error
-	// Took is how long it took.
+	// Took is the duration of the call.
 	Took time.Duration
 }
 
@@ -327,7 +327,7 @@ func callOf(c *layers.Call) Call {
 	return call
 }
 
-// stack builds what options say around the store.
+// stack puts the layers of options around the store.
 func (b *builder) stack(options []Option) (Store, error) {
 	if len(options) == 0 {
 		return b.store, nil

@@ -14,35 +14,35 @@ import (
 )
 
 const (
-	// maxAsks is how often Reserve asks while the outcome is unknown.
+	// maxAsks is the number of tries of Reserve while the outcome is unknown.
 	maxAsks = 3
-	// settleTime is how long settling may take, whatever became of the caller's context.
+	// settleTime is the time budget of a settlement, even if the caller's context ends.
 	settleTime = 5 * time.Second
 )
 
-// Reservation is units that were taken before the real cost is known, such as the tokens of a
-// language model. Settle it when the cost is known. It is safe for concurrent use.
+// Reservation holds units that were charged before the real cost is known, such as the tokens of a language model.
+// Settle it when the cost is known. It is safe for concurrent use.
 type Reservation struct {
 	limiter  *Limiter
 	requests []store.Request // with the token
-	// decisions are nil if they are not known: the outcome was unknown, or the reservation is resumed.
+	// decisions are nil if they are unknown: the outcome was unknown, or the reservation was resumed.
 	decisions []store.Decision
 	resumed   bool
-	// uncharged: the store has certainly charged nothing, since it was away.
+	// uncharged: the store was away and has certainly charged nothing.
 	uncharged bool
 	canceled  atomic.Bool
 
 	mu sync.Mutex
-	// settled are the costs at which the local share was settled.
+	// settled are the costs with which the local share was settled.
 	settled []int64
 }
 
-// Reserve takes the requests under a token of its own, unless they have one. A denial is a [*DeniedError]. While the
-// outcome is unknown it asks again, which charges nothing twice. Of a [LeakyBucket] it takes a turn, and does not wait for
-// it: see Delay of the reservation's decisions.
+// Reserve takes the requests with a token, which it makes unless they have one. A denial is a [*DeniedError]. While
+// the outcome is unknown it tries again, and the token prevents a second charge. With a [LeakyBucket] it takes a
+// turn and does not wait for it: see Delay of the reservation's decisions.
 //
-// If the error is an [ErrOutcomeUnknown] in the end, the reservation is not nil all the same, and
-// [Reservation.Cancel] gives back what may have been charged.
+// If the error is an [ErrOutcomeUnknown], the reservation is not nil, and [Reservation.Cancel] gives back what may
+// have been charged.
 func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservation, error) {
 	asked, err := l.asked(ctx, requests)
 	if err != nil {
@@ -77,8 +77,8 @@ func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservatio
 	return r, nil
 }
 
-// Resume returns the reservation that another process made of the same requests under token, to
-// settle it here. It asks nothing.
+// Resume returns the reservation that another process made of the same requests with token, to settle it here. It
+// does not call the store.
 func (l *Limiter) Resume(token string, requests ...Request) *Reservation {
 	r := &Reservation{limiter: l, requests: make([]store.Request, len(requests)), resumed: true}
 	for i := range requests {
@@ -97,7 +97,7 @@ func (r *Reservation) Token() string {
 	return r.requests[0].Token
 }
 
-// Decisions returns the answers by which the units were taken; none if the reservation was resumed.
+// Decisions returns the decisions of Reserve; none if the reservation was resumed.
 func (r *Reservation) Decisions() Decisions {
 	if r == nil {
 		return Decisions{}
@@ -105,14 +105,14 @@ func (r *Reservation) Decisions() Decisions {
 	return DecisionsOf(r.decisions)
 }
 
-// Settle brings each request to its real cost, in the order of the requests: it charges what is
-// missing, whether it fits or not, and gives back what is too much. A cost of 0 gives all back. It goes on
-// for some seconds when ctx is cancelled.
+// Settle replaces the estimate of each request with its real cost, in the order of the requests: it charges what is
+// missing, even if it does not fit, and gives back what is too much. A cost of 0 gives all back. It continues for
+// some seconds after ctx is cancelled.
 //
-// It is right whoever decided: what an override or a failure policy let through stays uncharged, and what a local
-// share charged is settled there, too. Settling again at the same costs changes nothing; at others it is an
-// [ErrInvalid]. If the token is not remembered any more, it is an [ErrUnknownToken]. After any
-// other error it can be called again.
+// It settles where the units were charged, if anywhere: a local share is settled there, and a request that an
+// override or a failure policy let through stays uncharged. To settle again with the same costs changes nothing;
+// with others it fails with an [ErrInvalid]. If the store no longer remembers the token, the error is an
+// [ErrUnknownToken]. After any other error it can be called again.
 func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 	if r == nil || r.limiter == nil {
 		return store.Invalidf("the reservation is nil; nothing was taken")
@@ -139,8 +139,8 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 	return err
 }
 
-// Cancel gives everything back and forgets the token, so that who reserves again with it is charged again. After a Settle it
-// is an [ErrInvalid], and what was settled stays charged. Canceling again does nothing.
+// Cancel gives everything back and forgets the token, so that a new reservation with it is charged. After a Settle
+// it returns an [ErrInvalid], and the settled cost stays charged. A second Cancel does nothing.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if r == nil || r.canceled.Load() {
 		return nil
@@ -148,7 +148,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if err := r.Settle(ctx, make([]int64, len(r.requests))...); err != nil {
 		return err
 	}
-	if !r.uncharged { // then nothing is charged any more under the token, and a refund only forgets it
+	if !r.uncharged { // otherwise the token has no charge, and the refund only forgets it
 		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), settleTime)
 		defer cancel()
 		if err := r.limiter.ask(ctx, store.Refund, slices.Clone(r.requests), make([]store.Decision, len(r.requests))); err != nil {
@@ -159,8 +159,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	return nil
 }
 
-// mayBeUncharged reports whether somebody else than the store decided, or nobody knows who did, so that the store may
-// know nothing of the token.
+// mayBeUncharged reports whether the store may not know the token, because it did not decide or nobody knows
+// whether it did.
 func (r *Reservation) mayBeUncharged() bool {
 	if r.decisions == nil {
 		return !r.resumed
@@ -168,7 +168,7 @@ func (r *Reservation) mayBeUncharged() bool {
 	return slices.ContainsFunc(r.decisions, func(d store.Decision) bool { return d.DecidedBy != store.DecidedByStore })
 }
 
-// settleLocally settles what a local share decided, once.
+// settleLocally settles the requests that a local share decided, once.
 func (r *Reservation) settleLocally(ctx context.Context, requests []store.Request, costs []int64) error {
 	if !slices.ContainsFunc(r.decisions, func(d store.Decision) bool { return d.DecidedBy == store.DecidedByLocal }) {
 		return nil

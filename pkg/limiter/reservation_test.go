@@ -79,7 +79,7 @@ func TestAReservationThatIsDenied(t *testing.T) {
 	}
 }
 
-// An answer that is lost is asked for again, and nothing is charged twice.
+// When an answer is lost, Reserve tries again, and nothing is charged twice.
 func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 	for lost, wants := range map[int]string{1: "granted", 2: "granted", 3: "unknown"} {
 		f, n := &faulty{Store: memorystore.New()}, 0
@@ -99,7 +99,7 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 			t.Errorf("lost %d times: %v, %d in use", lost, err, used(t, l, tokens.For("team")))
 		}
 	}
-	// Where the store has charged nothing, there is nothing to give back.
+	// If the store has charged nothing, there is nothing to give back.
 	f := &faulty{Store: memorystore.New(), instead: func(op store.Op) error {
 		if op == store.Take {
 			return store.ErrOutcomeUnknown
@@ -115,8 +115,8 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// A reservation of an outage is settled where it was charged: in the store if that may have
-// charged it, in the local share, or nowhere.
+// A reservation from an outage is settled where it was charged: in the store if it may have charged, in the local
+// share, or nowhere.
 func TestAReservationAcrossAnOutage(t *testing.T) {
 	for name, test := range map[string]struct {
 		fail             limiter.Option
@@ -165,7 +165,7 @@ func TestAReservationAcrossAnOutage(t *testing.T) {
 	}
 }
 
-// A local share can be charged more than the estimate, too.
+// A local share can be charged more than the estimate.
 func TestALocalReservationThatCostsMore(t *testing.T) {
 	f := &faulty{Store: memorystore.New(), instead: away}
 	l := newLimiter(t, f, limiter.FailLocal(0.5))
@@ -178,7 +178,7 @@ func TestALocalReservationThatCostsMore(t *testing.T) {
 	}
 }
 
-// While the store is away, what it may have charged cannot be settled, and it can be tried again.
+// What the store may have charged cannot be settled while it is away. A later try succeeds.
 func TestASettlementWithoutTheStore(t *testing.T) {
 	f := &faulty{Store: memorystore.New()}
 	l := newLimiter(t, f, limiter.FailOpen())
@@ -196,7 +196,7 @@ func TestASettlementWithoutTheStore(t *testing.T) {
 	}
 }
 
-// Whom an operator exempts is counted, and settled like everybody.
+// The requests of an exempt subject are counted and settled like those of others.
 func TestAReservationOfTheExempted(t *testing.T) {
 	kept := memorystore.New()
 	exempt := store.Override{Subjects: exactly(t, "team"), Effect: store.OverrideExempt, Reason: "test", By: "me"}
@@ -222,8 +222,7 @@ func TestAReservationOfTheExempted(t *testing.T) {
 	}
 }
 
-// A call that was given up is charged again when it comes again with the token that it had, and what was settled is not
-// given back by a Cancel that comes behind it.
+// A repeated call with the token of a cancelled one is charged again. A Cancel after a Settle gives nothing back.
 func TestACanceledTokenIsChargedAgain(t *testing.T) {
 	ctx := t.Context()
 	l := newLimiter(t, memorystore.New())

@@ -2,23 +2,23 @@ package limiter
 
 import "github.com/limitctl/limitctl/internal/layers"
 
-// Stats are figures of a limiter at one moment, for gauges. Those of an option that is not given are zero. What is counted
-// call by call comes through the [Observer].
+// Stats are figures of a limiter at one moment, for gauges. Those of an option that is not used are zero. The
+// [Observer] reports what is counted per call.
 type Stats struct {
-	// Breakers is the state of each breaker by its part: a master of a Cluster, or "" for other
-	// stores. It is nil without a [Breaker].
+	// Breakers is the state of each breaker by its part: a master of a Cluster, or "" for other stores. It is nil
+	// without a [Breaker].
 	Breakers map[string]BreakerState
-	// LeasedKeys is how many keys [Leases] hold units of, and LeasedUnits how many units.
+	// LeasedKeys is the number of keys of which [Leases] hold units, and LeasedUnits the number of these units.
 	LeasedKeys, LeasedUnits int64
-	// LocalKeys is how many keys [FailLocal] keeps in memory. They come in an outage, and some stay after it. Of the
-	// store of a [FailLocalIn] they are what its method Len() int returns, if it has one.
+	// LocalKeys is the number of keys that [FailLocal] keeps in memory. They appear in an outage, and some stay
+	// after it. For [FailLocalIn] it is the result of the store's method Len() int, if it has one.
 	LocalKeys int64
-	// Denials is how many denials the [DenialMemory] repeats.
+	// Denials is the number of denials that the [DenialMemory] repeats.
 	Denials int64
 }
 
-// Stats returns the figures of this moment. It looks through what the options remember, so call it once in a while, and not
-// for each request.
+// Stats returns the figures of this moment. It walks over all keys that the options remember, so do not call it for
+// each request.
 func (l *Limiter) Stats() Stats {
 	if l == nil || l.store == nil {
 		return Stats{}

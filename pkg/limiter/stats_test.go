@@ -106,7 +106,7 @@ func (s inParts) Decide(ctx context.Context, op store.Op, reqs []store.Request, 
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// Each part has its state, seen through a wrapper of the application's own.
+// Each part has its state, also behind a wrapper of the application.
 func TestStatsOfParts(t *testing.T) {
 	l := newLimiter(t, inParts{memorystore.New()}, limiter.Breaker{Failures: 1, Pause: time.Hour}, limiter.FailClosed(),
 		limiter.Around(func(s limiter.Store) limiter.Store { return plain{s} }))
@@ -118,7 +118,7 @@ func TestStatsOfParts(t *testing.T) {
 	wantBreakers(t, l, map[string]limiter.BreakerState{"a": limiter.BreakerOpen, "b": limiter.BreakerClosed})
 }
 
-// Who is told of a breaker can ask how all of them are.
+// An observer of a breaker can call Stats.
 func TestStatsWhereABreakerIsToldOf(t *testing.T) {
 	var l *limiter.Limiter
 	var told []limiter.BreakerState

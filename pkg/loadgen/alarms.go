@@ -7,14 +7,14 @@ import (
 	"github.com/limitctl/limitctl/internal/alarm"
 )
 
-// alarms are those that workers sleep by.
+// alarms are the alarms with which workers sleep.
 type alarms struct {
 	nap         func(time.Duration) // if set, sleeps instead of them
 	all, free   []alarm.Alarm
 	interrupted bool
 }
 
-// take returns an alarm that nobody sleeps by.
+// take returns an alarm that is not in use.
 func (a *alarms) take() alarm.Alarm {
 	if last := len(a.free) - 1; last >= 0 {
 		taken := a.free[last]
@@ -32,10 +32,10 @@ func (a *alarms) take() alarm.Alarm {
 	return opened
 }
 
-// give gives back an alarm that was taken.
+// give returns an alarm to the free ones.
 func (a *alarms) give(taken alarm.Alarm) { a.free = append(a.free, taken) }
 
-// interrupt ends all sleeps, those to come included.
+// interrupt ends all sleeps, now and later.
 func (a *alarms) interrupt() {
 	a.interrupted = true
 	for _, each := range a.all {
@@ -43,17 +43,17 @@ func (a *alarms) interrupt() {
 	}
 }
 
-// close releases all alarms. Nobody may be sleeping.
+// close releases all alarms. None may be in use.
 func (a *alarms) close() {
 	for _, each := range a.all {
 		each.Close()
 	}
 }
 
-// nap is an alarm of a function that sleeps, in tests.
+// nap is an alarm that sleeps with a function, for tests.
 type nap func(time.Duration)
 
-// longestNap is the longest that an interrupt goes unnoticed.
+// longestNap is the longest time until a nap notices an interrupt.
 const longestNap = 50 * time.Millisecond
 
 // Wait implements [alarm.Alarm].
@@ -65,18 +65,17 @@ func (n nap) Interrupt() {}
 // Close implements [alarm.Alarm].
 func (n nap) Close() {}
 
-// pulse shows how late this machine is at present: it is how late a goroutine wakes that has
-// nothing else to do.
+// pulse measures how late this machine is at present: how late a goroutine wakes that has nothing else to do.
 type pulse struct {
 	lag   atomic.Int64 // nanoseconds
 	ended atomic.Bool
 	alarm alarm.Alarm
 }
 
-// pulseEvery is how often the pulse is felt.
+// pulseEvery is the time between two measurements.
 const pulseEvery = 10 * time.Millisecond
 
-// feel feels the pulse until it is ended.
+// feel measures until end is called.
 func (p *pulse) feel() {
 	for begin := time.Now(); !p.ended.Load(); begin = time.Now() {
 		p.alarm.Wait(pulseEvery)
@@ -84,7 +83,6 @@ func (p *pulse) feel() {
 	}
 }
 
-// end ends it.
 func (p *pulse) end() {
 	p.ended.Store(true)
 	p.alarm.Interrupt()

@@ -9,22 +9,21 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Answers is the requests that one decider answered.
+// Answers are the requests that one decider answered.
 type Answers struct {
 	By              store.Decider
 	Allowed, Denied int64
-	// Latency is from when they were due to their answers, in microseconds.
+	// Latency is the time from when a request was due to its answer, in microseconds.
 	Latency *hdrhistogram.Histogram
 }
 
-// IsLimit reports whether answers by d are about the limit itself, because the store made
-// them or vouched for them. What a local share or a failure policy answers while the store
-// is away is about something else.
+// IsLimit reports whether answers by d tell something about the limit, because the store made or vouched for them.
+// Those of a local share or a failure policy, while the store is away, do not.
 func IsLimit(d store.Decider) bool {
 	return d != store.DecidedByLocal && d != store.DecidedByFailurePolicy
 }
 
-// answers counts and times what deciders answered, each in the place of its number.
+// answers has the answers of each decider at the index of its number.
 type answers []*Answers
 
 // add counts an answer.
@@ -45,7 +44,7 @@ func (a *answers) add(by store.Decider, allowed bool, latency time.Duration) {
 	record(of.Latency, latency)
 }
 
-// list returns those who have answered something.
+// list returns the deciders that have answered something.
 func (a answers) list() []Answers {
 	var all []Answers
 	for _, of := range a {
@@ -56,8 +55,8 @@ func (a answers) list() []Answers {
 	return all
 }
 
-// latency is that of all answers about the limit itself. A single decider's is shared,
-// because nearly all runs have no other.
+// latency is the latency of all answers about the limit. If there is one decider, as in nearly all runs, the
+// histogram is shared.
 func (a answers) latency() *hdrhistogram.Histogram {
 	about := slices.DeleteFunc(slices.Clone(a), func(of *Answers) bool { return of == nil || !IsLimit(of.By) })
 	if len(about) == 1 {
@@ -70,8 +69,7 @@ func (a answers) latency() *hdrhistogram.Histogram {
 	return all
 }
 
-// deciderOf returns who made a call's decisions. Where another answered for the store in
-// any of them, it is that one.
+// deciderOf returns who made the decisions of a call: the first one other than the store, if there is one.
 func deciderOf(decisions []store.Decision) store.Decider {
 	for i := range decisions {
 		if by := decisions[i].DecidedBy; by != store.DecidedByStore {

@@ -11,11 +11,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// wrapped is a store in front of which something else answers some of the calls.
+// wrapped is a store before which something else answers some of the calls.
 type wrapped struct {
 	store.Store
 	calls int
-	// by says who answers the n-th call, and how long that takes.
+	// by says who answers call n, and after what time.
 	by func(n int) (by store.Decider, takes time.Duration, err error)
 }
 
@@ -39,8 +39,7 @@ func (s *wrapped) Decide(ctx context.Context, op store.Op, reqs []store.Request,
 	return nil
 }
 
-// What was not decided by the limit is neither counted nor timed with what was, and is no
-// fault of the limit.
+// Answers that the limit did not decide are counted and timed separately, and are no fault of the limit.
 func TestAnswersAreToldApartByWhoDecided(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +51,7 @@ func TestAnswersAreToldApartByWhoDecided(t *testing.T) {
 				return store.DecidedByStore, 2 * ms, nil
 			case n <= 30:
 				return store.DecidedByStore, 9 * ms, errors.New("away")
-			case n <= 35: // charged, though the store did not say so
+			case n <= 35: // charged, although the answer was lost
 				if err := memory.Decide(t.Context(), store.Take, charging.Requests(0), make([]store.Decision, 1)); err != nil {
 					return 0, 0, err
 				}

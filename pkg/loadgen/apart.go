@@ -12,10 +12,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// apart is a simulation of subjects who share no key. What is decided about one has nothing to
-// do with the others, so they are decided in parts: all requests of some subjects, in their
-// order, and then those of others. What deciding and auditing a key needs is held only while its
-// part is under way, and the parts are shared out among the processors.
+// apart is a simulation of subjects that share no key, so that decisions on one do not affect the others. It
+// decides them in parts: all requests of some subjects, in their order, and then those of others. Only the parts
+// under way need memory for states and audits, and the processors work on different parts.
 type apart struct {
 	trace     *trace.Trace
 	limits    []store.Limit // normalized
@@ -24,15 +23,14 @@ type apart struct {
 }
 
 const (
-	// subjectsInPart is how many subjects a part has. What is known of so many fits in some
-	// ten megabytes.
+	// subjectsInPart is the number of subjects in a part. Their state fits into some ten megabytes.
 	subjectsInPart = 1 << 16
-	// mostParts bounds how often the requests are gone through.
+	// mostParts bounds how often the requests are read.
 	mostParts = 32
 )
 
-// newApart returns a simulation of what subjects ask who are under limits of their own each.
-// What is wrong with the limits is a [store.ErrInvalid].
+// newApart returns a simulation of subjects that each have the limits for themselves. A wrong limit is a
+// [store.ErrInvalid].
 func newApart(t *trace.Trace, c *Candidate) (*apart, error) {
 	a := &apart{trace: t}
 	for _, limit := range c.limits {
@@ -46,7 +44,7 @@ func newApart(t *trace.Trace, c *Candidate) (*apart, error) {
 	return a, nil
 }
 
-// parts is into how many parts the subjects are divided. It is a power of two.
+// parts is the number of parts, a power of two.
 func (a *apart) parts() int {
 	parts := 1
 	for parts < mostParts && (parts < runtime.GOMAXPROCS(0) || a.values.Len() > parts*subjectsInPart) && a.values.Len() > parts {
@@ -82,7 +80,7 @@ func (a *apart) simulate(ctx context.Context, limits []store.Limit, progress fun
 	return result, err
 }
 
-// tally decides all requests under the limits, and counts no more than is denied.
+// tally decides all requests under the limits, and counts only allowed and denied.
 func (a *apart) tally(ctx context.Context, limits ...store.Limit) (*Tally, error) {
 	tally := new(Tally)
 	err := a.each(ctx, limits, false, nil, func(part *simulator, subject func(uint32) uint32) {
@@ -91,9 +89,9 @@ func (a *apart) tally(ctx context.Context, limits ...store.Limit) (*Tally, error
 	return tally, err
 }
 
-// each decides one part after the other, several at a time, and hands each to done, one at a
-// time. Part numbers its subjects from 0 on, and subject is their number in the whole. An error
-// means that ctx has ended; the parts that were done then are not all.
+// each decides the parts, several at a time, and passes each to done, one at a time. A part numbers its subjects
+// from 0; subject returns their number in the whole. An error means that ctx has ended; then some parts are
+// missing.
 func (a *apart) each(ctx context.Context, limits []store.Limit, audited bool, progress func(decided, denied int64),
 	done func(part *simulator, subject func(uint32) uint32)) error {
 	parts := a.parts()
@@ -119,12 +117,12 @@ func (a *apart) each(ctx context.Context, limits []store.Limit, audited bool, pr
 		})
 	}
 	if panicked := working.Wait(); panicked != nil {
-		panic(panicked) // of a goroutine, for whoever recovers here
+		panic(panicked) // a panic of a goroutine, for whoever recovers here
 	}
 	return ctx.Err()
 }
 
-// part decides the requests of every subject whose number, divided by parts, leaves part.
+// part decides the requests of every subject whose number modulo parts is part.
 func (a *apart) part(ctx context.Context, limits []store.Limit, audited bool, part, parts int,
 	tell func(decided, denied int64)) *simulator {
 	size := (a.values.Len() - part + parts - 1) / parts
@@ -163,7 +161,7 @@ func (a *apart) part(ctx context.Context, limits []store.Limit, audited bool, pa
 		for j := range keys {
 			keys[j] = own
 		}
-		_ = s.decide(ctx, int64(i), r, own, requests, keys) // only a store has errors
+		_ = s.decide(ctx, int64(i), r, own, requests, keys) // only stores return errors
 		if decided++; decided%checkEvery == 0 {
 			if ctx.Err() != nil {
 				return s

@@ -11,8 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// Subjects that share nothing are decided in parts, and everything that is told is the same as
-// when all are decided together.
+// A simulation in parts has the same results as one that decides all subjects together.
 func TestPartsAreAsTheWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	var log strings.Builder

@@ -10,20 +10,17 @@ import (
 
 // Candidate is a limit, or several decided together, to try on a trace.
 type Candidate struct {
-	// Fields are the fields of the trace that say who is limited, as indexes into
-	// [trace.Trace.Fields].
+	// Fields are the fields of the trace that make the subject, as indexes into [trace.Trace.Fields].
 	Fields []int
-	// Requests returns what to decide, together and always in the same order, for a
-	// subject with those values. Subjects whose requests have a key in common share
-	// its state; otherwise the keys mean nothing. A cost is that of all requests; where it is 0 it is
-	// filled in later.
+	// Requests returns the requests to decide together, always in the same order, for a subject with these values.
+	// Subjects whose requests have a key in common share its state; otherwise the keys mean nothing. A request with
+	// a cost always has that cost; a cost of 0 is replaced by the cost of the load.
 	Requests func(subject []string) ([]store.Request, error)
-	// limits, if set, are what every subject is under, on keys that it shares with nobody.
+	// limits, if set, are the limits of every subject, on keys that it does not share.
 	limits []store.Limit
 }
 
-// UnderLimits returns the candidate of limits decided together, by all of the fields
-// together.
+// UnderLimits returns the candidate of limits that are decided together, with all of the fields as the subject.
 func UnderLimits(fields []int, limits ...store.Limit) Candidate {
 	return Candidate{Fields: fields, limits: limits, Requests: func(subject []string) ([]store.Request, error) {
 		requests := make([]store.Request, len(limits))
@@ -34,9 +31,8 @@ func UnderLimits(fields []int, limits ...store.Limit) Candidate {
 	}}
 }
 
-// UnderPolicy returns the candidate of the limits of a policy, with its overrides and
-// shadows. Each of the attributes is the value of the field of the same index, and
-// missing where that is empty.
+// UnderPolicy returns the candidate of a policy, with its overrides and shadow limits. Each attribute has the value
+// of the field with the same index, and is missing if that is empty.
 func UnderPolicy(fields []int, attributes []string, p *policy.Policy) Candidate {
 	return Candidate{Fields: fields, Requests: func(subject []string) ([]store.Request, error) {
 		given := policy.Attributes{}
@@ -49,9 +45,9 @@ func UnderPolicy(fields []int, attributes []string, p *policy.Policy) Candidate 
 	}}
 }
 
-// PolicyRequests returns what a policy makes of attributes in a load, of which each request has one cost: that is of the
-// limits whose cost is a field, or if there are none, of those without a cost of their own. All others have the same cost
-// in each request, 1 if they do not say. More than one field is a [store.ErrInvalid].
+// PolicyRequests returns the requests of a policy for attributes, for a load whose requests have one cost each.
+// That cost is for the limits whose cost is a field, or if there are none, for those without their own cost. All
+// other limits have a constant cost, by default 1. More than one field is a [store.ErrInvalid].
 func PolicyRequests(p *policy.Policy, attributes policy.Attributes) ([]store.Request, error) {
 	fields := p.CostFields()
 	if len(fields) > 1 {
@@ -62,21 +58,21 @@ func PolicyRequests(p *policy.Policy, attributes policy.Attributes) ([]store.Req
 	for i := range requests {
 		cost := p.Limits[i].Cost
 		if cost.Field != "" || len(fields) == 0 && cost.Units == 0 {
-			requests[i].Cost = 0 // that of the load
+			requests[i].Cost = 0 // the cost of the load replaces it
 		}
 	}
 	return requests, err
 }
 
-// TracePopulation is what the subjects of a trace ask under a candidate.
+// TracePopulation has the requests of the subjects of a trace under a candidate.
 type TracePopulation struct {
 	*Population
-	// Values are the values of the candidate's fields, by the Population's subject.
+	// Values are the values of the candidate's fields for each subject of the Population.
 	Values    *trace.Subjects
 	subjectOf []uint32 // of the trace's subjects; nil if they are the Population's
 }
 
-// SubjectOf returns which of the Population's subjects one of the trace's is.
+// SubjectOf converts a subject of the trace to one of the Population.
 func (p *TracePopulation) SubjectOf(subject uint32) uint32 {
 	if p.subjectOf == nil {
 		return subject
@@ -84,8 +80,7 @@ func (p *TracePopulation) SubjectOf(subject uint32) uint32 {
 	return p.subjectOf[subject]
 }
 
-// Population returns what the subjects of a trace ask under the candidate. What is wrong
-// with its limits is a [store.ErrInvalid].
+// Population returns the requests of a trace's subjects under the candidate. A wrong limit is a [store.ErrInvalid].
 func (c *Candidate) Population(t *trace.Trace) (*TracePopulation, error) {
 	population := new(TracePopulation)
 	population.Values, population.subjectOf = t.Subjects.By(c.Fields)

@@ -7,55 +7,49 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ClockFinding is the clock that decided, held against this machine's. Each decision was made
-// between the sending of its request and the answer, so its instant says how far the two
-// clocks were apart then, but for the time that the request took.
+// ClockFinding compares the clock that decided with this machine's. Each decision was made between the sending of
+// its request and the answer, so its instant shows the difference of the clocks, within the time that the request
+// took.
 type ClockFinding struct {
-	// Held is how many calls told an instant that was held against this machine's clock, and
-	// Untold how many did not say when they were decided. Those were audited by when their
-	// answers came, which is not exact.
+	// Held is the number of calls whose instant was compared with this machine's clock, and Untold the number
+	// without an instant. Those are audited by the time of their answers, which is not exact.
 	Held, Untold int64
-	// Ahead is how far the store's clock was ahead of this machine's in the end, as well as that
-	// can be told.
+	// Ahead is how far the store's clock was ahead of this machine's in the end, as far as that can be known.
 	Ahead time.Duration
-	// Drift is how much faster than this machine's clock the store's ran, as a share of the time:
-	// 0.02 for 2 %, negative for a slow one. It is the least that explains the instants, 0 if
-	// a steady clock does.
+	// Drift is how much faster the store's clock ran than this machine's, as a fraction: 0.02 for 2 %, negative for
+	// a slow clock. It is the smallest that explains the instants; 0 if a steady clock does.
 	Drift float64
-	// Jumps is how often the store's clock changed by more than any drift, and stayed so. Astray
-	// is the instants that were wrong by themselves. Farthest is the most that an instant was
-	// away from where it should have been, at each jump or astray, negative if it was too early.
+	// Jumps is how often the store's clock changed by more than any drift, and stayed so. Astray is the number of
+	// single wrong instants. Farthest is the largest error of an instant, at a jump or astray; negative if it was
+	// too early.
 	Jumps, Astray int64
 	Farthest      time.Duration
-	// Coarse is how long the store's clock stood still at least, between two of its steps.
+	// Coarse is a lower bound of the step of the store's clock: how long it stood still.
 	Coarse time.Duration
 }
 
 const (
-	// steady is the most that clocks are taken to drift from one answer to the next. What goes
-	// beyond it is a jump.
+	// steady is the largest drift of clocks between two answers. More is a jump.
 	steady = 0.1
-	// sudden is how far an instant may be away and be believed.
+	// sudden is the largest error of an instant that is still used.
 	sudden = time.Second
-	// clockTolerance is by how much an instant may be wrong before anybody minds.
+	// clockTolerance is the error of an instant that does not count as an error.
 	clockTolerance = 5 * time.Millisecond
-	// jumpAfter is how many instants in a row have to agree on another time before the clock
-	// is taken to have jumped to it.
+	// jumpAfter is the number of instants in a row that have to agree on another time before it counts as a jump of
+	// the clock.
 	jumpAfter = 8
-	// leastDrift is a drift that a clock may have without anything being wrong with it: those of
-	// virtual machines are corrected by up to 1 part in 2,000.
+	// leastDrift is a drift that is normal: virtual machines correct their clocks by up to 1 part in 2,000.
 	leastDrift = 0.001
 )
 
-// span is what is known of how far the store's clock is ahead of this one: from least to most.
+// span is the range of how far the store's clock can be ahead of this one.
 type span struct{ least, most time.Duration }
 
 func (s span) middle() time.Duration { return s.least + (s.most-s.least)/2 }
 
 func (s span) wider(by time.Duration) span { return span{s.least - by, s.most + by} }
 
-// and returns what is in both, and how far they are apart if nothing is: other after s is
-// positive.
+// and returns the intersection, or if that is empty, the distance between the spans: positive if other is after s.
 func (s span) and(other span) (both span, apart time.Duration) {
 	both = span{max(s.least, other.least), min(s.most, other.most)}
 	switch {
@@ -67,29 +61,29 @@ func (s span) and(other span) (both span, apart time.Duration) {
 	return both, other.most - s.least
 }
 
-// clockWatch follows the clock of a store by the instants of its decisions.
+// clockWatch follows the clock of a store through the instants of its decisions.
 type clockWatch struct {
 	begin store.Instant // of the run, by this machine's clock
-	skew  time.Duration // by how much the clocks of several servers may differ
+	skew  time.Duration // the largest difference of the clocks of several servers
 	known bool
 	ahead span
-	as    time.Duration // when that was so
-	// first is the narrowest of the beginning, and firstAt when that was so.
+	as    time.Duration // the time of ahead
+	// first is the narrowest span of the beginning, and firstAt its time.
 	first   span
 	firstAt time.Duration
-	until   time.Duration // when the beginning is over
+	until   time.Duration // the end of the beginning
 	jumped  time.Duration // by all jumps together
-	// other is what instants say that do not fit, and agree how many of them agree on it.
+	// other is the span of instants that do not fit, and agree how many of them agree.
 	other   span
 	otherAt time.Duration
 	agree   int
 	finding ClockFinding
-	// same is the last instant, and sameAt when it was told first.
+	// same is the last instant, and sameAt the time when it came first.
 	same   store.Instant
 	sameAt time.Duration
 }
 
-// beginning is up to how much of a run, and up to how long, the clock is as it was at first.
+// The beginning of a run, whose clock is compared with the end: a share of the run, but at most longBeginning.
 const (
 	beginningShare = 10
 	longBeginning  = time.Second
@@ -100,8 +94,8 @@ func newClockWatch(begin time.Time, length, skew time.Duration) clockWatch {
 	return clockWatch{begin: store.InstantOf(begin), skew: skew, until: until}
 }
 
-// hold takes the instant of a decision that was made between sent and answered. It reports
-// whether that can be.
+// hold compares the instant of a decision that was made between sent and answered. It reports whether that is
+// possible.
 func (c *clockWatch) hold(at store.Instant, sent, answered time.Duration) (right bool) {
 	if at == 0 {
 		c.finding.Untold++
@@ -110,7 +104,7 @@ func (c *clockWatch) hold(at store.Instant, sent, answered time.Duration) (right
 	c.finding.Held++
 	since := time.Duration(at-c.begin) * time.Microsecond
 	c.step(at, sent, answered)
-	// An instant is cut to a microsecond, or to a step of a coarse clock.
+	// An instant is truncated to a microsecond, or to a step of a coarse clock.
 	seen := span{since - answered, since + time.Microsecond + c.finding.Coarse - sent}.wider(c.skew)
 	if !c.known {
 		c.take(seen, answered)
@@ -135,7 +129,7 @@ func (c *clockWatch) hold(at store.Instant, sent, answered time.Duration) (right
 	return true
 }
 
-// step finds out how coarse the clock is: the same instant for requests one after the other.
+// step measures how coarse the clock is, from equal instants of requests one after the other.
 func (c *clockWatch) step(at store.Instant, sent, answered time.Duration) {
 	const coarsest = time.Second
 	if at != c.same {
@@ -148,9 +142,8 @@ func (c *clockWatch) step(at store.Instant, sent, answered time.Duration) {
 
 func (c *clockWatch) take(ahead span, as time.Duration) { c.ahead, c.as = ahead, as }
 
-// stray takes an instant that is away from where it should be. Several in a row that agree are a
-// jump. An instant that is not far away is counted, and believed: it says best in which order the
-// decisions were made.
+// stray handles an instant that does not fit. Several in a row that agree are a jump. An instant with a small error
+// is counted as wrong but still used, since it shows the order of decisions best.
 func (c *clockWatch) stray(seen span, apart, answered time.Duration) (right bool) {
 	if abs(apart) > abs(c.finding.Farthest) {
 		c.finding.Farthest = apart
@@ -176,12 +169,12 @@ func (c *clockWatch) stray(seen span, apart, answered time.Duration) (right bool
 
 func abs(d time.Duration) time.Duration { return max(d, -d) }
 
-// instant returns what the store's clock showed at about that time since the beginning.
+// instant estimates the store's clock at that time since the beginning.
 func (c *clockWatch) instant(at time.Duration) store.Instant {
 	return c.begin + store.Instant((at+c.ahead.middle())/time.Microsecond)
 }
 
-// farAhead is how far ahead of this machine's clock an instant must not be to be believed.
+// farAhead is the limit for how far an instant may be ahead of this machine's clock.
 func (c *clockWatch) farAhead() time.Duration {
 	if !c.known {
 		return math.MaxInt64 / 2
@@ -189,7 +182,7 @@ func (c *clockWatch) farAhead() time.Duration {
 	return c.ahead.most + c.skew + sudden
 }
 
-// result returns what was found so far.
+// result returns the findings so far.
 func (c *clockWatch) result() ClockFinding {
 	f := c.finding
 	if !c.known {
@@ -197,8 +190,7 @@ func (c *clockWatch) result() ClockFinding {
 	}
 	f.Ahead = c.ahead.middle()
 	if passed := c.as - c.firstAt; passed > 0 {
-		// The drift is from where the clock was at most in the beginning to where it is at
-		// least now, or the other way round.
+		// The drift is the distance between the span of the beginning and the span of now.
 		_, moved := c.first.and(span{c.ahead.least - c.jumped, c.ahead.most - c.jumped})
 		if drift := float64(moved) / float64(passed); abs(moved) > clockTolerance && (drift > leastDrift || drift < -leastDrift) {
 			f.Drift = drift

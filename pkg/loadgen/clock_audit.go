@@ -8,14 +8,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
-// clockAudit audits answers by the instants at which they came.
+// clockAudit audits answers by the instants of their arrival.
 type clockAudit struct {
 	auditors      []*audit.Auditor
 	pending, room []answer
 	newest        store.Instant
 }
 
-// clockSlack is by how much the workers' records can come out of order.
+// clockSlack is how far the workers' records can come out of order.
 const clockSlack = store.Instant(time.Second / time.Microsecond)
 
 func (c *clockAudit) add(answers []answer) {
@@ -30,8 +30,8 @@ func (c *clockAudit) fold(safe store.Instant) {
 	c.pending = observe(c.auditors, nil, c.pending, safe)
 }
 
-// observe audits those of sorted answers that are of instants before safe, records them if there
-// is a record, and returns the others.
+// observe audits the answers before the instant safe, which are sorted, records them if there is a
+// record, and returns the others.
 func observe(auditors []*audit.Auditor, record *joint.Writer, answers []answer, safe store.Instant) (rest []answer) {
 	n := 0
 	var told audit.Figures

@@ -13,35 +13,35 @@ import (
 )
 
 const (
-	// collectEvery is how often the workers' records are fetched.
+	// collectEvery is the time between two collections of the workers' records.
 	collectEvery = 20 * time.Millisecond
-	// progressEvery is how often a run's progress is told.
+	// progressEvery is the time between two reports of progress.
 	progressEvery = 200 * time.Millisecond
-	// busyAfter is how long a request waits that found no worker free.
+	// busyAfter is the wait after which a request counts as one that found no worker free.
 	busyAfter = time.Millisecond
-	// maxErrorTexts bounds how many different errors are told apart.
+	// maxErrorTexts bounds the number of different errors that are counted separately.
 	maxErrorTexts = 20
 )
 
-// collector adds what the workers record to a Result while the run goes on, so that its
-// memory does not grow with the number of requests.
+// collector adds the workers' records to a Result during the run, so that the memory does not grow with the number
+// of requests.
 type collector struct {
 	run      *runner
 	auditors []*audit.Auditor
 	partial  Result
 	tally    *Tally
-	// recent are the latencies of the last two intervals, by turns: the workers'
-	// records come a little out of order.
+	// recent are the latencies of the last two intervals, in turns: the workers' records come a little out of
+	// order.
 	recent  [2]*hdrhistogram.Histogram
 	answers answers
 	errors  map[string]int64
-	// answered is when the last answer came, since the beginning.
+	// answered is the time of the last answer, since the beginning.
 	answered time.Duration
 
 	clock         clockWatch
 	pending, room []answer // those not yet audited, sorted
 	byClock       *clockAudit
-	intervals     *intervalAudit // nil unless those are audited
+	intervals     *intervalAudit // nil unless intervals are audited
 	spare         batch
 	record        *joint.Writer // nil unless the answers are recorded
 
@@ -50,7 +50,7 @@ type collector struct {
 	drops    []int64    // in each interval
 }
 
-// newHistogram holds microseconds up to an hour, to three significant digits.
+// newHistogram returns a histogram of microseconds up to an hour, with three significant digits.
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, time.Hour.Microseconds(), 3)
 }
@@ -80,8 +80,8 @@ func newCollector(r *runner) *collector {
 	return c
 }
 
-// newRecord begins a record of the answers of a run, nil if none is wanted or the instants of
-// answers are not known.
+// newRecord begins a record of the answers of a run. It is nil if none is wanted or the instants of answers are
+// unknown.
 func newRecord(r *runner) *joint.Writer {
 	if !r.Record || r.Intervals != nil {
 		return nil
@@ -100,7 +100,7 @@ func newRecord(r *runner) *joint.Writer {
 	return joint.NewWriter(all)
 }
 
-// intervalFor returns the resolution of a run's timeline: about a hundred intervals.
+// intervalFor returns the resolution of a run's timeline, for about a hundred intervals.
 func intervalFor(length time.Duration) time.Duration {
 	for _, interval := range []time.Duration{
 		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
@@ -113,7 +113,7 @@ func intervalFor(length time.Duration) time.Duration {
 	return 5 * time.Minute
 }
 
-// addDrop counts a request that was due then and could not be sent in time.
+// addDrop counts a request that was due at that time and could not be sent in time.
 func (c *collector) addDrop(due time.Duration) {
 	c.dropping.Lock()
 	defer c.dropping.Unlock()
@@ -124,7 +124,7 @@ func (c *collector) addDrop(due time.Duration) {
 	c.drops[i]++
 }
 
-// collect runs until the workers have finished and all that they recorded is audited.
+// collect runs until the workers have finished and all their records are audited.
 func (c *collector) collect(finished <-chan struct{}) {
 	ticker := time.NewTicker(collectEvery)
 	defer ticker.Stop()
@@ -151,8 +151,7 @@ func (c *collector) collect(finished <-chan struct{}) {
 	}
 }
 
-// discard throws away what the workers record until they have finished, because they wait
-// for it to be fetched.
+// discard drops the workers' records until they have finished, so that they do not wait for a collection.
 func (c *collector) discard(finished <-chan struct{}) {
 	ticker := time.NewTicker(collectEvery)
 	defer ticker.Stop()
@@ -168,9 +167,9 @@ func (c *collector) discard(finished <-chan struct{}) {
 	}
 }
 
-// step fetches what was recorded, and audits the answers that no later answer can
-// precede. A worker that was idle after the newest instant was known can only get a later
-// one. A busy worker has said which instant its answer is not before.
+// step collects the records, and audits the answers that no later answer can precede. A worker that was idle after
+// the newest instant was known can only get a later one. A busy worker has a lower bound for the instant of its
+// answer.
 func (c *collector) step() {
 	c.intervals.ready(c.run)
 	c.fetchAll()
@@ -178,7 +177,7 @@ func (c *collector) step() {
 	for _, w := range c.run.workers {
 		safe = min(safe, w.watermark.Load())
 	}
-	c.fetchAll() // answers, in the meantime, of workers that looked idle
+	c.fetchAll() // the answers that came meanwhile from workers that looked idle
 	c.fold(store.Instant(safe - c.run.Skew.Microseconds()))
 	if c.byClock != nil {
 		c.byClock.fold(c.byClock.newest - clockSlack)
@@ -186,7 +185,7 @@ func (c *collector) step() {
 	c.intervals.fold(c.run, false)
 }
 
-// fetchAll takes over what all workers have recorded.
+// fetchAll collects the records of all workers.
 func (c *collector) fetchAll() {
 	newest := c.run.newest.Load()
 	for _, w := range c.run.workers {
@@ -227,8 +226,8 @@ func (c *collector) fetchAll() {
 	c.run.ahead.Store(c.clock.farAhead().Microseconds())
 }
 
-// time holds the instant of a sample's answers against this machine's clock. Where it cannot be,
-// they are audited by this machine's, and what they told is not judged.
+// time compares the instant of a sample's answers with this machine's clock. If the instant is impossible, the
+// answers are audited by this machine's clock, and their figures are not judged.
 func (c *collector) time(s *sample, answers []answer) {
 	if !s.timed && s.at != 0 || len(answers) == 0 || c.clock.hold(s.at, s.answered-s.service, s.answered) {
 		return
@@ -238,7 +237,7 @@ func (c *collector) time(s *sample, answers []answer) {
 	}
 }
 
-// fold audits the answers of instants before safe.
+// fold audits the answers before the instant safe.
 func (c *collector) fold(safe store.Instant) {
 	c.pending, c.room = mergeRuns(c.pending, c.room)
 	c.pending = observe(c.auditors, c.record, c.pending, safe)
@@ -268,7 +267,7 @@ func (c *collector) add(s *sample) {
 	if s.latency > c.run.LateAfter {
 		p.Late++
 	}
-	// A worker that is free and waits for the processor is not busy.
+	// A free worker that waits for the processor is not busy.
 	if s.waited && s.latency-s.service > busyAfter {
 		p.Waited++
 	}
@@ -306,7 +305,7 @@ func (c *collector) add(s *sample) {
 	}
 }
 
-// openInterval extends the timeline to its i-th interval.
+// openInterval extends the timeline to interval i.
 func (c *collector) openInterval(i int) {
 	p := &c.partial
 	for len(p.Timeline) <= i {
@@ -332,8 +331,8 @@ func microseconds(h *hdrhistogram.Histogram, percentile float64) time.Duration {
 	return time.Duration(h.ValueAtPercentile(percentile)) * time.Microsecond
 }
 
-// addError counts an error by its text. Texts may differ each time, so how many are
-// told apart is bounded.
+// addError counts an error by its text. The number of different texts is bounded, since each error can have its
+// own.
 func (c *collector) addError(err error) {
 	text := err.Error()
 	if _, known := c.errors[text]; !known && len(c.errors) == maxErrorTexts {
@@ -345,7 +344,7 @@ func (c *collector) addError(err error) {
 	c.errors[text]++
 }
 
-// result returns what is known so far.
+// result returns the result so far.
 func (c *collector) result(elapsed time.Duration) *Result {
 	r := c.partial
 	r.Started, r.Elapsed = c.run.begin, elapsed

@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// costly is a policy with limits of those costs, each of so many units.
+// costly is a policy with limits of these costs, each of count units.
 func costly(count int64, costs ...policy.Cost) *policy.Policy {
 	p := &policy.Policy{Name: "llm"}
 	for i, cost := range costs {
@@ -30,7 +30,7 @@ var (
 	tokens = policy.Cost{Field: "tokens"}
 )
 
-// The one cost of a load's requests is that of the field, or else of the limits without their own.
+// The cost of a load's requests is for the limit with a field, or else for the limits without their own cost.
 func TestTheCostOfALoad(t *testing.T) {
 	for _, test := range []struct {
 		costs []policy.Cost
@@ -59,7 +59,7 @@ func TestTheCostOfALoad(t *testing.T) {
 	}
 }
 
-// A fixed cost has nothing to do with what the requests of a load can cost.
+// A fixed cost does not bound the cost of a load's requests.
 func TestMostAtOnceIsOfTheLoadsCost(t *testing.T) {
 	p := costly(10, three, tokens)
 	p.Limits[1].Limit.Count = 99
@@ -69,7 +69,7 @@ func TestMostAtOnceIsOfTheLoadsCost(t *testing.T) {
 	}
 }
 
-// A simulation and a load test, and their audits, count each limit by its cost.
+// A simulation, a load test and their audits use the cost of each limit.
 func TestTrialsCountEachLimitByItsCost(t *testing.T) {
 	p := costly(7, policy.Cost{Units: 1}, tokens)
 	p.Limits[1].Limit.Count = 100
@@ -108,7 +108,7 @@ func TestTrialsCountEachLimitByItsCost(t *testing.T) {
 	backend := memorystore.New()
 	result := Run(context.Background(), Config{Store: backend, Population: population, Mix: Mix{Evenly(1), Costs{20, 20}},
 		Workers: 1, Duration: time.Hour, Requests: 10, LateAfter: time.Hour})
-	if result.Allowed != 5 { // of 20 tokens, and no more than 7 requests
+	if result.Allowed != 5 { // of 20 tokens, with at most 7 requests
 		t.Errorf("%d allowed", result.Allowed)
 	}
 	decisions := make([]store.Decision, 2)

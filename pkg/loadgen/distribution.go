@@ -5,25 +5,24 @@ import (
 	"math/rand/v2"
 )
 
-// Distribution says how often each of a number of subjects asks. The zero
-// Distribution has no subjects.
+// Distribution says how often each subject sends requests. The zero Distribution has no subjects.
 type Distribution struct {
 	subjects   uint32
 	sequential bool
-	weighted   *alias // nil if each asks as often
+	weighted   *alias // nil if all are equally likely
 }
 
-// Subjects returns how many subjects there are.
+// Subjects returns the number of subjects.
 func (d Distribution) Subjects() int { return int(d.subjects) }
 
-// Evenly has n subjects ask equally often, at random.
+// Evenly has n equally likely subjects, at random.
 func Evenly(n uint32) Distribution { return Distribution{subjects: n} }
 
-// Sequential has n subjects ask one after the other.
+// Sequential has n subjects, one after the other.
 func Sequential(n uint32) Distribution { return Distribution{subjects: n, sequential: true} }
 
-// Zipf has the i-th of n subjects ask in proportion to 1 ÷ i^s, as is common of
-// users, addresses and pages, s being about 1. It must be positive.
+// Zipf has n subjects. Subject i, from 1, is chosen in proportion to 1 ÷ i^s, as is common for users, addresses and
+// pages with s about 1. s must be positive.
 func Zipf(n uint32, s float64) Distribution {
 	weights := make([]float64, n)
 	for i := range weights {
@@ -32,8 +31,7 @@ func Zipf(n uint32, s float64) Distribution {
 	return Weighted(weights)
 }
 
-// Hot has the first few of n subjects ask for a share of all, 0 to 1, and the others
-// for the rest.
+// Hot has n subjects, of which the first few send a share of all requests, 0 to 1, and the others the rest.
 func Hot(n, few uint32, share float64) Distribution {
 	weights := make([]float64, n)
 	for i := range weights {
@@ -46,12 +44,12 @@ func Hot(n, few uint32, share float64) Distribution {
 	return Weighted(weights)
 }
 
-// Weighted has each subject ask in proportion to its weight, which is 0 or more.
+// Weighted chooses each subject in proportion to its weight, which is 0 or more.
 func Weighted(weights []float64) Distribution {
 	return Distribution{subjects: uint32(len(weights)), weighted: newAlias(weights)}
 }
 
-// choose returns who asks next; turn counts the requests of those who take turns.
+// choose returns the next subject; turn counts the requests if subjects take turns.
 func (d *Distribution) choose(random *rand.Rand, turn uint64) uint32 {
 	switch {
 	case d.sequential:
@@ -64,11 +62,10 @@ func (d *Distribution) choose(random *rand.Rand, turn uint64) uint32 {
 	return random.Uint32N(d.subjects)
 }
 
-// alias chooses by weight in the same time however many there are (A. Walker, 1977,
-// in the form of M. Vose, 1991): each place is shared by at most two, its own
-// item and one other.
+// alias chooses by weight, in a time that does not depend on their number (A. Walker, 1977, in the form of M. Vose,
+// 1991): at most two items share a place, its own and one other.
 type alias struct {
-	own   []float64 // the share of the place that is its own's
+	own   []float64 // the part of the place that belongs to its own item
 	other []uint32
 }
 

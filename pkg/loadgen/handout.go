@@ -6,45 +6,42 @@ import (
 )
 
 const (
-	// mostWatchers is how many workers at most sleep until a request of their own is due. As
-	// many can become busy before another worker has to be woken, which costs more than the
-	// sleep of one that waits anyway.
+	// mostWatchers is the most workers that each sleep until a request is due. That many can become busy before
+	// another worker has to be woken, which costs more than the end of a sleep.
 	mostWatchers = 16
-	// drawnAhead is how many requests are drawn from the load at a time.
+	// drawnAhead is the number of requests that are drawn from the load at a time.
 	drawnAhead = 64
 )
 
-// handout hands the requests of an open loop to the workers, in the order that they are due.
-// There is nobody between the schedule and the workers. A worker that is free takes the next
-// request, sleeps until it is due, and sends it; so a request costs one wake-up. A worker
-// that comes back when requests are due takes one at once, without having slept. So the
-// store can be late, but the schedule is not: a request that no worker was free for counts
-// its wait.
+// handout gives the requests of an open loop to the workers, in the order of the schedule. Nothing is between the
+// schedule and the workers: a free worker takes the next request, sleeps until it is due, and sends it. So a
+// request costs one wake-up. A worker that comes back when requests are due takes one at once, without a sleep. So
+// the store can be late, but the schedule is not: if no worker is free for a request, its wait counts.
 //
-// Up to mostWatchers workers watch, each for a request of its own. The others stand by. The
-// last one that ceases to watch wakes one of them.
+// Up to mostWatchers workers watch, each for its own request. The others stand by. The last one that stops watching
+// wakes one of them.
 type handout struct {
 	run *runner
 
 	mu      sync.Mutex
 	ahead   []Arrival // drawn from the load, from next on
 	next    int
-	drawing bool  // somebody draws from the load
+	drawing bool  // a worker draws from the load
 	ended   bool  // the load has no more
 	over    bool  // nothing more is handed out
 	drawn   int64 // from the load
-	// watchers counts those that are woken but do not watch yet, too.
+	// watchers includes workers that are woken but do not yet watch.
 	watchers int
-	// lastDue is when the last request that was handed out was due, and lastTaken when that was.
+	// lastDue is the due time of the last request that was taken, and lastTaken when it was taken.
 	lastDue, lastTaken time.Duration
-	standby            []*worker // the one that has been busy last comes last, and is woken first
+	standby            []*worker // the last has been busy most recently, and is woken first
 	alarms             alarms
 }
 
 func newHandout(r *runner) *handout { return &handout{run: r, lastDue: -1, alarms: alarms{nap: r.nap}} }
 
-// take returns the next request when it is due, and what time it is then. It returns false
-// when there are no more. The worker is free since then.
+// take returns the next request when it is due, and the time then. It returns false when there are no more. The
+// worker has been free since free.
 func (h *handout) take(w *worker, free time.Duration) (a Arrival, now time.Duration, ok bool) {
 	r, watching := h.run, false
 	now = r.elapsed()
@@ -97,8 +94,8 @@ func (h *handout) take(w *worker, free time.Duration) (a Arrival, now time.Durat
 	return a, now, r.ctx.Err() == nil
 }
 
-// lag is how late a request is handed out. Requests that are due at the same instant can only
-// be handed out one after the other, so each is as late as it is after the one before it.
+// lag is how late a request is taken. Requests that are due at the same instant are taken one after the other, so
+// the lag of each counts from the one before it.
 func (h *handout) lag(due, now time.Duration) time.Duration {
 	lag := now - due
 	if due == h.lastDue {
@@ -108,7 +105,7 @@ func (h *handout) lag(due, now time.Duration) time.Duration {
 	return lag
 }
 
-// sleep sleeps until a request is due. The lock is held before and after it.
+// sleep sleeps until a request is due. The caller holds the lock; it is released meanwhile.
 func (h *handout) sleep(due, now time.Duration) time.Duration {
 	alarm := h.alarms.take()
 	h.mu.Unlock()
@@ -121,7 +118,7 @@ func (h *handout) sleep(due, now time.Duration) time.Duration {
 	return now
 }
 
-// standBy lets a worker wait until it is needed. The lock is held before and after it.
+// standBy makes a worker wait until it is needed. The caller holds the lock; it is released meanwhile.
 func (h *handout) standBy(w *worker) {
 	h.standby = append(h.standby, w)
 	h.mu.Unlock()
@@ -129,8 +126,7 @@ func (h *handout) standBy(w *worker) {
 	h.mu.Lock()
 }
 
-// wakeSome wakes a worker that stands by if nobody watches, and two if requests are due: each
-// of them does the same.
+// wakeSome wakes a worker that stands by if none watches, and two if requests are due: each of them does the same.
 func (h *handout) wakeSome(now time.Duration) {
 	if h.watchers > 0 || h.over {
 		return
@@ -151,7 +147,7 @@ func (h *handout) wakeOne() {
 	h.standby = h.standby[:last]
 }
 
-// draw draws the next requests from the load. The lock is held before and after it.
+// draw draws the next requests from the load. The caller holds the lock; it is released meanwhile.
 func (h *handout) draw() {
 	h.drawing = true
 	h.mu.Unlock()
@@ -174,7 +170,7 @@ func (h *handout) draw() {
 	h.ahead, h.next, h.drawing, h.ended, r.complete = ahead, 0, false, ended, complete
 }
 
-// end has all workers come back that stand by.
+// end wakes all workers that stand by, to return.
 func (h *handout) end() {
 	h.over = true
 	for len(h.standby) > 0 {
@@ -182,7 +178,7 @@ func (h *handout) end() {
 	}
 }
 
-// interrupt ends the handing out at once, also for those who watch.
+// interrupt ends the run at once, also for workers that watch.
 func (h *handout) interrupt() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -190,8 +186,8 @@ func (h *handout) interrupt() {
 	h.alarms.interrupt()
 }
 
-// dropRest counts all later requests of the run as dropped, because the time to send them is
-// over. There may be many. The lock is held before and after it.
+// dropRest counts all later requests of the run as dropped, because the time to send them is over. There can be
+// many. The caller holds the lock; it is released meanwhile.
 func (h *handout) dropRest() {
 	for !h.over {
 		for _, a := range h.ahead[h.next:] {

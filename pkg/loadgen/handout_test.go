@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// asked is a store that takes down when it was asked, from the beginning of the run.
+// asked is a store that records the times of its calls, since the beginning of the run.
 type asked struct {
 	slow
 	begin time.Time
@@ -25,8 +25,8 @@ func (a *asked) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	return a.slow.Decide(ctx, op, reqs, decisions)
 }
 
-// Every request is sent when it is due, in the order of the schedule, whoever sends it: few
-// workers or many, one at a time or thousands at once.
+// Every request is sent when it is due, in the order of the schedule, with few or many workers, one at a time or
+// thousands at once.
 func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
 	const length = 2 * time.Second
 	for name, test := range map[string]struct {
@@ -61,7 +61,7 @@ func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
 	}
 }
 
-// Asked for more than the store can do, an open loop still does as much as the store can.
+// At a rate that is too high for the store, an open loop still sends as much as the store can answer.
 func TestAnOpenLoopDoesNotFallBehindAClosedOne(t *testing.T) {
 	for _, rate := range []float64{10_000, 20_000, 100_000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -77,8 +77,7 @@ func TestAnOpenLoopDoesNotFallBehindAClosedOne(t *testing.T) {
 	}
 }
 
-// Workers that sleep until their requests are due notice at once that the run is over, by the
-// machine's own clock, too.
+// Workers that sleep until requests are due notice an interrupt at once, also with the clock of the machine.
 func TestAnInterruptWakesAllWorkers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	backend := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}

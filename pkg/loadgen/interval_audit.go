@@ -9,8 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-// intervalAnswer is one limit's answer to one request, if all that is known of when it was
-// given is that it was from sent to answered, counted from the beginning of the run.
+// intervalAnswer is one limit's answer to one request, given at an unknown time between sent and answered, which
+// count from the beginning of the run.
 type intervalAnswer struct {
 	sent, answered time.Duration
 	key, cost      uint32
@@ -18,13 +18,12 @@ type intervalAnswer struct {
 	answer         interval.Answer
 }
 
-// sending says since when a worker has had a request under way, counted from the beginning of the
-// run. It is idle if none is.
+// sending is the time since which a worker has had a request under way, from the beginning of the run; idle if it
+// has none.
 type sending struct{ since atomic.Int64 }
 
-// begin is called before a request is sent. It returns the instant from which the request
-// counts as sent: one read only after since was stored, so that the collector can tell that
-// nothing earlier is still to come.
+// begin is called before a request is sent. It returns the instant that counts as the sending: it reads the clock
+// only after it has stored since, so that the collector knows that nothing earlier can still come.
 func (s *sending) begin(r *runner, sent time.Duration) time.Duration {
 	if r.Intervals == nil {
 		return sent
@@ -45,7 +44,7 @@ func (w *worker) recordInterval(keys []uint32, own []int64, cost int64, sent, an
 	case len(keys) == 1:
 		answer = interval.Denied
 	default:
-		answer = interval.Uncertain // which of the limits denied is not known
+		answer = interval.Uncertain // nobody knows which of the limits denied
 	}
 	for limit, key := range keys {
 		w.filled.intervals = append(w.filled.intervals,
@@ -53,13 +52,13 @@ func (w *worker) recordInterval(keys []uint32, own []int64, cost int64, sent, an
 	}
 }
 
-// intervalAudit audits answers by the intervals in which they were given.
+// intervalAudit audits answers by the intervals between sending and answer.
 type intervalAudit struct {
 	auditors []*interval.Auditor
-	safe     time.Duration // of what was fetched last
+	safe     time.Duration // of the last collection
 }
 
-// newIntervalAudit returns nil if there is none to be.
+// newIntervalAudit returns nil if intervals are not audited.
 func newIntervalAudit(r *runner) *intervalAudit {
 	if r.Intervals == nil {
 		return nil
@@ -76,7 +75,7 @@ func newIntervalAudit(r *runner) *intervalAudit {
 	return a
 }
 
-// ready notes, before the answers are fetched, up to when they will be complete.
+// ready notes, before a collection, the time up to which it will be complete.
 func (a *intervalAudit) ready(r *runner) {
 	if a == nil {
 		return
@@ -87,7 +86,7 @@ func (a *intervalAudit) ready(r *runner) {
 	}
 }
 
-// add takes answers.
+// add adds answers.
 func (a *intervalAudit) add(r *runner, answers []intervalAnswer) {
 	for i := range answers {
 		o := &answers[i]
@@ -98,7 +97,7 @@ func (a *intervalAudit) add(r *runner, answers []intervalAnswer) {
 	}
 }
 
-// fold judges what is complete.
+// fold audits the answers that are complete.
 func (a *intervalAudit) fold(r *runner, finished bool) {
 	if a == nil {
 		return
@@ -112,7 +111,7 @@ func (a *intervalAudit) fold(r *runner, finished bool) {
 	}
 }
 
-// findings returns what was found in each limit, and how far that could be seen.
+// findings returns the finding for each limit, and how far the audit could see.
 func (a *intervalAudit) findings() (findings []audit.Finding, sights []interval.Sight) {
 	for _, auditor := range a.auditors {
 		findings, sights = append(findings, auditor.Finding()), append(sights, auditor.Sight())

@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-// remote is a store that does not say when it decided: some time between request and answer.
+// remote is a store that does not say when it decided between request and answer.
 type remote struct {
 	store.Store
 	latency func() time.Duration
@@ -36,7 +36,7 @@ func (s *remote) Decide(ctx context.Context, op store.Op, reqs []store.Request, 
 	return err
 }
 
-// jitter returns what gives random times below most.
+// jitter returns a function that returns random times below most.
 func jitter(most time.Duration) func() time.Duration {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(1, 2))
@@ -76,7 +76,8 @@ func TestAuditByIntervals(t *testing.T) {
 	}
 }
 
-// Which of several limits denied is not known, so none is called wrong for it; too many still are.
+// If several limits decide together, nobody knows which one denied, so no denial is wrong; too many allowed
+// requests still are.
 func TestSeveralLimitsByIntervals(t *testing.T) {
 	for _, more := range []int64{0, 2} {
 		synctest.Test(t, func(t *testing.T) {

@@ -7,21 +7,21 @@ import (
 
 // Arrival is one request of a load.
 type Arrival struct {
-	// Due is when it arrives, from the beginning of the run.
+	// Due is when it is due, from the beginning of the run.
 	Due time.Duration
-	// Subject is the index of who asks.
+	// Subject is the index of the subject.
 	Subject uint32
-	// Cost is the units asked for, 1 or more.
+	// Cost is its cost in units, 1 or more.
 	Cost int64
 }
 
-// Load is a run's requests, in the order that they are due. It is for one goroutine.
+// Load is a run's requests, in the order in which they are due. It is for one goroutine.
 type Load interface {
 	// Next returns the next request, and false when there are no more.
 	Next() (Arrival, bool)
 }
 
-// Mix says who asks, and for how much.
+// Mix is the distribution of subjects and costs.
 type Mix struct {
 	Subjects Distribution
 	Costs    Costs
@@ -33,7 +33,7 @@ type mixed struct {
 	chooser  chooser
 }
 
-// NewLoad returns the Load of a schedule's arrivals by subjects and at costs of a mix.
+// NewLoad returns the Load of a schedule, with the subjects and costs of a mix.
 func NewLoad(schedule Schedule, mix Mix, seed uint64) Load {
 	return &mixed{schedule, mix.chooser(newRandom(seed, streamSubjects), newRandom(seed, streamCosts), 0, 1)}
 }
@@ -47,11 +47,11 @@ func (m *mixed) Next() (Arrival, bool) {
 	return Arrival{due, subject, cost}, true
 }
 
-// chooser chooses the subject and the cost of one request after the other.
+// chooser chooses the subject and the cost of each request.
 type chooser struct {
 	mix             Mix
 	subjects, costs *rand.Rand
-	turn, step      uint64 // of those who take turns
+	turn, step      uint64 // if subjects take turns
 }
 
 func (m *Mix) chooser(subjects, costs *rand.Rand, first, step uint64) chooser {
@@ -64,7 +64,7 @@ func (c *chooser) next() (subject uint32, cost int64) {
 	return subject, c.mix.Costs.choose(c.costs)
 }
 
-// Costs are what requests cost: any whole number from Least to Most, each as often.
+// Costs are the costs of requests: whole numbers from Least to Most, all equally likely.
 type Costs struct{ Least, Most int64 }
 
 func (c Costs) choose(random *rand.Rand) int64 {

@@ -8,23 +8,22 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// Population is the subjects of a run and what each of them asks: one limit, or several
-// that are decided together.
+// Population has the subjects of a run and their requests: each for one limit, or for several that are decided
+// together.
 type Population struct {
 	limits   int
-	requests []store.Request   // of each subject one for each limit, at a cost of 1 or its own
-	own      []int64           // the cost that each limit has for all requests, 0 for that of the load
-	keys     []uint32          // the index of each request's key among those of its limit
-	owners   [][]uint32        // of each limit's keys one request that asks for it
-	mixed    []map[uint32]bool // those of each limit's keys that are under several limits
+	requests []store.Request   // for each subject one for each limit, with a cost of 1 or its own
+	own      []int64           // the cost of each limit for all requests, 0 for the cost of the load
+	keys     []uint32          // the index of each request's key among the keys of its limit
+	owners   [][]uint32        // for each key of each limit, one request with that key
+	mixed    []map[uint32]bool // for each limit, the keys that have several limits
 }
 
-// NewPopulation calls ask for what each subject asks: one request for each limit, for
-// every subject in the same order. The slice that ask returns may be used again by the
-// next call. Subjects may share keys. A request with a cost has that in all of the load, for
-// every subject the same; one without has the load's. Where no store would accept the text of a key, its
-// subject or its name is replaced by a number. It returns the first error of ask, and
-// what is wrong with the first request that no store would accept otherwise.
+// NewPopulation calls ask for the requests of each subject: one for each limit, in the same order for every
+// subject. The next call of ask may reuse the slice. Subjects may share keys. A request with a cost has that cost
+// in the whole load, and for every subject the same; one without has the cost of the load. If no store would accept
+// a subject or a name, a number replaces it. The error is the first one of ask, or what else is wrong with the
+// first invalid request.
 func NewPopulation(subjects int, ask func(subject int) ([]store.Request, error)) (*Population, error) {
 	b := newPopulationBuilder()
 	for subject := range subjects {
@@ -39,17 +38,17 @@ func NewPopulation(subjects int, ask func(subject int) ([]store.Request, error))
 	return &b.Population, nil
 }
 
-// populationBuilder is a Population to which subjects are added one after the other.
+// populationBuilder makes a Population from one subject after the other.
 type populationBuilder struct {
 	Population
-	known      []map[store.Key]uint32 // of each limit, by the key as it was asked for
-	numbers    map[string]int         // that replace the texts of subjects
+	known      []map[store.Key]uint32 // of each limit, by the key before fit
+	numbers    map[string]int         // that replace subjects
 	normalized []store.Request
 }
 
 func newPopulationBuilder() *populationBuilder { return &populationBuilder{numbers: map[string]int{}} }
 
-// begin makes room for that many limits.
+// begin prepares for that many limits.
 func (b *populationBuilder) begin(limits int) {
 	b.limits, b.owners, b.own = limits, make([][]uint32, limits), make([]int64, limits)
 	for range limits {
@@ -58,7 +57,7 @@ func (b *populationBuilder) begin(limits int) {
 	}
 }
 
-// add adds what the next subject asks.
+// add adds the requests of the next subject.
 func (b *populationBuilder) add(requests []store.Request) error {
 	if len(b.requests) == 0 {
 		b.begin(len(requests))
@@ -90,11 +89,11 @@ func (b *populationBuilder) add(requests []store.Request) error {
 	return err
 }
 
-// numbered is the beginning of a number that replaces a text.
+// numbered precedes a number that replaces a text.
 const numbered = "#"
 
-// fit returns a key that any store takes. Keys of one subject still have one subject,
-// and so lie in one slot of a Cluster.
+// fit returns a key that any store accepts. Keys of one subject keep one subject, and so lie in one slot of a
+// Cluster.
 func (b *populationBuilder) fit(key store.Key, limit int, index uint32) store.Key {
 	if (store.Key{Subject: key.Subject, Name: "name"}).Validate() != nil || strings.HasPrefix(key.Subject, numbered) {
 		number, is := b.numbers[key.Subject]
@@ -110,9 +109,8 @@ func (b *populationBuilder) fit(key store.Key, limit int, index uint32) store.Ke
 	return key
 }
 
-// MixedKeys returns how many keys of a limit are under different limits in turn. That
-// happens where the attribute that chooses an override is not a part of the key. An audit
-// can judge such a key by one of its limits only.
+// MixedKeys returns the number of a limit's keys that have different limits in turn. That happens if the key does
+// not contain the attribute that selects an override. An audit can judge such a key by one of its limits only.
 func (p *Population) MixedKeys(limit int) int { return len(p.mixed[limit]) }
 
 // spreads reports whether limits that are decided together can have different subjects.
@@ -127,26 +125,24 @@ func (p *Population) spreads() bool {
 	return false
 }
 
-// Size returns how many subjects there are.
+// Size returns the number of subjects.
 func (p *Population) Size() int { return len(p.requests) / max(1, p.limits) }
 
-// Limits returns how many limits are decided together.
+// Limits returns the number of limits that are decided together.
 func (p *Population) Limits() int { return p.limits }
 
-// Requests returns what subject asks under each limit, at a cost of 1 or its own. It must not be
-// changed.
+// Requests returns the requests of a subject, one for each limit, with a cost of 1 or its own. Do not change them.
 func (p *Population) Requests(subject uint32) []store.Request {
 	return p.requests[int(subject)*p.limits : int(subject+1)*p.limits]
 }
 
-// KeyIndexes returns the index of each of the subject's keys among those of its limit.
-// It must not be changed.
+// KeyIndexes returns the index of each of the subject's keys among the keys of its limit. Do not change them.
 func (p *Population) KeyIndexes(subject uint32) []uint32 {
 	return p.keys[int(subject)*p.limits : int(subject+1)*p.limits]
 }
 
-// auditors returns an audit of each limit that knows what its keys are under, and how many
-// units of a key may be held ahead, if held is not nil.
+// auditors returns an audit of each limit that knows the limits of its keys, and, if held is not nil, how many
+// units of a key can be held in advance.
 func (p *Population) auditors(held func(store.Limit) int64) []*audit.Auditor {
 	all := make([]*audit.Auditor, p.limits)
 	for limit := range all {
@@ -162,7 +158,7 @@ func (p *Population) auditors(held func(store.Limit) int64) []*audit.Auditor {
 	return all
 }
 
-// Keys returns the keys of all subjects under one limit, by their index.
+// Keys returns the keys of all subjects for one limit, by their index.
 func (p *Population) Keys(limit int) []store.Key {
 	keys := make([]store.Key, len(p.owners[limit]))
 	for i, owner := range p.owners[limit] {
@@ -171,7 +167,7 @@ func (p *Population) Keys(limit int) []store.Key {
 	return keys
 }
 
-// KeyOf returns the key of an index among those of a limit.
+// KeyOf returns a key of a limit by its index.
 func (p *Population) KeyOf(limit int, index uint32) store.Key {
 	return p.requests[p.owners[limit][index]].Key
 }
@@ -185,7 +181,7 @@ func (p *Population) AllKeys() []store.Key {
 	return all
 }
 
-// costOf is what a request of that cost takes of a limit that may have its own.
+// costOf is the cost of a request for a limit that may have its own.
 func costOf(own []int64, limit int, cost int64) int64 {
 	if limit < len(own) && own[limit] != 0 {
 		return own[limit]
@@ -193,7 +189,7 @@ func costOf(own []int64, limit int, cost int64) int64 {
 	return cost
 }
 
-// MostAtOnce returns the greatest cost of a load that fits every limit that can deny.
+// MostAtOnce returns the highest cost of a load that fits every limit that can deny.
 func (p *Population) MostAtOnce() int64 {
 	most := int64(store.MaxCount)
 	for i := range p.requests {

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A subject is called what it is, if a store takes that, and else a number, and never
-// the same as another one.
+// A subject keeps its name if a store accepts it, and otherwise becomes a number. Two subjects never become the
+// same.
 func TestPopulationsHaveKeysThatStoresTake(t *testing.T) {
 	long := strings.Repeat("a", 100_000)
 	subjects := []string{"10.0.0.1", "x y", "*", "ünï", "a{b}", "a\x1b[31m", "\xff", "", "#1", "#0", "0", long, long + "b", "a{b}"}
@@ -39,7 +39,7 @@ func TestPopulationsHaveKeysThatStoresTake(t *testing.T) {
 		}
 	}
 	keys := population.AllKeys()
-	if len(keys) != 2*(len(subjects)-1) || population.Size() != len(subjects) { // one of them asks twice
+	if len(keys) != 2*(len(subjects)-1) || population.Size() != len(subjects) { // one of them comes twice
 		t.Errorf("%d keys of %d subjects", len(keys), population.Size())
 	}
 	for i, key := range keys {
@@ -49,7 +49,7 @@ func TestPopulationsHaveKeysThatStoresTake(t *testing.T) {
 	}
 }
 
-// What is wrong with a request is its error, and what may have several limits is counted.
+// A wrong request is an error, and keys with several limits are counted.
 func TestPopulationsOfUnfitAndMixedRequests(t *testing.T) {
 	var request store.Request
 	ask := func(int) ([]store.Request, error) { return []store.Request{request}, nil }
@@ -70,7 +70,7 @@ func TestPopulationsOfUnfitAndMixedRequests(t *testing.T) {
 	}
 }
 
-// Where servers decide limits of different subjects, they do so one after the other.
+// A Cluster decides limits of different subjects one after the other.
 func TestSubjectsThatSpread(t *testing.T) {
 	limit := store.Limit{Count: 1, Period: time.Second}
 	for second, want := range map[string]bool{"a": false, "b": true} {

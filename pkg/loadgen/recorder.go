@@ -11,35 +11,33 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// records keeps what one worker has seen until the collector fetches it.
+// records keeps the records of one worker until the collector fetches them.
 type records struct {
-	// watermark is an instant by the store's clock: the decision under way cannot be
-	// before it. It is idle if no decision is under way. An answer is recorded before the
-	// watermark is set to idle.
+	// watermark is an instant by the store's clock before which the decision under way cannot be. It is idle if
+	// none is under way. An answer is recorded before the watermark becomes idle.
 	watermark atomic.Int64
-	last      int64 // the newest instant that this worker knows of
+	last      int64 // the newest instant that this worker has seen
 	sending   sending
 
 	mu     sync.Mutex
 	filled batch
-	// room is signalled when what was recorded has been fetched, for a worker that has
-	// recorded too much.
+	// room is signalled after a fetch, for a worker that waits because it has recorded too much.
 	room sync.Cond
 }
 
-// maxUnfetched is how many recorded requests of all workers may wait for the collector.
-// It bounds the memory where deciding is faster than auditing.
+// maxUnfetched is the most recorded requests of all workers that can wait for the collector. It bounds the memory
+// if deciding is faster than auditing.
 const maxUnfetched = 1 << 17
 
-// batch is what was recorded since it was last fetched.
+// batch has the records since the last fetch.
 type batch struct {
 	samples []sample
 	answers []answer
-	byClock []answer // the same with the instants at which they came, if those are audited
+	byClock []answer // the same with the instants of their arrival, if those are audited
 	unknown []unknownCharge
 	errors  []error
 	early   int64 // answers of instants before their watermark
-	// intervals is the answers with their intervals, if those are audited.
+	// intervals are the answers with their intervals, if those are audited.
 	intervals []intervalAnswer
 }
 
@@ -50,7 +48,7 @@ func (b *batch) reset() {
 	}
 }
 
-// sample is one request's times and outcome.
+// sample is the times and the outcome of one request.
 type sample struct {
 	answered         time.Duration // from the run's beginning
 	at               store.Instant // by the store's clock, if it decided
@@ -58,40 +56,39 @@ type sample struct {
 	lag              time.Duration // in an open loop
 	subject          uint32
 	outcome          outcome
-	decider          store.Decider // of what was allowed or denied
+	decider          store.Decider // of a request that was allowed or denied
 	waited, warmup   bool
-	timed            bool  // at is what the store told
-	answers          uint8 // how many of its limits are among the answers
+	timed            bool  // at is the store's
+	answers          uint8 // the number of its limits among the answers
 }
 
-// answer is one limit's answer to one request. It is as small as possible, because there
-// are tens of millions of them.
+// answer is one limit's answer to one request. It is as small as possible, because there are tens of millions.
 type answer struct {
 	at    store.Instant
 	key   uint32
 	cost  uint32 // at most store.MaxCount
 	limit uint8  // at most store.MaxRequests
 	kind  answerKind
-	// tells: the store told the rest, which can be held against the limit.
+	// tells: the figures below are the store's, and the audit can judge them.
 	tells bool
-	// doubted: the order of the answer among those of its key is not known.
+	// doubted: the order of the answer among those of its key is unknown.
 	doubted bool
-	// used orders the answers of one instant, and is what was told if tells.
+	// used orders the answers of one instant, and is the store's figure if tells.
 	used, remaining     uint32
 	retry, reset, delay time.Duration
 }
 
-// answerKind orders the answers of one instant that told the same in use: what was charged
-// comes before what found it in use.
+// answerKind orders the answers of one instant with the same usage: a charge comes before the answers that found it
+// in use.
 type answerKind uint8
 
 const (
 	charged answerKind = iota
-	spared             // allowed, and not charged since another limit denied
+	spared             // allowed, but not charged since another limit denied
 	refused
 )
 
-// kindOf returns the kind of an answer of one limit to a call that was allowed or not.
+// kindOf returns the kind of a limit's answer to a call.
 func kindOf(byLimit, call bool) answerKind {
 	switch {
 	case byLimit && call:
@@ -102,18 +99,17 @@ func kindOf(byLimit, call bool) answerKind {
 	return refused
 }
 
-// tell notes what a decision told, if it is to be judged.
+// tell copies the figures of a decision, if the audit is to judge them.
 func (a *answer) tell(d *store.Decision, tells bool) {
 	if a.tells = tells; tells {
 		a.used, a.remaining = bounded(d.Used), bounded(d.Remaining)
 		a.retry, a.reset, a.delay = d.RetryAfter, d.ResetAfter, d.Delay
 	} else if a.kind != charged {
-		a.used = math.MaxUint32 // after all that may explain it
+		a.used = math.MaxUint32 // after all that can explain it
 	}
 }
 
-// bounded is a number of units as an answer keeps it. What is right is at most
-// [store.MaxUsage], so that what is wrong stays wrong.
+// bounded converts a number of units. A right number is at most [store.MaxUsage], so a wrong one stays wrong.
 func bounded(units int64) uint32 { return uint32(min(uint64(units), math.MaxUint32)) }
 
 // unknownCharge is a request that may have been charged to a key.
@@ -124,8 +120,8 @@ type unknownCharge struct {
 	limit  uint8
 }
 
-// record stores what became of a request, and that nothing is under way now. It reports
-// whether it had to wait for room.
+// record stores the outcome of a request, and that none is under way now. It reports whether it had to wait for
+// room.
 func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err error) (waited bool) {
 	s := sample{
 		answered: answered,
@@ -149,8 +145,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	case r.Intervals != nil:
 		w.recordInterval(keys, own, a.Cost, sent, answered, &s)
 	case s.outcome == unknown, !IsLimit(s.decider):
-		// What answered in place of the store may have done so after the store had
-		// charged without saying so.
+		// The store may have charged, unnoticed, before something else answered in its place.
 		for limit := range keys {
 			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(costOf(own, limit, a.Cost)), came, uint8(limit)})
 		}
@@ -191,7 +186,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	return waited
 }
 
-// fetch exchanges what was recorded for an empty batch.
+// fetch takes the records and leaves an empty batch.
 func (w *worker) fetch(empty batch) batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,9 +196,8 @@ func (w *worker) fetch(empty batch) batch {
 	return full
 }
 
-// compareAnswers puts answers in the order in which they may have been given. Of one instant, an
-// answer that told fewer units in use came earlier, and what was charged came before what found
-// it in use.
+// compareAnswers puts answers in a possible order of their decisions. Within one instant, an answer with a lower
+// usage came earlier, and a charge came before the answers that found it in use.
 func compareAnswers(a, b *answer) int {
 	switch {
 	case a.at != b.at:
@@ -214,9 +208,8 @@ func compareAnswers(a, b *answer) int {
 	return int(a.kind) - int(b.kind)
 }
 
-// mergeRuns sorts answers that consist of sorted pieces, as the workers record them:
-// neighbouring pieces are merged until one is left. It returns the sorted
-// answers in one of its two arguments, and the other one, to be used again.
+// mergeRuns sorts answers that consist of sorted pieces, as the workers record them: it merges neighbouring pieces
+// until one is left. It returns the sorted answers in one of its two arguments, and the other one for reuse.
 func mergeRuns(answers, room []answer) (sorted, other []answer) {
 	room = slices.Grow(room[:0], len(answers))[:len(answers)]
 	for {

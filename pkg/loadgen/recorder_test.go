@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Merging what several have recorded sorts it, and loses nothing.
+// Merging the records of several workers sorts them and loses none.
 func TestMergeRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var answers, room []answer

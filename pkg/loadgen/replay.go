@@ -15,9 +15,8 @@ type replay struct {
 	i         int
 }
 
-// Replay returns the requests of a trace as a Load, at their own times made shorter by
-// speed, which must be positive. subjectOf says which subject of the load one of the
-// trace is.
+// Replay returns the requests of a trace as a Load, at their own times divided by speed, which must be positive.
+// subjectOf converts a subject of the trace to one of the load.
 func Replay(t *trace.Trace, speed float64, subjectOf func(subject uint32) uint32) Load {
 	return &replay{trace: t, speed: speed, subjectOf: subjectOf}
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A generator that is late by a good part of what the store takes makes the latency worthless, if it is
-// not only for a few requests.
+// If the generator is late by a good part of the store's time, and not only for a few requests, the latency is
+// worthless.
 func TestGeneratorLimited(t *testing.T) {
 	const millisecond, second = time.Millisecond, time.Second
 	for _, test := range []struct {
 		name     string
 		requests int
 		late     int           // of them
-		by       time.Duration // so late is the generator
+		by       time.Duration // the lag of the generator
 		service  time.Duration
 		limited  bool
 	}{

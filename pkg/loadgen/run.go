@@ -17,52 +17,46 @@ import (
 type Config struct {
 	Store      store.Store
 	Population *Population
-	// Load is an open loop: its requests are sent when they are due, even if
-	// the store is slow. Without a Load it is a closed loop: each worker sends a request of
-	// Mix when its last one is answered.
+	// Load makes an open loop: its requests are sent when they are due, even if the store is slow. Without a Load
+	// it is a closed loop: each worker sends a request of Mix when its last one is answered.
 	Load Load
 	Mix  Mix
-	// Seed makes what is random repeatable.
+	// Seed makes random choices repeatable.
 	Seed uint64
-	// Workers is how many requests may be under way at once.
+	// Workers is the most requests that can be under way at once.
 	Workers int
-	// Nothing is sent after Duration, nor after that many Requests unless Requests is 0.
+	// Nothing is sent after Duration, or after that many Requests unless Requests is 0.
 	Duration time.Duration
 	Requests int64
-	// Warmup is how long requests are sent at the beginning, within Duration, that
-	// are audited but not counted or timed.
+	// Warmup is the time at the beginning, within Duration, whose requests are audited but not counted or timed.
 	Warmup time.Duration
-	// Timeout bounds the wait for an answer; 0 means no bound. It is also how late a
-	// request of an open loop may be sent: one that waited longer is dropped, since
-	// a real caller would have given up.
+	// Timeout bounds the wait for an answer; 0 means no bound. A request of an open loop that is late by more is
+	// dropped, since a real caller would have given up.
 	Timeout time.Duration
 	// LateAfter is the latency above which an answer counts as late.
 	LateAfter time.Duration
-	// Divided: limits of different subjects are taken one after the other, and given back if a
-	// later one denies. What answers tell about them is then true for a moment only, and is not
-	// audited.
+	// Divided: limits of different subjects are taken one after the other, and given back if a later one denies.
+	// Then the figures of answers are true for a moment only, and are not audited.
 	Divided bool
-	// Skew is how much the clocks of the store's servers may differ.
+	// Skew is the largest difference of the clocks of the store's servers.
 	Skew time.Duration
-	// Held, if set, says how many units of a key under a limit may be held ahead, all
-	// holders together. The audit excuses denials that they explain.
+	// Held, if set, returns how many units of a key under a limit all holders together can hold in advance. The
+	// audit excuses denials that they explain.
 	Held func(store.Limit) int64
-	// ByClock asks for [Result].ByClock.
+	// ByClock requests [Result].ByClock.
 	ByClock bool
-	// Intervals, if set, says that somebody else decides. Then the instants of decisions are
-	// not known, and the audit is by the intervals from sending to answer.
+	// Intervals, if set, says that the instants of decisions are unknown, and the audit uses the intervals from
+	// sending to answer.
 	Intervals *interval.Options
-	// Record asks for [Result].Record.
+	// Record requests [Result].Record.
 	Record bool
-	// Progress, if set, is told now and then how far the run is, and ends it early by
-	// returning false.
+	// Progress, if set, is called from time to time with the result so far. It ends the run by returning false.
 	Progress func(*Result) (goOn bool)
 
-	nap func(time.Duration) // for tests in virtual time; nil for the machine's
+	nap func(time.Duration) // for tests in virtual time; nil for the machine's clock
 }
 
-// drainGrace is how long after the end of a run a request that was due before the end may
-// still be sent.
+// drainGrace is the time after the end of a run in which a request that was due before the end may still be sent.
 const drainGrace = 50 * time.Millisecond
 
 // idle is the watermark of a worker that has no request under way.
@@ -72,29 +66,28 @@ const idle = int64(1<<63 - 1)
 type runner struct {
 	Config
 	begin     time.Time
-	end       time.Duration // when nothing more is sent, from begin
+	end       time.Duration // when the sending ends, from begin
 	ctx       context.Context
-	stop      context.CancelFunc // ends the sending, not what is under way
+	stop      context.CancelFunc // ends the sending, but not the requests under way
 	workers   []*worker
 	collector *collector
 	sent      atomic.Int64
-	newest    atomic.Int64 // store.Instant, the greatest that the collector has seen
-	// mute: what answers tell is not audited.
+	newest    atomic.Int64 // store.Instant, the newest that the collector has seen
+	// mute: the figures of answers are not audited.
 	mute bool
-	// ahead is by how many microseconds an instant may be ahead of this machine's clock and be
-	// believed.
+	// ahead is how many microseconds an instant may be ahead of this machine's clock and still be used.
 	ahead     atomic.Int64
 	deadlines deadlines
-	// throttled says that a worker had to wait for the collector.
+	// throttled: a worker had to wait for the collector.
 	throttled atomic.Bool
-	complete  bool // the load was handed out to its end, as is known after the sending
-	// pulse is that of this machine in an open loop.
+	complete  bool // the load was handed out to its end; set after the sending
+	// pulse is the lateness of this machine in an open loop.
 	pulse pulse
 }
 
-// Run drives the store and returns what became of it. When ctx ends, nothing more is
-// sent, what is under way is waited for, and the Result says that it was interrupted.
-// The store's errors are counted in the Result; Run itself does not fail.
+// Run sends the load to the store and returns the result. When ctx ends, it sends nothing more, waits for the
+// requests under way, and marks the Result as interrupted. The Result counts the store's errors; Run itself does
+// not fail.
 func Run(ctx context.Context, config Config) *Result {
 	r := &runner{Config: config, end: config.Duration}
 	r.ctx, r.stop = context.WithCancel(ctx)
@@ -105,7 +98,7 @@ func Run(ctx context.Context, config Config) *Result {
 	}
 	r.mute = config.Divided && config.Population.spreads()
 	r.collector = newCollector(r)
-	r.begin = time.Now() // only now, because getting ready takes a while with many keys
+	r.begin = time.Now() // only now, since the preparation takes a while with many keys
 	r.collector.clock = newClockWatch(r.begin, r.end, r.Skew)
 	collected := make(chan error, 1)
 	finished := make(chan struct{})
@@ -137,10 +130,10 @@ func Run(ctx context.Context, config Config) *Result {
 		panicked = notCollected
 	}
 	if panicked != nil {
-		panic(panicked) // of a goroutine, for whoever recovers here
+		panic(panicked) // a panic of a goroutine, for whoever recovers here
 	}
 	if r.complete && r.ctx.Err() == nil {
-		// The time that this machine took to drop requests is not part of the run.
+		// The time that this machine needs to drop requests is not part of the run.
 		elapsed = max(r.end, r.collector.answered)
 	}
 	result := r.collector.result(elapsed)
@@ -152,7 +145,7 @@ func Run(ctx context.Context, config Config) *Result {
 	return result
 }
 
-// orStop returns f so that a panic in it stops the other goroutines.
+// orStop returns f with an addition: a panic in it stops the other goroutines.
 func (r *runner) orStop(f func()) func() {
 	return func() {
 		ended := false
@@ -177,7 +170,7 @@ type worker struct {
 	decisions []store.Decision
 	waited    bool // the request under way found all workers busy
 	lag       time.Duration
-	wanted    chan struct{} // a worker that stands by is wanted
+	wanted    chan struct{} // wakes a worker that stands by
 	records
 }
 
@@ -210,7 +203,7 @@ func (w *worker) loop() {
 	}
 }
 
-// serve sends what is handed out.
+// serve sends the requests of h.
 func (w *worker) serve(h *handout) {
 	r := w.run
 	for free := time.Duration(0); ; {
@@ -219,14 +212,14 @@ func (w *worker) serve(h *handout) {
 			return
 		}
 		if w.waited {
-			// How late it would have been with a free worker shows in others.
+			// The lag without the wait for a worker shows in other requests.
 			w.lag = min(w.lag, time.Duration(r.pulse.lag.Load()))
 		}
 		free = w.send(a, now)
 	}
 }
 
-// feelPulse feels the machine's pulse until end is called. In virtual time there is none.
+// feelPulse measures the machine's lateness until end is called. In virtual time there is none.
 func (r *runner) feelPulse() (end func()) {
 	if r.nap != nil {
 		return func() {}
@@ -243,21 +236,21 @@ func (r *runner) feelPulse() (end func()) {
 
 // drop counts a request that could not be sent in time.
 func (r *runner) drop(a Arrival) {
-	// A request that an interrupt kept from being sent is not the store's fault.
+	// A request that an interrupt prevents is not the store's fault.
 	if a.Due >= r.Warmup && r.ctx.Err() == nil {
 		r.collector.addDrop(a.Due)
 	}
 }
 
-// send asks the store and records the answer. It returns when the worker is ready for
-// another request.
+// send sends a request and records the answer. It returns the time at which the worker is ready for another
+// request.
 func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	r := w.run
 	copy(w.requests, r.Population.Requests(a.Subject))
 	for i := range w.requests {
 		w.requests[i].Cost = costOf(r.Population.own, i, a.Cost)
 	}
-	// The decision's instant will not be before any that was answered already.
+	// The decision cannot be before any that is already answered.
 	w.watermark.Store(max(w.last, r.newest.Load()))
 	sent = w.sending.begin(r, sent)
 	if e, is := r.Store.(Exchanger); is {
@@ -273,9 +266,8 @@ func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	return answered
 }
 
-// deadlines makes contexts that end a little more than a timeout from now: a store that has
-// not answered by then is away. All requests
-// of a short time share one, because making one for each would cost more than a decision.
+// deadlines makes contexts that end a little more than a timeout from now; a store that has not answered by then is
+// away. All requests of a short time share one, because making one for each would cost more than a decision.
 type deadlines struct {
 	timeout time.Duration
 	current atomic.Pointer[deadline]
@@ -283,10 +275,10 @@ type deadlines struct {
 
 type deadline struct {
 	ctx   context.Context
-	until time.Duration // it is for requests that are sent before
+	until time.Duration // for requests that are sent before it
 }
 
-// granularity says how exact a timeout is: it may be exceeded by one part in that many.
+// granularity is the accuracy of a timeout: it can be longer by one part in that many.
 const granularity = 8
 
 func (d *deadlines) at(begin time.Time, now time.Duration) context.Context {
@@ -298,12 +290,12 @@ func (d *deadlines) at(begin time.Time, now time.Duration) context.Context {
 	}
 	until := now + d.timeout/granularity
 	ctx, cancel := store.BudgetContext(context.Background(), time.Until(begin.Add(until+d.timeout)))
-	context.AfterFunc(ctx, cancel) // released at its end and not before
+	context.AfterFunc(ctx, cancel) // releases it at its end, not before
 	d.current.Store(&deadline{ctx, until})
 	return ctx
 }
 
-// outcome is what became of a request.
+// outcome is the outcome of a request.
 type outcome uint8
 
 const (

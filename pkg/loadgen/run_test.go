@@ -43,8 +43,8 @@ func population(t testing.TB, subjects int, limits ...string) *Population {
 	return population
 }
 
-// BenchmarkClosedLoop is how many decisions the generator can make in a second with
-// stores that cost nothing or little: what it costs itself.
+// BenchmarkClosedLoop measures the cost of the generator: how many decisions it makes in a second with stores that
+// cost nothing or little.
 func BenchmarkClosedLoop(b *testing.B) {
 	for _, backend := range []store.Store{noop{}, memorystore.New()} {
 		for _, workers := range []int{2, 64} {
@@ -62,7 +62,7 @@ func BenchmarkClosedLoop(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenLoop shows how late 50,000 requests a second are handed out.
+// BenchmarkOpenLoop measures the lag at 50,000 requests a second.
 func BenchmarkOpenLoop(b *testing.B) {
 	for b.Loop() {
 		r := Run(b.Context(), Config{

@@ -12,41 +12,39 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Scenario is a pattern of load that shows what a limit or a limiter does wrong. What it
-// sends depends on the limit that it is tried on.
+// Scenario is a pattern of load that shows faults of a limit or a limiter. Its requests depend on the limit.
 type Scenario struct {
 	Name string
 	// About describes it in a few words.
 	About string
-	// Subjects is how many subjects it has by default, and LeastSubjects is how many it
-	// needs.
+	// Subjects is the default number of subjects, and LeastSubjects the smallest.
 	Subjects, LeastSubjects int
-	// times says how many requests each subject sends at once, as a multiple of what the
-	// limit allows at once. It is 0 if a subject sends one after the other.
+	// times is how many requests each subject sends at once, as a multiple of what the limit allows at once. It is
+	// 0 if a subject sends one after the other.
 	times    int64
 	load     func(s Setting) Load
 	duration func(s Setting) time.Duration
 }
 
-// Setting is what the requests of a scenario depend on.
+// Setting is what determines the requests of a scenario.
 type Setting struct {
 	Limit    store.Limit // normalized
 	Subjects int
-	// ToEdge is how long after the beginning the next period begins by the store's
-	// clock: the next whole number of periods since the epoch.
+	// ToEdge is the time from the beginning to the next edge of a period by the store's clock: the next whole
+	// number of periods since the epoch.
 	ToEdge time.Duration
-	// Duration is how long it goes on.
+	// Duration is the length of the scenario.
 	Duration time.Duration
-	// Costs are what the requests cost; 1 each if it is zero. A scenario that sends as much as a
-	// limit allows sends fewer requests if they cost more. Seed makes them repeatable.
+	// Costs are the costs of requests; 1 each if it is zero. A scenario that sends as much as a limit allows sends
+	// fewer requests if they cost more. Seed makes them repeatable.
 	Costs Costs
 	Seed  uint64
 }
 
-// meanCost is what a request costs on average.
+// meanCost is the average cost of a request.
 func (s *Setting) meanCost() float64 { return max(1, float64(s.Costs.Least+s.Costs.Most)/2) }
 
-// requests returns how many requests ask for that many times what the limit allows at once.
+// requests returns the number of requests that cost times as much as the limit allows at once.
 func (s *Setting) requests(times int64) int64 {
 	return int64(math.Ceil(float64(times*s.Limit.Capacity()) / s.meanCost()))
 }
@@ -54,13 +52,13 @@ func (s *Setting) requests(times int64) int64 {
 // perSecond is the limit's rate for one subject.
 func (s *Setting) perSecond() float64 { return float64(s.Limit.Count) / s.Limit.Period.Seconds() }
 
-// length is how long a scenario without an end of its own goes on: two periods, but at
-// least 10 seconds and at most a minute.
+// length is the length of a scenario without its own end: two periods, but at least 10 seconds and at most a
+// minute.
 func (s *Setting) length() time.Duration {
 	return min(max(2*s.Limit.Period, 10*time.Second), time.Minute)
 }
 
-// Parts of the limit's rate that scenarios send at.
+// Rates of scenarios, as multiples of the limit's rate.
 const (
 	steadyRate    = 2.0
 	noisyRate     = 50.0
@@ -68,7 +66,7 @@ const (
 	dripRate      = 0.9
 )
 
-// Scenarios returns all there are.
+// Scenarios returns all scenarios.
 func Scenarios() []Scenario {
 	length := func(s Setting) time.Duration { return s.length() }
 	return []Scenario{
@@ -96,15 +94,13 @@ func Scenarios() []Scenario {
 	}
 }
 
-// NoisyNeighbour is the name of the scenario in which one subject asks for far more than
-// the others, and NoisySubject is that subject.
+// NoisyNeighbour is the name of the scenario in which one subject, NoisySubject, sends far more than the others.
 const (
 	NoisyNeighbour = "noisy-neighbour"
 	NoisySubject   = 0
 )
 
-// ParseScenario finds a scenario by name. The error is a [store.ErrInvalid] that
-// lists them.
+// ParseScenario finds a scenario by name. An error is a [store.ErrInvalid] that lists them.
 func ParseScenario(name string) (Scenario, error) {
 	all := Scenarios()
 	names := make([]string, len(all))
@@ -117,16 +113,15 @@ func ParseScenario(name string) (Scenario, error) {
 	return Scenario{}, store.Invalidf("unknown scenario %q; it is one of %s", name, strings.Join(names, ", "))
 }
 
-// Length returns how long the scenario goes on by default.
+// Length returns the default length of the scenario.
 func (s *Scenario) Length(setting Setting) time.Duration { return s.duration(setting) }
 
-// AtOnce returns how many requests at most the scenario sends at the same instant.
+// AtOnce returns the most requests that the scenario sends at the same instant.
 func (s *Scenario) AtOnce(setting Setting) int64 {
 	return setting.requests(s.times) * int64(setting.Subjects)
 }
 
-// Load returns the scenario's requests. There are none if the setting's Duration ends before the
-// first.
+// Load returns the scenario's requests. There are none if the setting's Duration ends before the first.
 func (s *Scenario) Load(setting Setting) Load {
 	load := s.load(setting)
 	if setting.Costs.Most <= 1 {
@@ -135,7 +130,7 @@ func (s *Scenario) Load(setting Setting) Load {
 	return &costing{load, setting.Costs, newRandom(setting.Seed, streamCosts)}
 }
 
-// costing is a Load at other costs than 1.
+// costing is a Load with costs other than 1.
 type costing struct {
 	Load
 	costs  Costs
@@ -152,17 +147,17 @@ func (c *costing) Next() (Arrival, bool) {
 // volley is requests at one instant.
 type volley struct {
 	due   time.Duration
-	times int // that each subject asks
+	times int // that each subject sends
 }
 
-// listed is a Load whose times are known in advance.
+// listed is a Load with times that are known in advance.
 type listed struct {
 	volleys  []volley
 	subjects int
 	i        int // of the first volley
 }
 
-// Next has the subjects of a volley ask by turns.
+// Next lets the subjects of a volley take turns.
 func (l *listed) Next() (Arrival, bool) {
 	if len(l.volleys) == 0 {
 		return Arrival{}, false
@@ -175,10 +170,9 @@ func (l *listed) Next() (Arrival, bool) {
 	return a, true
 }
 
-// aroundEdge returns how long before a window's edge one burst begins, and how long after
-// the edge the other one begins. The first is long enough for all of the burst to be
-// decided before the edge. The second is long enough that a small error of the clock does
-// not put the burst before the edge. Both bursts still lie within one period.
+// aroundEdge returns how long before a window's edge one burst begins, and how long after the edge the other one
+// begins. The first is long enough to decide the whole burst before the edge. The second is long enough that a
+// small error of the clock does not put the burst before the edge. Both bursts are within one period.
 func (s *Setting) aroundEdge() (lead, gap time.Duration) {
 	const absorbedPerSecond = 20_000 // what a slow store decides
 	burst := time.Duration(float64(s.Limit.Capacity()*int64(s.Subjects)) / absorbedPerSecond * float64(time.Second))
@@ -196,8 +190,8 @@ func (s *Setting) firstEdge() time.Duration {
 	return edge
 }
 
-// A window whose edge is off by a little is right about bursts that are far enough from it. So
-// some requests come close to the edge, on both sides: one of each subject every stepAtEdge.
+// A window with a slightly wrong edge is right about bursts that are far enough from it. So some requests come
+// close to the edge, on both sides: one of each subject every stepAtEdge.
 const (
 	closeToEdge = 2 * time.Millisecond
 	stepAtEdge  = 100 * time.Microsecond
@@ -214,15 +208,15 @@ func boundary(s Setting) Load {
 		}
 		l.volleys = append(l.volleys, volley{edge + gap, burst})
 	}
-	// Where a period is shorter than a burst takes, the bursts of several edges overlap.
+	// If a period is shorter than a burst, the bursts of several edges overlap.
 	slices.SortStableFunc(l.volleys, func(a, b volley) int { return cmp.Compare(a.due, b.due) })
 	return l
 }
 
 func thunderingHerd(s Setting) Load { return s.every(s.Limit.Period) }
 
-// idleTime is how long a key is idle between two bursts: until it is free again, and then for one
-// and a half periods, in which a limiter that forgets its burst saves up more.
+// idleTime is how long a key is idle between two bursts: until it is free again, and then one and a half periods,
+// in which a limiter with a wrong burst saves up more.
 func (s *Setting) idleTime() time.Duration {
 	free := float64(s.Limit.Capacity()) / s.perSecond() * float64(time.Second)
 	return time.Duration(free) + s.Limit.Period*3/2
@@ -230,7 +224,7 @@ func (s *Setting) idleTime() time.Duration {
 
 func idleBurst(s Setting) Load { return s.every(s.idleTime()) }
 
-// every sends twice what the limit allows at once, by each subject, again and again.
+// every sends, for each subject, twice what the limit allows at once, again and again.
 func (s *Setting) every(gap time.Duration) Load {
 	l := &listed{subjects: s.Subjects}
 	for due := time.Duration(0); due < s.Duration; due += gap {
@@ -239,8 +233,8 @@ func (s *Setting) every(gap time.Duration) Load {
 	return l
 }
 
-// evenly has each subject ask at even distances, at a multiple of the limit's rate. The
-// subjects do not all ask at the same time.
+// evenly lets each subject send at even distances, at a multiple of the limit's rate. The subjects do not all send
+// at the same time.
 func (s *Setting) evenly(rate func(subject int) float64) Load {
 	turns := &turns{until: s.Duration}
 	for subject := range s.Subjects {
@@ -251,7 +245,7 @@ func (s *Setting) evenly(rate func(subject int) float64) Load {
 	return turns
 }
 
-// turns is a Load of subjects that each ask evenly: a heap of who is next.
+// turns is a Load of subjects that each send evenly: a heap ordered by the next request.
 type turns struct {
 	all   []turn
 	until time.Duration

@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What each scenario shows of each algorithm, and of slices, when nobody is slow.
+// What each scenario shows for each algorithm, and for slices, if nothing is slow.
 func TestScenarios(t *testing.T) {
 	limits := []string{"sliding-counter:50/2s,slices=10"}
 	for _, algorithm := range store.Algorithms() {
@@ -36,7 +36,7 @@ func TestScenarios(t *testing.T) {
 					if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || r.Requests == 0 || r.Dropped != 0 || int(f.Keys) != scenario.Subjects {
 						t.Errorf("%d requests, %d dropped: %+v", r.Requests, r.Dropped, f)
 					}
-					// Where requests come evenly, slices let hardly more through than a log does.
+					// If requests come evenly, slices let hardly more through than a log.
 					if scenario.Name == "steady" && limit.Slices > 1 && f.WorstRatio > 1.1 {
 						t.Errorf("the slices let %v times the limit through", f.WorstRatio)
 					}
@@ -62,8 +62,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// Bursts lie on both sides of every edge that the run's length allows for, and the
-// first comes no sooner than it can be sent.
+// Bursts lie on both sides of every edge within the run, and the first edge leaves time to send its burst.
 func TestBoundary(t *testing.T) {
 	setting := Setting{
 		Limit:    store.Limit{Algorithm: store.FixedWindow, Count: 10, Burst: 10, Period: time.Second},
@@ -106,7 +105,7 @@ func TestParseScenario(t *testing.T) {
 	}
 }
 
-// With real concurrency, too, every answer is audited in its place.
+// With real concurrency, too, the audit finds every answer in its place.
 func TestConcurrentWorkersAreAudited(t *testing.T) {
 	const requests = 200_000
 	for _, workers := range []int{2, 64} {
@@ -129,15 +128,15 @@ func TestConcurrentWorkersAreAudited(t *testing.T) {
 	}
 }
 
-// What is audited does not pile up: a run of minutes holds no more than one of seconds.
+// The memory of a run does not grow: a run of minutes holds no more than one of seconds.
 func TestARunHoldsNoRequests(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	held := int64(0)
-	// No more is decided before the collector has had its turn than it is to hold, and nothing
-	// while that is measured: garbage is not held.
+	// The store stops before the collector has more than it can hold, and during the measurement, so that no
+	// garbage is counted.
 	const requests, ahead = 3_000_000, 500_000
 	backend := &paced{Store: memorystore.New()}
 	backend.permitted.Store(ahead)
@@ -153,14 +152,14 @@ func TestARunHoldsNoRequests(t *testing.T) {
 			return true
 		},
 	})
-	// What workers hand over takes up to 60 MB, whatever was decided before. All requests would be
-	// 200 MB more, at 64 bytes for the times and the answer.
+	// The workers' buffers take up to 60 MB, whatever was decided before. All requests would be 200 MB more, at 64
+	// bytes for the times and the answer.
 	if r.Requests != requests || held > 96<<20 || held == 0 {
 		t.Errorf("%d requests, %d MB held", r.Requests, held>>20)
 	}
 }
 
-// paced is a store that decides no more than it is permitted to.
+// paced is a store that decides only as many requests as the test permits.
 type paced struct {
 	store.Store
 	decided, permitted atomic.Int64
@@ -173,8 +172,8 @@ func (s *paced) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// A burst comes after its key has been free for longer than a period. What it asks for is twice
-// what the limit allows, at any cost.
+// A burst comes after its key has been free for longer than a period. It costs twice what the limit allows, at any
+// cost of a request.
 func TestIdleBurst(t *testing.T) {
 	scenario, err := ParseScenario("idle-burst")
 	if err != nil {

@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// Schedule says when requests arrive. It reads no clock and never waits, so that it can
-// be tested exactly. It is for one goroutine.
+// Schedule is the times of requests. It reads no clock and never waits, so that tests can be exact. It is for one
+// goroutine.
 type Schedule interface {
-	// Next returns when the next request is due, from the beginning of the run, and
-	// false when there are no more. It never goes back.
+	// Next returns when the next request is due, from the beginning of the run, and false when there are no more.
+	// The times never decrease.
 	Next() (due time.Duration, ok bool)
 }
 
-// Stage is a part of a run in which the rate goes evenly from one to another.
+// Stage is a part of a run in which the rate changes evenly from one value to another.
 type Stage struct {
 	Duration time.Duration
 	// From and To are arrivals in a second, 0 or more.
 	From, To float64
 }
 
-// Ramp returns the stages of a run that begins at rate first and has reached each of
-// the targets after its duration.
+// Ramp returns the stages of a run that begins at rate first and reaches each of the targets after its duration.
 func Ramp(first float64, durations []time.Duration, targets []float64) []Stage {
 	stages := make([]Stage, len(targets))
 	for i, target := range targets {
@@ -33,14 +32,14 @@ func Ramp(first float64, durations []time.Duration, targets []float64) []Stage {
 	return stages
 }
 
-// arrivals is how many arrive in the first elapsed of the stage: the integral of the
-// rate, which is a straight line.
+// arrivals is the number of arrivals in the first elapsed seconds of the stage: the integral of the rate, which is
+// a straight line.
 func (s *Stage) arrivals(elapsed float64) float64 {
 	slope := (s.To - s.From) / s.Duration.Seconds()
 	return elapsed * (s.From + slope*elapsed/2)
 }
 
-// Total returns the number of arrivals of all stages, which need not be whole.
+// Total returns the number of arrivals of all stages, which can be a fraction.
 func Total(stages []Stage) (arrivals float64) {
 	for i := range stages {
 		arrivals += stages[i].arrivals(stages[i].Duration.Seconds())
@@ -48,7 +47,7 @@ func Total(stages []Stage) (arrivals float64) {
 	return arrivals
 }
 
-// Length returns how long all stages take.
+// Length returns the length of all stages.
 func Length(stages []Stage) (length time.Duration) {
 	for i := range stages {
 		length += stages[i].Duration
@@ -56,7 +55,7 @@ func Length(stages []Stage) (length time.Duration) {
 	return length
 }
 
-// Cut returns the stages cut off after that length.
+// Cut returns the stages up to that length.
 func Cut(stages []Stage, length time.Duration) []Stage {
 	var first []Stage
 	for _, s := range stages {
@@ -73,9 +72,8 @@ func Cut(stages []Stage, length time.Duration) []Stage {
 	return first
 }
 
-// timeOf returns when, within the stage, that many requests have arrived. It is the
-// inverse of arrivals, in the form of the quadratic's root that stays exact for a slope
-// close to 0.
+// timeOf returns when, within the stage, that many requests have arrived. It is the inverse of arrivals, in the
+// form of the quadratic's root that stays exact for a slope near 0.
 func (s *Stage) timeOf(arrivals float64) float64 {
 	slope := (s.To - s.From) / s.Duration.Seconds()
 	root := math.Sqrt(max(0, s.From*s.From+2*slope*arrivals))
@@ -88,18 +86,17 @@ func (s *Stage) timeOf(arrivals float64) float64 {
 // staged walks through stages by the number of arrivals.
 type staged struct {
 	stages []Stage
-	before float64 // arrivals of the stages gone by
+	before float64 // arrivals of the stages before
 	begin  time.Duration
 }
 
-// at returns when that many requests have arrived. A call must not ask for fewer than the
-// one before.
+// at returns when that many requests have arrived. The argument must not decrease from call to call.
 func (s *staged) at(arrivals float64) (due time.Duration, ok bool) {
 	for len(s.stages) > 0 {
 		stage := &s.stages[0]
 		in := stage.arrivals(stage.Duration.Seconds())
-		// A request at the very end of a stage belongs to the next one. Rounding may put it
-		// a little before the beginning of that.
+		// A request at the very end of a stage belongs to the next one. Rounding can put it a little before the
+		// beginning of that.
 		if within := max(0, arrivals-s.before); within < in*(1-1e-12) {
 			return s.begin + time.Duration(math.Round(stage.timeOf(within)*1e9)), true
 		}
@@ -110,14 +107,14 @@ func (s *staged) at(arrivals float64) (due time.Duration, ok bool) {
 	return 0, false
 }
 
-// uniform arrivals are as evenly apart as the rate allows.
+// uniform arrivals are as evenly spaced as the rate allows.
 type uniform struct {
 	staged staged
 	n      float64
 }
 
-// Uniform returns a Schedule of evenly spaced arrivals: the n-th is due when the
-// integral of the rate has reached n, the first at once.
+// Uniform returns a Schedule of evenly spaced arrivals: arrival n is due when the integral of the rate has reached
+// n, the first at once.
 func Uniform(stages []Stage) Schedule {
 	return &uniform{staged: staged{stages: slices.Clone(stages)}}
 }
@@ -137,11 +134,10 @@ type poisson struct {
 	left   int     // arrivals to come
 }
 
-// Poisson returns a Schedule of arrivals that are independent of each other: a Poisson
-// process whose number of arrivals is fixed to what the rate says, so that the actual
-// rate is the rate asked for. Given their number, the arrivals of a Poisson process are
-// equally likely anywhere, as measured by the integral of the rate. Each is computed from
-// the one before and the number of those still to come.
+// Poisson returns a Schedule of independent arrivals: a Poisson process whose number of arrivals is fixed to the
+// total of the rate, so that the actual rate is the wanted one. Given their number, the arrivals of a Poisson
+// process are equally likely anywhere, as measured by the integral of the rate. Each is computed from the one
+// before and the number of those still to come.
 func Poisson(stages []Stage, seed uint64) Schedule {
 	total := Total(stages)
 	return &poisson{
@@ -154,13 +150,13 @@ func (p *poisson) Next() (time.Duration, bool) {
 	if p.left == 0 {
 		return 0, false
 	}
-	// The least of n numbers between 0 and 1 is 1 − u^(1/n), u being one of them.
+	// The least of n numbers between 0 and 1 has the distribution of 1 − u^(1/n), where u is one such number.
 	p.sum = p.total - (p.total-p.sum)*math.Exp(-p.random.ExpFloat64()/float64(p.left))
 	p.left--
 	return p.staged.at(p.sum)
 }
 
-// bursts arrive many at once.
+// bursts are many arrivals at once.
 type bursts struct {
 	size            int
 	interval, until time.Duration
@@ -179,8 +175,7 @@ func (b *bursts) Next() (time.Duration, bool) {
 	return due, due < b.until
 }
 
-// Streams keep the random numbers of a run apart, so that other arrivals do not change
-// the subjects.
+// The streams of random numbers in a run. They are separate, so that other arrivals do not change the subjects.
 const (
 	streamArrivals = iota
 	streamSubjects

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// all returns when the requests of a schedule are due.
+// all returns the times of all requests of a schedule.
 func all(s Schedule) (due []time.Duration) {
 	for {
 		d, ok := s.Next()
@@ -39,7 +39,7 @@ func TestUniform(t *testing.T) {
 		{"up and down", Ramp(0, []time.Duration{2 * second, 2 * second}, []float64{4, 0}),
 			[]time.Duration{0, second, 1414213562, 1732050808, 2 * second, 2267949192, 2585786438, 3 * second}},
 		{"a pause", []Stage{{second, 2, 2}, {second, 0, 0}, {second, 2, 2}}, []time.Duration{0, second / 2, 2 * second, 5 * second / 2}},
-		// What does not come to a whole request is not lost: half of one from the first.
+		// A fraction of a request is not lost: half of one from the first stage.
 		{"parts add up", []Stage{{second / 2, 3, 3}, {second, 1, 1}}, []time.Duration{0, 333333333, second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestUniform(t *testing.T) {
 	}
 }
 
-// However the rate changes, as many arrive in all as its integral says, none before
-// its time, and each when the integral has reached it.
+// However the rate changes, the number of arrivals is its integral, and each arrives when the integral has reached
+// its number.
 func TestStagesAreIntegratedExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stages []Stage
@@ -76,7 +76,7 @@ func TestStagesAreIntegratedExactly(t *testing.T) {
 				arrived += stages[i].arrivals(in.Seconds())
 				left -= in
 			}
-			// Rounded to a nanosecond, at 500/s and the square root's slope at 0.
+			// The error of rounding to a nanosecond, at 500/s and the square root's slope at 0.
 			if math.Abs(arrived-float64(n)) > 1e-5 {
 				t.Fatalf("request %d is due at %s, when %v have arrived", n, at, arrived)
 			}
@@ -84,8 +84,8 @@ func TestStagesAreIntegratedExactly(t *testing.T) {
 	})
 }
 
-// What rounding puts a little before a stage that begins with next to nothing is due
-// when that begins, and not long before.
+// A request that rounding puts a little before a stage with a tiny rate is due when that stage begins, not long
+// before.
 func TestStagesNeverGoBack(t *testing.T) {
 	stages := []Stage{{4 * time.Millisecond, 500, 4.7e-10}, {time.Millisecond, 2.3e-10, 1}}
 	if due, want := all(Uniform(stages)), []time.Duration{0, 4 * time.Millisecond}; !slices.Equal(due, want) {
@@ -111,15 +111,15 @@ func TestPoissonGaps(t *testing.T) {
 			t.Errorf("seed %d: the gaps are %.5f away from exponential, more than %.5f", seed, d, most)
 		}
 	}
-	// The test can fail: evenly spaced arrivals are no Poisson process.
+	// The test can fail: evenly spaced arrivals are not a Poisson process.
 	even := slices.Repeat([]float64{1 / rate}, 1000)
 	if d := distance(even, func(gap float64) float64 { return 1 - math.Exp(-rate*gap) }); d < 0.5 {
 		t.Errorf("even gaps are %.5f away", d)
 	}
 }
 
-// distance is the statistic of Kolmogorov and Smirnov: the most by which the share of
-// values up to x differs from what the distribution says.
+// distance is the statistic of Kolmogorov and Smirnov: the largest difference between the share of values up to x
+// and the distribution.
 func distance(values []float64, distribution func(float64) float64) (most float64) {
 	slices.Sort(values)
 	n := float64(len(values))
@@ -130,8 +130,8 @@ func distance(values []float64, distribution func(float64) float64) (most float6
 	return most
 }
 
-// On a ramp they are as dense as the rate: stretched back by its integral, the gaps are
-// those of a process of rate 1.
+// On a ramp they are as dense as the rate: scaled by the integral of the rate, the gaps are those of a process of
+// rate 1.
 func TestPoissonOnARamp(t *testing.T) {
 	stages := Ramp(100, []time.Duration{60 * time.Second}, []float64{2000})
 	due := all(Poisson(stages, 7))
@@ -152,8 +152,7 @@ func TestBursts(t *testing.T) {
 	}
 }
 
-// The same seed gives the same requests, another one others, and other arrivals leave
-// the subjects as they were.
+// The same seed gives the same requests, another seed others, and other arrivals do not change the subjects.
 func TestSeeds(t *testing.T) {
 	mix := Mix{Evenly(1000), Costs{1, 100}}
 	take := func(s Schedule, seed uint64) (list []Arrival) {
@@ -234,8 +233,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// The first part of stages has as many arrivals, and at the same times, as all have in
-// that time.
+// Cut stages have the arrivals, at the same times, that all stages have in that time.
 func TestCut(t *testing.T) {
 	stages := []Stage{{time.Second, 0, 1000}, {2 * time.Second, 1000, 500}, {time.Second, 500, 500}}
 	for _, length := range []time.Duration{500 * time.Millisecond, time.Second, 1500 * time.Millisecond, 4 * time.Second, time.Hour} {

@@ -12,59 +12,56 @@ import (
 
 // SimulateOptions are the optional settings of a simulation.
 type SimulateOptions struct {
-	// Store decides instead of the pure Go algorithms, which it is compared with.
-	// It must hold nothing yet, and decide by Clock.
+	// Store, if set, decides, and its decisions are compared with those of the Go algorithms. It must be empty, and
+	// decide by Clock.
 	Store store.Store
 	Clock *Clock
-	// Wrapped: Store is allowed to decide differently than Go, because something wraps it. Its
-	// decisions are audited by their own instants, which may be up to Skew before those of
-	// their requests, and by the clock, too.
+	// Wrapped: something wraps Store, so it may decide differently from Go. Its decisions are audited by their own
+	// instants, which can be up to Skew before those of their requests, and also by the clock.
 	Wrapped bool
 	Skew    time.Duration
-	// Held, if set, says how many units of a key under a limit may be held ahead. The audit
-	// excuses denials that they explain.
+	// Held, if set, returns how many units of a key under a limit can be held in advance. The audit excuses denials
+	// that they explain.
 	Held func(store.Limit) int64
-	// Progress, if set, is told now and then how many requests have been decided, and
-	// how many of them were denied.
+	// Progress, if set, is called from time to time with the number of decided requests, and of those that were
+	// denied.
 	Progress func(decided, denied int64)
 }
 
-// Simulation is what a candidate would have done to the requests of a trace.
+// Simulation is the result of a candidate for the requests of a trace.
 type Simulation struct {
-	// Subjects are who was limited, the values of the candidate's fields, by the
-	// numbers that Tally has for them.
+	// Subjects are the limited subjects, the values of the candidate's fields, by their numbers in Tally.
 	Subjects *trace.Subjects
 	Tally    Tally
-	// Keys is how many requests each key was allowed and denied by its own limit, for the limits
-	// that can deny. [Simulation.OwnerOf] says whose a key is. It is empty where every subject
-	// has keys of its own, of which Tally tells all.
+	// Keys counts the requests that each key was allowed and denied by its own limit, for the limits that can deny.
+	// [Simulation.OwnerOf] returns the limit and a subject of a key. It is empty if no subjects share keys; then
+	// Tally has everything.
 	Keys Tally
-	// NeverFits is how many of the denied requests cost more than a limit ever allows at
-	// once. A store would have refused them as mistakes.
+	// NeverFits counts the denied requests that cost more than a limit ever allows at once. A store would have
+	// refused them as mistakes.
 	NeverFits int64
-	// Limits are the limits decided together.
+	// Limits are the results of the limits.
 	Limits []LimitResult
 	// Begin and End are the instants of the first and the last request.
 	Begin, End store.Instant
-	// Timeline is what happened in each Interval since Begin, up to 200 of them.
+	// Timeline has the counts of each Interval since Begin, at most 200.
 	Timeline []IntervalCount
 	Interval time.Duration
-	// ByDecider is how many requests each decider answered, if the store was wrapped.
+	// ByDecider counts the requests of each decider, if the store was wrapped.
 	ByDecider map[store.Decider]IntervalCount
-	// Differently is how many requests were allowed by a wrapped store and not by Go, and
-	// the other way round.
+	// Differently counts the requests that a wrapped store allowed and Go did not, and the other way round.
 	Differently IntervalCount
-	// Disagreements is how many requests the store decided differently than Go, in
-	// anything of the decision, and FirstDisagreements the first few.
+	// Disagreements counts the requests that the store decided differently from Go, in any part of the decision,
+	// and FirstDisagreements are the first few.
 	Disagreements      int64
 	FirstDisagreements []Disagreement
-	// StoreKeys are the keys that a store may have something of after the simulation.
+	// StoreKeys are the keys of which a store can hold something after the simulation.
 	StoreKeys []store.Key
 
-	population *TracePopulation // that Keys is about
+	population *TracePopulation // of the keys of Keys
 }
 
-// OwnerOf says which of the limits a key of Keys is of, and one of the subjects that have it.
+// OwnerOf returns the limit of a key of Keys, and one of the subjects that have it.
 func (s *Simulation) OwnerOf(key uint32) (limit int, subject uint32) {
 	for limit, owners := range s.population.owners {
 		if int(key) < len(owners) {
@@ -75,41 +72,40 @@ func (s *Simulation) OwnerOf(key uint32) (limit int, subject uint32) {
 	panic("no such key")
 }
 
-// LimitResult is what one of the limits decided together did.
+// LimitResult is the result of one of the limits.
 type LimitResult struct {
-	// Denied is how many requests the limit denied, or would have as a shadow.
+	// Denied counts the requests that the limit denied, or as a shadow would have denied.
 	Denied int64
 	Audit  audit.Finding
-	// ByClock is the audit by the instants of the requests, if the store was wrapped. Only its
-	// worst windows mean anything.
+	// ByClock is the audit by the instants of the requests, if the store was wrapped. Only its worst windows mean
+	// anything.
 	ByClock audit.Finding
-	// MixedKeys is how many keys were under different limits in turn, since what chooses
-	// an override is not a part of the key. The audit judges them by the first limit.
+	// MixedKeys counts the keys that had different limits in turn, because the key does not contain what selects an
+	// override. The audit judges them by the first limit.
 	MixedKeys int64
 }
 
-// IntervalCount is what happened in an interval, in requests.
+// IntervalCount counts the requests of an interval.
 type IntervalCount struct{ Allowed, Denied int64 }
 
-// Disagreement is a decision of a store that is not Go's.
+// Disagreement is a decision of a store that differs from Go's.
 type Disagreement struct {
-	Request   int64 // its number in the order of instants, the first being 1
+	Request   int64 // its number in the order of instants, from 1
 	At        store.Instant
 	Subject   uint32
-	Limit     int // of those decided together, the first being 0
+	Limit     int // the number of the limit, from 0
 	Store, Go store.Decision
 }
 
-// keptDisagreements is how many are described.
+// keptDisagreements is the number of disagreements that are described.
 const keptDisagreements = 3
 
-// checkEvery is how many requests are decided before asking whether to go on.
+// checkEvery is the number of requests between two checks whether to go on.
 const checkEvery = 1 << 12
 
-// Simulate decides the requests of a trace under a candidate, each at its own instant.
-// A request of more units than a limit ever allows at once is denied. After an error
-// the Simulation is what was done until then; what a candidate's limits have wrong is
-// a [store.ErrInvalid].
+// Simulate decides the requests of a trace under a candidate, each at its own instant. It denies a request that
+// costs more than a limit ever allows at once. After an error the Simulation is what was done until then. A wrong
+// limit of the candidate is a [store.ErrInvalid].
 func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options SimulateOptions) (*Simulation, error) {
 	if c.limits != nil && options.Store == nil {
 		a, err := newApart(t, &c)
@@ -147,18 +143,18 @@ type simulator struct {
 	own        []int64          // see [Population]
 	states     [][]store.State  // of each limit's keys
 	auditors   []*audit.Auditor // of each limit
-	// Of a wrapped store: its answers in the order of their instants, and audits by the clock.
+	// For a wrapped store: its answers in the order of their instants, and audits by the clock.
 	answers clockAudit
 	byClock []*audit.Auditor
-	current []*store.State // of the request that is decided
+	current []*store.State // of the request under way
 	ours    []store.Decision
 	theirs  []store.Decision
-	told    audit.Figures // by the decision that is observed
+	told    audit.Figures // of the decision that is observed
 	audited bool
-	wrote   bool // the store may hold something now
+	wrote   bool // the store can hold something now
 }
 
-// newSimulator returns a simulator of what subjects ask, who have used nothing yet.
+// newSimulator returns a simulator of a population that has used nothing yet.
 func newSimulator(population *TracePopulation) *simulator {
 	var keys []int
 	for limit := range population.Limits() {
@@ -173,7 +169,7 @@ func newSimulator(population *TracePopulation) *simulator {
 	return s
 }
 
-// emptySimulator returns a simulator of limits with as many keys each, none of which were used.
+// emptySimulator returns a simulator of limits with that many keys each, all unused.
 func emptySimulator(keys ...int) *simulator {
 	limits := len(keys)
 	s := &simulator{
@@ -186,7 +182,7 @@ func emptySimulator(keys ...int) *simulator {
 	return s
 }
 
-// begin readies what is counted along the way.
+// begin prepares the counts.
 func (s *simulator) begin(t *trace.Trace, auditors []*audit.Auditor) {
 	s.audited = true
 	s.auditors = auditors
@@ -206,7 +202,7 @@ func (s *simulator) begin(t *trace.Trace, auditors []*audit.Auditor) {
 // maxIntervals bounds a timeline.
 const maxIntervals = 200
 
-// timelineInterval returns the shortest round interval that cuts a span into few enough.
+// timelineInterval returns the shortest round interval that divides a span into few enough parts.
 func timelineInterval(span time.Duration) time.Duration {
 	const day = 24 * time.Hour
 	intervals := []time.Duration{
@@ -244,7 +240,7 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 	return nil
 }
 
-// decide decides the i-th request, which a subject makes about the keys of those indexes.
+// decide decides request i, of a subject with keys of these indexes.
 func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subject uint32, reqs []store.Request, keys []uint32) error {
 	fits := true
 	for j := range reqs {
@@ -287,7 +283,7 @@ func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subje
 	return nil
 }
 
-// count counts who decided, and what would have been decided otherwise.
+// count counts by decider, and the decisions that differ from Go.
 func (s *simulator) count() {
 	by := deciderOf(s.theirs)
 	counts := s.result.ByDecider[by]
@@ -323,7 +319,7 @@ func (s *simulator) compare(i int64, at store.Instant, subject uint32) {
 	}
 }
 
-// observe tells the audits and the timeline of a decided request.
+// observe adds a decided request to the audits and the timeline.
 func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []store.Decision, allowed bool) {
 	interval := &s.result.Timeline[int64(r.At-s.result.Begin)/s.result.Interval.Microseconds()]
 	if allowed {
@@ -331,7 +327,7 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []store.D
 	} else {
 		interval.Denied++
 	}
-	var told *audit.Figures // by a store; what Go says is the truth
+	var told *audit.Figures // of a store; Go's figures are the truth
 	if s.options.Store != nil {
 		told = &s.told
 	}

@@ -9,24 +9,23 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Clock is the clock of a store in a simulation: it shows the instant of the request
-// that is being decided. Now is safe for concurrent use.
+// Clock is the clock of a store in a simulation: it shows the instant of the request under way. Now is safe for
+// concurrent use.
 type Clock struct {
 	at     atomic.Int64
 	timers []timer // in the order of their instants
 }
 
-// timer is what is to be done at an instant.
+// timer calls a function at an instant.
 type timer struct {
 	at store.Instant
 	do func()
 }
 
-// Now returns the time that the clock shows.
+// Now returns the time of the clock.
 func (c *Clock) Now() time.Time { return store.Instant(c.at.Load()).Time() }
 
-// Background does f when the clock has gone on by delay, and at once without one. It is for
-// limiter.Leases.
+// Background calls f when the clock has advanced by delay, at once if delay is 0. It is for limiter.Leases.
 func (c *Clock) Background(delay time.Duration, f func()) {
 	if delay <= 0 {
 		f()
@@ -37,7 +36,7 @@ func (c *Clock) Background(delay time.Duration, f func()) {
 	c.timers = slices.Insert(c.timers, i, t)
 }
 
-// set lets the clock go on to an instant, and does what was to be done until then.
+// set advances the clock to an instant, and calls the timers until then.
 func (c *Clock) set(at store.Instant) {
 	for len(c.timers) > 0 && c.timers[0].at <= at {
 		t := c.timers[0]

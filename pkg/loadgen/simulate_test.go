@@ -22,8 +22,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// logOf writes an access log of some clients that come in bursts, some of its lines out
-// of order and some bad. The bytes of an answer, from 1 to 6, can serve as costs.
+// logOf writes an access log of some clients that come in bursts, with some lines out of order and some bad. The
+// bytes of an answer, from 1 to 6, can serve as costs.
 func logOf(lines int) string {
 	random := rand.New(rand.NewPCG(2015, 5))
 	var b strings.Builder
@@ -48,7 +48,7 @@ func logOf(lines int) string {
 	return b.String()
 }
 
-// reckoned is a request as the reckoning below reads it.
+// reckoned is a request as reckon reads it.
 type reckoned struct {
 	at   int64 // seconds
 	key  string
@@ -57,9 +57,8 @@ type reckoned struct {
 
 var logLine = regexp.MustCompile(`^(\S+) \S+ \S+ \[(\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "(?:[^"\\]|\\.)*" \d{3} (\d+|-)`)
 
-// reckon says for each request of a log, in the order of their times, whether a limit
-// allows it, from the definitions of the algorithms: lists of times and fractions, and
-// nothing of what is tested.
+// reckon decides each request of a log, in the order of their times, directly from the definitions of the
+// algorithms: with lists of times and fractions, and without the code under test.
 func reckon(log string, limit store.Limit, costs bool) []bool {
 	var requests []reckoned
 	for line := range strings.Lines(log) {
@@ -130,7 +129,7 @@ func reckon(log string, limit store.Limit, costs bool) []bool {
 	return allowed
 }
 
-// variants are a log in every form that can be read, which say the same.
+// variants returns the same log in every form that can be read.
 func variants(t *testing.T, log string) map[string][]byte {
 	var packed, objects, table bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -182,8 +181,7 @@ func simulate(t testing.TB, log *trace.Trace, c Candidate, options SimulateOptio
 	return s
 }
 
-// What a simulation allows is what a reckoning from the definitions allows, request by
-// request, whatever the form of the log.
+// A simulation allows what the definitions allow, request by request, for every form of the log.
 func TestSimulationEqualsTheReckoning(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	log := logOf(3000)
@@ -222,8 +220,7 @@ func TestSimulationEqualsTheReckoning(t *testing.T) {
 	}
 }
 
-// decisionsOf returns whether each request is allowed, as a store is seen to decide that
-// has to agree with the simulation.
+// decisionsOf returns whether each request is allowed, by a store whose decisions the simulation compares.
 func decisionsOf(t *testing.T, recorded *trace.Trace, c Candidate) []bool {
 	clock := new(Clock)
 	recorder := &recorder{Store: memorystore.New(memorystore.WithClock(clock.Now))}
@@ -231,7 +228,7 @@ func decisionsOf(t *testing.T, recorded *trace.Trace, c Candidate) []bool {
 	if s.Disagreements != 0 {
 		t.Errorf("%d disagreements: %+v", s.Disagreements, s.FirstDisagreements)
 	}
-	if s.NeverFits > 0 { // which the store is not asked
+	if s.NeverFits > 0 { // the store does not get these
 		for i, r := range recorded.Requests {
 			reqs, err := c.Requests(recorded.Subjects.At(r.Subject))
 			if err != nil {
@@ -245,7 +242,7 @@ func decisionsOf(t *testing.T, recorded *trace.Trace, c Candidate) []bool {
 	return recorder.allowed
 }
 
-// recorder is a store that remembers what it allowed.
+// recorder is a store that records what it allowed.
 type recorder struct {
 	store.Store
 	allowed []bool
@@ -257,8 +254,7 @@ func (r *recorder) Decide(ctx context.Context, op store.Op, reqs []store.Request
 	return err
 }
 
-// liar is a store that says once that less remains than does, and once the opposite of
-// what it should.
+// liar is a store that once reports less remaining than there is, and once the opposite decision.
 type liar struct {
 	store.Store
 	calls int
@@ -301,7 +297,7 @@ func TestAStoreThatDisagreesIsFoundOut(t *testing.T) {
 	if len(s.StoreKeys) != 2 {
 		t.Errorf("it may have left %v", s.StoreKeys)
 	}
-	// After an error the keys are known, unless there cannot be any.
+	// After an error the keys are known, unless nothing can be stored.
 	for _, want := range []struct {
 		err  error
 		keys int
@@ -313,8 +309,8 @@ func TestAStoreThatDisagreesIsFoundOut(t *testing.T) {
 	}
 }
 
-// A policy's limits are decided together; subjects that a limit does not tell apart
-// share its state, an override applies to whom it is for, and a shadow denies nothing.
+// A policy's limits are decided together. Subjects with the same key share its state, an override applies to its
+// subjects, and a shadow limit denies nothing.
 func TestPolicyInASimulation(t *testing.T) {
 	p := &policy.Policy{Name: "api", Limits: []policy.Limit{
 		{Name: "tenant", By: []string{"tenant"}, Limit: parseLimit(t, "fixed-window:4/1h"), Overrides: []policy.Override{

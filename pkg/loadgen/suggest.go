@@ -7,27 +7,24 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// Suggestion is the least count that keeps a promise.
+// Suggestion is the lowest count that fulfils a condition.
 type Suggestion struct {
-	// Limit is the limit that was asked about, with that count, and Tally is its result.
+	// Limit is the limit with that count, and Tally its result.
 	Limit store.Limit
 	Tally *Tally
-	// Kept is false if no count keeps the promise; Limit then has the greatest possible
-	// count.
+	// Kept is false if no count fulfils the condition; Limit then has the highest possible count.
 	Kept bool
-	// Below is the result of one unit less, which breaks the promise. It is nil if there
-	// is no such limit.
+	// Below is the result for one unit less, which does not fulfil it. It is nil if there is no such limit.
 	Below *Tally
 }
 
-// Suggest searches the least count, for the limit's algorithm, period and burst, that
-// keeps a promise on a trace whose requests are by the fields; kept says whether the
-// result of a count keeps it. A burst that the limit does not give follows the count.
+// Suggest searches the lowest count, for the limit's algorithm, period and burst, that fulfils a condition on a
+// trace with the fields as the subject; kept reports whether the result of a count fulfils it. Without a burst in
+// limit, the burst is the count.
 //
-// It doubles the count until the promise is kept, and then halves the distance to one
-// that broke it; so one unit less breaks it. Smaller counts do not keep the promise
-// either, as long as a greater count never denies more. Requests of different costs and
-// the edges of windows can break that rule in places.
+// It doubles the count until the condition is fulfilled, and then halves the distance to a count that failed, so
+// one unit less fails. Lower counts fail, too, as long as a higher count never denies more. Requests of different
+// costs and the edges of windows can break that rule in places.
 func Suggest(ctx context.Context, t *trace.Trace, limit store.Limit, kept func(*Tally) bool, fields ...int) (Suggestion, error) {
 	greatest := limit.Algorithm.MaxCount()
 	asking := UnderLimits(fields, withCount(limit, greatest))
@@ -75,9 +72,8 @@ func withCount(limit store.Limit, count int64) store.Limit {
 	return limit
 }
 
-// tallyOf decides a trace whose subjects all ask for one limit, and counts no more than
-// is denied. It is nil if there is no such limit: a burst can be too great for a small
-// count.
+// tallyOf decides a trace whose subjects all have one limit, and counts only allowed and denied. It is nil if there
+// is no such limit: a burst can be too high for a low count.
 func tallyOf(ctx context.Context, a *apart, limit store.Limit) (*Tally, error) {
 	normalized, err := limit.Normalize()
 	if err != nil {

@@ -8,19 +8,19 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// fewer is a promise that less than a share of the requests are denied, or at most none.
+// fewer is the condition that fewer than a share of the requests are denied, or none.
 func fewer(share float64) func(*Tally) bool {
 	return func(t *Tally) bool {
 		return float64(t.Denied()) < share*float64(t.Requests()) || t.Denied() == 0
 	}
 }
 
-// fewerKeys is a promise about the keys denied.
+// fewerKeys is the same for the keys that are denied.
 func fewerKeys(share float64) func(*Tally) bool {
 	return func(t *Tally) bool { return float64(t.KeysDenied()) < share*float64(t.Keys()) }
 }
 
-// A suggestion is what trying every count from 1 on finds.
+// A suggestion is the count that trying every count from 1 finds.
 func TestSuggestionIsTheLeastCount(t *testing.T) {
 	log := logOf(2000)
 	recorded := readLog(t, []byte(log), trace.Options{})
@@ -59,7 +59,7 @@ func TestAPromiseNoCountKeeps(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	// A burst that takes a century to drain at small counts has no such limits.
+	// With a burst that takes a century to drain at low counts there are no such limits.
 	got, err := Suggest(context.Background(), recorded, store.Limit{Algorithm: store.TokenBucket, Count: 1, Period: store.MaxPeriod,
 		Burst: store.MaxCount}, promise, 0)
 	if err != nil || got.Kept {

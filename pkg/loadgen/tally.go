@@ -1,5 +1,5 @@
-// Package loadgen drives rate limits with recorded or made-up load, and computes what
-// became of the requests. It prints nothing, and any [store.Store] can decide.
+// Package loadgen sends recorded or generated load to rate limits, and counts the results. It prints nothing, and
+// works with any [store.Store].
 package loadgen
 
 import (
@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// Tally counts what became of the requests of each subject. The zero Tally has
-// counted nothing. It is for one goroutine.
+// Tally counts allowed and denied requests of each subject. The zero Tally is empty. It is for one goroutine.
 type Tally struct {
 	counts            []tallied // by subject
 	keys, deniedKeys  int64
@@ -19,8 +18,8 @@ type tallied struct{ allowed, denied int64 }
 
 func (c tallied) requests() int64 { return c.allowed + c.denied }
 
-// Add counts a request of a subject. Subjects are small numbers, since the Tally has
-// room for each up to the greatest.
+// Add counts a request of a subject. Subjects are small numbers, since the Tally has memory for each up to the
+// highest.
 func (t *Tally) Add(subject uint32, allowed bool) {
 	if int(subject) >= len(t.counts) {
 		t.counts = append(t.counts, make([]tallied, int(subject)+1-len(t.counts))...)
@@ -41,7 +40,7 @@ func (t *Tally) Add(subject uint32, allowed bool) {
 	c.denied++
 }
 
-// addAll adds what was counted of other subjects; subject tells which numbers they have here.
+// addAll adds the counts of other subjects; subject converts their numbers to the numbers here.
 func (t *Tally) addAll(others *Tally, subject func(uint32) uint32) {
 	if last := len(others.counts) - 1; last >= 0 {
 		if missing := int(subject(uint32(last))) + 1 - len(t.counts); missing > 0 {
@@ -57,28 +56,28 @@ func (t *Tally) addAll(others *Tally, subject func(uint32) uint32) {
 	t.requests += others.requests
 }
 
-// Allowed returns how many requests of all subjects were allowed.
+// Allowed returns the number of allowed requests of all subjects.
 func (t *Tally) Allowed() int64 { return t.allowed }
 
-// Denied returns how many requests of all subjects were denied.
+// Denied returns the number of denied requests of all subjects.
 func (t *Tally) Denied() int64 { return t.requests - t.allowed }
 
-// Requests returns how many requests there were.
+// Requests returns the number of requests.
 func (t *Tally) Requests() int64 { return t.requests }
 
-// Keys returns how many subjects asked for something.
+// Keys returns the number of subjects with a request.
 func (t *Tally) Keys() int64 { return t.keys }
 
-// KeysDenied returns how many subjects were denied at least once.
+// KeysDenied returns the number of subjects that were denied at least once.
 func (t *Tally) KeysDenied() int64 { return t.deniedKeys }
 
-// SubjectCount is what became of one subject's requests.
+// SubjectCount is the counts of one subject.
 type SubjectCount struct {
 	Subject         uint32
 	Allowed, Denied int64
 }
 
-// Of returns what became of one subject's requests.
+// Of returns the counts of one subject.
 func (t *Tally) Of(subject uint32) SubjectCount {
 	if int(subject) >= len(t.counts) {
 		return SubjectCount{Subject: subject}
@@ -86,9 +85,8 @@ func (t *Tally) Of(subject uint32) SubjectCount {
 	return SubjectCount{subject, t.counts[subject].allowed, t.counts[subject].denied}
 }
 
-// MostDenied returns the n subjects that were denied most often, or all that were
-// denied if those are fewer. Of those denied equally often the one that asked more
-// comes first, and then the one of the lower number.
+// MostDenied returns the n subjects with the most denials, or fewer if not that many were denied. Among equals the
+// one with more requests comes first, then the lower number.
 func (t *Tally) MostDenied(n int) []SubjectCount {
 	var denied []SubjectCount
 	for i, c := range t.counts {
@@ -102,12 +100,11 @@ func (t *Tally) MostDenied(n int) []SubjectCount {
 	return slices.Clip(denied[:min(n, len(denied))])
 }
 
-// HeatGroup is what became of the requests of some subjects.
+// HeatGroup is the counts of some subjects.
 type HeatGroup struct{ Keys, Allowed, Denied int64 }
 
-// Heat returns the subjects that asked for something in the order of how much they
-// asked for, the busiest first, merged into at most that many groups, whose numbers of
-// keys differ by one at most. groups must be positive.
+// Heat sorts the subjects by the number of their requests, the busiest first, and merges them into at most that
+// many groups, whose numbers of keys differ by at most one. groups must be positive.
 func (t *Tally) Heat(groups int) []HeatGroup {
 	counts := make([]tallied, 0, t.keys)
 	for _, c := range t.counts {

@@ -21,7 +21,7 @@ func TestTally(t *testing.T) {
 	if text := fmt.Sprint(tally.Requests(), tally.Allowed(), tally.Denied(), tally.Keys(), tally.KeysDenied()); text != "17 10 7 5 4" {
 		t.Error(text)
 	}
-	// Equally often denied: the one that asked more comes first, then the lower number.
+	// Among equally many denials: first the one with more requests, then the lower number.
 	if text := fmt.Sprint(tally.MostDenied(3)); text != "[{2 3 2} {7 1 2} {9 1 2}]" {
 		t.Error(text)
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// slow is a store that takes its time, which in these tests is virtual.
+// slow is a store that takes virtual time.
 type slow struct {
 	store.Store
-	takes func(n int) time.Duration // of the n-th call
+	takes func(n int) time.Duration // of call n
 	fails func(n int) error
 
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ func (s *slow) Decide(ctx context.Context, op store.Op, reqs []store.Request, de
 
 func always(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 
-// stalling is a store that answers nothing from one instant to another.
+// stalling is a store that does not answer between two instants.
 type stalling struct {
 	store.Store
 	from, until time.Time
@@ -68,8 +68,8 @@ func even(rate float64, length time.Duration) Load {
 	return NewLoad(Uniform(constant(rate, length)), Mix{Evenly(1), Costs{1, 1}}, 1)
 }
 
-// A store that stalls for one second keeps a thousand requests waiting, and the report
-// must say so. A tester that waits for each answer sends nothing meanwhile and hides it.
+// A store that stalls for one second keeps a thousand requests waiting, and the report must show it. A tester that
+// waits for each answer would send nothing meanwhile and hide it.
 func TestAStallIsNotHidden(t *testing.T) {
 	const length = 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestAStallIsNotHidden(t *testing.T) {
 		backend := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
 		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(1000, length), Workers: 2000,
 			Duration: length})
-		// Those due from 5 s on wait until 6 s, and are answered a millisecond later:
-		// more than 10 ms late are all that were due before 5.991 s.
+		// Those due from 5 s on wait until 6 s, and are answered a millisecond later: all that were due before
+		// 5.991 s are more than 10 ms late.
 		if r.Requests != 10_000 || r.Dropped != 0 || r.Late != 991 {
 			t.Errorf("%d requests, %d dropped, %d late", r.Requests, r.Dropped, r.Late)
 		}
@@ -107,14 +107,14 @@ func TestAStallIsNotHidden(t *testing.T) {
 	})
 }
 
-// The latency is the same with few workers: who waits for one waits, too.
+// The latency is the same with few workers, since the wait for a worker counts.
 func TestWaitingForAWorkerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}
 		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(200, time.Second), Workers: 1,
 			Duration: time.Second})
-		// One worker answers 100 a second, so that the n-th waits 5 ms more than the one
-		// before; what is due in the first second is sent until just after it.
+		// One worker answers 100 a second, so that each request waits 5 ms more than the one before; requests of
+		// the first second are sent until just after it.
 		if r.Requests < 100 || r.Requests > 106 || r.Requests+r.Dropped != 200 {
 			t.Errorf("%d requests and %d dropped", r.Requests, r.Dropped)
 		}
@@ -130,7 +130,7 @@ func TestWaitingForAWorkerCounts(t *testing.T) {
 	})
 }
 
-// What is late while workers are free did not wait for one: this machine was slow.
+// Requests that are late while workers are free did not wait for one: this machine was slow.
 func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 	const together = 64
 	for _, workers := range []int{together, together / 4} {
@@ -145,7 +145,7 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 	}
 }
 
-// What cannot be handed out in time is counted, and not handed out afterwards.
+// Requests that cannot be handed out in time are counted, and not handed out afterwards.
 func TestNothingIsHandedOutAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{Store: memorystore.New(), takes: always(time.Millisecond)}
@@ -158,7 +158,7 @@ func TestNothingIsHandedOutAfterTheEnd(t *testing.T) {
 	})
 }
 
-// costlyLoad takes its time for each request.
+// costlyLoad takes time for each request.
 type costlyLoad struct{ Load }
 
 func (l *costlyLoad) Next() (Arrival, bool) {
@@ -166,7 +166,7 @@ func (l *costlyLoad) Next() (Arrival, bool) {
 	return l.Load.Next()
 }
 
-// lateLoad takes its time until it hands out its first request.
+// lateLoad takes time before its first request.
 type lateLoad struct {
 	Load
 	begun bool
@@ -180,15 +180,14 @@ func (l *lateLoad) Next() (Arrival, bool) {
 	return l.Load.Next()
 }
 
-// A request that has waited for longer than the timeout is given up.
+// A request that has waited for longer than the timeout is dropped.
 func TestWhatWaitsTooLongIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		backend := &stalling{memorystore.New(), begin, begin.Add(2 * time.Second)}
 		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(100, 4*time.Second), Workers: 1,
 			Duration: 4 * time.Second, Timeout: time.Second})
-		// The first occupies the worker for two seconds; those due in the first of them
-		// have then waited for too long.
+		// The first occupies the worker for two seconds; those due in the first of them have then waited too long.
 		if r.Dropped < 98 || r.Dropped > 101 || r.Requests+r.Dropped != 400 {
 			t.Errorf("%d requests, %d dropped", r.Requests, r.Dropped)
 		}
@@ -224,7 +223,7 @@ func TestClosedLoop(t *testing.T) {
 	})
 }
 
-// Whatever is asked for, no more is sent, and not for longer.
+// A run never sends more, or for longer, than its bounds.
 func TestBoundsOfARun(t *testing.T) {
 	for name, config := range map[string]Config{
 		"open":   {Load: even(1000, time.Hour), Workers: 10},
@@ -249,8 +248,8 @@ func TestBoundsOfARun(t *testing.T) {
 	}
 }
 
-// What is due once a second is sent once a second, also if the last of it is due at the
-// beginning of the last second; unless the run ended before.
+// A schedule of one request a second has a rate of one, even if its last request is due at the beginning of the
+// last second; unless the run ended before.
 func TestElapsedIsUntilTheEndOfTheSchedule(t *testing.T) {
 	const length = 5 * time.Second
 	for name, test := range map[string]struct {
@@ -274,7 +273,7 @@ func TestElapsedIsUntilTheEndOfTheSchedule(t *testing.T) {
 	}
 }
 
-// An interrupt ends the sending; what is under way is waited for, and counts.
+// An interrupt ends the sending. The run waits for the requests under way and counts them.
 func TestInterrupt(t *testing.T) {
 	for name, config := range map[string]Config{
 		"open":   {Load: even(1000, time.Hour), Workers: 100},
@@ -296,7 +295,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// endless is a load that is always behind; it gives up in the end.
+// endless is a load that is always behind, up to a bound.
 type endless struct{ n, most int }
 
 func (e *endless) Next() (Arrival, bool) {
@@ -304,7 +303,7 @@ func (e *endless) Next() (Arrival, bool) {
 	return Arrival{Cost: 1}, e.n < e.most
 }
 
-// A generator that is too slow to ever wait is interrupted, too, be it while it warms up.
+// A generator that is too slow to ever wait can be interrupted, too, also during the warm-up.
 func TestInterruptOfAnOverloadedGenerator(t *testing.T) {
 	for _, warmup := range []time.Duration{0, time.Minute} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -339,7 +338,7 @@ func TestProgressEndsARun(t *testing.T) {
 	})
 }
 
-// The warm-up is sent and audited, and not counted.
+// Requests of the warm-up are sent and audited, but not counted.
 func TestWarmup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{Store: memorystore.New(), takes: func(n int) time.Duration {
@@ -359,8 +358,7 @@ func TestWarmup(t *testing.T) {
 	})
 }
 
-// Errors are counted by their text, and one that may have been charged explains what is
-// denied later.
+// Errors are counted by their text. One after which the store may have charged explains later denials.
 func TestErrors(t *testing.T) {
 	away, unsure := errors.New("away"), &unsureError{}
 	synctest.Test(t, func(t *testing.T) {
@@ -370,7 +368,7 @@ func TestErrors(t *testing.T) {
 			switch {
 			case n <= 3:
 				return away
-			case n <= 5: // it is charged, and the answer is lost
+			case n <= 5: // charged, and the answer is lost
 				if err := memory.Decide(t.Context(), store.Take, charging.Requests(0), make([]store.Decision, 1)); err != nil {
 					return err
 				}
@@ -391,7 +389,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// Errors while warming up are not counted, in words neither.
+// Errors of the warm-up are counted nowhere, not even by their text.
 func TestErrorsOfTheWarmup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{Store: memorystore.New(), takes: always(0), fails: func(n int) error {
@@ -418,9 +416,8 @@ type unsureError struct{}
 func (*unsureError) Error() string        { return "unsure" }
 func (*unsureError) Is(target error) bool { return target == store.ErrOutcomeUnknown }
 
-// Answers come in any order: decided at one instant, they are on their way for a while,
-// and the next is decided long before. The audit puts them in order, also where many are
-// decided at one instant.
+// Answers come in any order: a request is decided at one instant, and its answer arrives long after the next
+// decision. The audit puts them in order, also many of one instant.
 func TestAnswersOutOfOrder(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	for _, test := range []struct {
@@ -466,8 +463,8 @@ func TestAnswersOutOfOrder(t *testing.T) {
 	}
 }
 
-// A clock that goes back, by however little, puts answers in an order that they were not
-// decided in. What the audit finds then may not be so, and must not go unsaid.
+// A clock that goes back, even a little, puts answers into a wrong order. The audit can then be wrong, and the
+// report must say so.
 func TestAClockThatGoesBackIsSeen(t *testing.T) {
 	for _, back := range []time.Duration{0, 2 * time.Millisecond, 15 * time.Millisecond, time.Second} {
 		for _, skew := range []time.Duration{0, 100 * time.Millisecond} {
@@ -509,8 +506,7 @@ func (d *delayed) Decide(ctx context.Context, op store.Op, reqs []store.Request,
 	return err
 }
 
-// Several limits decided together are audited each by itself: what one denies is not
-// charged to the other.
+// Limits that are decided together are audited separately: what one denies is not charged to the other.
 func TestSeveralLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)}

@@ -1,4 +1,4 @@
-// Package allowance tells what limits allow: which of two allows more, and what a block leaves.
+// Package allowance compares how much limits allow, and computes the effect of a block.
 package allowance
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Compare compares what two limits allow: over time, as units per time, and at once, as units
-// of an unused key. Each is 1 if after allows more than before, -1 if less, and 0 if as much.
-// The answer is exact. Algorithms are not compared.
+// Compare compares how much two limits allow: over time, in units per time, and at once, in units of an unused key.
+// Each result is 1 if after allows more than before, -1 if less, and 0 if equal. The result is exact. Algorithms
+// are not compared.
 func Compare(before, after store.Limit) (overTime, atOnce int) {
 	// Units per time compare like the cross products, which need 128 bits.
 	afterHigh, afterLow := bits.Mul64(uint64(after.Count), uint64(before.Period))
@@ -21,8 +21,8 @@ func Compare(before, after store.Limit) (overTime, atOnce int) {
 		cmp.Compare(after.Capacity(), before.Capacity())
 }
 
-// Block makes an entry one with nothing left, and the next unit not before left has passed, if the
-// override that applies to its key is a block. It may be nil. The keys of other limiters have none.
+// Block changes an entry if the override of its key is a block: nothing remains, and RetryAfter is at least left.
+// The override may be nil. The keys of other limiters have none.
 func Block(e *admin.Entry, override *store.Override, left time.Duration) {
 	if override != nil && override.Effect == store.OverrideBlock && e.Layout == "" {
 		e.Allowed, e.Remaining, e.RetryAfter = false, 0, max(e.RetryAfter, left)

@@ -1,12 +1,9 @@
-// Package backup writes and reads the file that a reset leaves behind, from which
-// what it deleted can be brought back.
+// Package backup writes and reads the file from which the keys that a reset deleted can be brought back.
 //
-// It is JSON lines: a [Header], then a line for each record. A record that was
-// written again, because its key was used between being read and being deleted, is
-// marked as amending the earlier one. A key that was not in use has a line, too, where the
-// change is not a deletion: bringing it back deletes it. A line that is damaged costs its
-// record alone.
-// Backups are written as they are, and read also if they were compressed with gzip since.
+// It is JSON lines: a [Header], then a line for each record. If a key was used between being read and being
+// deleted, its record is written again, marked as amending the earlier one. If the change is not a deletion, a key
+// that was not in use has a line, too: bringing it back deletes it. A damaged line costs only its own record.
+// Backups are written uncompressed, and can also be read after compression with gzip.
 package backup
 
 import (
@@ -26,7 +23,7 @@ import (
 // version is the version of the format.
 const version = 1
 
-// Header says where a backup comes from.
+// Header describes a backup.
 type Header struct {
 	Version   int       `json:"limitctl_backup"`
 	Time      time.Time `json:"time"`
@@ -35,16 +32,15 @@ type Header struct {
 	Prefix    string    `json:"prefix"`
 	Command   string    `json:"command"`
 	Selection string    `json:"selection"`
-	// Adjusts: the keys stay in use, so that they come back only by replacing them. An
-	// earlier limitctl did not say.
+	// Adjusts: the change left the keys in use, so bringing them back has to replace them. Older versions of
+	// limitctl did not write it.
 	Adjusts bool `json:"adjusts,omitempty"`
-	// Address, Servers and StoreID say which store it is, as package identity has them. An
-	// earlier limitctl did not say, and a store may have no id.
+	// Address, Servers and StoreID identify the store, as in package identity. Older versions of limitctl did not
+	// write them, and a store may have no id.
 	Address string   `json:"address,omitempty"`
 	Servers []string `json:"servers,omitempty"`
 	StoreID string   `json:"store_id,omitempty"`
-	// Layout names the layout by which keys of other limiters were looked at; empty for
-	// limitctl's own.
+	// Layout is the layout with which keys of other limiters were read; empty for limitctl's own.
 	Layout string `json:"layout,omitempty"`
 }
 
@@ -54,18 +50,16 @@ type line struct {
 	Name    string `json:"name"`
 	Value   []byte `json:"value"`
 	foreignFields
-	// ExpiresMS is when the store would have dropped it, in ms since the epoch by
-	// its own clock, or -1 for never.
+	// ExpiresMS is the expiry in ms since the epoch by the store's clock, or -1 for none.
 	ExpiresMS int64 `json:"expires_ms"`
 	Amends    bool  `json:"amends,omitempty"`
-	// Unchanged: the change that the backup was made for has left the key as it is, so there is
-	// nothing to bring back. There is no value then.
+	// Unchanged: the change did not change the key, so there is nothing to bring back. There is no value then.
 	Unchanged bool `json:"unchanged,omitempty"`
 	// Unused: nothing of the key was in use. There is no value then.
 	Unused bool `json:"unused,omitempty"`
 }
 
-// expiryOf writes an expiry as lines have it.
+// expiryOf converts an expiry for lines.
 func expiryOf(t time.Time) int64 {
 	if t.IsZero() {
 		return -1
@@ -82,10 +76,10 @@ type Writer struct {
 	limits memo[store.Limit, string]
 }
 
-// storeIDRoom is how many bytes a header leaves free for an id that a store gets later.
+// storeIDRoom is the space in a header for an id that a store gets later.
 const storeIDRoom = 64
 
-// NewWriter begins a backup with its header, whose version it sets.
+// NewWriter begins a backup with its header, and sets the version in it.
 func NewWriter(out io.Writer, header Header) (*Writer, error) {
 	buffered := bufio.NewWriterSize(out, 1<<16)
 	header.Version = version
@@ -102,13 +96,13 @@ func NewWriter(out io.Writer, header Header) (*Writer, error) {
 	return w, w.out.Flush()
 }
 
-// padded is a first line of the length that it had at first.
+// padded returns a first line with its original length.
 func (w *Writer) padded(text []byte) []byte {
 	return append(append(text, bytes.Repeat([]byte{' '}, w.length-len(text)-1)...), '\n')
 }
 
-// WithStoreID returns the first line as it is to be, in place of the one that was written,
-// with another id of the store. It is nil if nothing has to change, or there is no room.
+// WithStoreID returns the first line with another store id, to replace the one that was written. It is nil if
+// nothing has to change, or there is no room.
 func (w *Writer) WithStoreID(id string) []byte {
 	header := w.header
 	header.StoreID = id
@@ -120,11 +114,10 @@ func (w *Writer) WithStoreID(id string) []byte {
 	return w.padded(text)
 }
 
-// Flush writes what is still in memory.
+// Flush writes the buffered rest.
 func (w *Writer) Flush() error { return w.out.Flush() }
 
-// Write writes records. With amends they replace what was written of the same keys
-// before.
+// Write writes records. With amends they replace earlier lines of the same keys.
 func (w *Writer) Write(amends bool, records ...admin.Record) error {
 	for i := range records {
 		r := &records[i]
@@ -137,7 +130,7 @@ func (w *Writer) Write(amends bool, records ...admin.Record) error {
 	return nil
 }
 
-// WriteEntry writes the record of an entry, with the limit where the record does not have it.
+// WriteEntry writes the record of an entry, and the limit if the record does not have it.
 func (w *Writer) WriteEntry(e *admin.Entry) error {
 	r := &e.Record
 	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
@@ -150,8 +143,7 @@ func (w *Writer) WriteEntry(e *admin.Entry) error {
 	return w.json.Encode(l)
 }
 
-// WriteUnused says that nothing of keys was in use. With amends it replaces what was written of
-// the same keys before.
+// WriteUnused writes that keys were not in use. With amends it replaces earlier lines of the same keys.
 func (w *Writer) WriteUnused(amends bool, keys ...store.Key) error {
 	for _, key := range keys {
 		if err := w.json.Encode(line{Subject: key.Subject, Name: key.Name, ExpiresMS: -1, Amends: amends, Unused: true}); err != nil {
@@ -161,18 +153,17 @@ func (w *Writer) WriteUnused(amends bool, keys ...store.Key) error {
 	return nil
 }
 
-// IsUnused reports whether a record of a backup says that nothing of its key was in use.
+// IsUnused reports whether a record of a backup says that its key was not in use.
 func IsUnused(r *admin.Record) bool { return r.Value == nil && r.Parts == nil }
 
-// Exclude says that keys which were written before are not to be brought back, since the change
-// has left them as they are.
+// Exclude writes that keys with earlier lines must not be brought back, since they have not changed.
 func (w *Writer) Exclude(records ...admin.Record) error {
 	for i := range records {
 		r := &records[i]
 		l := line{Subject: r.Key.Subject, Name: r.Key.Name, ExpiresMS: -1, Amends: true, Unchanged: true}
 		named := r.WithoutValues()
 		if l.setForeign(&named); len(l.Parts) > 1 {
-			l.Parts = l.Parts[:1] // which tells it from others
+			l.Parts = l.Parts[:1] // identifies it
 		}
 		if err := w.json.Encode(l); err != nil {
 			return err
@@ -181,29 +172,27 @@ func (w *Writer) Exclude(records ...admin.Record) error {
 	return nil
 }
 
-// Contents is a backup that was read through.
+// Contents is the result of reading a backup.
 type Contents struct {
 	Header
-	Records int // amendments aside, and keys that the change has left as they are
-	// Torn says that the last line is not whole: the backup's writer was killed.
+	Records int // without amendments and unchanged keys
+	// Torn: the last line is incomplete, since the writer was killed.
 	Torn bool
-	// Damaged is how many lines are not records, and Damage has the errors of the first
-	// few. A key that only such a line had is not brought back; one that such a line
-	// amended comes back as it was a moment earlier.
+	// Damaged counts the lines that are not records, and Damage has the errors of the first few. A key that only
+	// such a line has is not brought back; a key that such a line amends comes back in its earlier state.
 	Damaged int
 	Damage  []error
-	// Layouts are the layouts of other limiters that records are of, by name.
+	// Layouts are the names of the layouts of other limiters in the records.
 	Layouts []string
-	amended map[identity]int64 // the line that amends a key, the last of several
-	// checked: records that cannot be of the layout that they name are damaged.
+	amended map[identity]int64 // the number of the last line that amends a key
+	// checked: records that do not fit their layout are damaged.
 	checked  bool
-	selected *store.Pattern // what the header says was selected, once it was read
+	selected *store.Pattern // the selection in the header, once it was parsed
 	limits   memo[string, store.Limit]
 }
 
-// Check reads a backup through. A file that is not a backup is an error. Somebody may have edited
-// it: a record of another limiter counts as damaged if its store keys cannot be of the layout that
-// it names, or were not selected.
+// Check reads a whole backup. A file that is not a backup is an error. Somebody may have edited it: a record of
+// another limiter counts as damaged if its store keys do not fit its layout, or were not selected.
 func Check(in io.Reader) (*Contents, error) {
 	c := &Contents{amended: map[identity]int64{}, checked: true}
 	excluded := map[identity]bool{}
@@ -228,18 +217,17 @@ func Check(in io.Reader) (*Contents, error) {
 	return c, err
 }
 
-// maxLine is more than the longest record takes: a sliding log of a million entries
-// in base 64.
+// maxLine is longer than the longest record: a sliding log of a million entries in base 64.
 const maxLine = 32 << 20
 
-// entry is a record as it was read from a line.
+// entry is a record with its line.
 type entry struct {
 	admin.Record
 	limit  store.Limit
 	used   *int64
 	number int64 // of the line, from 1
 	amends bool
-	// unchanged: the key is not to be brought back. There is no value then.
+	// unchanged: the key must not be brought back. There is no value then.
 	unchanged bool
 }
 
@@ -258,7 +246,7 @@ func (c *Contents) read(in io.Reader, do func(e *entry) error) error {
 	})
 }
 
-// keptDamage is how many damaged lines are told one by one.
+// keptDamage is the number of damaged lines that are described.
 const keptDamage = 5
 
 func (c *Contents) damaged(number int64, err error) {
@@ -267,8 +255,8 @@ func (c *Contents) damaged(number int64, err error) {
 	}
 }
 
-// latest is later than any record expires, and no later than a store can be told.
-const latest = 253402300799999 // the last of the year 9999, in ms since the epoch
+// latest is later than any record expires, and no later than a store accepts.
+const latest = 253402300799999 // the end of the year 9999, in ms since the epoch
 
 func readExpiry(ms, latest int64) (time.Time, error) {
 	switch {
@@ -280,7 +268,7 @@ func readExpiry(ms, latest int64) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// readLine reads a line, of any form.
+// readLine parses a line in any form.
 func readLine(text []byte) (*line, error) {
 	if l, ok := quickLine(text); ok {
 		return l, nil

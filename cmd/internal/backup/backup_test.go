@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// value returns the record of a limit with so many units used.
+// value returns the record of a limit with that usage.
 func value(tb testing.TB, limit store.Limit, used int64) []byte {
 	tb.Helper()
 	var record []byte
@@ -40,7 +40,7 @@ func record(tb testing.TB, subject string, used int64) admin.Record {
 		Expires: time.UnixMilli(1_800_000_000_000 + used)}
 }
 
-// written returns a backup of records, some of them amended.
+// written returns a backup with records and amendments.
 func written(tb testing.TB, records, amendments []admin.Record) []byte {
 	tb.Helper()
 	var file bytes.Buffer
@@ -54,7 +54,7 @@ func written(tb testing.TB, records, amendments []admin.Record) []byte {
 	return file.Bytes()
 }
 
-// read returns what a backup brings back, and how many batches it came in.
+// read returns what a backup brings back, and the number of batches.
 func read(file []byte, size int) (c *Contents, records []admin.Record, batches int, err error) {
 	if c, err = Check(bytes.NewReader(file)); err != nil {
 		return c, nil, 0, err
@@ -79,8 +79,7 @@ func same(a, b admin.Record) bool {
 	return a.Key == b.Key && bytes.Equal(a.Value, b.Value) && a.Expires.Equal(b.Expires)
 }
 
-// What is written comes back, each key once as it was last; and of a file that ends
-// anywhere, all that is whole.
+// All records come back, each key once in its last state; and from a truncated file all that is complete.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		subjects := rapid.SliceOfNDistinct(rapid.OneOf(rapid.SampledFrom([]string{"*", `a[b]?\`, "\u2028", "<&>", "日本", `"`, "\u202e"}),
@@ -94,7 +93,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			records, last[r.Key] = append(records, r), r
 		}
-		for range rapid.IntRange(0, 5).Draw(rt, "amendments") { // of one key more than once, too
+		for range rapid.IntRange(0, 5).Draw(rt, "amendments") { // also several for one key
 			r := record(t, rapid.SampledFrom(subjects).Draw(rt, "amended"), rapid.Int64Range(1, 1000).Draw(rt, "used since"))
 			amendments, last[r.Key] = append(amendments, r), r
 		}
@@ -119,11 +118,11 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// Few large records are a batch: they have to fit into memory, and into one call.
+// A few large records make a batch, since they have to fit into memory, and into one call.
 func TestBatchesOfLargeRecords(t *testing.T) {
 	log := store.Limit{Algorithm: store.SlidingLog, Count: 1_000_000, Period: time.Hour}
 	large := admin.Record{Key: store.Key{Name: "n"}, Value: value(t, log, 1000), Expires: time.UnixMilli(1_800_000_000_000)}
-	// A log written unit by unit is as large as its count is.
+	// A log that was written unit by unit is as long as its count.
 	state := store.State{}
 	reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "n"}, Limit: log, Cost: 1}}
 	reqs[0].Limit, _ = log.Normalize()
@@ -159,8 +158,7 @@ func TestFilesThatAreNotBackups(t *testing.T) {
 	}
 }
 
-// A line that is not a record, whatever it holds, is told by its number, and the records
-// around it come back.
+// A line that is not a record is reported by its number, and the records around it come back.
 func TestADamagedLineCostsItselfAlone(t *testing.T) {
 	sound := string(written(t, []admin.Record{record(t, "u", 1)}, nil))
 	header, line, _ := strings.Cut(sound, "\n")
@@ -202,7 +200,7 @@ func TestADamagedLineCostsItselfAlone(t *testing.T) {
 	}
 }
 
-// An error of whoever takes the records is theirs, and no mistake of a line.
+// An error of do ends Each, and is no mistake of a line.
 func TestEachEndsWithTheErrorOfDo(t *testing.T) {
 	file := written(t, []admin.Record{record(t, "a", 1), record(t, "b", 1)}, nil)
 	c, err := Check(bytes.NewReader(file))
@@ -214,8 +212,8 @@ func TestEachEndsWithTheErrorOfDo(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, reading it neither panics nor brings back a record that a
-// store could not take; and what it brings back, a new backup of that does, too.
+// Reading any file neither panics nor brings back a record that a store could not accept; and a new backup of the
+// result brings back the same.
 func FuzzBackup(f *testing.F) {
 	one, two := record(f, "u", 1), record(f, "tenant:*", 7)
 	whole := written(f, []admin.Record{one, two}, []admin.Record{record(f, "u", 9)})
@@ -246,7 +244,7 @@ func FuzzBackup(f *testing.F) {
 	})
 }
 
-// A batch is split in order, and each record keeps its limit.
+// Split keeps the order, and each record keeps its limit.
 func TestSplit(t *testing.T) {
 	var batch Batch
 	for i := range 7 {

@@ -9,26 +9,25 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// maxBatch is how many bytes the values of a batch have before it ends. A log of a
-// million units has 10 MB, and five hundred of them are more than a server takes in
-// one call, or than there is memory for.
+// maxBatch is the size of the values, in bytes, at which a batch ends. A log of a million units has 10 MB, and five
+// hundred of them are too much for one call of a server, or for the memory.
 const maxBatch = 4 << 20
 
-// Batch is some records and the limit of each, as reading it has found out.
+// Batch is some records with their limits.
 type Batch struct {
 	Records []admin.Record
 	Limits  []store.Limit
-	// Used is what was in use of each record of another limiter when it was looked at, nil
-	// where that was not known, and where the record itself says it.
+	// Used is the usage of each record of another limiter when it was read, nil if it was unknown or is in the
+	// record itself.
 	Used []*int64
 }
 
-// Add adds a record of a limit.
+// Add adds a record with its limit.
 func (b *Batch) Add(r admin.Record, limit store.Limit) {
 	b.Records, b.Limits = append(b.Records, r), append(b.Limits, limit)
 }
 
-// Split calls do with batches of at most size records of b.
+// Split calls do with parts of b of at most size records.
 func (b *Batch) Split(size int, do func(Batch) error) error {
 	for from := 0; from < len(b.Records); from += size {
 		to := min(from+size, len(b.Records))
@@ -39,9 +38,8 @@ func (b *Batch) Split(size int, do func(Batch) error) error {
 	return nil
 }
 
-// Each calls do with batches of the records of a backup, each key once as it was
-// last: what amends others is known if it was checked. A batch has at most size
-// records, and fewer if they are large. The next one is read while do is at work.
+// Each calls do with batches of the records of a backup, each key once in its last state. Amendments are known only
+// after Check. A batch has at most size records, and fewer if they are large. The next one is read while do works.
 func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 	batches, read, ended := make(chan Batch), make(chan error, 1), make(chan struct{})
 	panics.Go(func() error {
@@ -57,7 +55,7 @@ func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 		read <- err
 		close(batches)
 	})
-	defer func() { // leave nothing reading behind the caller's back
+	defer func() { // end the reader before the return
 		close(ended)
 		for range batches {
 		}
@@ -70,10 +68,10 @@ func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 	return <-read
 }
 
-// errEnded ends the reading of a backup whose batches are not wanted any more.
+// errEnded ends the reading of a backup whose batches are no longer wanted.
 var errEnded = errors.New("no more batches are wanted")
 
-// batches calls give with what Each is to do.
+// batches calls give with the batches for Each.
 func (c *Contents) batches(in io.Reader, size int, give func(Batch) error) error {
 	var batch Batch
 	bytes := 0

@@ -14,20 +14,19 @@ import (
 // Folder is a directory of backups.
 type Folder struct {
 	Path string
-	// Entries and Open are how the directory and its files are reached.
+	// Entries and Open give access to the directory and its files.
 	Entries func(path string) ([]fs.DirEntry, error)
 	Open    func(path string) (files.File, error)
 }
 
-// File is a file in a folder. Its name says that it may be a backup.
+// File is a file in a folder that can be a backup by its name.
 type File struct {
 	Name, Path string
 	Size       int64
-	Changed    time.Time // when it was written to last
+	Changed    time.Time // the time of the last write
 }
 
-// Name returns the name of the backup of a process at that time. In the order of their
-// names backups are in the order of time.
+// Name returns the name of the backup of a process at that time. The names sort by time.
 func Name(at time.Time, process string) string {
 	return at.UTC().Format("20060102T150405.000Z") + "-" + process + ".jsonl"
 }
@@ -35,8 +34,7 @@ func Name(at time.Time, process string) string {
 // isBackup reports whether a file can be a backup by its name.
 func isBackup(name string) bool { return strings.HasSuffix(strings.TrimSuffix(name, ".gz"), ".jsonl") }
 
-// List returns the files of the folder, the newest first. A folder that is not there is
-// empty.
+// List returns the files of the folder, the newest first. A missing folder is empty.
 func (f *Folder) List() ([]File, error) {
 	entries, err := f.Entries(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +48,7 @@ func (f *Folder) List() ([]File, error) {
 		if !isBackup(entry.Name()) || !entry.Type().IsRegular() {
 			continue
 		}
-		if info, err := entry.Info(); err == nil { // else it is gone by now
+		if info, err := entry.Info(); err == nil { // otherwise it has been removed
 			found = append(found, File{entry.Name(), filepath.Join(f.Path, entry.Name()), info.Size(), info.ModTime()})
 		}
 	}
@@ -58,8 +56,7 @@ func (f *Folder) List() ([]File, error) {
 	return found, nil
 }
 
-// Find returns the path of the backup of that name. The name is one as the audit prints it, or
-// without its ending.
+// Find returns the path of the backup of that name: the name in the audit, or without its ending.
 func (f *Folder) Find(name string) (path string, found bool) {
 	if name != filepath.Base(name) {
 		return "", false

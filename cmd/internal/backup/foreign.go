@@ -14,28 +14,28 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// foreignFields are what a line has besides of a limit of another limiter.
+// foreignFields are the additional fields of a line for a limit of another limiter.
 type foreignFields struct {
 	// Parts are its values.
 	Parts []part `json:"parts,omitempty"`
-	// Limit is the limit as far as it was known, and Used what was in use of it.
+	// Limit is the known part of the limit, and Used its usage.
 	Limit string `json:"limit,omitempty"`
 	Used  *int64 `json:"used,omitempty"`
-	// KeyBytes and NameBytes are the subject and the name if these are no texts.
+	// KeyBytes and NameBytes are the subject and the name if these are not UTF-8.
 	KeyBytes  []byte `json:"key_bytes,omitempty"`
 	NameBytes []byte `json:"name_bytes,omitempty"`
 }
 
 // part is an [admin.Part].
 type part struct {
-	StoreKey  []byte `json:"store_key"` // which may be no text
+	StoreKey  []byte `json:"store_key"` // may not be UTF-8
 	Field     []byte `json:"field,omitempty"`
 	Type      string `json:"type"`
 	Dump      []byte `json:"dump"`
 	ExpiresMS int64  `json:"expires_ms"`
 }
 
-// setForeign fills in what is written of a record of another limiter.
+// setForeign fills in the fields for a record of another limiter.
 func (l *line) setForeign(r *admin.Record) {
 	for _, p := range r.Parts {
 		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, min(expiryOf(p.Expires), latestOfOthers)})
@@ -48,12 +48,11 @@ func (l *line) setForeign(r *admin.Record) {
 	}
 }
 
-// latestOfOthers is the latest that an expiry of another limiter is kept as, in ms since the
-// epoch: more than that the scripts of Redis cannot count exactly. Some limiters are known to set
-// expiries in tens of thousands of years.
+// latestOfOthers is the latest expiry of another limiter in a backup, in ms since the epoch: the scripts of Redis
+// cannot represent more exactly. Some limiters are known to set expiries in tens of thousands of years.
 const latestOfOthers = 1 << 53
 
-// foreign reads the record of another limiter from a line that has parts.
+// foreign reads the record of another limiter from a line with parts.
 func (e *entry) foreign(l *line, limits *memo[string, store.Limit]) error {
 	for _, p := range l.Parts {
 		expires, err := readExpiry(p.ExpiresMS, latestOfOthers)
@@ -84,7 +83,7 @@ func (e *entry) foreign(l *line, limits *memo[string, store.Limit]) error {
 	return e.Check()
 }
 
-// check reports why a record cannot be of this backup.
+// check returns why a record cannot belong to this backup.
 func (c *Contents) check(e *entry) error {
 	switch {
 	case c.Layout == "" && len(e.Parts) == 0:
@@ -103,15 +102,15 @@ func (c *Contents) check(e *entry) error {
 	return foreign.CheckRecord(&e.Record, *c.selected)
 }
 
-// selectedBy returns the pattern that a selection in words begins with. It is zero if there is none,
-// as where somebody chose keys in the dashboard, or if it cannot be told.
+// selectedBy returns the pattern at the beginning of a selection in words. It is zero if there is none, as for keys
+// chosen in the dashboard, or if it cannot be parsed.
 func selectedBy(selection string) (pattern store.Pattern) {
 	words := shell.ReadLine(selection).Words
 	exact := len(words) > 1 && words[0] == "--exact"
 	if exact {
 		words = words[1:]
 	}
-	// What ends with the word may have been cut off, and what was written in another way is not read.
+	// If the text ends with the word it may be cut off; and a text in another form is not parsed.
 	rest, whole := strings.CutPrefix(strings.TrimPrefix(selection, "--exact "), shell.Command(words[0])+" ")
 	if !whole || !strings.HasPrefix(rest, "--") {
 		return pattern
@@ -124,11 +123,11 @@ func selectedBy(selection string) (pattern store.Pattern) {
 	return pattern
 }
 
-// errNoText says of a limit that it cannot be written.
+// errNoText: a limit cannot be written as text.
 var errNoText = errors.New("too little of the limit is known, or no limit of ours can be like it")
 
-// limitText writes a limit as [foreign.ParseLimit] reads it. That cannot be if too little of it is
-// known, or if no limit of ours can be like it: the keys of other limiters can tell any number.
+// limitText writes a limit in the form of [foreign.ParseLimit]. It fails if too little is known, or if none of our
+// limits can have these values, since keys of other limiters can contain any number.
 func limitText(l store.Limit) (string, error) {
 	if l.Algorithm == 0 || l.Count <= 0 {
 		return "", errNoText
@@ -144,14 +143,14 @@ func limitText(l store.Limit) (string, error) {
 	return text, nil
 }
 
-// TakesLimit reports whether a backup has the limit of a line with it. A limit that is known in part,
-// or that none of ours can be like, is left out.
+// TakesLimit reports whether a backup can contain the limit. It leaves out a limit that is known only in part, or
+// whose values none of our limits can have.
 func TakesLimit(l store.Limit) bool {
 	_, err := limitText(l)
 	return err == nil
 }
 
-// readLimit reads what limitText wrote.
+// readLimit reads the text of limitText.
 func readLimit(text string) (store.Limit, error) {
 	limit, err := foreign.ParseLimit(text)
 	if err == nil && limit.Period > 0 {
@@ -160,14 +159,14 @@ func readLimit(text string) (store.Limit, error) {
 	return limit, err
 }
 
-// maxKnown is how many limits are remembered.
+// maxKnown is the most entries of a memo.
 const maxKnown = 100
 
-// memo remembers what limits are as texts, or texts as limits: the keys of a backup have few, and
-// parsing one takes longer than all else of a line.
+// memo caches conversions between limits and texts: the keys of a backup have few limits, and parsing one takes
+// longer than the rest of a line.
 type memo[K comparable, V any] map[K]V
 
-// of returns what find finds for key.
+// of returns the result of find for key.
 func (m *memo[K, V]) of(key K, find func(K) (V, error)) (V, error) {
 	if known, has := (*m)[key]; has {
 		return known, nil
@@ -183,8 +182,8 @@ func (m *memo[K, V]) of(key K, find func(K) (V, error)) (V, error) {
 	return found, nil
 }
 
-// identity tells the records of a backup apart. Keys of other limiters can have the same subject
-// and name, so the first of their store keys counts, too.
+// identity identifies a record in a backup. Keys of other limiters can have the same subject and name, so their
+// first store key counts, too.
 type identity struct {
 	store.Key
 	storeKey, field string
@@ -198,10 +197,10 @@ func identityOf(r *admin.Record) identity {
 	return id
 }
 
-// maxLayouts is more than there are layouts. A damaged backup can name any.
+// maxLayouts is more than the number of layouts. A damaged backup can name any.
 const maxLayouts = 100
 
-// addLayout notes the layout of a record, which the name of its key begins with.
+// addLayout notes the layout of a record, with which the name of its key begins.
 func (c *Contents) addLayout(r *admin.Record) {
 	if len(r.Parts) == 0 || len(c.Layouts) == maxLayouts {
 		return

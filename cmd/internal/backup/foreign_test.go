@@ -17,7 +17,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// foreignRecord is a record of a layout, each part of which is a string.
+// foreignRecord is a record of a layout; each of its parts is a string.
 func foreignRecord(subject, name string, storeKeys ...string) admin.Record {
 	r := admin.Record{Key: store.Key{Subject: subject, Name: name}}
 	for _, storeKey := range storeKeys {
@@ -44,7 +44,7 @@ func foreignBackup(t *testing.T, selection string, finish func(*Writer) error, r
 	return file.Bytes()
 }
 
-// recordsIn are the records that a backup brings back, and what is damaged in it.
+// recordsIn returns the records that a backup brings back, and its damage.
 func recordsIn(t *testing.T, file []byte) (c *Contents, all Batch) {
 	t.Helper()
 	c, err := Check(bytes.NewReader(file))
@@ -61,7 +61,7 @@ func recordsIn(t *testing.T, file []byte) (c *Contents, all Batch) {
 	return c, all
 }
 
-// Records of other limiters come back as they were: any bytes, fields, expiries and families.
+// Records of other limiters come back unchanged: any bytes, fields, expiries and families.
 func TestForeignRoundTrip(t *testing.T) {
 	bytesOnly := foreignRecord("\xff{\n", "redis_rate", "rate:\xff{\n")
 	family := foreignRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens", "request_rate_limiter.{a}.timestamp")
@@ -83,7 +83,7 @@ func TestForeignRoundTrip(t *testing.T) {
 	}
 }
 
-// An expiry that the scripts cannot count is kept as the latest that they can.
+// An expiry that the scripts cannot represent becomes the latest that they can.
 func TestForeignExpiryOfAges(t *testing.T) {
 	r := foreignRecord("u", "redis_rate", "rate:u")
 	r.Parts[0].Expires = time.UnixMilli(math.MaxInt64 / 2)
@@ -92,7 +92,7 @@ func TestForeignExpiryOfAges(t *testing.T) {
 	}
 }
 
-// A limit comes with its record as far as it is known, and one that none of ours can be like does not.
+// A record has the known part of its limit; a limit with impossible values is left out.
 func TestForeignLimits(t *testing.T) {
 	tokens := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 20}
 	for _, test := range []struct {
@@ -119,7 +119,7 @@ func TestForeignLimits(t *testing.T) {
 	}
 }
 
-// What is remembered of limits is bounded, and errors are not remembered.
+// The cache of limits is bounded, and errors are not cached.
 func TestMemoIsBounded(t *testing.T) {
 	var m memo[string, int]
 	asked := 0
@@ -145,7 +145,7 @@ func TestMemoIsBounded(t *testing.T) {
 	}
 }
 
-// A record whose store keys cannot be what it says, or were not selected, costs itself alone.
+// A record whose store keys do not fit its layout, or were not selected, costs only itself.
 func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 	fine := foreignRecord("login:42", "redis_rate", "rate:login:42")
 	for _, test := range []struct {
@@ -160,7 +160,7 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 		{"'rate:*' --layout counter", foreignRecord("session:alice", "counter", "session:alice"), "was not selected by rate:*"},
 		{"'rate:*' --layout counter --stuck", foreignRecord("rate:x", "counter", "rate:x"), ""},
 		{"--exact rate:login:42 --layout counter", foreignRecord("rate:x", "counter", "rate:x"), "was not selected by rate:login:42"},
-		{"in the dashboard: a counter", foreignRecord("rate:x", "counter", "rate:x"), ""}, // nobody knows
+		{"in the dashboard: a counter", foreignRecord("rate:x", "counter", "rate:x"), ""}, // the selection is unknown
 	} {
 		c, all := recordsIn(t, foreignBackup(t, test.selection, nil, fine, test.record, fine))
 		if test.want == "" {
@@ -182,7 +182,7 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 	}
 }
 
-// What is read is bounded: expiries, types and values that cannot be are damage.
+// Expiries, types and values out of bounds are damage.
 func TestDamagedPartsOfOtherLimiters(t *testing.T) {
 	line := func(storeKey, parts string) string {
 		return fmt.Sprintf(`{"key":"u","name":"redis_rate","value":null,"parts":[{"store_key":%q,%s}],"expires_ms":-1}`,

@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// A reset reads back what it has written of each key, and package encoding/json takes more time
-// for that than all else together. So lines in the very form in which they are usually written
-// are read here, and all others, as they may be after somebody's hands, there.
+// A reset reads back what it has written of each key, and encoding/json takes more time for that than everything
+// else together. So this file reads lines in exactly the usual form, and encoding/json all others, such as edited
+// ones.
 
-// quickReader reads a line in the usual form. What is not in that form makes it fail.
+// quickReader reads a line in the usual form, and fails on any other.
 type quickReader struct {
 	rest   []byte
 	failed bool
 }
 
-// quickLine reads a line of a record as it is usually written. ok is false for any other.
+// quickLine reads a record's line in the usual form. ok is false for any other.
 func quickLine(text []byte) (l *line, ok bool) {
 	q := &quickReader{rest: bytes.TrimSuffix(text, []byte("\n"))}
 	l = &line{}
@@ -64,7 +64,7 @@ func (q *quickReader) part() (p part) {
 	return p
 }
 
-// skip leaves out what comes next, if it is that.
+// skip skips the text what, if it comes next.
 func (q *quickReader) skip(what string) bool {
 	if len(q.rest) < len(what) || string(q.rest[:len(what)]) != what {
 		return false
@@ -75,7 +75,7 @@ func (q *quickReader) skip(what string) bool {
 
 func (q *quickReader) expect(what string) { q.failed = !q.skip(what) || q.failed }
 
-// quoted returns what is in quotation marks, which has no backslash in it.
+// quoted returns the text in quotation marks, which must have no backslash.
 func (q *quickReader) quoted() []byte {
 	end := -1
 	if q.skip(`"`) {
@@ -108,7 +108,7 @@ func (q *quickReader) bytes() []byte {
 	return decoded
 }
 
-// number reads a whole number of the usual form, of not too many digits.
+// number reads a whole number in the usual form, with not too many digits.
 func (q *quickReader) number() int64 {
 	n := 0
 	for n < len(q.rest) && n < 18 && (q.rest[n] == '-' || q.rest[n] >= '0' && q.rest[n] <= '9') {

@@ -17,7 +17,7 @@ var usual = []string{
 		`{"store_key":"YWI=","type":"zset","dump":"","expires_ms":0}],"limit":"token-bucket:10/1m","used":7,"expires_ms":-1}`,
 }
 
-// byJSON reads a line as package encoding/json does.
+// byJSON reads a line with encoding/json.
 func byJSON(text []byte) (*line, error) {
 	l := &line{}
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -43,7 +43,7 @@ func TestQuickLine(t *testing.T) {
 	}
 }
 
-// What is read quickly is what package encoding/json reads, whatever the line is.
+// The quick reader gives the result of encoding/json, for any line.
 func FuzzQuickLine(f *testing.F) {
 	for _, text := range usual {
 		f.Add([]byte(text))

@@ -12,13 +12,13 @@ import (
 	"github.com/limitctl/limitctl/internal/lines"
 )
 
-// maxHeader is more than the first line has.
+// maxHeader is longer than any first line.
 const maxHeader = 1 << 20
 
 var errNoHeader = errors.New("its first line is not that of a backup")
 
-// readLines reads the header into c and calls do with each line after it. A last line that
-// is not whole is left out, and c.Torn says so.
+// readLines reads the header into c and calls do with each line after it. It leaves out an incomplete last line,
+// and sets c.Torn.
 func (c *Contents) readLines(in io.Reader, do func(line *lines.Line) error) error {
 	buffered, err := plain(in)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Contents) readLines(in io.Reader, do func(line *lines.Line) error) erro
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.Is(err, io.ErrUnexpectedEOF), line.Torn: // the former of gzip
+		case errors.Is(err, io.ErrUnexpectedEOF), line.Torn: // the former comes from gzip
 			c.Torn = true
 			return nil
 		case err != nil:
@@ -46,7 +46,7 @@ func (c *Contents) readLines(in io.Reader, do func(line *lines.Line) error) erro
 	}
 }
 
-// plain is a file as it was before it was compressed, if it was.
+// plain returns the uncompressed content of a file.
 func plain(in io.Reader) (*bufio.Reader, error) {
 	buffered := bufio.NewReaderSize(in, maxHeader)
 	if first, _ := buffered.Peek(2); !bytes.Equal(first, []byte{0x1f, 0x8b}) {
@@ -59,7 +59,7 @@ func plain(in io.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(unzipped, maxHeader), nil
 }
 
-// ReadHeader reads no more than the header of a backup.
+// ReadHeader reads only the header of a backup.
 func ReadHeader(in io.Reader) (Header, error) {
 	buffered, err := plain(in)
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *Contents) readHeader(in *bufio.Reader) error {
 	switch {
 	case errors.Is(err, io.EOF) && len(text) == 0:
 		return errors.New("it is empty, so it is not a backup")
-	case errors.Is(err, bufio.ErrBufferFull): // the first line may go on for gigabytes
+	case errors.Is(err, bufio.ErrBufferFull): // the first line can be gigabytes long
 		return errNoHeader
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
@@ -89,18 +89,18 @@ func (c *Contents) readHeader(in *bufio.Reader) error {
 	return nil
 }
 
-// Survey is what can be told of a backup without looking into its records.
+// Survey is what can be known about a backup without parsing its records.
 type Survey struct {
 	Header
-	Keys int64 // how many lines are of keys, amendments aside
-	Torn bool  // the last line is not whole
+	Keys int64 // the number of lines with keys, without amendments
+	Torn bool  // the last line is incomplete
 }
 
-// amending is what a line has that amends another. No text in a line can hold it, as its
-// quotation marks would be written with a backslash.
+// amending is the mark of a line that amends another. No text in a line can contain it, since its quotation marks
+// would have a backslash.
 var amending = []byte(`,"amends":true`)
 
-// Look surveys a backup. It reads it through, in a fraction of the time of [Check].
+// Look surveys a backup. It reads all of it, in a fraction of the time of [Check].
 func Look(in io.Reader) (*Survey, error) {
 	var c Contents
 	s := &Survey{}

@@ -31,7 +31,7 @@ func zipped(tb testing.TB, file []byte) []byte {
 	return out.Bytes()
 }
 
-// A backup that was compressed since brings back the same, and a torn one what is whole.
+// A compressed backup brings back the same, and a torn one what is complete.
 func TestCompressed(t *testing.T) {
 	var records []admin.Record
 	for i := range 300 {
@@ -57,7 +57,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// A survey counts as reading does.
+// A survey counts the same as Check.
 func TestLook(t *testing.T) {
 	records := []admin.Record{record(t, "a", 1), record(t, `"amends":true}`, 2), record(t, "c", 3)}
 	file := written(t, records, records[:2])
@@ -73,7 +73,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// The id of a store can be written into the header afterwards, without moving the records.
+// The id of a store can be added to the header later, without moving the records.
 func TestStoreIDAfterwards(t *testing.T) {
 	for _, before := range []string{"", admin.NewStoreID()} {
 		var file bytes.Buffer
@@ -98,7 +98,7 @@ func TestStoreIDAfterwards(t *testing.T) {
 	}
 }
 
-// Files that can be backups are listed, the newest first, and found by their names alone.
+// List returns possible backups, the newest first, and Find finds them by name.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	newer, older := Name(time.Unix(2000, 0), "7"), Name(time.Unix(1000, 0), "99")
@@ -129,7 +129,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// slowEnd is a reader whose second half takes its time.
+// slowEnd is a reader with a slow second half.
 type slowEnd struct {
 	*bytes.Reader
 	half    int
@@ -142,13 +142,13 @@ func (s *slowEnd) Read(p []byte) (int, error) {
 	defer s.reading.Store(false)
 	if s.half -= len(p); s.half <= 0 {
 		close(s.begun)
-		time.Sleep(50 * time.Millisecond) // which is how long a reader that was forgotten can be seen
+		time.Sleep(50 * time.Millisecond) // long enough to notice a forgotten reader
 		s.half = math.MaxInt
 	}
 	return s.Reader.Read(p)
 }
 
-// What reads ahead has ended when Each does, also by an error or a panic.
+// The reader has ended when Each returns, even after an error or a panic.
 func TestConcurrentReadingEndsWithEach(t *testing.T) {
 	var records []admin.Record
 	for i := range 50_000 {

@@ -1,6 +1,5 @@
-// Package config reads limitctl's configuration: policies, which are reviewed like
-// code, and contexts, which say where the stores are. It reads strictly, finds
-// every mistake of a file in one go, and remembers where each value was written.
+// Package config reads limitctl's configuration: policies, which are reviewed like code, and contexts, which name
+// the stores. It reads strictly, finds every mistake of a file at once, and remembers where each value was written.
 package config
 
 import (
@@ -14,41 +13,38 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Config is what one file says, or what several say together.
+// Config is the content of one file, or of several together.
 type Config struct {
-	// PolicyFile is the file that the prefix, denials and the policies come from; empty
-	// if there is none.
+	// PolicyFile is the file with the prefix, denials and the policies; empty if there is none.
 	PolicyFile string
-	// Prefix is what the store's keys begin with; empty if no file says.
+	// Prefix is the text that the store's keys begin with; empty if no file has one.
 	Prefix string
-	// Denials: commands count who is denied.
+	// Denials: commands count denials.
 	Denials bool
-	// LocalShare is what a local shadow gets of limits without a policy.
+	// LocalShare is the share of a local shadow in limits without a policy.
 	LocalShare store.Share
-	// Breaker is that of services, with its defaults filled in; nil is that there is none.
+	// Breaker is for services, with its defaults filled in; nil means no breaker.
 	Breaker *layers.Breaker
-	// Policies are in the order written.
+	// Policies are in the order of the file.
 	Policies []*policy.Policy
 	// HTTP has its defaults filled in.
 	HTTP httplimit.Settings
-	// Envoy are the descriptors that Envoy may ask about.
+	// Envoy are the descriptors for Envoy.
 	Envoy configfile.EnvoyDomains
-	// Layouts say which keys of other limiters have which layout, in the order written.
+	// Layouts say which keys of other limiters have which layout, in the order of the file.
 	Layouts []Mapping
-	// Contexts are in the order written.
+	// Contexts are in the order of the files.
 	Contexts []*Context
 	// Read are the files that were read.
 	Read []string
-	// Searched are the files that were looked for, and would have been used in
-	// this order.
+	// Searched are the files that were looked for, in the order of their precedence.
 	Searched []string
 
 	origins map[string]Origin
 }
 
-// Parse reads a configuration file; path names it in messages. checkStore, if not
-// nil, tells what is wrong with the URL of a context's store, without showing its
-// password. An error is a [*Mistakes] with all that is wrong.
+// Parse reads a configuration file; path is its name in messages. checkStore, if not nil, returns what is wrong
+// with the URL of a context's store, without its password. An error is a [*Mistakes] with all mistakes.
 func Parse(path string, data []byte, checkStore func(url string) error) (*Config, error) {
 	c, mistakes := read(path, data, checkStore, "")
 	if len(mistakes) > 0 {
@@ -57,23 +53,22 @@ func Parse(path string, data []byte, checkStore func(url string) error) (*Config
 	return c, nil
 }
 
-// Context is a store with a name, and what may be done to it.
+// Context is a store with a name, and rules for what may be done to it.
 type Context struct {
 	Name string
-	// Store is the store's URL. It may hold a password.
+	// Store is the store's URL. It can contain a password.
 	Store string
-	// Prefix is what the store's keys begin with; empty if it does not say.
+	// Prefix is the text that the store's keys begin with; empty if the context has none.
 	Prefix string
-	// PasswordFile and PasswordEnv say where the password is; at most one does.
+	// PasswordFile and PasswordEnv say where the password is; at most one is set.
 	PasswordFile, PasswordEnv string
-	// Layouts name the layouts of other limiters by which the keys there are read if nothing
-	// else is asked for; none for limitctl's own keys.
+	// Layouts are the default layouts with which keys are read; none for limitctl's own keys.
 	Layouts []string
-	// ReadOnly: nothing may write. Protected: to destroy takes a confirmation.
+	// ReadOnly: nothing may write. Protected: destructive commands need a confirmation.
 	ReadOnly, Protected bool
 }
 
-// Origin is where a value was written.
+// Origin is the place of a value.
 type Origin struct {
 	Path string
 	Line int
@@ -82,22 +77,21 @@ type Origin struct {
 // String returns the origin as "limitctl.yaml:12".
 func (o Origin) String() string { return fmt.Sprintf("%s:%d", o.Path, o.Line) }
 
-// Origin returns where the value at a path was written, such as
-// "policies.login.limits[0].limit" or "contexts.prod.store".
+// Origin returns the place of the value at a path, such as "policies.login.limits[0].limit" or
+// "contexts.prod.store".
 func (c *Config) Origin(path string) (origin Origin, ok bool) {
 	origin, ok = c.origins[path]
 	return origin, ok
 }
 
-// ServesDenials reports whether a server counts who is denied: it does unless the file says
-// "denials: false".
+// ServesDenials reports whether a server counts denials: it does unless the file says "denials: false".
 func (c *Config) ServesDenials() bool {
 	_, said := c.Origin("denials")
 	return c.Denials || !said
 }
 
-// Policy returns the policy of that name. The error is a [store.ErrInvalid]
-// that says which there are, or where was looked for any.
+// Policy returns the policy of that name. An error is a [store.ErrInvalid] that lists the policies, or the files
+// that were looked for.
 func (c *Config) Policy(name string) (*policy.Policy, error) {
 	if c.PolicyFile == "" {
 		return nil, store.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name,
@@ -106,8 +100,7 @@ func (c *Config) Policy(name string) (*policy.Policy, error) {
 	return configfile.FindPolicy(c.PolicyFile, c.Policies, name)
 }
 
-// Context returns the context of that name. The error is a [store.ErrInvalid]
-// that says which there are.
+// Context returns the context of that name. An error is a [store.ErrInvalid] that lists the contexts.
 func (c *Config) Context(name string) (*Context, error) {
 	names := make([]string, 0, len(c.Contexts))
 	for _, x := range c.Contexts {
@@ -123,7 +116,7 @@ func (c *Config) Context(name string) (*Context, error) {
 		strings.Join(names, ", "))
 }
 
-// ContextFiles are the files that contexts were looked for in.
+// ContextFiles are the files in which contexts were looked for.
 func (c *Config) ContextFiles() []string {
 	var files []string
 	for _, path := range c.Searched {

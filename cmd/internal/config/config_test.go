@@ -17,12 +17,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// testdata are the configurations that the library is tested with, too.
+// testdata are configurations with which the library is tested, too.
 const testdata = "../../../internal/configfile/testdata/"
 
 var update = flag.Bool("update", false, "write what the broken configurations' errors are now")
 
-// Each file of testdata/broken has beside it, in a .txt, all that is said of it.
+// For each file of testdata/broken a .txt file has all its mistakes.
 func TestBrokenConfigurations(t *testing.T) {
 	files, err := filepath.Glob(testdata + "broken/*.yaml")
 	if err != nil || len(files) < 35 {
@@ -54,7 +54,7 @@ func TestBrokenConfigurations(t *testing.T) {
 	}
 }
 
-// checkPositions wants each mistake to be somewhere in the file.
+// checkPositions checks that each mistake is somewhere in the file.
 func checkPositions(t *testing.T, data []byte, mistakes *Mistakes) {
 	t.Helper()
 	lines := strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
@@ -96,7 +96,7 @@ func parseFile(t *testing.T, file string) *Config {
 	return c
 }
 
-// The configurations that the documentation shows.
+// The configurations in the documentation are valid.
 func TestDocumentedConfigurations(t *testing.T) {
 	n := 0
 	for _, file := range []string{"../../../README.md", "../../../docs/configuration.md"} {
@@ -141,7 +141,7 @@ func TestWhatAFileSays(t *testing.T) {
 		{"text", "b", nil, "fixed-window:5/1d"},
 		{"hashed", "all", policy.Attributes{"tenant": "other"}, "token-bucket:1000/1m,burst=200"},
 		{"hashed", "all", policy.Attributes{"tenant": "acme"}, "token-bucket:10000/1m,burst=300"},
-		{"hashed", "all", policy.Attributes{"tenant": "007"}, "token-bucket:2000/1m,burst=200"}, // the burst is the limit's
+		{"hashed", "all", policy.Attributes{"tenant": "007"}, "token-bucket:2000/1m,burst=200"}, // the burst of the limit
 		{"hashed", "all", policy.Attributes{"tenant": "7"}, "token-bucket:1000/1m,burst=200"},
 		{"hashed", "all", policy.Attributes{"tenant": "true"}, "token-bucket:1000/1m,burst=500"},
 		{"hashed", "all", policy.Attributes{"tenant": "1.50"}, "fixed-window:1000/1m"}, // and has no burst
@@ -198,7 +198,7 @@ func TestUnknownNames(t *testing.T) {
 	}
 }
 
-// A file found in the working directory must not choose whom a command talks to.
+// A file in the working directory must not choose the server of a command.
 func TestLoad(t *testing.T) {
 	const user, local, named = "/home/me/.config/limitctl/limitctl.yaml", "limitctl.yaml", "/etc/named.yaml"
 	files := map[string]string{}
@@ -307,7 +307,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 4096 {
-			return // the parser's time is not ours to fuzz
+			return // the time of the YAML parser is not tested here
 		}
 		c, err := Parse("fuzz.yaml", data, nil)
 		var mistakes *Mistakes

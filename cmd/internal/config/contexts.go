@@ -8,8 +8,8 @@ import (
 	"github.com/limitctl/limitctl/internal/yamlfile"
 )
 
-// read reads all it can of a file. What it says of a file with mistakes is not to be used.
-// refusal, if not empty, is what is wrong with a file that has contexts.
+// read reads as much of a file as it can. Do not use the Config if there are mistakes. refusal, if not empty, is
+// the mistake of a file that has contexts.
 func read(path string, data []byte, checkStore func(url string) error, refusal string) (*Config, []Mistake) {
 	c := &Config{PolicyFile: path, Read: []string{path}, Searched: []string{path}, origins: map[string]Origin{}}
 	file, r := configfile.Read(path, data, configfile.Operators{
@@ -31,7 +31,7 @@ func read(path string, data []byte, checkStore func(url string) error, refusal s
 	return c, r.Mistakes()
 }
 
-// readContext reads a context. checkStore, if not nil, tells what is wrong with its URL.
+// readContext reads a context. checkStore, if not nil, returns what is wrong with its URL.
 func readContext(r *yamlfile.Reader, v yamlfile.Value, checkStore func(url string) error) *Context {
 	result := &Context{Name: v.Name}
 	fields, ok := r.Fields(v, "the context", configfile.ContextObject())

@@ -11,30 +11,30 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Change is what becomes of a limit.
+// Change is the kind of a change of a limit.
 type Change string
 
 // The changes.
 const (
 	Loosened  Change = "loosened"  // more is allowed
 	Tightened Change = "tightened" // less is allowed
-	Changed   Change = "changed"   // in some ways more, in others less
+	Changed   Change = "changed"   // in some respects more, in others less
 	Dropped   Change = "dropped"   // nothing limits any more
 	Added     Change = "added"     // nothing limited before
 )
 
-// Difference is what changes for somebody between two configurations.
+// Difference is a change for some subjects between two configurations.
 type Difference struct {
 	Policy, Limit string
-	// When are the attributes of those it changes for; empty for all others.
+	// When are the attributes of the subjects; empty for all others.
 	When policy.Attributes
 	Change
-	// Old and New are the limits, or what else differs. One that is not there is empty.
+	// Old and New are the limits, or whatever differs. One that is missing is empty.
 	Old, New string
 }
 
-// Differences returns what changes for whom from one configuration to another, in the order
-// of the new one, and what is dropped at the end.
+// Differences returns the changes from one configuration to another, in the order of the new one. What is dropped
+// comes last.
 func Differences(before, after *Config) []Difference {
 	var all []Difference
 	if before.Prefix != after.Prefix {
@@ -86,7 +86,7 @@ func limitOf(p *policy.Policy, name string) *policy.Limit {
 	return nil
 }
 
-// policyDifferences are those that are of all limits of a policy.
+// policyDifferences returns the changes that concern all limits of a policy.
 func policyDifferences(before, after *policy.Policy) (all []Difference) {
 	for _, of := range []struct{ what, before, after string }{
 		{"on_error", failureText(before), failureText(after)},
@@ -106,8 +106,7 @@ func failureText(p *policy.Policy) string {
 	return p.OnError.String()
 }
 
-// limitDifferences returns what changes under a limit, for those of each override and for
-// all others.
+// limitDifferences returns the changes of a limit, for the subjects of each override and for all others.
 func limitDifferences(policyName string, before, after *policy.Limit) (all []Difference) {
 	if old, now := strings.Join(before.By, ", "), strings.Join(after.By, ", "); old != now {
 		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed, Old: "by " + old, New: "by " + now})
@@ -129,7 +128,7 @@ func limitDifferences(policyName string, before, after *policy.Limit) (all []Dif
 		switch {
 		case before.Shadow && after.Shadow && !differs:
 			continue
-		case before.Shadow && !after.Shadow: // it did not deny
+		case before.Shadow && !after.Shadow: // it did not deny before
 			change = Tightened
 		case after.Shadow && !before.Shadow:
 			change = Loosened
@@ -156,8 +155,8 @@ func limitText(l store.Limit, shadow bool) string {
 	return l.String()
 }
 
-// Compare says what becomes of a limit that is replaced by another: whether more is allowed
-// at once and over time. differs is false if they are the same.
+// Compare compares a limit with its replacement, by what is allowed at once and over time. differs is false if they
+// are the same.
 func Compare(before, after store.Limit) (change Change, differs bool) {
 	if normal, err := before.Normalize(); err == nil {
 		before = normal

@@ -14,22 +14,21 @@ import (
 // LocalFile is the configuration of the working directory.
 const LocalFile = "limitctl.yaml"
 
-// Environment is what of the world says where the configuration is.
+// Environment says where the configuration is.
 type Environment struct {
-	// Explicit is the file that --config names, if it does.
+	// Explicit is the file of --config, or empty.
 	Explicit string
 	Getenv   func(name string) string
-	// ReadFile reads a file; of one that is absent it says [fs.ErrNotExist].
+	// ReadFile reads a file; the error for a missing one is [fs.ErrNotExist].
 	ReadFile func(path string) ([]byte, error)
-	// CheckStore, if not nil, tells what is wrong with a store's URL.
+	// CheckStore, if not nil, returns what is wrong with a store's URL.
 	CheckStore func(url string) error
 }
 
-// UserFile returns the path of the user's own configuration; empty if nothing says
-// where it could be.
+// UserFile returns the path of the user's own configuration; empty if the environment does not determine it.
 func (e *Environment) UserFile() string {
 	directory := e.Getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(directory) { // a relative one is to be ignored, by the XDG specification
+	if !filepath.IsAbs(directory) { // the XDG specification says to ignore a relative one
 		home := e.Getenv("HOME")
 		if home == "" {
 			return ""
@@ -39,14 +38,12 @@ func (e *Environment) UserFile() string {
 	return filepath.Join(directory, "limitctl", LocalFile)
 }
 
-// Load reads the configuration. The policies, the prefix and the layouts are those of the first
-// of: the file that --config names, that of LIMITCTL_CONFIG, ./limitctl.yaml, the
-// user's own. The contexts are those of a file that was named, and then those of
-// the user's own; a file that happens to be in the working directory must not say
-// which server a command talks to.
+// Load reads the configuration. The policies, the prefix and the layouts come from the first of: the file of
+// --config, that of LIMITCTL_CONFIG, ./limitctl.yaml, the user's own. The contexts come from an explicitly named
+// file, and then from the user's own; a file that happens to be in the working directory must not choose the server
+// of a command.
 //
-// The error is a [store.ErrInvalid]: a named file that cannot be read, or the
-// [*Mistakes] of the files that were used.
+// An error is a [store.ErrInvalid]: a named file that cannot be read, or the [*Mistakes] of the files.
 func Load(env Environment) (*Config, error) {
 	named, by := env.Explicit, "--config"
 	if named == "" {
@@ -80,7 +77,7 @@ func Load(env Environment) (*Config, error) {
 	return c, nil
 }
 
-// same reports whether two paths are of one file, as far as their texts tell.
+// same reports whether two paths name the same file, judged by their texts.
 func same(a, b string) bool {
 	absoluteA, errA := filepath.Abs(a)
 	absoluteB, errB := filepath.Abs(b)
@@ -94,8 +91,7 @@ type loader struct {
 	mistakes []Mistake
 }
 
-// file adds what a file says, if there is one: its policies and its prefix, its
-// contexts, or both.
+// file adds the content of a file, if it exists: its policies and its prefix, its contexts, or both.
 func (l *loader) file(path string, policies, contexts bool) (found bool, err error) {
 	c := l.config
 	c.Searched = append(c.Searched, path)
@@ -122,8 +118,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	return true, nil
 }
 
-// add returns the contexts with those of a part that are not there yet, and takes
-// over where the part's values come from.
+// add returns the contexts together with the new ones of a part, and adds the origins of the part's values.
 func (l *loader) add(part *Config, policies bool) []*Context {
 	contexts, there := l.config.Contexts, map[string]bool{}
 	for _, x := range contexts {
@@ -146,7 +141,7 @@ func (l *loader) add(part *Config, policies bool) []*Context {
 	return contexts
 }
 
-// reason is what an operating system's error says besides the path.
+// reason is the error of an operating system without the path.
 func reason(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
@@ -155,7 +150,7 @@ func reason(err error) error {
 	return err
 }
 
-// contextOf returns the context that a value's path belongs to.
+// contextOf returns the context in a value's path.
 func contextOf(path string) (name string, is bool) {
 	rest, is := strings.CutPrefix(path, "contexts.")
 	name, _, _ = strings.Cut(rest, ".")

@@ -14,8 +14,8 @@ import (
 // Setting is a value and its path, such as "policies.login.http.denied_status".
 type Setting struct{ Name, Value string }
 
-// HTTPSettings returns what a configuration says of HTTP requests and of Envoy, with the defaults of
-// what is for all policies.
+// HTTPSettings returns the settings of a configuration for HTTP requests and Envoy, with the defaults of those for
+// all policies.
 func HTTPSettings(c *Config) []Setting {
 	settings := []Setting{
 		{"http.trusted_proxies", list(texts(c.HTTP.Clients.Trusted))},
@@ -39,13 +39,13 @@ func HTTPSettings(c *Config) []Setting {
 	return settings
 }
 
-// Unsourced returns what p needs of HTTP requests, and the configuration does not say where it is.
+// Unsourced returns what p needs from HTTP requests and has no source in the configuration.
 func Unsourced(c *Config, p *policy.Policy) []string {
 	rule := c.HTTP.Rules[p.Name]
 	return slices.DeleteFunc(httplimit.Sourced(p), func(name string) bool { _, has := rule.Attributes[name]; return has })
 }
 
-// ruleSettings are those that a rule says, by their names in it.
+// ruleSettings returns the settings of a rule, by their names in it.
 func ruleSettings(rule *httplimit.Rule) (settings []Setting) {
 	if len(rule.Attributes) > 0 {
 		var words []string
@@ -63,7 +63,7 @@ func ruleSettings(rule *httplimit.Rule) (settings []Setting) {
 	return append(settings, Setting{"denied_status", fmt.Sprint(rule.Status())})
 }
 
-// EntriesText writes the entries of a descriptor as a file does.
+// EntriesText writes the entries of a descriptor in the form of a file.
 func EntriesText(d *configfile.EnvoyDescriptor) string {
 	var words []string
 	for i := range d.Entries {
@@ -82,8 +82,7 @@ func texts[T fmt.Stringer](values []T) []string {
 	return texts
 }
 
-// httpDifferences are those of what is said of HTTP requests and of Envoy, of policies that both
-// have.
+// httpDifferences returns the changes of the settings for HTTP and Envoy, of policies that both have.
 func httpDifferences(before, after *Config) (all []Difference) {
 	old, now := map[string]string{}, map[string]string{}
 	var paths []string

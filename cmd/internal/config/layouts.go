@@ -9,13 +9,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// OwnLayout is what stands for limitctl's own keys where the name of a layout can stand.
+// OwnLayout is the name of limitctl's own layout.
 const OwnLayout = "limitctl"
 
-// Mapping says which keys of another limiter have which layout, and what their limit is.
+// Mapping gives keys of another limiter a layout and perhaps a limit.
 type Mapping struct {
 	foreign.Source
-	// Text is the limit as it was written; empty if none is said.
+	// Text is the limit as it was written; empty for none.
 	Text string
 }
 
@@ -35,7 +35,7 @@ func readMappings(r *yamlfile.Reader, v yamlfile.Value) (mappings []Mapping) {
 	return mappings
 }
 
-// isOfSameKeys reports whether another mapping is of the same keys and layout.
+// isOfSameKeys reports whether two mappings have the same keys and layout.
 func (m *Mapping) isOfSameKeys(other *Mapping) bool {
 	return m.Layout == other.Layout && m.Keys.String() == other.Keys.String()
 }
@@ -77,7 +77,7 @@ func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
 	return m
 }
 
-// namedLayout returns a layout that keys can be said to have.
+// namedLayout returns a layout that a mapping can name.
 func namedLayout(name string) (foreign.Layout, error) {
 	if name == foreign.Auto {
 		return nil, store.Invalidf("auto is not the layout of keys; name the one that they have")
@@ -85,8 +85,8 @@ func namedLayout(name string) (foreign.Layout, error) {
 	return foreign.Named(name)
 }
 
-// readLayout reads the field layout of a context: one name or a list of them. It is nil for
-// limitctl's own keys.
+// readLayout reads the field layout of a context: one name or a list of them. The result is nil for limitctl's own
+// keys.
 func readLayout(r *yamlfile.Reader, v yamlfile.Value) []string {
 	const want = "the name of a layout, such as redis_rate, or auto, or a list of names"
 	values := []yamlfile.Value{v}
@@ -111,8 +111,7 @@ func readLayout(r *yamlfile.Reader, v yamlfile.Value) []string {
 	return names
 }
 
-// CheckLayouts reports, as a [store.ErrInvalid], what is wrong with names of layouts by which
-// keys are to be read together.
+// CheckLayouts returns a [store.ErrInvalid] if keys cannot be read with these layouts together.
 func CheckLayouts(names []string) error {
 	for i, name := range names {
 		switch {
@@ -132,8 +131,7 @@ func CheckLayouts(names []string) error {
 	return nil
 }
 
-// mappingDifferences are those of what is said of other limiters' keys. It changes what operators
-// are shown, and nobody's limit.
+// mappingDifferences returns the changes of mappings. They affect what operators see, and nobody's limit.
 func mappingDifferences(before, after *Config) (all []Difference) {
 	for i := range after.Layouts {
 		m := &after.Layouts[i]
@@ -153,7 +151,7 @@ func mappingDifferences(before, after *Config) (all []Difference) {
 	return all
 }
 
-// text is a mapping as config diff shows it.
+// text is a mapping in the form of config diff.
 func (m *Mapping) text() string {
 	text := "layout " + m.Layout.Info().Name
 	if !m.Keys.IsZero() {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// styles are ways to write a password, "SECRET", into a configuration.
+// styles are ways to write a password, "SECRET", in a configuration.
 func styles(t testing.TB) (styles []string) {
 	t.Helper()
 	files, err := filepath.Glob(testdata + "passwords/*.yaml")
@@ -27,7 +27,7 @@ func styles(t testing.TB) (styles []string) {
 	return styles
 }
 
-// leak returns what of a secret a text has that it can have from nowhere else.
+// leak returns a part of a secret that a text can have only from the secret.
 func leak(text, secret string) string {
 	const size = 4
 	for i := 0; i+size <= len(secret); i++ {
@@ -38,7 +38,7 @@ func leak(text, secret string) string {
 	return ""
 }
 
-// said is all that is said of a file's mistakes.
+// said returns all texts about a file's mistakes.
 func said(t *testing.T, data string) string {
 	t.Helper()
 	check := func(url string) error { return fmt.Errorf("it is no store") }
@@ -80,7 +80,7 @@ func FuzzMistakesHoldNoPassword(f *testing.F) {
 	all := styles(f)
 	f.Fuzz(func(t *testing.T, style uint8, secret string, at uint16, how uint8, with byte) {
 		if len(secret) > 60 || strings.Contains(secret, ":") {
-			return // a text like "a: b" is a field wherever it stands
+			return // a text like "a: b" is a field anywhere
 		}
 		template := all[int(style)%len(all)]
 		data := strings.ReplaceAll(template, "SECRET", secret)
@@ -102,7 +102,7 @@ func FuzzMistakesHoldNoPassword(f *testing.F) {
 	})
 }
 
-// unquoted is a text without the escapes of Go's quotes.
+// unquoted removes the escapes of Go's quotes.
 func unquoted(text string) string {
 	plain, err := strconv.Unquote(`"` + strings.ReplaceAll(strings.ReplaceAll(text, "\n", `\n`), `"`, "") + `"`)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Mistake is one thing that is wrong in a file, and where.
+// Mistake is one mistake in a file, with its place.
 type Mistake = yamlfile.Mistake
 
 // Mistakes is the error of files with mistakes, in the order of the files and of
@@ -18,8 +18,7 @@ func (m *Mistakes) Error() string { return yamlfile.Format(m.List, yamlfile.Plai
 // Is makes Mistakes a store.ErrInvalid.
 func (m *Mistakes) Is(target error) bool { return target == store.ErrInvalid }
 
-// Format writes a block for each mistake: where and what, and an excerpt. emphasize is for
-// what is wrong, and for the caret below it.
+// Format writes a block for each mistake: place, text and excerpt. emphasize marks the text and the caret.
 func (m *Mistakes) Format(emphasize func(text string) string) string {
 	return yamlfile.Format(m.List, emphasize)
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-// Address returns a text that is the same for all URLs of one store, as far as that can
-// be told without asking it: whoever logs in, with or without TLS, with a default written
-// out or not. It holds no password. The URL must be one that [Open] accepts.
+// Address returns a text that is the same for all URLs of one store, as far as the URLs show it: whatever the
+// login, with or without TLS, with defaults or without. It contains no password. [Open] must accept the URL.
 func Address(text string) (string, error) {
 	scheme, rest, _ := strings.Cut(text, ":")
 	if scheme == "file" {
@@ -60,7 +59,7 @@ func Address(text string) (string, error) {
 		}
 		addresses[i] = net.JoinHostPort(host, port)
 	}
-	slices.Sort(addresses) // several are nodes or Sentinels of the same
+	slices.Sort(addresses) // they are nodes or Sentinels of the same store
 	database = cmp.Or(database, u.option("db"), "0")
 	return fmt.Sprintf("%s %s%s db %s", scheme, strings.Join(slices.Compact(addresses), ","), master, database), nil
 }

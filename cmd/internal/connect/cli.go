@@ -7,9 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// CLI returns the words of a redis-cli command that reaches what client does, to which
-// a command of Redis is to be added; nil where the address is found by asking around.
-// A password is left to be typed.
+// CLI returns the beginning of a redis-cli command for the server of client, to which a Redis command is to be
+// added; nil if only Sentinels know the address. The user has to type the password.
 func CLI(client redis.UniversalClient) []string {
 	words := []string{"redis-cli"}
 	switch client := client.(type) {
@@ -20,7 +19,7 @@ func CLI(client redis.UniversalClient) []string {
 		} else if host, port, err := net.SplitHostPort(o.Addr); err == nil {
 			words = append(words, "-h", host, "-p", port)
 		} else {
-			return nil // Sentinels know
+			return nil // only Sentinels know the address
 		}
 		if o.DB != 0 {
 			words = append(words, "-n", strconv.Itoa(o.DB))

@@ -1,5 +1,4 @@
-// Package connect turns a store URL into a store. A kind of store is a scheme
-// and a function in the table of openers.
+// Package connect opens the store of a URL. A kind of store is a scheme and a function in the table of openers.
 package connect
 
 import (
@@ -22,32 +21,30 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store is what commands need: decisions, and looking after keys.
+// Store is what commands need: decisions and the keyspace.
 type Store = admin.Keyspace
 
-// Options is what a URL does not say.
+// Options have what a URL does not have.
 type Options struct {
 	Prefix   string
 	Timeout  time.Duration // bounds each exchange with a server
 	Password string        // for a URL without one
-	// Clock decides instead of the store's own, for simulations; nil for that.
+	// Clock replaces the store's clock in simulations; nil for none.
 	Clock func() time.Time
-	// OnBatch, if set, is told how many calls go to a Redis server together; see
+	// OnBatch, if set, gets the number of calls that go to a Redis server together; see
 	// [redisstore.WithBatchObserver].
 	OnBatch func(calls int)
-	// Layouts, if set, opens the limits that other limiters keep in a Redis, instead of
-	// limitctl's own.
+	// Layouts, if set, opens the limits of other limiters in a Redis, instead of limitctl's own.
 	Layouts foreign.Sources
-	// OwnFile: the file is limitctl's own, and its directory is made with it.
+	// OwnFile: the file is limitctl's own, and its directory is created with it.
 	OwnFile bool
-	// ReadFile reads the files of certificates that a URL names.
+	// ReadFile reads the certificate files in a URL.
 	ReadFile func(name string) ([]byte, error)
 }
 
-// opener opens what a scheme stands for: a Redis by its client, or an embedded
-// store by what follows "scheme:".
+// opener opens the store of a scheme: a Redis by its client, or an embedded store by the text after "scheme:".
 type opener struct {
-	form   string // how such a URL is written
+	form   string // the form of such a URL
 	client func(u *redisURL, options Options) (redis.UniversalClient, error)
 	store  func(rest string, options Options) (backend Store, where string, err error)
 }
@@ -70,16 +67,15 @@ func schemes() string {
 	return strings.Join(slices.Sorted(maps.Keys(openers())), ", ")
 }
 
-// Open returns the store at url and what to call it in messages. It does not
-// connect yet. A bad URL's error is a [store.ErrInvalid] without the password.
+// Open returns the store at url and its name for messages. It does not connect yet. The error about a bad URL is a
+// [store.ErrInvalid] without the password.
 func Open(url string, options Options) (backend Store, where string, err error) {
 	backend, _, where, err = OpenWithClient(url, options)
 	return backend, where, err
 }
 
-// OpenWithClient is [Open] for what looks at the exchanges of a store with its
-// servers, too: it returns the client that the store uses, nil for an embedded
-// store. Nothing has been asked of the client yet, and closing the store closes it.
+// OpenWithClient is [Open], and also returns the store's client to observe its exchanges, nil for an embedded
+// store. The client is not used yet, and closing the store closes it.
 func OpenWithClient(url string, options Options) (backend Store, client redis.UniversalClient, where string, err error) {
 	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return nil, nil, "", err
@@ -118,15 +114,14 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 	return own, client, where, nil
 }
 
-// IsCluster reports whether client is that of a Cluster, whose masters each have a
-// clock of their own.
+// IsCluster reports whether client is for a Cluster, whose masters have different clocks.
 func IsCluster(client redis.UniversalClient) bool {
 	_, is := client.(*redis.ClusterClient)
 	return is
 }
 
-// Client returns a client like the one that [Open] has its Redis store use, for what
-// asks the servers themselves. A URL of another store is a [store.ErrInvalid].
+// Client returns a client like that of a store from [Open], to call the servers directly. A URL of another kind of
+// store is a [store.ErrInvalid].
 func Client(url string, options Options) (client redis.UniversalClient, where string, err error) {
 	if client, where, err = newClientFor(url, options); err == nil {
 		redisserver.Guard(client)
@@ -134,8 +129,7 @@ func Client(url string, options Options) (client redis.UniversalClient, where st
 	return client, where, err
 }
 
-// newClientFor is [Client] before what its servers answer is bounded, which a store does
-// by itself.
+// newClientFor is [Client] without the bounds on answers, which a store adds itself.
 func newClientFor(url string, options Options) (client redis.UniversalClient, where string, err error) {
 	scheme, _, found := strings.Cut(url, ":")
 	opener, known := openers()[scheme]
@@ -154,14 +148,14 @@ func newClientFor(url string, options Options) (client redis.UniversalClient, wh
 		parsed.Password = options.Password
 	}
 	if parsed.User != "" && parsed.Password == "" {
-		// The client would log nobody in, and what follows would be done as the default user.
+		// The client would not log in, and commands would run as the default user.
 		return nil, "", badURL("it names the user %q and no password is known; set LIMITCTL_PASSWORD, or write %s", parsed.User, parsed.form)
 	}
 	client, err = opener.client(parsed, options)
 	return client, where, err
 }
 
-// unknownScheme explains, without repeating what may hold a password.
+// unknownScheme returns an error that does not repeat what can contain a password.
 func unknownScheme(url string) error {
 	if scheme, _, found := strings.Cut(url, "://"); found && !strings.ContainsAny(scheme, "@:/") {
 		return badURL("unknown scheme %q; it is one of %s", scheme, schemes())

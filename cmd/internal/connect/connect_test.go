@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// files is a file system of what URLs name.
+// files is a file system for the files in URLs.
 type files map[string]string
 
 func (f files) read(name string) ([]byte, error) {
@@ -27,7 +27,7 @@ func options(f files) Options {
 	return Options{Prefix: "rl", Timeout: 2 * time.Second, Password: "from-env", ReadFile: f.read}
 }
 
-// opened is what a URL comes to.
+// opened is the result of a URL.
 type opened struct {
 	addrs, user, password, where string
 	db                           int
@@ -89,7 +89,7 @@ func TestRedisURLs(t *testing.T) {
 	}
 }
 
-// Who looks at a store's exchanges needs the very client that the store uses.
+// The client of OpenWithClient is the one that the store uses.
 func TestOpenWithClient(t *testing.T) {
 	for _, url := range []string{"redis://127.0.0.1:1", "redis+cluster://127.0.0.1:1", "redis+sentinel://127.0.0.1:1/m"} {
 		backend, client, _, err := OpenWithClient(url, options(nil))
@@ -210,16 +210,16 @@ func TestClientIsForARedis(t *testing.T) {
 	}
 }
 
-// Whatever a URL holds, an error or a name for messages has no password in it.
+// No error and no name for messages contains the password of a URL.
 func FuzzURLsKeepThePassword(f *testing.F) {
 	f.Add("redis+sentinel://u:", "@h,i/m?sentinel_password=", "&x")
 	f.Add("redis://:", "@[::1]:1/2?", "#")
 	f.Add("rediss+cluster://h,", ":", "?tls_ca=x")
 	f.Add("redis+cluster://h?sentinel_password=", "%zz", "=")
 	f.Fuzz(func(t *testing.T, before, between, after string) {
-		const password = "\u00e9hunter2\u00e9" // that no random text holds
-		// As a password it is where passwords are: behind the login's colon or in
-		// its option. Elsewhere it is a host, an option's name or a file.
+		const password = "\u00e9hunter2\u00e9" // no random text contains it
+		// It is a password only where passwords are: behind the login's colon or in its option. Elsewhere it is a
+		// host, an option's name or a file.
 		login := strings.HasSuffix(before, "://:") || strings.HasSuffix(before, "://u:")
 		option := strings.HasSuffix(before, "sentinel_password=")
 		if !login && !option || login && !strings.HasPrefix(between, "@") {

@@ -20,20 +20,19 @@ const looped = "user:42"
 
 var loopedLimit = store.Limit{Algorithm: store.FixedWindow, Count: 1_000_000, Period: redistest.LongPeriod()}
 
-// loops take one unit after the other, as services and as scripts do, and keep
-// account of the answers. An allowed take's answer is the number of units then in
-// use, so that no two answers of one master are the same.
+// loops take one unit after the other, like services and scripts, and record the answers. The answer of an allowed
+// take is the usage after it, so all answers of one master differ.
 type loops struct {
 	t    *testing.T
 	url  string
-	key  store.Key // used by no other loops
+	key  store.Key // for these loops only
 	stop chan struct{}
 	all  sync.WaitGroup
 
 	mu      sync.Mutex
 	allowed map[string]int // by kind of loop
-	numbers map[int64]int  // how often each was answered
-	unknown int            // takes whose outcome is
+	numbers map[int64]int  // how often each answer came
+	unknown int            // takes with an unknown outcome
 	errors  map[string]int
 }
 
@@ -41,7 +40,7 @@ func startLoops(t *testing.T, url, name string) *loops {
 	t.Helper()
 	l := &loops{t: t, url: url, key: store.Key{Subject: looped, Name: name}, stop: make(chan struct{}), allowed: map[string]int{},
 		numbers: map[int64]int{}, errors: map[string]int{}}
-	options := Options{Prefix: "rl", Timeout: long, ReadFile: os.ReadFile} // nobody hangs
+	options := Options{Prefix: "rl", Timeout: long, ReadFile: os.ReadFile} // nothing hangs in this test
 	open := func() (Store, error) { backend, _, err := Open(url, options); return backend, err }
 	lasting, err := open()
 	if err != nil {
@@ -51,7 +50,7 @@ func startLoops(t *testing.T, url, name string) *loops {
 	for range 6 {
 		l.run("service", func() (Store, func(), error) { return lasting, func() {}, nil })
 	}
-	l.run("script", func() (Store, func(), error) { // each take a run of limitctl consume
+	l.run("script", func() (Store, func(), error) { // each take is a run of limitctl consume
 		backend, err := open()
 		if err != nil {
 			return nil, nil, err
@@ -98,7 +97,7 @@ func (l *loops) run(kind string, open func() (Store, func(), error)) {
 	})
 }
 
-// await waits until so many more takes of each kind were allowed.
+// await waits until that many more takes of each kind were allowed.
 func (l *loops) await(more int) {
 	l.t.Helper()
 	now := func() (service, script int) {
@@ -117,8 +116,7 @@ func (l *loops) await(more int) {
 	l.t.Fatalf("the loops do not go on: %v allowed, errors %v", l.allowed, l.errors)
 }
 
-// end stops the loops and settles the account. lossless: the old master handed over
-// all it had.
+// end stops the loops and checks the record. lossless: the old master handed over all its data.
 func (l *loops) end(lossless bool) {
 	l.t.Helper()
 	close(l.stop)
@@ -135,9 +133,9 @@ func (l *loops) end(lossless bool) {
 	acknowledged, lost := 0, 0
 	for number, times := range l.numbers {
 		acknowledged += times
-		lost += times - 1 // the new master did not know of it, and gave it again
+		lost += times - 1 // the new master did not know it, and gave it again
 		if number > d.Used {
-			lost++ // nor did it come as far
+			lost++ // it was lost
 		}
 		if times > 2 {
 			l.t.Errorf("%d was answered %d times", number, times)
@@ -152,8 +150,8 @@ func (l *loops) end(lossless bool) {
 	}
 }
 
-// Through a failover takes are admitted once and counted once, but for those that the
-// old master had not passed on, and loops go on by themselves.
+// Through a failover each take is allowed once and counted once, except those that the old master had not
+// replicated, and the loops recover by themselves.
 func TestLoopsGoOnThroughAFailover(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		cluster := redistest.StartClusterWithReplicas(t)
@@ -183,8 +181,8 @@ func TestLoopsGoOnThroughAFailover(t *testing.T) {
 		l.await(50)
 		l.end(false)
 	})
-	// A master that Sentinels demote answers on for a moment after the other has taken
-	// its place, and forgets that.
+	// A master that Sentinels demote still answers for a moment after its replacement, and then loses these
+	// answers.
 	for name, failover := range map[string]func(*redistest.Sentinel) (*redistest.Process, error){
 		"clean": (*redistest.Sentinel).Failover, "killed": (*redistest.Sentinel).KillMaster,
 	} {
@@ -200,7 +198,7 @@ func TestLoopsGoOnThroughAFailover(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name == "clean" {
-				awaitDemotion(t, old) // until then who is connected to it goes on there
+				awaitDemotion(t, old) // until then its clients stay connected to it
 			}
 			l.await(50)
 			l.end(false)

@@ -11,24 +11,24 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ReadOnly wraps the store of a context so that nothing can write to it. What
-// would is a [store.ErrInvalid] that names the context.
+// ReadOnly wraps the store of a context so that nothing can write to it. A write fails with a [store.ErrInvalid]
+// that names the context.
 func ReadOnly(backend Store, name string) Store { return &readOnlyStore{backend, name} }
 
-// readOnlyStore names each method of a store rather than embedding one, so that
-// a method added to the interface has to be judged here.
+// readOnlyStore has every method of a store rather than embedding one, so that a new method of the interface has to
+// be considered here.
 type readOnlyStore struct {
 	store Store
 	name  string
 }
 
-// ReadOnlyError says that a context may not be written to. It is a [store.ErrInvalid].
+// ReadOnlyError says that a context is read-only. It is a [store.ErrInvalid].
 type ReadOnlyError struct {
 	Context string
-	What    string // what was not done, such as "reset"
+	What    string // the refused operation, such as "reset"
 }
 
-// Error names the context and what was not done.
+// Error names the context and the refused operation.
 func (e *ReadOnlyError) Error() string {
 	article := "a"
 	if strings.ContainsAny(e.What[:1], "aeiou") {
@@ -40,7 +40,7 @@ func (e *ReadOnlyError) Error() string {
 // Is makes every ReadOnlyError a [store.ErrInvalid].
 func (e *ReadOnlyError) Is(target error) bool { return target == store.ErrInvalid }
 
-// Decide lets a peek through.
+// Decide passes only peeks.
 func (s *readOnlyStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if op != store.Peek {
 		return &ReadOnlyError{s.name, op.String()}

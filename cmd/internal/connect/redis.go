@@ -33,7 +33,7 @@ func serverClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 	return oneServer(u, options, &redis.Options{Addr: addresses[0]}, path+u.option("db"))
 }
 
-// socketClient returns a client of one server by its unix socket.
+// socketClient returns a client of one server on its unix socket.
 func socketClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 	path, err := url.PathUnescape(u.Path)
 	if err != nil || len(u.Hosts) > 0 || strings.Trim(path, "/") == "" {
@@ -56,22 +56,20 @@ func oneServer(u *redisURL, options Options, settings *redis.Options, database s
 	return newClient(settings, options), nil
 }
 
-// newClient returns a client with the settings that all have in common.
+// newClient returns a client with the settings that all share.
 func newClient(settings *redis.Options, options Options) *redis.Client {
 	silenceClients()
 	client := redisserver.NewClient(*settings, options.Timeout)
-	if settings.Dialer == nil { // else that dials, and looks
+	if settings.Dialer == nil { // otherwise the dialer does this
 		client.AddHook(speechOf(settings.TLSConfig, options))
 	}
 	return client
 }
 
-// speechOf returns what looks at a port that does not answer as a URL has it; config is nil
-// without TLS.
+// speechOf returns the check of a port that does not speak the protocol of its URL; config is nil without TLS.
 func speechOf(config *tls.Config, options Options) speech {
 	return speech{tls: config != nil, wait: options.Timeout / 4}
 }
 
-// silenceClients keeps the client library from printing errors. They are printed once, by
-// the command.
+// silenceClients stops the client library from printing errors. The command prints them once.
 func silenceClients() { logging.Disable() }

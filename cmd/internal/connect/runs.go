@@ -11,9 +11,8 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// Runs returns the runs of the masters behind a client of [OpenWithClient]: of each the id
-// that the server has until it is started again, and the number of the database. A server that
-// does not say is left out. A nil client has none.
+// Runs returns an identifier for each master behind a client of [OpenWithClient]: its run id, which lasts until its
+// next start, and the number of the database. It leaves out servers that do not tell. A nil client has none.
 func Runs(ctx context.Context, client redis.UniversalClient) []string {
 	if client == nil {
 		return nil

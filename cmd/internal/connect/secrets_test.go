@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What a Sentinel, or the master that it names, says to the logins is in no error.
+// No error contains what a Sentinel or its master repeats of a login.
 func TestSentinelErrorsHoldNoPassword(t *testing.T) {
 	const master, sentinel = "hunter2 of the master", "hunter3'of \"the sentinel"
 	echo := func(words []string) string { return "-ERR no " + strings.Join(words, " ") + "\r\n" }

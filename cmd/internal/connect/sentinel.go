@@ -29,8 +29,8 @@ const (
 
 // sentinelClient returns a client of the master that Sentinels name.
 //
-// It is not made by [redis.NewFailoverClient], which waits for every Sentinel before it
-// believes one. If one of them hangs, no time would be left to connect.
+// It does not use [redis.NewFailoverClient], which waits for every Sentinel. If one of them hangs, no time would be
+// left to connect.
 func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 	addresses, err := u.addresses(sentinelPort)
 	if err != nil {
@@ -41,7 +41,7 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 		return nil, err
 	}
 	settings := &redis.Options{
-		// What errors call it; each connection is to the master of the moment.
+		// The address is for errors; each connection goes to the current master.
 		Addr:     fmt.Sprintf("%s by Sentinel %s", master, strings.Join(addresses, ",")),
 		Username: u.User,
 		Password: u.Password,
@@ -63,7 +63,7 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 	return newClient(settings, options), nil
 }
 
-// master returns the name of the master and what follows it.
+// master returns the name of the master and the database behind it.
 func (u *redisURL) master() (name, database string, err error) {
 	name, database, _ = strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	name, err = url.PathUnescape(name)
@@ -73,7 +73,7 @@ func (u *redisURL) master() (name, database string, err error) {
 	return name, database, nil
 }
 
-// watched returns the master that Sentinels at addresses watch; config is nil without TLS.
+// watched returns the master of the Sentinels at addresses; config is nil without TLS.
 func (u *redisURL) watched(addresses []string, config *tls.Config, options Options) *watchedMaster {
 	name, _, _ := u.master()
 	m := &watchedMaster{name: name, sentinels: addresses, patience: options.Timeout / 2, secrets: u.secrets(options),
@@ -95,8 +95,7 @@ func (u *redisURL) watched(addresses []string, config *tls.Config, options Optio
 	return m
 }
 
-// askSentinel returns the address of the master of that name, and [redis.Nil] if
-// the Sentinel knows none.
+// askSentinel returns the address of the master with that name, and [redis.Nil] if the Sentinel does not know it.
 func askSentinel(ctx context.Context, sentinel *redis.Client, name string) (string, error) {
 	words, err := sentinel.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name).StringSlice()
 	if err != nil {
@@ -111,11 +110,10 @@ func askSentinel(ctx context.Context, sentinel *redis.Client, name string) (stri
 	return net.JoinHostPort(words[0], words[1]), nil
 }
 
-// errNoAddress is an answer of a Sentinel that names no place to connect to.
+// errNoAddress: the answer of a Sentinel is no address.
 var errNoAddress = errors.New("what it gives for the master is not an address")
 
-// isHost reports whether a text is an IP address, with a zone or without, or can be the
-// name of a host.
+// isHost reports whether a text is an IP address, with or without a zone, or can be a host name.
 func isHost(text string) bool {
 	if _, err := netip.ParseAddr(text); err == nil {
 		return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) // a zone can be anything
@@ -125,11 +123,11 @@ func isHost(text string) bool {
 	})
 }
 
-// watchedMaster connects to the master that Sentinels name at the moment.
+// watchedMaster connects to the current master of Sentinels.
 type watchedMaster struct {
 	name      string
 	sentinels []string
-	patience  time.Duration // leaves time for the master
+	patience  time.Duration // leaves time to connect to the master
 	secrets   *redact.Secrets
 	speech    speech
 	ask       func(ctx context.Context, sentinel string) (address string, err error)
@@ -138,8 +136,7 @@ type watchedMaster struct {
 	}
 }
 
-// Dial is a dialer for [redis.Options]. Its errors are the limiter's: nothing has
-// been sent to the store yet.
+// Dial is a dialer for [redis.Options]. Its errors are the limiter's: nothing was sent to the store yet.
 func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	address, err := m.find(ctx)
 	if err != nil {
@@ -153,7 +150,7 @@ func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error)
 	return conn, nil
 }
 
-// find asks all Sentinels at once and believes the first that knows the master.
+// find asks all Sentinels concurrently and uses the first that knows the master.
 func (m *watchedMaster) find(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.patience)
 	defer cancel()
@@ -161,7 +158,7 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 		sentinel, address string
 		err               error
 	}
-	answers := make(chan answer, len(m.sentinels)) // those who come late find room
+	answers := make(chan answer, len(m.sentinels)) // with a buffer for late answers
 	for _, sentinel := range m.sentinels {
 		var address string
 		panics.Go(func() (err error) {
@@ -192,7 +189,7 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 		case errors.As(a.err, &reply):
 			refused = true
 			failed = fmt.Errorf("%w: the Sentinel at %s: %s", store.ErrRefused, a.sentinel, m.explain(reply))
-		case !refused: // a refusal says more than silence
+		case !refused: // a refusal is more informative than silence
 			failed = fmt.Errorf("%w: none of the Sentinels at %s can be reached: %w",
 				store.ErrUnavailable, strings.Join(m.sentinels, ", "), m.plain(a.err))
 		}
@@ -200,9 +197,9 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 	return "", failed
 }
 
-// wrongAnswer is what is wrong with a Sentinel's answer, nil of any other error.
+// wrongAnswer returns what is wrong with a Sentinel's answer, nil for any other error.
 func wrongAnswer(err error) error {
-	if err == nil || errors.Is(err, redis.Nil) { // which says that it knows no such master
+	if err == nil || errors.Is(err, redis.Nil) { // the latter means that it does not know the master
 		return nil
 	}
 	if errors.Is(err, errNoAddress) {
@@ -211,7 +208,7 @@ func wrongAnswer(err error) error {
 	return redisserver.WrongAnswer(err)
 }
 
-// explain says what a Sentinel's refusal means.
+// explain explains a Sentinel's refusal.
 func (m *watchedMaster) explain(reply redis.Error) string {
 	switch answer := reply.Error(); {
 	case strings.HasPrefix(answer, "NOAUTH"):
@@ -225,8 +222,7 @@ func (m *watchedMaster) explain(reply redis.Error) string {
 	}
 }
 
-// plain strips the operation and the address, which the message names already, and
-// secrets from what is left.
+// plain removes secrets, and the operation and the address, which the message already has.
 func (m *watchedMaster) plain(err error) error {
 	var operation *net.OpError
 	var system syscall.Errno

@@ -12,21 +12,21 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// SentinelHealth is what one Sentinel of a URL says of the master.
+// SentinelHealth is the answer of one Sentinel about the master.
 type SentinelHealth struct {
 	Address string
-	// Problem is why it says nothing of what follows, nil if it does.
+	// Problem says why the fields below are unknown; nil if they are known.
 	Problem error
-	// Known is how many Sentinels it knows, itself among them; Quorum is how many have to
-	// agree that the master is down.
+	// Known is the number of Sentinels that it knows, including itself; Quorum is how many have to agree that the
+	// master is down.
 	Known, Quorum int
-	// NoQuorum is why too few can be reached to replace the master, empty if there are enough.
+	// NoQuorum says why too few are reachable to replace the master; empty if there are enough.
 	NoQuorum string
-	// Down: it takes the master for down.
+	// Down: it considers the master down.
 	Down bool
 }
 
-// SentinelsOf asks all Sentinels of a URL, at once. Another URL has none.
+// SentinelsOf asks all Sentinels of a URL concurrently. It returns none for other URLs.
 func SentinelsOf(ctx context.Context, text string, options Options) ([]SentinelHealth, error) {
 	scheme, _, _ := strings.Cut(text, ":")
 	if !strings.HasSuffix(scheme, "+sentinel") {
@@ -88,7 +88,7 @@ func (m *watchedMaster) health(ctx context.Context, sentinel *redis.Client) (h S
 	return h
 }
 
-// wordOf returns an answer that is a text, and "" of any other.
+// wordOf returns an answer that is a text, and "" for any other.
 func wordOf(answer any) string {
 	text, _ := answer.(string)
 	return text

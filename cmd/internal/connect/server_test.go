@@ -23,19 +23,19 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// take takes one unit of a subject's limit of 1000, and returns how many are used.
+// take takes one unit of a subject's limit of 1000, and returns the usage.
 func take(url, subject string, timeout time.Duration) (used int64, err error) {
 	backend, _, err := Open(url, Options{Prefix: "rl", Timeout: timeout, ReadFile: os.ReadFile})
 	if err != nil {
 		return 0, err
 	}
 	defer backend.Close()
-	limit := store.Limit{Count: 1000, Period: store.MaxPeriod} // nothing of it lapses meanwhile
+	limit := store.Limit{Count: 1000, Period: store.MaxPeriod} // so that nothing expires meanwhile
 	d, err := layers.New(backend).Take(context.Background(), store.Key{Subject: subject}, limit, 1)
 	return d.Used, err
 }
 
-const long = 10 * time.Second // for what is to be answered
+const long = 10 * time.Second // for calls that must be answered
 
 // authority signs certificates for a test.
 type authority struct {
@@ -51,7 +51,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// sign writes NAME.pem and NAME.key; the authority's own signs itself.
+// sign writes NAME.pem and NAME.key; the authority signs its own certificate itself.
 func (a *authority) sign(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -90,8 +90,8 @@ func (a *authority) sign(t *testing.T, name string, template *x509.Certificate) 
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// serve signs the certificates of a server called limits.test and of a client,
-// and returns the server's configuration.
+// serve signs the certificates of a server named limits.test and of a client, and returns the server's
+// configuration.
 func (a *authority) serve(t *testing.T, addresses ...net.IP) []string {
 	t.Helper()
 	a.sign(t, "server", &x509.Certificate{DNSNames: []string{"limits.test"}, IPAddresses: addresses,
@@ -101,7 +101,7 @@ func (a *authority) serve(t *testing.T, addresses ...net.IP) []string {
 		"--tls-ca-cert-file", a.file("ca.pem"), "--tls-auth-clients", "yes"}
 }
 
-// query returns the query options of a client that the server knows.
+// query returns the query options of a client that the server accepts.
 func (a *authority) query() string {
 	return fmt.Sprintf("?tls_ca=%s&tls_cert=%s&tls_key=%s", a.file("ca.pem"), a.file("client.pem"), a.file("client.key"))
 }
@@ -119,7 +119,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		known:                                 "doesn't contain any IP SANs", // it is called limits.test
+		known:                                 "doesn't contain any IP SANs", // its name is limits.test
 		known + "&tls_server_name=other.test": "not other.test",
 		"?tls_server_name=limits.test":        "unknown authority",
 		"?tls_insecure=true":                  "certificate required",
@@ -129,7 +129,7 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", query, err, want)
 		}
 	}
-	// A relative path is relative to where the command runs.
+	// A relative path is relative to the working directory.
 	t.Chdir(a.dir)
 	if used, err := take(url+"?tls_ca=ca.pem&tls_cert=client.pem&tls_key=client.key&tls_server_name=limits.test", "user:42",
 		long); err != nil || used != 3 {
@@ -137,9 +137,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// refusal returns how a server refuses a client. The server closes the connection right after it has said
-// what it misses. What the client wrote meanwhile resets the connection, and its words may be lost with
-// that, so it is asked again.
+// refusal returns the error with which a server refuses a client. The server closes the connection right after its
+// message. If the client is writing, that resets the connection and the message can be lost, so it tries again.
 func refusal(url string) (err error) {
 	for range 20 {
 		if _, err = take(url, "user:0", long); err == nil ||
@@ -150,7 +149,7 @@ func refusal(url string) (err error) {
 	return err
 }
 
-// The names and addresses that a Cluster and Sentinels tell are checked, too.
+// The names and addresses from a Cluster and from Sentinels are checked, too.
 func TestTLSOfAClusterAndSentinels(t *testing.T) {
 	a := newAuthority(t)
 	config := a.serve(t, net.IPv4(127, 0, 0, 1))
@@ -180,7 +179,7 @@ func TestTLSOfAClusterAndSentinels(t *testing.T) {
 	}
 }
 
-// One of several hosts that hangs costs some of the time, not the answer.
+// One of several hosts that hangs costs time, but not the answer.
 func TestAHungHostIsPassedOver(t *testing.T) {
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
 	hung := redistest.Start(t)
@@ -190,7 +189,7 @@ func TestAHungHostIsPassedOver(t *testing.T) {
 	for _, url := range []string{"redis+cluster://" + hung.Addr + "," + cluster.Masters[0].Addr,
 		"redis+sentinel://" + strings.Join(sentinel.Addrs(), ",") + "/" + redistest.MasterName} {
 		redistest.Patiently(t, 2*time.Second, func(timeout time.Duration) (missing error) {
-			for i := range 6 { // a Cluster's hosts are asked in any order
+			for i := range 6 { // a Cluster's hosts are tried in any order
 				if used, err := take(url, fmt.Sprint("user:", timeout), timeout); err != nil || used != int64(i+1) {
 					return fmt.Errorf("%s: take %d: %d used, %w", url, i+1, used, err)
 				}
@@ -200,7 +199,7 @@ func TestAHungHostIsPassedOver(t *testing.T) {
 	}
 }
 
-// However many hosts hang, a command ends about when its timeout does.
+// With any number of hosts that hang, a command ends soon after its timeout.
 func TestHungHostsShareTheTimeout(t *testing.T) {
 	var addrs []string
 	for range 4 {
@@ -216,7 +215,7 @@ func TestHungHostsShareTheTimeout(t *testing.T) {
 			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), hosts[:9]) {
 				t.Errorf("%s: %v", url, err)
 			}
-			if elapsed := time.Since(begun); elapsed > 5*timeout/2 { // one after the other takes four times as long as one
+			if elapsed := time.Since(begun); elapsed > 5*timeout/2 { // one after the other would take four times as long
 				return fmt.Errorf("%s: it took %s", url, elapsed)
 			}
 			return nil

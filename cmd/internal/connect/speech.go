@@ -15,19 +15,17 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// What a URL and a port disagree about. Without a look at the port both look like a server
-// that is silent or hangs up.
+// Disagreements of a URL and a port about TLS. Without a check of the port both look like a server that is silent
+// or hangs up.
 var (
 	errPlainPort = errors.New("the port does not speak TLS, which the URL asks for; write redis in place of rediss, or name the TLS port")
 	errTLSPort   = errors.New("the port speaks TLS; write rediss in place of redis")
 )
 
-// speech is a [redis.Hook] that tells a port which speaks TLS from one that does not, where
-// the URL says otherwise.
+// speech is a [redis.Hook] that detects that a port speaks TLS and the URL does not, or the other way round.
 type speech struct {
 	tls bool // the URL asks for TLS
-	// wait is how long a handshake may take before the port is looked at, and how long that
-	// may take.
+	// wait is the time for a handshake before the check of the port, and for the check.
 	wait time.Duration
 }
 
@@ -46,7 +44,7 @@ func (s speech) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	return next
 }
 
-// dial connects by next.
+// dial connects with next.
 func (s speech) dial(ctx context.Context, network, address string, next redis.DialHook) (net.Conn, error) {
 	if network == "unix" {
 		return next(ctx, network, address)
@@ -83,7 +81,7 @@ func (s speech) dial(ctx context.Context, network, address string, next redis.Di
 		d := <-done
 		return d.conn, d.err
 	}
-	panics.Go(func() error { // what is dialled ends by its own time-out
+	panics.Go(func() error { // the dial ends by its own time-out
 		if d := <-done; d.conn != nil {
 			return d.conn.Close()
 		}
@@ -92,12 +90,12 @@ func (s speech) dial(ctx context.Context, network, address string, next redis.Di
 	return nil, opError("dial", address, errPlainPort)
 }
 
-// opError is err as an error of the network, which says what failed and where.
+// opError makes a network error of err that names the operation and the address.
 func opError(op, address string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Addr: named(address), Err: err}
 }
 
-// named is an address as it was given.
+// named is an address as it was written.
 type named string
 
 // Network implements [net.Addr].
@@ -106,7 +104,7 @@ func (named) Network() string { return "tcp" }
 // String implements [net.Addr].
 func (n named) String() string { return string(n) }
 
-// speaksPlain reports whether a port answers a PING without TLS. It is sent no password.
+// speaksPlain reports whether a port answers a PING without TLS. It sends no password.
 func (s speech) speaksPlain(ctx context.Context, address string) bool {
 	conn, err := s.look(ctx, address)
 	if err != nil {
@@ -121,21 +119,21 @@ func (s speech) speaksPlain(ctx context.Context, address string) bool {
 	return n == 1 && strings.ContainsRune("+-", rune(answer[0]))
 }
 
-// speaksTLS reports whether a port answers a TLS handshake, of whatever outcome.
+// speaksTLS reports whether a port answers a TLS handshake, with any result.
 func (s speech) speaksTLS(ctx context.Context, address string) bool {
 	conn, err := s.look(ctx, address)
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
-	// Nothing is sent that anybody could misuse, so it does not matter who answers.
+	// Nothing secret is sent, so it does not matter who answers.
 	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
 	var alert tls.AlertError
 	var system *net.OpError
 	return err == nil || errors.As(err, &alert) || errors.As(err, &system) && system.Op == "remote error"
 }
 
-// look connects to a port for a short look at it.
+// look connects to a port for the check.
 func (s speech) look(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: s.wait}).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -144,8 +142,8 @@ func (s speech) look(ctx context.Context, address string) (net.Conn, error) {
 	return conn, conn.SetDeadline(time.Now().Add(s.wait))
 }
 
-// firstRead is a connection without TLS whose first answer shows whether the port speaks
-// TLS: such a port hangs up, or sends an alert.
+// firstRead is a connection without TLS that detects by the first answer that the port speaks TLS: such a port
+// hangs up, or sends an alert.
 type firstRead struct {
 	net.Conn
 	Socket  syscall.Conn
@@ -163,7 +161,7 @@ const alertRecord = 0x15
 
 // Read implements [net.Conn].
 func (c *firstRead) Read(p []byte) (int, error) {
-	if c.wrong.Load() { // a client may ask again in another way
+	if c.wrong.Load() { // a client can try again in another way
 		return 0, opError("read", c.address, errTLSPort)
 	}
 	n, err := c.Conn.Read(p)

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// TLS to a port without it, and the other way round, is said, by every kind of URL.
+// The error names a mismatch of TLS between URL and port, for every kind of URL.
 func TestPortSpeaksOtherwise(t *testing.T) {
 	plain := redistest.Start(t)
 	locked := redistest.Start(t, "--requirepass", "hunter2")
@@ -32,7 +32,7 @@ func TestPortSpeaksOtherwise(t *testing.T) {
 			t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", url, err, want)
 		}
 	}
-	// A silent port is neither.
+	// A silent port is no mismatch.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 // tlsOptions are the query options of every rediss URL.
 var tlsOptions = []string{"tls_ca", "tls_cert", "tls_key", "tls_server_name", "tls_insecure"}
 
-// tlsConfig returns what the URL says about TLS, and nil for a URL without.
+// tlsConfig returns the TLS configuration of the URL, and nil for a URL without TLS.
 func (u *redisURL) tlsConfig(options Options) (*tls.Config, error) {
 	if !u.tls() {
 		for _, name := range tlsOptions {
@@ -21,7 +21,7 @@ func (u *redisURL) tlsConfig(options Options) (*tls.Config, error) {
 		}
 		return nil, nil
 	}
-	// Without a server name go-redis checks the certificate for the host dialled.
+	// Without a server name go-redis checks the certificate for the host that it dials.
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.option("tls_server_name")}
 	switch u.option("tls_insecure") {
 	case "", "false":
@@ -36,7 +36,7 @@ func (u *redisURL) tlsConfig(options Options) (*tls.Config, error) {
 	return config, u.identify(config, options)
 }
 
-// trust sets who may vouch for the server.
+// trust sets the authorities for the server's certificate.
 func (u *redisURL) trust(config *tls.Config, options Options) error {
 	name := u.option("tls_ca")
 	if name == "" {
@@ -57,7 +57,7 @@ func (u *redisURL) trust(config *tls.Config, options Options) error {
 	return nil
 }
 
-// identify sets who the client is.
+// identify sets the client's certificate.
 func (u *redisURL) identify(config *tls.Config, options Options) error {
 	certName, keyName := u.option("tls_cert"), u.option("tls_key")
 	switch {
@@ -90,7 +90,7 @@ func readFile(option, name, want string, options Options) ([]byte, error) {
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		err = path.Err // the name is said already
+		err = path.Err // the message already has the name
 	}
 	return nil, badURL("%s: %q cannot be read (%s); %s", option, name, err, want)
 }

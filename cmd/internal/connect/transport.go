@@ -7,19 +7,19 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-// Transport is how what is said to the Redis of a URL travels.
+// Transport says how the connections to the Redis of a URL are protected.
 type Transport struct {
-	// TLS: all connections are encrypted. Unchecked: with whoever answers.
+	// TLS: all connections are encrypted. Unchecked: the server's certificate is not checked.
 	TLS, Unchecked bool
-	// LogsIn: the servers are sent a password.
+	// LogsIn: the client sends a password.
 	LogsIn bool
-	// Told are the addresses that are sent one, as far as the URL and Sentinels tell: what
-	// these say is to be redacted. A socket has none.
+	// Told are the addresses that get the password, from the URL and Sentinels; those from Sentinels have to be
+	// redacted. A socket has none.
 	Told []string
 }
 
-// TransportOf returns how what is said to the Redis of a URL travels. Sentinels are asked
-// which master they would send it to; should none tell, the master is not in the answer.
+// TransportOf returns how the connections to the Redis of a URL are protected. It asks Sentinels for the master; if
+// none answers, the result does not include it.
 func TransportOf(ctx context.Context, text string, options Options) (Transport, error) {
 	scheme, _, _ := strings.Cut(text, ":")
 	u, err := parseRedisURL(text, scheme+openers()[scheme].form)

@@ -41,7 +41,7 @@ func TestTransportOf(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", url, got, err, want)
 		}
 	}
-	with := options(nil) // which has a password for URLs without
+	with := options(nil) // has a password for URLs without one
 	if got, err := TransportOf(t.Context(), "redis://h", with); err != nil || !got.LogsIn || len(got.Told) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}

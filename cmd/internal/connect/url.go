@@ -11,14 +11,14 @@ import (
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
-// redisURL is the URL of a Redis, with what connecting needs to know of its kind.
+// redisURL is the URL of a Redis, with the form of its kind.
 type redisURL struct {
 	*storeurl.URL
-	form string // how it is to be written
+	form string // the right form
 }
 
-// parseRedisURL takes a URL apart. What is wrong with it is never repeated: a
-// password with special characters in it turns up in any part of the URL.
+// parseRedisURL parses a URL. Errors never repeat a part of it: an unescaped password can be in any part of the
+// URL.
 func parseRedisURL(text, form string) (*redisURL, error) {
 	parsed, err := storeurl.Parse(text)
 	switch {
@@ -33,13 +33,13 @@ func parseRedisURL(text, form string) (*redisURL, error) {
 // tls reports whether the URL asks for TLS.
 func (u *redisURL) tls() bool { return strings.HasPrefix(u.Scheme, "rediss") }
 
-// option returns the value of an option, empty if it is not there.
+// option returns the value of an option, empty if it is missing.
 func (u *redisURL) option(name string) string {
 	value, _ := u.Option(name)
 	return value
 }
 
-// secrets returns what nobody is to see of the URL, and the password that is for it.
+// secrets returns the secrets of the URL, and the password for it.
 func (u *redisURL) secrets(options Options) *redact.Secrets {
 	return redact.New(u.Password, u.option(storeurl.SentinelPassword), options.Password)
 }
@@ -51,7 +51,7 @@ func (u *redisURL) onlyOptions(known ...string) error {
 	switch {
 	case !found:
 		return nil
-	case name == "": // part of the password, if an & in that was not escaped
+	case name == "": // part of a password with an unescaped &
 		return badURL("one of its options is unknown; known are %s, and an & in a password is written %%26", strings.Join(known, ", "))
 	}
 	return badURL("its option %q is unknown; known are %s", name, strings.Join(known, ", "))
@@ -76,7 +76,7 @@ func (u *redisURL) addresses(defaultPort string) ([]string, error) {
 	return addresses, nil
 }
 
-// database reads what says which database.
+// database reads the number of the database.
 func (u *redisURL) database(text string) (int, error) {
 	if text == "" {
 		return 0, nil

@@ -1,9 +1,8 @@
-// Package cost measures what decisions take of the servers, of the network and of
-// this process.
+// Package cost measures what decisions cost the servers, the network and this process.
 //
-// It reads the servers' own counters before and after (INFO), and counts what is sent to
-// them by a hook of their client. The counters of a server are about all of its clients,
-// so the traffic of others is in the figures too. A warning says so when it shows.
+// It reads the servers' own counters before and after (INFO), and counts commands with a hook of the client. The
+// counters of a server include all its clients, so the traffic of others is in the figures. A warning says so if it
+// is visible.
 package cost
 
 import (
@@ -19,19 +18,19 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// Meter measures what loads take, one load after the other. Only the decisions that it
-// measures may use it at the same time.
+// Meter measures the cost of loads, one load after the other. Only the decisions that it measures may use the
+// client at that time.
 type Meter struct {
 	client  redis.UniversalClient
 	servers *redisserver.Servers // nil without a client
 	sent    counters
 }
 
-// New returns a Meter of the decisions that go through client. For an embedded store
-// client is nil, and only the time of this process is measured.
+// New returns a Meter of the decisions that go through client. For an embedded store client is nil, and only the
+// time of this process is measured.
 //
-// The client must be new: in a Cluster, exchanges with nodes that it knows already are
-// not counted. A client should get one Meter only, because the Meter's hook stays on it.
+// The client must be new: in a Cluster, exchanges with nodes that it already knows are not counted. Use only one
+// Meter per client, because its hook stays.
 func New(client redis.UniversalClient) *Meter {
 	m := &Meter{client: client}
 	switch c := client.(type) {
@@ -47,7 +46,7 @@ func New(client redis.UniversalClient) *Meter {
 	return m
 }
 
-// Measurement is what a load takes, from [Meter.Begin] on.
+// Measurement is the cost of a load since [Meter.Begin].
 type Measurement struct {
 	meter *Meter
 	// The state at the beginning:
@@ -57,8 +56,8 @@ type Measurement struct {
 	cpu     time.Duration
 }
 
-// Begin reads all counters before the first decision. If the servers' counters cannot be
-// read, [Measurement.End] warns of it.
+// Begin reads all counters before the first decision. If the servers' counters cannot be read, [Measurement.End]
+// returns a warning.
 func (m *Meter) Begin(ctx context.Context) *Measurement {
 	begun := &Measurement{meter: m}
 	if m.client != nil {
@@ -69,8 +68,8 @@ func (m *Meter) Begin(ctx context.Context) *Measurement {
 	return begun
 }
 
-// Server returns the product and the version of the servers, such as "Redis 7.0.15", and empty if
-// they did not tell, as for lack of a right.
+// Server returns the product and the version of the servers, such as "Redis 7.0.15"; empty if unknown, for example
+// for lack of a right.
 func (b *Measurement) Server() string {
 	if len(b.before) == 0 {
 		return ""
@@ -78,9 +77,8 @@ func (b *Measurement) Server() string {
 	return b.before[0].server
 }
 
-// End returns what each decision since Begin took on average, and what a reader must
-// know about these figures. A figure that is not known is absent, which is not an error.
-// Call it after the last decision was answered.
+// End returns the average cost of a decision since Begin, and warnings about these figures. An unknown figure is
+// absent, which is no error. Call it after the last decision was answered.
 func (b *Measurement) End(ctx context.Context, decisions int64) (cost report.Cost, warnings []string) {
 	m := b.meter
 	cpu, known := processTime()
@@ -136,8 +134,8 @@ func (b *Measurement) End(ctx context.Context, decisions int64) (cost report.Cos
 // notKnown begins the warning that the servers' counters could not be used.
 const notKnown = "how much of the server the decisions used is not known: "
 
-// tolerated is how many commands of others are not worth a warning: a monitor sends some,
-// and so does every client that connects.
+// tolerated is the number of other clients' commands that causes no warning: a monitor sends some, and so does
+// every client that connects.
 func tolerated(own int64) int64 { return max(10, own/100) }
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

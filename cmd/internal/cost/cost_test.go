@@ -29,7 +29,7 @@ var (
 	many = store.Limit{Algorithm: store.FixedWindow, Count: store.MaxCount, Period: redistest.LongPeriod()}
 )
 
-// number returns what a figure is, and fails the test if it is absent.
+// number returns a figure, and fails the test if it is absent.
 func number(t *testing.T, name string, figure *float64) float64 {
 	t.Helper()
 	if figure == nil {
@@ -46,8 +46,7 @@ func want(t *testing.T, name string, figure *float64, want float64) {
 	}
 }
 
-// wantAbout allows for what is left when a total that may be off by so much is
-// shared out.
+// wantAbout checks a figure with a tolerance, since it is a share of an inexact total.
 func wantAbout(t *testing.T, name string, figure *float64, want, off float64) {
 	t.Helper()
 	if got := number(t, name, figure); !(math.Abs(got-want) <= off) {
@@ -55,7 +54,7 @@ func wantAbout(t *testing.T, name string, figure *float64, want, off float64) {
 	}
 }
 
-// wantAbsent wants none of the servers' own figures, and a warning of it.
+// wantAbsent checks that the servers' figures are absent, with a warning.
 func wantAbsent(t *testing.T, c report.Cost, warnings []string, why string) {
 	t.Helper()
 	if c.ServerCPU != nil || c.Commands != nil || c.NetworkIn != nil || c.NetworkOut != nil {
@@ -66,7 +65,7 @@ func wantAbsent(t *testing.T, c report.Cost, warnings []string, why string) {
 	}
 }
 
-// connected returns the client that the store at url has.
+// connected returns the client of the store at url.
 func connected(t *testing.T, url string) redis.UniversalClient {
 	t.Helper()
 	client, _, err := connect.Client(url, connect.Options{Prefix: store.DefaultPrefix, Timeout: 10 * time.Second})
@@ -86,7 +85,7 @@ func scripts(t *testing.T, client redis.UniversalClient) *redisstore.Store {
 	return backend
 }
 
-// take takes n times a unit of keys in turn, one call after the other.
+// take takes a unit n times, of keys in turn, one call after the other.
 func take(t *testing.T, backend store.Store, n, keys int) {
 	t.Helper()
 	l := layers.New(backend)
@@ -104,7 +103,7 @@ func TestScripts(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, DisableIdentity: true})
 	defer client.Close()
 	meter, backend := cost.New(client), scripts(t, client)
-	take(t, backend, 1, 1) // connects, and brings the script
+	take(t, backend, 1, 1) // connects, and loads the script
 	const decisions = 500
 	usecBefore := usec(server, "evalsha")
 	measured := meter.Begin(ctx)
@@ -119,7 +118,7 @@ func TestScripts(t *testing.T) {
 	if number(t, "client time", c.ClientCPU) <= 0 {
 		t.Errorf("%g µs of this process", *c.ClientCPU)
 	}
-	// *5 EVALSHA, sha, 1, the key and 21 packed bytes; $ and 36 bytes come back.
+	// *5 EVALSHA, sha, 1, the key and 21 packed bytes; the answer is $ and 36 bytes.
 	words := []int{len("evalsha"), 40, len("1"), len(admin.OwnLayout(store.DefaultPrefix).StoreKey(key(0))), 21}
 	request := len("*5\r\n")
 	for _, n := range words {
@@ -131,7 +130,7 @@ func TestScripts(t *testing.T) {
 	reply := 7 + 2 + len(state.AppendRecord(nil))
 	want(t, "bytes out", c.NetworkOut, float64(len("$\r\n\r\n")+len(strconv.Itoa(reply))+reply))
 
-	// Nothing is carried over to the next load.
+	// Nothing carries over to the next load.
 	measured = meter.Begin(ctx)
 	take(t, backend, 10, 1)
 	c, _ = measured.End(ctx, 10)
@@ -143,7 +142,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// usec is the time that the server says a command took, scripts' own included.
+// usec is the server's time for a command, including its own in scripts.
 func usec(server *redistest.Server, command string) int64 {
 	_, rest, _ := strings.Cut(fmt.Sprint(server.Do("INFO", "commandstats")), "cmdstat_"+command+":")
 	_, rest, _ = strings.Cut(rest, "usec=")
@@ -152,8 +151,8 @@ func usec(server *redistest.Server, command string) int64 {
 	return n
 }
 
-// What the reckoning rests on: the time of a script is not without that of what it
-// calls, which is counted once more under its own name.
+// The assumption of the calculation: the time of a script includes that of its commands, which is counted again
+// under their own names.
 func TestAScriptsTimeHoldsThatOfItsCommands(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("EVAL", "redis.call('SETRANGE', KEYS[1], 50000000, 'x')", 1, "large")
@@ -185,7 +184,7 @@ func TestConcurrentCallers(t *testing.T) {
 	if trips := number(t, "round trips", c.RoundTrips) * callers * each; trips < each || trips > callers*each {
 		t.Errorf("%g round trips of %d callers' %d calls each", trips, callers, each)
 	}
-	// One by one a decision takes four. Decided together, they share what they can.
+	// A single decision takes four commands. Decisions that are made together share some.
 	if commands := number(t, "commands", c.Commands); commands <= 0 || commands > 4 {
 		t.Errorf("%g commands for a decision", commands)
 	}
@@ -234,13 +233,13 @@ func TestNaive(t *testing.T) {
 	want(t, "server time", c.ServerCPU, float64(usec(server, "time")+usec(server, "get")+usec(server, "set")-before)/200)
 }
 
-// All masters' figures are summed, and each is an exchange of its own.
+// The figures of all masters are added, and each has its own exchanges.
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	url := "redis+cluster://" + strings.Join(cluster.Addrs(), ",")
 	client := connected(t, url)
 	meter, backend := cost.New(client), scripts(t, client)
-	take(t, backend, 60, 60) // each master gets to know the script
+	take(t, backend, 60, 60) // loads the script on each master
 	for name, backend := range map[string]store.Store{"scripts": backend, "naive": naiveOn(t, client)} {
 		measured := meter.Begin(ctx)
 		take(t, backend, 300, 60)
@@ -274,7 +273,7 @@ func TestCluster(t *testing.T) {
 		}
 		masters[owner], slots[slot] = true, true
 	}
-	// The complete script is new to each master, and first called in vain.
+	// The complete script is new to each master, so its first call fails.
 	measured := meter.Begin(ctx)
 	if err := backend.Decide(ctx, store.Take, reqs, make([]store.Decision, len(reqs))); err != nil {
 		t.Fatal(err)
@@ -296,7 +295,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("with half as many of others, warned of %q", warnings)
 	}
 
-	// Figures of some masters are not those of all.
+	// The figures of some masters are not those of all.
 	measured = meter.Begin(ctx)
 	take(t, backend, 10, 10)
 	cluster.Masters[0].Kill()
@@ -354,7 +353,7 @@ func TestWhatCannotBeKnown(t *testing.T) {
 	itsMeter, its := cost.New(restricted), scripts(t, restricted)
 	measured := itsMeter.Begin(ctx)
 	take(t, its, 10, 10)
-	c, warnings := measured.End(ctx, 9) // the script was brought along once
+	c, warnings := measured.End(ctx, 9) // the script was loaded once
 	wantAbsent(t, c, warnings, "the user lacks the right to INFO (redis-cli ACL SETUSER writer +info)")
 	want(t, "round trips", c.RoundTrips, 11.0/9)
 	number(t, "client time", c.ClientCPU)
@@ -377,7 +376,7 @@ func TestWhatCannotBeKnown(t *testing.T) {
 	wantAbsent(t, c, warnings, server.Addr)
 }
 
-// What a master sends to its replicas is not in the bytes of a decision.
+// The traffic to replicas is not part of a decision's bytes.
 func TestReplicationIsLeftOut(t *testing.T) {
 	master, replica := redistest.Start(t, "--repl-diskless-sync-delay", "0"), redistest.Start(t)
 	client := master.Client()
@@ -455,7 +454,8 @@ func TestSample(t *testing.T) {
 	for i := range 300 {
 		keys = append(keys, key(i))
 	}
-	// As many as stand for all, from all over: the first is not in use, nor is one a string.
+	// The sample represents all keys and comes from everywhere: the first key is not in use, and one is not a
+	// string.
 	before := server.CommandCalls("memory|usage")
 	server.Do("RPUSH", admin.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: "list", Name: "limit"}), "a")
 	var c report.Cost

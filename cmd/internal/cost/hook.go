@@ -7,13 +7,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// kind says what a command has to do with decisions.
+// kind says how a command relates to decisions.
 type kind uint8
 
 const (
-	other  kind = iota // no part of any
+	other  kind = iota // no part of a decision
 	script             // a decision by a script
-	plain              // a part of a decision, within a script or without one
+	plain              // a part of a decision, within a script or alone
 )
 
 // kindOf returns the kind of a command by its name in lower case.
@@ -27,15 +27,15 @@ func kindOf(command string) kind {
 	return other
 }
 
-// counters counts what goes to the servers. It is a [redis.Hook].
+// counters counts commands to the servers. It is a [redis.Hook].
 //
-// A hook also sees the commands by which a client sets up its connections and learns
-// about a Cluster. They are of the kind other, and not counted.
+// A hook also sees the commands with which a client sets up its connections and learns about a Cluster. They are of
+// the kind other, and not counted.
 type counters struct {
 	exchanges, scripts, plain atomic.Int64
 }
 
-// counts is a state of counters.
+// counts is a copy of counters.
 type counts struct {
 	exchanges, scripts, plain int64
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/limitctl/limitctl/lua"
 )
 
-// What the scripts of decisions call is known to be a part of decisions, and not
-// taken for others' commands.
+// The commands in the scripts of decisions count as part of decisions, not as those of other clients.
 func TestKindsOfTheScriptsCommands(t *testing.T) {
 	calls := 0
 	for _, source := range []string{lua.Decide(), lua.DecideOne(1), lua.DecideOne(3), lua.DecideOne(5)} {

@@ -12,22 +12,22 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// reading is what a master's counters show.
+// reading is a reading of a master's counters.
 type reading struct {
 	address  string
-	run      string // which start of the server it is
+	run      string // its run id
 	server   string // product and version
 	hasBytes bool
 	in, out  int64 // bytes from and to clients
-	size     int64 // bytes of the answer that this was read from
+	size     int64 // bytes of the answer with this reading
 	commands map[string]redisserver.CommandUsage
 }
 
-// infoRequest is what asks for a reading: everything, since servers before Redis 7
-// take one section or all, and the counters are to be of one instant.
+// infoRequest is the request for a reading: all sections, since servers before Redis 7 accept one section or all,
+// and the counters must be from one instant.
 const infoRequest = "*2\r\n$4\r\ninfo\r\n$3\r\nall\r\n"
 
-// read asks every master.
+// read reads the counters of every master.
 func (m *Meter) read(ctx context.Context) ([]reading, error) {
 	var mu sync.Mutex
 	var readings []reading
@@ -45,39 +45,37 @@ func (m *Meter) read(ctx context.Context) ([]reading, error) {
 	return readings, err
 }
 
-// parse reads the answer to INFO.
+// parse parses the answer to INFO.
 func parse(address, text string) reading {
 	info := redisserver.ParseInfo(text)
 	r := reading{address: address, commands: info.Commands()}
-	// A verbatim string has its format before it: =LENGTH, txt:…
+	// A verbatim string begins with its format: =LENGTH, txt:…
 	r.size = int64(len("=\r\ntxt:\r\n") + len(strconv.Itoa(len("txt:")+len(text))) + len(text))
-	r.run = strings.Clone(info["run_id"]) // so that it does not hold all of the text
+	r.run = strings.Clone(info["run_id"]) // so that it does not keep the whole text in memory
 	if version := info.Version(); version.Text != "" {
 		r.server = version.Product + " " + version.Text
 	}
 	_, r.hasBytes = info["total_net_input_bytes"]
 	r.in = info.Int("total_net_input_bytes")
-	// From Redis 7 on what goes to replicas is in the total and by itself, too. Before,
-	// it counts as if it went to clients.
+	// From Redis 7 on, traffic to replicas is in the total and also separate. Before, it counts as traffic to
+	// clients.
 	r.out = info.Int("total_net_output_bytes") - info.Int("total_net_repl_output_bytes")
 	return r
 }
 
-// taken is what went on between two readings of all masters.
+// taken is the difference of two readings of all masters.
 type taken struct {
-	// Redis counts a command that a script calls under its own name, as if a client
-	// had sent it, and the time it took once more in that of the script. So the
-	// scripts' time is that of whole decisions, and what they call is not to be
-	// added; calls are to be.
+	// Redis counts a command in a script under its own name, as if a client had sent it, and includes its time
+	// again in that of the script. So the scripts' time is that of whole decisions, and the time of their commands
+	// must not be added; the number of calls must.
 	scripts, plain redisserver.CommandUsage
-	// other is the calls that are not part of decisions, and not of what
-	// clients, monitors and nodes do to stay in touch.
+	// other counts the calls that belong neither to decisions nor to the upkeep of clients, monitors and nodes.
 	other    int64
 	hasBytes bool
 	in, out  int64
 }
 
-// between sums up all masters. problem says why that cannot be done.
+// between adds the differences of all masters. problem says why that is impossible.
 func between(before, after []reading) (t taken, problem string) {
 	earlier := map[string]reading{}
 	for _, r := range before {
@@ -100,8 +98,7 @@ func between(before, after []reading) (t taken, problem string) {
 			}
 			t.add(command, used)
 		}
-		// The first reading's answer was sent, and the second one's request
-		// received, in between.
+		// The answer of the first reading and the request of the second are in between.
 		t.hasBytes = t.hasBytes && b.hasBytes && r.hasBytes
 		t.in += max(0, r.in-b.in-int64(len(infoRequest)))
 		t.out += max(0, r.out-b.out-b.size)
@@ -131,8 +128,8 @@ func (t *taken) add(command string, used redisserver.CommandUsage) {
 	}
 }
 
-// isUpkeep reports whether a command is one by which clients, monitors, replicas,
-// Sentinels and nodes stay in touch: few of these are sent, under any traffic.
+// isUpkeep reports whether a command is for the upkeep of connections of clients, monitors, replicas, Sentinels and
+// nodes: there are few of these, under any traffic.
 func isUpkeep(command string) bool {
 	name, _, _ := strings.Cut(command, "|")
 	switch name {

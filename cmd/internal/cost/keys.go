@@ -9,14 +9,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// sampleSize is how many keys are measured to estimate the average of all.
+// sampleSize is the number of keys that are measured to estimate the average of all.
 const sampleSize = 100
 
-// Sample fills in how much memory the store takes for a key on average, and for a unit in
-// use of a sliding log. It measures some of the keys, evenly chosen. Their names must be
-// set. Keys that are no longer in use do not count, so call it soon after the load. It
-// returns what a reader must know about the figures; figures that are not known are
-// absent.
+// Sample fills in the average memory of a key in the store, and of a used unit of a sliding log. It measures a
+// uniform sample of the keys, which must have names. Keys that are no longer in use do not count, so call it soon
+// after the load. It returns warnings about the figures; unknown figures are absent.
 func Sample(ctx context.Context, keyspace admin.Keyspace, keys []store.Key, cost *report.Cost) (warnings []string) {
 	if len(keys) == 0 {
 		return nil

@@ -4,5 +4,5 @@ package cost
 
 import "time"
 
-// processTime is not known here.
+// processTime is unknown on this system.
 func processTime() (spent time.Duration, known bool) { return 0, false }

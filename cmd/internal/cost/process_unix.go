@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processTime returns the time that processors have spent on this process, for
-// itself and for the system on its behalf. known is false where that is not told.
+// processTime returns the processor time of this process, including the system's time for it. known is false if the
+// system does not report it.
 func processTime() (spent time.Duration, known bool) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// AppendJSON appends [Answer.Document] as [output.JSON] writes it. It makes no document, since a
-// server answers many requests.
+// AppendJSON appends [Answer.Document] in the form of [output.JSON]. It does not build the document, since a server
+// answers many requests.
 func (a *Answer) AppendJSON(b []byte) []byte { return append(a.appendFields(b), '}') }
 
-// AppendRefundJSON is [Answer.AppendJSON] of the [Answer.RefundDocument].
+// AppendRefundJSON is [Answer.AppendJSON] for [Answer.RefundDocument].
 func (a *Answer) AppendRefundJSON(b []byte) []byte {
 	b = a.appendDocument(b)
 	b = appendNumber(b, `,"refunded":`, a.Refunded())
@@ -70,8 +70,7 @@ func (a *Answer) appendDocument(b []byte) []byte {
 	return appendFlag(b, "]", len(sum.DeniedBy) > 0)
 }
 
-// appendDecided appends a [Decided] without its last brace, and with a comma before all but
-// the first.
+// appendDecided appends a [Decided] without its last brace, and with a comma before all but the first.
 func (a *Answer) appendDecided(b []byte, i int) []byte {
 	if i > 0 {
 		b = append(b, ',')
@@ -137,7 +136,7 @@ func appendBool(b []byte, name string, value bool) []byte {
 	return strconv.AppendBool(append(b, name...), value)
 }
 
-// appendFlag appends a text if it is so.
+// appendFlag appends a text if is is true.
 func appendFlag(b []byte, text string, is bool) []byte {
 	if is {
 		b = append(b, text...)
@@ -149,7 +148,7 @@ func appendText(b []byte, name, text string) []byte {
 	return output.AppendJSONText(append(b, name...), text)
 }
 
-// appendOptional leaves out a text that is empty.
+// appendOptional appends a text unless it is empty.
 func appendOptional(b []byte, name, text string) []byte {
 	if text == "" {
 		return b

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// FuzzAppendJSON compares what is written by hand with encoding/json's text of the document.
+// FuzzAppendJSON compares the result with encoding/json.
 func FuzzAppendJSON(f *testing.F) {
 	for i := range 64 {
 		f.Add(uint64(i), "user:42", "reason")
@@ -36,7 +36,7 @@ func FuzzAppendJSON(f *testing.F) {
 	})
 }
 
-// randomAnswer has every field of an answer now and then.
+// randomAnswer returns a random answer, in which every field occurs from time to time.
 func randomAnswer(r *rand.Rand, text, other string) *Answer {
 	often := func() bool { return r.IntN(3) > 0 }
 	seldom := func() bool { return r.IntN(3) == 0 }

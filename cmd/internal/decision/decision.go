@@ -1,5 +1,5 @@
-// Package decision is a decision as programs see it: what was asked, what was decided of it,
-// and the JSON document of both, which the commands print and the server answers.
+// Package decision has decisions as programs see them: the requests, the decisions, and the JSON document of both,
+// which the commands print and the server answers.
 package decision
 
 import (
@@ -7,25 +7,24 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Answer is what was asked of a store and what was decided of it.
+// Answer is the requests to a store and the decisions on them.
 type Answer struct {
-	// Key is who is limited, as it was asked: a subject, or attributes.
+	// Key is the subject as the caller wrote it: a subject, or attributes.
 	Key string
-	// Policy is the policy that the requests are of, or nil. Overrides are the indices of the
-	// policy's overrides that the limits come from, or -1.
+	// Policy is the policy of the requests, or nil. Overrides are the indexes of the policy's overrides that apply,
+	// or -1.
 	Policy    *policy.Policy
 	Requests  []store.Request
 	Overrides []int
 	Decisions []store.Decision
-	// Charges: the answer tells what was granted.
+	// Charges: the answer has granted units.
 	Charges bool
 }
 
-// OwnCosts reports whether the limits can have been asked for different numbers of units, so that what is left of them
-// cannot be compared.
+// OwnCosts reports whether the limits can have different costs, so that their remaining units cannot be compared.
 func (a *Answer) OwnCosts() bool { return a.Policy != nil && a.Policy.HasOwnCosts() }
 
-// LimitName is what to call the i-th limit.
+// LimitName returns the name of limit i.
 func (a *Answer) LimitName(i int) string {
 	if a.Policy != nil {
 		return a.Policy.Limits[i].Name
@@ -33,8 +32,7 @@ func (a *Answer) LimitName(i int) string {
 	return a.Requests[i].Key.Name
 }
 
-// Effective is the limit that the i-th decision was made by: the one that was asked, as an
-// operator's override may have changed it.
+// Effective is the limit of decision i: the limit of the request, perhaps changed by an operator's override.
 func (a *Answer) Effective(i int) store.Limit {
 	limit := a.Requests[i].Limit
 	if o := a.Decisions[i].Override; o != nil {
@@ -43,8 +41,7 @@ func (a *Answer) Effective(i int) store.Limit {
 	return limit
 }
 
-// Capacity is how much the limit of the i-th decision allows at once, or the local shadow's
-// share of it.
+// Capacity is how much the limit of decision i allows at once, or the local shadow's share of it.
 func (a *Answer) Capacity(i int) int64 {
 	if share := a.Decisions[i].LocalShare; share != 0 {
 		return share.Of(a.Effective(i)).Capacity()
@@ -52,8 +49,8 @@ func (a *Answer) Capacity(i int) int64 {
 	return a.Effective(i).Capacity()
 }
 
-// localShare is what a local shadow had of each limit, zero if none decided. One call has one
-// share for all of its limits.
+// localShare is the local shadow's share of each limit, zero if it did not decide. One call has one share for all
+// of its limits.
 func (a *Answer) localShare() store.Share {
 	for i := range a.Decisions {
 		if share := a.Decisions[i].LocalShare; share != 0 {
@@ -72,8 +69,8 @@ func (a *Answer) DeniedBy() []string {
 	return names
 }
 
-// Applied is the override to name for the whole answer: that of the first limit that denied,
-// else of the first limit that has one; nil if there is none.
+// Applied is the override to name for the whole answer: that of the first limit that denied, otherwise of the first
+// limit that has one; nil if there is none.
 func (a *Answer) Applied() *AppliedOverride {
 	first := -1
 	for _, i := range store.Summarize(a.Decisions).DeniedBy {

@@ -23,7 +23,7 @@ type Limit struct {
 	DelayMS      int64  `json:"delay_ms"`
 }
 
-// NewLimit describes a limit of that name as d leaves it.
+// NewLimit describes a limit with that name after decision d.
 func NewLimit(name string, limit store.Limit, d store.Decision) Limit {
 	return Limit{
 		Name:         name,
@@ -43,25 +43,25 @@ func NewLimit(name string, limit store.Limit, d store.Decision) Limit {
 // Decided is a decided limit.
 type Decided struct {
 	Limit
-	// Of a policy's limit: what the policy calls it, the subject it is counted
-	// for, and which of its overrides applies, the first being 1.
+	// For a policy's limit: its name in the policy, its subject, and the number of the policy's override that
+	// applies, from 1.
 	PolicysName string `json:"limit,omitempty"`
 	Key         string `json:"key,omitempty"`
 	Shadow      bool   `json:"shadow,omitempty"`
 	Override    int    `json:"override,omitempty"`
-	// Cost is what was asked of the limit, if limits of the policy have costs of their own.
+	// Cost is the cost for the limit, if limits of the policy have their own costs.
 	Cost *int64 `json:"cost,omitempty"`
-	// Applied is an operator's override that applied. The limit above is as it makes it.
+	// Applied is an operator's override that applied. The limit above includes its effect.
 	Applied *AppliedOverride `json:"applied_override,omitempty"`
 	// Unguarded: the store was unreachable, so nothing is known of this limit.
 	Unguarded bool `json:"unguarded,omitempty"`
-	// DecidedBy is who decided, if anybody did.
+	// DecidedBy is the decider, if there is one.
 	DecidedBy string `json:"decided_by,omitempty"`
-	// Granted is what was charged to the limit.
+	// Granted is the number of units that were charged to the limit.
 	Granted *int64 `json:"granted,omitempty"`
 }
 
-// Decided describes the i-th limit of the answer.
+// Decided describes limit i of the answer.
 func (a *Answer) Decided(i int) Decided {
 	d := &a.Decisions[i]
 	document := Decided{Limit: NewLimit(a.Requests[i].Key.Name, a.Effective(i), *d), Shadow: d.Shadow,
@@ -79,8 +79,7 @@ func (a *Answer) Decided(i int) Decided {
 	return document
 }
 
-// decidedBy names who made a decision. A limit that was not asked, because another one had
-// denied already, was decided by nobody.
+// decidedBy names the decider. A limit that was not decided, because another one had denied already, has none.
 func decidedBy(d *store.Decision) string {
 	if d.Unguarded && d.DecidedBy == store.DecidedByStore {
 		return ""
@@ -94,20 +93,20 @@ type Document struct {
 	Policy        string `json:"policy,omitempty"`
 	Allowed       bool   `json:"allowed"`
 	Key           string `json:"key"`
-	// Cost is what was asked of each limit, and Remaining the least that is left of one. Where limits have costs of their
-	// own, they tell both.
+	// Cost is the cost for each limit, and Remaining the smallest number that remains of one. If limits have their
+	// own costs, they have both.
 	Cost         *int64 `json:"cost,omitempty"`
 	Remaining    *int64 `json:"remaining,omitempty"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
 	ResetAfterMS int64  `json:"reset_after_ms"`
 	DelayMS      int64  `json:"delay_ms"`
-	// Granted is what was charged, or by the first call with the token if Repeated.
+	// Granted is what was charged, if Repeated by the first call with the token.
 	Granted  *int64 `json:"granted,omitempty"`
 	Repeated bool   `json:"repeated,omitempty"`
 	// Unguarded: the store was unreachable, and the failure policy decided.
 	Unguarded bool `json:"unguarded,omitempty"`
-	// DecidedBy is who made the decision that the answer comes from, and LocalShare what a
-	// local shadow had of each limit, if it was that.
+	// DecidedBy is the decider of the decision that determines the answer, and LocalShare its share, if it is a
+	// local shadow.
 	DecidedBy  string `json:"decided_by"`
 	LocalShare string `json:"local_share,omitempty"`
 	// Applied is an operator's override that applied: that of the limit that denied, if one did.
@@ -152,15 +151,15 @@ func (a *Answer) Document() Document {
 	return document
 }
 
-// RefundDocument is the answer to a refund as JSON: with the units that were given back, the
-// most of one limit, and those of each.
+// RefundDocument is the answer to a refund as JSON: it has the refunded units, the most of one limit and those of
+// each.
 type RefundDocument struct {
 	Document
 	Refunded int64      `json:"refunded"`
 	Limits   []Refunded `json:"limits"`
 }
 
-// Refunded is a decided limit and the units that it got back.
+// Refunded is a decided limit and its refunded units.
 type Refunded struct {
 	Decided
 	Refunded int64 `json:"refunded"`
@@ -175,19 +174,18 @@ func (a *Answer) RefundDocument() RefundDocument {
 	return document
 }
 
-// AppliedOverride is the operator's override that a decision was made under.
+// AppliedOverride is the operator's override of a decision.
 type AppliedOverride struct {
 	ID        string    `json:"id"`
 	Effect    string    `json:"effect"`
 	ExpiresAt time.Time `json:"expires_at"`
 	Reason    string    `json:"reason"`
 	By        string    `json:"by"`
-	// Asked is the limit as it is without the override.
+	// Asked is the limit without the override.
 	Asked string `json:"asked,omitempty"`
 }
 
-// NewAppliedOverride returns nil for no override. asked is the limit without it, or zero if
-// that is not known.
+// NewAppliedOverride returns nil for no override. asked is the limit without it, or zero if that is unknown.
 func NewAppliedOverride(o *store.Override, asked store.Limit) *AppliedOverride {
 	if o == nil {
 		return nil
@@ -199,7 +197,7 @@ func NewAppliedOverride(o *store.Override, asked store.Limit) *AppliedOverride {
 	return applied
 }
 
-// Cells are the override in CSV, empty for none.
+// Cells returns the override in CSV, empty for none.
 func (a *AppliedOverride) Cells() []string {
 	if a == nil {
 		return make([]string, 5)

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// messageHead is the bytes before a message: whether it is compressed, and its length.
+	// messageHead is the number of bytes before a message: whether it is compressed, and its length.
 	messageHead = 5
-	// maxMessage is the longest answer that is read, in bytes.
+	// maxMessage is the longest answer in bytes.
 	maxMessage = 1 << 20
 )
 
-// Errors that say what an answer was.
+// Errors about an answer.
 var (
 	errNotGRPC     = errors.New("the answer is not one of gRPC; is this the gRPC port?")
 	errLongMessage = errors.New("the answer is longer than " + strconv.Itoa(maxMessage>>10) + " KiB")
@@ -32,11 +32,11 @@ var (
 	errFailedCall  = errors.New("the call failed")
 )
 
-// notGRPC is the error of an answer that cannot be understood.
+// notGRPC is the error about an answer that is not gRPC.
 func notGRPC(err error) error { return &sendError{err.Error(), store.ErrOutcomeUnknown, err} }
 
-// call makes a gRPC call, for a message with room for its head. It fills in when, the status and,
-// if the call failed, the outcome and why. Else it returns the answer's message.
+// call makes a gRPC call, with a message that begins with space for its head. It fills in the times, the status
+// and, if the call failed, the outcome and the reason. Otherwise it returns the answer's message.
 func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) ([]byte, error) {
 	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-messageHead))
 	*answer = Answer{}
@@ -55,7 +55,7 @@ func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) ([
 			"Grpc-Timeout": {deadlineText(time.Until(deadline))},
 		},
 		Body: io.NopCloser(bytes.NewReader(message)), ContentLength: int64(len(message)),
-		// The call is sent again only if the service said that it did not look at it.
+		// The call is sent again only if the service said that it did not process it.
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(message)), nil },
 	}).WithContext(httptrace.WithClientTrace(ctx, trace))
 	response, err := c.transport.RoundTrip(request)
@@ -67,12 +67,12 @@ func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) ([
 	if err != nil {
 		return nil, c.failed(ctx, inBody, err)
 	}
-	// Headers may come before the service has decided, so the message's end counts.
+	// Headers may come before the service has decided, so the end of the message counts.
 	answer.Answered = time.Now()
 	return readCall(response, body, answer)
 }
 
-// readCall judges the answer to a call whose body was read.
+// readCall interprets the answer to a call whose body was read.
 func readCall(response *http.Response, body []byte, answer *Answer) ([]byte, error) {
 	if response.StatusCode != http.StatusOK {
 		answer.Outcome, answer.Status = Failed, response.StatusCode
@@ -86,7 +86,7 @@ func readCall(response *http.Response, body []byte, answer *Answer) ([]byte, err
 		return nil, notGRPC(errLongMessage)
 	}
 	end := response.Trailer
-	if end.Get("Grpc-Status") == "" { // an answer without a message has them at its head
+	if end.Get("Grpc-Status") == "" { // an answer without a message has them in its head
 		end = response.Header
 	}
 	status, err := strconv.ParseUint(end.Get("Grpc-Status"), 10, 8)
@@ -119,7 +119,7 @@ var statusNames = [...]string{
 	"UNAUTHENTICATED",
 }
 
-// The codes that say that the service, or what it needs, is away.
+// The codes that mean that the service, or something it needs, is away.
 const (
 	statusDeadlineExceeded = 4
 	statusUnavailable      = 14

@@ -15,13 +15,11 @@ import (
 // TestHostFlag is the flag that permits a host beyond loopback.
 const TestHostFlag = "i-may-test-this-host"
 
-// CheckHost reports, as a [store.ErrInvalid], that the host of a URL is neither loopback nor
-// among those that may be tested.
+// CheckHost returns a [store.ErrInvalid] if the host of a URL is neither loopback nor permitted.
 //
-// Loopback is localhost and the addresses that mean this machine, as they are usually written.
-// Another name is not, even if it leads here: who answers for the name can let it lead
-// elsewhere in the next moment. For the same reason [dialer] looks at the address that
-// localhost leads to.
+// Loopback is localhost and the addresses of this machine in their usual form. Another name is not loopback, even
+// if it resolves to this machine: its owner can change that at any time. For the same reason [dialer] checks the
+// address of localhost.
 func CheckHost(target *url.URL, permitted []string) error {
 	host := target.Hostname()
 	if strings.ContainsFunc(host, func(r rune) bool { return !isHostCharacter(r) }) {
@@ -33,13 +31,13 @@ func CheckHost(target *url.URL, permitted []string) error {
 	return store.Invalidf("%s is not on this machine; if you may send it such requests, add --%s %s", host, TestHostFlag, host)
 }
 
-// isHostCharacter reports whether a character can be in a name or an address. What follows from
-// a host is safe to paste then.
+// isHostCharacter reports whether a character can be in a name or an address. Then texts with the host are safe to
+// paste.
 func isHostCharacter(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._:%", r)
 }
 
-// isPermitted reports whether a host is one of those that may be tested.
+// isPermitted reports whether a host is permitted.
 func isPermitted(host string, permitted []string) bool {
 	for _, one := range permitted {
 		if plainHost(one) == plainHost(host) {
@@ -49,7 +47,7 @@ func isPermitted(host string, permitted []string) bool {
 	return false
 }
 
-// plainHost is a host as it is compared: without case, brackets and the dot at the end.
+// plainHost returns a host for comparison: in lower case, without brackets and a dot at the end.
 func plainHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
@@ -62,8 +60,8 @@ func isLoopback(host string) bool {
 	return err == nil && address.WithZone("").Unmap().IsLoopback()
 }
 
-// dialer returns what connects to a host that [CheckHost] let through. For loopback it refuses
-// an address beyond it, whatever localhost leads to.
+// dialer returns a dialer for a host that [CheckHost] accepted. For loopback it refuses other addresses, whatever
+// localhost resolves to.
 func dialer(host string) *net.Dialer {
 	d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}}
 	if isLoopback(host) {
@@ -81,5 +79,5 @@ func dialer(host string) *net.Dialer {
 	return d
 }
 
-// unlimited is how long a request may take that has no other bound.
+// unlimited is the time bound of a request that has no other.
 const unlimited = 30 * time.Second

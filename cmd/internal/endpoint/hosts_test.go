@@ -35,7 +35,7 @@ func TestHosts(t *testing.T) {
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "--i-may-test-this-host") {
 			t.Errorf("%s: error %v", target, err)
 		}
-		// What the complaint says to add permits it.
+		// The flag in the error message permits the host.
 		_, host, _ := strings.Cut(err.Error(), "--i-may-test-this-host ")
 		client, err = NewHTTP(HTTPOptions{URL: target, Permitted: []string{host}})
 		if err != nil {
@@ -46,7 +46,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// A backslash, or a letter that looks like another, does not lead elsewhere than it seems.
+// A backslash, or a letter that looks like another, does not lead to another host than it seems.
 func TestHostsThatAreNone(t *testing.T) {
 	for _, target := range []string{
 		`http://127.0.0.1\@example.com/`, "http://l\u043ecalhost/", "http://127.0.0.1\uff0eexample.com/", "http://local\thost/",
@@ -63,7 +63,7 @@ func TestHostsThatAreNone(t *testing.T) {
 	}
 }
 
-// Another host, or a part of one, that may be tested permits no other.
+// A permission for a host, or for a part of one, is for no other host.
 func TestAPermissionIsForOneHost(t *testing.T) {
 	u := &url.URL{Scheme: "http", Host: "api.example.com:8080"}
 	for permitted, want := range map[string]bool{
@@ -75,7 +75,7 @@ func TestAPermissionIsForOneHost(t *testing.T) {
 	}
 }
 
-// Where localhost leads beyond this machine, nothing is sent.
+// If localhost resolves to another machine, nothing is sent.
 func TestLocalhostThatLeadsElsewhere(t *testing.T) {
 	d := dialer("localhost")
 	for address, want := range map[string]bool{"127.0.0.1:80": true, "[::1]:80": true, "10.0.0.1:80": false, "[::]:80": false,

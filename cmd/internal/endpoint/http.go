@@ -15,49 +15,48 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// HTTPOptions say which requests an HTTP endpoint gets, and how.
+// HTTPOptions describe the requests to an HTTP endpoint.
 type HTTPOptions struct {
-	// URL may hold [SubjectPlace] and [CostPlace] in its path and its query.
+	// URL can contain [SubjectPlace] and [CostPlace] in its path and its query.
 	URL string
-	// Method is that of the requests; empty means GET, or POST if there is a body.
+	// Method is the method; empty means GET, or POST with a body.
 	Method string
-	// Headers are of the form "Name: value". A value may hold the places.
+	// Headers have the form "Name: value". A value can contain the places.
 	Headers []string
-	// Body may hold the places. In JSON a subject is written as the inside of a string.
+	// Body can contain the places. In JSON a subject is written as the inside of a string.
 	Body string
-	// UserAgent says who asks, unless Headers do.
+	// UserAgent identifies the program, unless Headers do.
 	UserAgent string
-	// DeniedStatuses are the statuses of a denial; none means 429.
+	// DeniedStatuses are the statuses of a denial; the default is 429.
 	DeniedStatuses []int
 	// Permitted are hosts beyond loopback that may be tested.
 	Permitted []string
 	// Timeout bounds a request whose context has no deadline; 0 means 30 s.
 	Timeout time.Duration
 
-	// HTTP2 asks for HTTP/2: over TLS if the URL is https, and without it otherwise (h2c).
+	// HTTP2 uses HTTP/2: over TLS if the URL is https, and without it otherwise (h2c).
 	HTTP2 bool
 	// NoKeepAlive opens a new connection for each request.
 	NoKeepAlive bool
 	// UnixSocket is the path of a socket to connect to, whatever host the URL names.
 	UnixSocket string
-	// Insecure accepts any certificate. Roots, if set, are the authorities that may have signed
-	// it. ServerName is the name that it has to be for, and that is sent as SNI; empty means
-	// the host of the URL.
+	// Insecure accepts any certificate. Roots, if set, are the trusted authorities. ServerName is the name in the
+	// certificate and in SNI; empty means the host of the URL.
 	Insecure   bool
 	Roots      *x509.CertPool
 	ServerName string
 }
 
-// maxTemplate bounds headers and body of a request.
+// maxTemplate is the most bytes of the headers and body of a request.
 const maxTemplate = 1 << 20
 
-// httpTarget is what is known about an endpoint before anything is sent.
+// httpTarget is the prepared part of an endpoint.
 type httpTarget struct {
 	HTTPOptions
 	url     *url.URL
 	address string // host:port to connect to
 	tls     *tls.Config
-	// The request: a target as in a request line, headers and a body.
+	// The request: a target for the request line, headers and a body.
 	target  template
 	host    string // the header Host
 	headers []headerTemplate
@@ -70,8 +69,7 @@ type headerTemplate struct {
 	value template
 }
 
-// NewHTTP returns the client of an HTTP endpoint. What is wrong with the options is a
-// [store.ErrInvalid].
+// NewHTTP returns the client of an HTTP endpoint. A wrong option is a [store.ErrInvalid].
 func NewHTTP(options HTTPOptions) (Client, error) {
 	t := &httpTarget{HTTPOptions: options}
 	var err error
@@ -79,7 +77,7 @@ func NewHTTP(options HTTPOptions) (Client, error) {
 		return nil, err
 	}
 	permitted := options.Permitted
-	if options.UnixSocket != "" { // it is on this machine, whatever the URL says
+	if options.UnixSocket != "" { // it is on this machine, whatever the host of the URL is
 		permitted = append(slices.Clip(permitted), t.url.Hostname())
 	}
 	if err := CheckHost(t.url, permitted); err != nil {
@@ -102,7 +100,7 @@ func NewHTTP(options HTTPOptions) (Client, error) {
 	return newHTTP1(t), nil
 }
 
-// prepareTLS says how certificates are checked, if there are any.
+// prepareTLS prepares the check of certificates, if there is TLS.
 func (t *httpTarget) prepareTLS() {
 	if t.isTLS() {
 		t.tls = &tls.Config{
@@ -114,7 +112,7 @@ func (t *httpTarget) prepareTLS() {
 
 func (t *httpTarget) isTLS() bool { return t.url.Scheme == "https" }
 
-// checkWays reports which options do not go together.
+// checkWays reports options that exclude each other.
 func (t *httpTarget) checkWays() error {
 	switch {
 	case t.HTTP2 && t.NoKeepAlive:
@@ -170,7 +168,7 @@ func (t *httpTarget) prepare() error {
 	return t.addDefaults(given)
 }
 
-// addDefaults adds the headers that were not given, and the body's template.
+// addDefaults adds missing headers, and the body's template.
 func (t *httpTarget) addDefaults(given map[string]bool) error {
 	add := func(name, value string) {
 		if !given[name] && value != "" {
@@ -235,7 +233,7 @@ func parseHeader(text string) (headerTemplate, error) {
 	return headerTemplate{name, newTemplate(strings.TrimSpace(value), inHeader)}, nil
 }
 
-// isToken reports whether a text is a token of RFC 9110, as methods and headers' names are.
+// isToken reports whether a text is a token of RFC 9110, like methods and header names.
 func isToken(text string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -262,7 +260,7 @@ func (t *httpTarget) Places() (subject, cost bool) {
 // Describe implements [Client].
 func (t *httpTarget) Describe() string { return RedactURL(t.URL) }
 
-// outcomeOf says what a status means.
+// outcomeOf returns the outcome of a status.
 func (t *httpTarget) outcomeOf(status int) Outcome {
 	for _, denied := range t.DeniedStatuses {
 		if status == denied {

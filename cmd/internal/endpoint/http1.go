@@ -17,21 +17,20 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// http1 is a client of HTTP/1.1. It writes a request and reads its answer in the goroutine
-// that asks, over connections of its own. A [http.Transport] hands both to two goroutines of
-// each connection, which takes as long again as the exchange; and it sends some requests a
-// second time when a connection was lost, which a limit would count twice. Answers are taken
-// apart by [http.ReadResponse].
+// http1 is a client of HTTP/1.1. It writes a request and reads its answer in the caller's goroutine, over its own
+// connections. A [http.Transport] uses two goroutines for each connection, which doubles the time of an exchange;
+// and it repeats some requests when a connection was lost, which a limit would count twice. [http.ReadResponse]
+// parses the answers.
 type http1 struct {
 	*httpTarget
 	dialed
-	request *http.Request // as answers have to know it
+	request *http.Request // for parsing the answers
 	mu      sync.Mutex
-	free    []*conn // those used last are at the end, and are used first
+	free    []*conn // the last ones were used most recently, and are used first
 	closed  bool
 }
 
-// dialed opens connections, and measures how long that takes.
+// dialed opens connections, and measures the time.
 type dialed struct {
 	dialer  *net.Dialer
 	openMu  sync.Mutex
@@ -55,8 +54,7 @@ func (d *dialed) Openings() Openings {
 	}
 }
 
-// open opens a connection to a target, with TLS if that is wanted. The error is ready for
-// the caller.
+// open opens a connection to a target, with TLS if needed. The error is ready for the caller.
 func (d *dialed) open(ctx context.Context, t *httpTarget) (net.Conn, error) {
 	begin := time.Now()
 	network, address := "tcp", t.address
@@ -89,15 +87,15 @@ func recordMicroseconds(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max((d+time.Microsecond-1).Microseconds(), 0), h.HighestTrackableValue()))
 }
 
-// Bounds of what is read of an answer.
+// Bounds of the parts of an answer that are read.
 const (
-	// maxHead is the most bytes of an answer's headers, interim answers included.
+	// maxHead is the most bytes of an answer's headers, including interim answers.
 	maxHead = 64 << 10
-	// maxBody is how much of an answer's body is read, so that its connection can be used again.
+	// maxBody is the most bytes of an answer's body that are read so that its connection can be reused.
 	maxBody = 1 << 20
-	// maxInterims is how many interim answers (1xx) may come before the answer.
+	// maxInterims is the most interim answers (1xx) before the answer.
 	maxInterims = 8
-	// inOneWrite is how long a request is at most that is written before its answer is read.
+	// inOneWrite is the longest request that is written before its answer is read.
 	inOneWrite = 32 << 10
 )
 
@@ -112,8 +110,8 @@ type conn struct {
 	in     *bufio.Reader // of source
 	out    []byte
 	body   []byte
-	// ctx is that of the last request, which ends the connection's reads and writes when it
-	// ends. Many requests in a row may have the same.
+	// ctx is the context of the last request, whose end stops reads and writes. Several requests in a row can have
+	// the same.
 	ctx     context.Context
 	unwatch func() bool
 	// bound guards which request the deadline is for.
@@ -121,8 +119,8 @@ type conn struct {
 	watched int
 }
 
-// source reads from a connection up to a bound. It remembers why it ended, because
-// [http.ReadResponse] may take the beginning of a line for all of it then.
+// source reads from a connection up to a bound. It records why it ended, because [http.ReadResponse] can then
+// accept the beginning of a line as all of it.
 type source struct {
 	conn net.Conn
 	left int64
@@ -142,7 +140,7 @@ func (s *source) Read(to []byte) (n int, err error) {
 	return n, err
 }
 
-// get returns a connection that is open.
+// get returns an open connection.
 func (c *http1) get(ctx context.Context) (*conn, error) {
 	for {
 		c.mu.Lock()
@@ -191,11 +189,11 @@ func (c *conn) drop() {
 	c.Close()
 }
 
-// watch lets the end of a context end what the connection does.
+// watch makes the end of a context end reads and writes of the connection.
 func (c *conn) watch(ctx context.Context, timeout time.Duration) {
 	if c.ctx == ctx && ctx.Done() != nil {
 		if _, bounded := ctx.Deadline(); bounded {
-			return // as it was for the request before
+			return // as for the request before
 		}
 	}
 	if c.unwatch != nil {
@@ -215,7 +213,7 @@ func (c *conn) watch(ctx context.Context, timeout time.Duration) {
 		c.unwatch = context.AfterFunc(ctx, func() {
 			c.bound.Lock()
 			defer c.bound.Unlock()
-			if c.watched == this { // else it is for another request by now
+			if c.watched == this { // otherwise it is already for another request
 				_ = c.SetDeadline(time.Unix(1, 0))
 			}
 		})
@@ -306,11 +304,10 @@ func (c *http1) appendRequest(to []byte, one *conn, subject string, cost int64) 
 	return append(to, "\r\n"...)
 }
 
-// exchange writes the request and reads its answer. keep says whether the connection can be
-// used again.
+// exchange writes the request and reads its answer. keep says whether the connection can be reused.
 func (c *conn) exchange(ctx context.Context, client *http1, answer *Answer) (keep bool, err error) {
 	if len(c.out) > inOneWrite {
-		// A server may answer, and stop to read, before it has all of a long request.
+		// A server can answer, and stop reading, before it has the whole of a long request.
 		written := make(chan error, 1)
 		panics.Go(func() error { _, err := c.Write(c.out); return err }, func(err error) { written <- err })
 		keep, err = c.read(ctx, client, answer)
@@ -325,7 +322,7 @@ func (c *conn) exchange(ctx context.Context, client *http1, answer *Answer) (kee
 	return keep && failure == nil, joinWrite(ctx, err, failure, answer)
 }
 
-// joinWrite returns the error of a request: that of writing it matters only without an answer.
+// joinWrite returns the error of a request: a write error matters only without an answer.
 func joinWrite(ctx context.Context, read, write error, answer *Answer) error {
 	if read != nil && write != nil && answer.Answered.IsZero() {
 		return failed(ctx, writing, write)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// read reads an answer. keep says whether the connection can be used for another one.
+// read reads an answer. keep says whether the connection can be reused.
 func (c *conn) read(ctx context.Context, client *http1, answer *Answer) (keep bool, err error) {
 	c.source.left = maxHead
 	first, err := c.in.Peek(1)
@@ -48,11 +48,11 @@ func (c *conn) read(ctx context.Context, client *http1, answer *Answer) (keep bo
 		return false, failed(ctx, inBody, bodyError(err))
 	}
 	answer.Answered, answer.Status, answer.Header = answered, response.StatusCode, response.Header
-	// What comes behind an answer cannot be told from the next one.
+	// With unread bytes the next answer could not be recognized.
 	return !response.Close && c.in.Buffered() == 0, nil
 }
 
-// headError says what an error of reading an answer's head means.
+// headError explains an error in the head of an answer.
 func (c *conn) headError() error {
 	switch {
 	case c.source.left <= 0:
@@ -63,7 +63,7 @@ func (c *conn) headError() error {
 	return errNotHTTP
 }
 
-// bodyError says what an error of reading an answer's body means.
+// bodyError explains an error in the body of an answer.
 func bodyError(err error) error {
 	if text := err.Error(); strings.Contains(text, "chunk") || strings.Contains(text, "trailer") {
 		return errBadChunk
@@ -71,7 +71,7 @@ func bodyError(err error) error {
 	return err
 }
 
-// foreign says what an answer is that does not begin as HTTP does.
+// foreign explains an answer that does not begin like HTTP.
 func foreign(in *bufio.Reader) error {
 	start, _ := in.Peek(min(in.Buffered(), 3))
 	if len(start) >= 2 && start[0] == 0x15 && start[1] == 3 { // a TLS alert

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// http2 is a client of HTTP/2, by a [http.Transport]. That sends a request again only if the
-// server said that it did not look at it.
+// http2 is a client of HTTP/2, with a [http.Transport]. That repeats a request only if the server said that it did
+// not process it.
 type http2 struct {
 	*httpTarget
 	dialed
@@ -94,10 +94,10 @@ func (c *http2) Send(ctx context.Context, subject string, cost int64, answer *An
 	return nil
 }
 
-// newRequest makes a request of the template.
+// newRequest makes a request from the template.
 func (c *http2) newRequest(ctx context.Context, subject string, cost int64, answer *Answer) (*http.Request, error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		if answer.Sent.IsZero() { // a request that is sent again may have been decided the first time
+		if answer.Sent.IsZero() { // a repeated request may have been decided the first time
 			answer.Sent = time.Now()
 		}
 	}})
@@ -120,7 +120,7 @@ func (c *http2) newRequest(ctx context.Context, subject string, cost int64, answ
 	return request.WithContext(ctx), nil
 }
 
-// failed returns the error of a request. What a Transport says of HTTP/2 has no types.
+// failed returns the error of a request. The errors of a Transport about HTTP/2 have no types.
 func (c *http2) failed(ctx context.Context, at stage, err error) error {
 	var own *sendError
 	if errors.As(err, &own) {

@@ -28,7 +28,7 @@ func frame(kind, flags byte, stream uint32, payload string) string {
 	return string(head) + payload
 }
 
-// untilHeaders reads an HTTP/2 client's frames until it asks for something.
+// untilHeaders reads an HTTP/2 client's frames until a request.
 func untilHeaders(conn net.Conn) bool {
 	preface := make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	if _, err := io.ReadFull(conn, preface); err != nil {
@@ -77,7 +77,7 @@ func TestHostileHTTP2ServersEndInErrorsThatCanBeCounted(t *testing.T) {
 		{"goes away after the request", asked(func(conn net.Conn) { io.WriteString(conn, goAway(1, 2)) }), ample,
 			"the server closed the connection without an answer|" + errHTTP2GoAway.Error()},
 		{"goes away each time", asked(func(conn net.Conn) { io.WriteString(conn, goAway(0, 0)) }), short,
-			"no answer in time"}, // a server that says that it did not look at the request is asked again
+			"no answer in time"}, // it tries again with a server that says it did not process the request
 		{"resets the stream", says(frame(frameReset, 0, 1, "\x00\x00\x00\x02")), ample, errHTTP2Refused.Error()},
 		{"resets after the headers", says(frame(frameHeaders, 4, 1, "\x88") + frame(frameReset, 0, 1, "\x00\x00\x00\x02")), ample,
 			errHTTP2Refused.Error()},

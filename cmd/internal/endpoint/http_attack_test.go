@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// listen serves each connection by a function until the test ends.
+// listen serves each connection with a function until the test ends.
 func listen(t *testing.T, serve func(conn net.Conn)) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,7 +34,7 @@ func listen(t *testing.T, serve func(conn net.Conn)) (address string) {
 				over := make(chan struct{})
 				go func() {
 					select {
-					case <-done: // ends what an attack is doing
+					case <-done: // ends the attack
 					case <-over:
 					}
 					conn.Close()
@@ -63,7 +63,7 @@ func request(conn net.Conn) {
 	}
 }
 
-// endless writes a text again and again until nobody reads it any more.
+// endless writes a text again and again until nobody reads it.
 func endless(conn net.Conn, text string) {
 	long := strings.Repeat(text, max(1, 1<<15/len(text)))
 	for {
@@ -86,8 +86,8 @@ func newClient(t *testing.T, options HTTPOptions) Client {
 	return client
 }
 
-// patiently asks until the error is wanted, each time anew and with more time, as long as the time
-// ended before: on a slow machine a little time may end earlier than it is meant to.
+// patiently repeats a request until it fails with the wanted error, each time with more time if the time was too
+// short: on a slow machine a short time can end too early.
 func patiently(t *testing.T, timeout time.Duration, wanted func(error) bool, ask func(context.Context) error) (err error) {
 	t.Helper()
 	for ; ; timeout *= 4 {
@@ -102,7 +102,7 @@ func patiently(t *testing.T, timeout time.Duration, wanted func(error) bool, ask
 
 func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
-	// Short enough for a test, and as long as need be for what does not have to wait.
+	// Short enough for a test, and long enough for requests that need not wait.
 	const short, ample = 300 * time.Millisecond, time.Minute
 	says := func(text string) func(net.Conn) {
 		return func(conn net.Conn) { request(conn); io.WriteString(conn, text) }
@@ -220,7 +220,7 @@ func TestServersThatCannotBeReached(t *testing.T) {
 					timeout = 300 * time.Millisecond
 				}
 				wanted := func(err error) bool {
-					// A Transport does not tell what it was at when there was no time left.
+					// A Transport does not say what it was doing when the time ended.
 					late := http2 && strings.Contains(test.want, "in time") && err.Error() == "no connection in time"
 					return err.Error() == test.want || late
 				}
@@ -261,7 +261,7 @@ func TestAnEndlessBodyIsCutAndCounted(t *testing.T) {
 	}
 }
 
-// What servers send without an end costs no memory.
+// Endless answers cost no memory.
 func TestHostileServersCostNoMemory(t *testing.T) {
 	client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
 		request(conn)
@@ -297,8 +297,8 @@ func TestAnAnswerNobodyAskedForIsNotTakenForTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-sent
-	// The second answer came with the first, and then the connection is gone, or after it, and
-	// then it is an error. Either way it answers nothing.
+	// The second answer came with the first, and then the connection is gone, or after it, and then it is an error.
+	// In either case it answers no request.
 	err := client.Send(t.Context(), "", 1, new(Answer))
 	if err != nil && err.Error() != errGreeting.Error() {
 		t.Errorf("error %v", err)
@@ -327,7 +327,7 @@ func TestTheEndOfAContextEndsARequest(t *testing.T) {
 	}
 }
 
-// A server may answer before it has read all of a long request.
+// A server can answer before it has read the whole of a long request.
 func TestAnAnswerBeforeALongRequestIsRead(t *testing.T) {
 	client := newClient(t, HTTPOptions{Body: strings.Repeat("x", 1<<20), URL: "http://" + listen(t, func(conn net.Conn) {
 		request(conn)

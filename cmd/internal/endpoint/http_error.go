@@ -15,15 +15,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// sendError says why there was no answer. Its text has nothing in it that differs from request
-// to request, such as a port, so that equal errors can be counted.
+// sendError says why there was no answer. Its text contains nothing that differs between requests, such as a port,
+// so that equal errors can be counted.
 type sendError struct {
 	text  string
 	kind  error // store.ErrUnavailable, or store.ErrOutcomeUnknown if something was sent
 	cause error
 }
 
-// Error is the text.
+// Error returns the text.
 func (e *sendError) Error() string { return e.text }
 
 // Unwrap returns the kind and the cause.
@@ -34,10 +34,10 @@ func (e *sendError) Unwrap() []error {
 	return []error{e.kind, e.cause}
 }
 
-// stage is what a request was at when it failed.
+// stage is the stage at which a request failed.
 type stage struct {
 	kind error
-	// late is what to say if there was no time left, and ended if the connection ended.
+	// late is the text if the time ended, and ended if the connection ended.
 	late, ended string
 }
 
@@ -55,7 +55,7 @@ var (
 		"the answer's body did not end in time", "the connection ended in the middle of the answer's body"}
 )
 
-// Errors that say what an answer was.
+// Errors about an answer.
 var (
 	errGreeting     = errors.New("the server sent an answer before it was asked")
 	errLongHead     = errors.New("the answer's headers are longer than " + strconv.Itoa(maxHead>>10) + " KiB")
@@ -78,13 +78,13 @@ func failed(ctx context.Context, at stage, err error) error {
 	if errors.Is(err, store.ErrInvalid) {
 		return err
 	}
-	if ctx.Err() != nil { // a Transport says why it ended, and not that it did
+	if ctx.Err() != nil { // a Transport returns the cause and not the context's error
 		return &sendError{at.late, at.kind, err}
 	}
 	return &sendError{textOf(at, err), at.kind, err}
 }
 
-// textOf says what is wrong in words that are the same for equal errors.
+// textOf describes an error in words that are the same for equal errors.
 func textOf(at stage, err error) string {
 	var (
 		unknownHost *net.DNSError
@@ -116,7 +116,7 @@ func textOf(at stage, err error) string {
 		return "the server's certificate is not valid; look at it, or give --insecure"
 	case errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "application protocol"):
 		return errNoHTTP2.Error()
-	case errors.As(err, &alert) && alert.Op == "remote error": // an alert, whose text is one of a few
+	case errors.As(err, &alert) && alert.Op == "remote error": // the text of an alert is one of a few
 		return "the server ended the TLS connection: " + alert.Err.Error()
 	case errors.As(err, &number):
 		return textOfErrno(at, number)
@@ -131,13 +131,13 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// textOfErrno says what the system said.
+// textOfErrno describes an error of the system.
 func textOfErrno(at stage, number syscall.Errno) string {
 	switch number {
 	case syscall.ECONNREFUSED:
 		return "connection refused"
 	case syscall.ECONNRESET, syscall.EPIPE:
-		return at.ended // a system may tell an end as a reset, if there was something left to read
+		return at.ended // a system can report an end as a reset, if something was unread
 	case syscall.EADDRNOTAVAIL:
 		return "this machine has no free port left for another connection; use a lower rate, or keep connections open"
 	case syscall.EMFILE, syscall.ENFILE:
@@ -147,8 +147,7 @@ func textOfErrno(at stage, number syscall.Errno) string {
 	}
 }
 
-// StatusText writes a status as it is told: "503 Service Unavailable", or "UNAVAILABLE" for one
-// of gRPC.
+// StatusText returns a status in words: "503 Service Unavailable", or "UNAVAILABLE" for gRPC.
 func StatusText(status int) string {
 	if status < http.StatusContinue {
 		return statusName(status)
@@ -160,8 +159,7 @@ func StatusText(status int) string {
 	return strconv.Itoa(status) + " " + text
 }
 
-// NotAnswered returns the error of a request whose outcome is [Failed]: the status, or the
-// reason that was given.
+// NotAnswered returns the error for the outcome [Failed]: the status, or the given reason.
 func NotAnswered(answer *Answer) error {
 	text := answer.Reason
 	if text == "" {

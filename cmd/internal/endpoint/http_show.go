@@ -7,8 +7,8 @@ import (
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
-// RedactURL returns the URL of an endpoint as it may be shown to anybody: without its password,
-// and without what its query has under a name that sounds like a secret.
+// RedactURL returns the URL of an endpoint in a form that can be shown: without its password, and without query
+// values whose names sound like a secret.
 func RedactURL(text string) string {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {

@@ -10,25 +10,25 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What stands in a request where who asks, and for how much, belongs.
+// Placeholders in a request for the subject and the cost.
 const (
 	SubjectPlace = "{subject}"
 	CostPlace    = "{cost}"
 )
 
-// encoding is how a subject is written at a place.
+// encoding is the encoding of a subject at a place.
 type encoding uint8
 
 const (
 	verbatim encoding = iota
 	inURL             // percent-encoded
-	inHeader          // what could end the line is percent-encoded
+	inHeader          // characters that could end the line are percent-encoded
 	inJSON            // as the inside of a JSON string
 )
 
-// part is a piece of a template: a text, the subject or the cost.
+// part is a part of a template: a text, the subject or the cost.
 type part struct {
-	text string // if it is neither of the others
+	text string // for a text
 	kind partKind
 }
 
@@ -46,12 +46,12 @@ type template struct {
 	encoding encoding
 }
 
-// newTemplate takes a text apart at its places.
+// newTemplate splits a text at its places.
 func newTemplate(text string, as encoding) template {
 	return splitTemplate(text, SubjectPlace, CostPlace, as)
 }
 
-// splitTemplate takes a text apart where subject and cost stand.
+// splitTemplate splits a text at the given marks for subject and cost.
 func splitTemplate(text, subject, cost string, as encoding) template {
 	t := template{encoding: as}
 	for text != "" {
@@ -73,7 +73,7 @@ func splitTemplate(text, subject, cost string, as encoding) template {
 	return t
 }
 
-// has reports whether a kind of part is in the template.
+// has reports whether the template contains a kind of part.
 func (t *template) has(kind partKind) bool {
 	for i := range t.parts {
 		if t.parts[i].kind == kind {
@@ -98,7 +98,7 @@ func (t *template) append(to []byte, subject string, cost int64) []byte {
 	return to
 }
 
-// append appends a subject as it is written at a place.
+// append appends a subject in this encoding.
 func (e encoding) append(to []byte, subject string) []byte {
 	switch e {
 	case inURL:
@@ -114,9 +114,9 @@ func (e encoding) append(to []byte, subject string) []byte {
 
 const hexDigits = "0123456789ABCDEF"
 
-// appendPercent appends a text so that it means the same in a path and in a query: all but the
-// unreserved characters of RFC 3986 is percent-encoded. A dot is encoded where the text
-// consists of dots, because such a part of a path means another path.
+// appendPercent appends a text that means the same in a path and in a query: it percent-encodes all but the
+// unreserved characters of RFC 3986. It also encodes dots in "." and "..", because such a part of a path would mean
+// another path.
 func appendPercent(to []byte, text string) []byte {
 	dots := text == "." || text == ".."
 	for i := range len(text) {
@@ -130,8 +130,8 @@ func appendPercent(to []byte, text string) []byte {
 	return to
 }
 
-// appendHeaderValue appends a text as a part of a header's value. Characters that could end
-// the line are percent-encoded, and spaces at an end, which a server would not see.
+// appendHeaderValue appends a text as a part of a header's value. It percent-encodes characters that could end the
+// line, and spaces at an end, which a server would drop.
 func appendHeaderValue(to []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c == 0x7f || c == ' ' && (i == 0 || i == len(text)-1) {
@@ -147,7 +147,7 @@ func appendHeaderValue(to []byte, text string) []byte {
 func appendJSON(to []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
-			quoted, _ := json.Marshal(text) // a string never fails
+			quoted, _ := json.Marshal(text) // cannot fail for a string
 			return append(to, quoted[1:len(quoted)-1]...)
 		}
 	}
@@ -160,15 +160,15 @@ func isJSON(contentType string) bool {
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
-// isForm reports whether a media type is that of a web form.
+// isForm reports whether a media type is a web form.
 func isForm(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	return err == nil && media == "application/x-www-form-urlencoded"
 }
 
-// parseTarget reads the URL of an endpoint. The template is of what a request line holds.
+// parseTarget reads the URL of an endpoint. The template is for the request line.
 func parseTarget(text string) (*url.URL, template, error) {
-	// The places are no part of a URL's syntax, so that words stand for them meanwhile.
+	// The places are not valid in a URL, so words replace them meanwhile.
 	subject, cost := "SUBJECT", "COST"
 	for strings.Contains(text, subject) || strings.Contains(text, cost) {
 		subject, cost = subject+"x", cost+"x"
@@ -176,7 +176,7 @@ func parseTarget(text string) (*url.URL, template, error) {
 	plain := strings.NewReplacer(SubjectPlace, subject, CostPlace, cost).Replace(text)
 	u, err := url.Parse(plain)
 	switch {
-	case err != nil && strings.Contains(text, "@"): // what is a password cannot be told
+	case err != nil && strings.Contains(text, "@"): // nobody knows which part is a password
 		return nil, template{}, store.Invalidf("the URL of the endpoint cannot be read; write http://HOST/PATH, and %%40 for an @")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "":
 		return nil, template{}, store.Invalidf("%q is not the URL of an HTTP endpoint; write http://HOST/PATH", RedactURL(text))
@@ -188,11 +188,11 @@ func parseTarget(text string) (*url.URL, template, error) {
 		return nil, template{}, store.Invalidf("%q has braces that are not a place; the places are %s and %s, and %%7B is a brace",
 			RedactURL(text), SubjectPlace, CostPlace)
 	}
-	u.Fragment, u.RawFragment = "", "" // is never sent
+	u.Fragment, u.RawFragment = "", "" // it is never sent
 	return u, splitTemplate(u.RequestURI(), subject, cost, inURL), nil
 }
 
-// checkURLHost reports what is wrong with the host of an HTTP endpoint.
+// checkURLHost returns what is wrong with the host of an HTTP endpoint.
 func checkURLHost(u *url.URL, subject, cost string) error {
 	host := u.Hostname()
 	switch user := u.User.String(); {

@@ -20,13 +20,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// seen is what a server has seen of a request.
+// seen is a request as the server sees it.
 type seen struct {
 	Method, Path, Query, Header, Host, UserAgent, ContentType, Authorization, Body, Proto, SNI string
 	Headers                                                                                    int
 }
 
-// echo is a server that keeps what it has seen of the last request.
+// echo is a server that keeps the last request.
 type echo struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -77,7 +77,7 @@ func (e *echo) ask(t *testing.T, options HTTPOptions, subject string, cost int64
 	return e.last
 }
 
-// Whatever a subject is, the server gets it, and nothing else.
+// The server gets any subject unchanged.
 func TestSubjectsArriveAsTheyAre(t *testing.T) {
 	e := newEcho(t, (*httptest.Server).Start)
 	subjects := append(hostiletext.Subjects(), "plain", "a b", "a/b", "../../etc", "..", ".", "a?b#c", "a&key=c", "100%", "%2F", "ü\u2028",
@@ -86,7 +86,7 @@ func TestSubjectsArriveAsTheyAre(t *testing.T) {
 		for _, subject := range subjects {
 			plain := HTTPOptions{URL: e.URL + "/users/{subject}/x?key={subject}&n={cost}", Body: `{"user":"{subject}","cost":{cost}}`, HTTP2: http2}
 			got := e.ask(t, plain, subject, 7)
-			// Bytes that are no UTF-8 cannot be in JSON.
+			// JSON cannot contain bytes that are not UTF-8.
 			inJSON := strings.ToValidUTF8(subject, "\ufffd")
 			var body struct {
 				User string
@@ -110,8 +110,7 @@ func TestSubjectsArriveAsTheyAre(t *testing.T) {
 	}
 }
 
-// sameRunes makes one replacement character of several: how many there are for bytes that are
-// no UTF-8 is up to who reads them.
+// sameRunes merges replacement characters: their number for bytes that are not UTF-8 depends on the reader.
 func sameRunes(text string) string {
 	for strings.Contains(text, "\ufffd\ufffd") {
 		text = strings.ReplaceAll(text, "\ufffd\ufffd", "\ufffd")
@@ -306,7 +305,7 @@ func TestAUnixSocket(t *testing.T) {
 	defer server.Close()
 	for range 2 {
 		var answer Answer
-		// The host is beyond loopback, but nothing is sent there.
+		// The host is beyond loopback, but nothing is sent to it.
 		client := newClient(t, HTTPOptions{URL: "http://api.example/", UnixSocket: path})
 		if err := client.Send(t.Context(), "", 1, &answer); err != nil || answer.Header.Get("X-Host") != "api.example" {
 			t.Errorf("%v, host %q", err, answer.Header.Get("X-Host"))
@@ -314,7 +313,7 @@ func TestAUnixSocket(t *testing.T) {
 	}
 }
 
-// Nothing of the environment sends requests elsewhere.
+// Proxies in the environment are ignored.
 func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
 	met := make(chan struct{}, 100)
 	proxy := "http://" + listen(t, func(net.Conn) { met <- struct{}{} })
@@ -334,13 +333,13 @@ func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
 	}
 }
 
-// A connection that the server has closed meanwhile costs no request.
+// A request is not lost if the server has closed the connection meanwhile.
 func TestAConnectionThatWasClosedMeanwhile(t *testing.T) {
 	closed := make(chan struct{}, 10)
 	client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
 		request(conn)
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-		conn.Close() // though it said nothing of that
+		conn.Close() // without an announcement
 		closed <- struct{}{}
 	})})
 	for range 5 {

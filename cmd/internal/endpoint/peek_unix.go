@@ -8,9 +8,8 @@ import (
 	"syscall"
 )
 
-// look finds out whether a connection that was not used for a while is still open, and whether
-// something came that nobody asked for. It does not wait. Over TLS what came can be a part of
-// the encryption.
+// look finds out, without waiting, whether an idle connection is still open, and whether an unrequested answer
+// came. Over TLS the data can be a part of the encryption.
 func (c *conn) look() (open, unasked bool) {
 	under, isTLS := c.Conn, false
 	if secure, is := c.Conn.(*tls.Conn); is {
@@ -26,7 +25,7 @@ func (c *conn) look() (open, unasked bool) {
 	}
 	n, failure := 0, error(nil)
 	var one [1]byte
-	// Not raw.Read, which looks at the deadline of the last request.
+	// Not raw.Read, which obeys the deadline of the last request.
 	err = raw.Control(func(fd uintptr) {
 		n, _, failure = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	})

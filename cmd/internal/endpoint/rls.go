@@ -15,44 +15,42 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// RLSOptions say what an Envoy rate limit service is asked.
+// RLSOptions describe the requests to an Envoy rate limit service.
 type RLSOptions struct {
 	// URL is grpc://HOST:PORT, or grpcs://HOST:PORT for TLS.
 	URL string
-	// Domain is the domain of each request. It may hold [SubjectPlace].
+	// Domain is the domain of each request. It can contain [SubjectPlace].
 	Domain string
-	// Descriptors are those of each request, written as [ParseDescriptor] reads them. At least
-	// one is needed.
+	// Descriptors are the descriptors of each request, in the form of [ParseDescriptor]. At least one is needed.
 	Descriptors []string
-	// UserAgent says to the service who asks.
+	// UserAgent identifies the program to the service.
 	UserAgent string
 	// Permitted are hosts beyond loopback that may be tested.
 	Permitted []string
 	// Timeout bounds a call whose context has no deadline; 0 means 30 s.
 	Timeout time.Duration
-	// Insecure, Roots and ServerName are those of [HTTPOptions], for a grpcs URL.
+	// Insecure, Roots and ServerName are as in [HTTPOptions], for a grpcs URL.
 	Insecure   bool
 	Roots      *x509.CertPool
 	ServerName string
 }
 
-// Peeker is a [Client] of an endpoint that can be asked without being charged.
+// Peeker is a [Client] of an endpoint that can peek.
 type Peeker interface {
 	Client
-	// Peek asks what a request of the subject would be answered, and charges nothing. Services
-	// differ in what they answer: some say whether one more unit fits, and others whether more
-	// than the limit is used already. A service that is too old to know of it charges one unit.
+	// Peek returns the answer that a request of the subject would get, and charges nothing. The answers of services
+	// differ: some say whether one more unit fits, and others whether more than the limit is already used. A
+	// service that is too old for it charges one unit.
 	Peek(ctx context.Context, subject string, answer *Answer) error
 }
 
-// IsRLS reports whether a URL is one of an Envoy rate limit service.
+// IsRLS reports whether a URL is for an Envoy rate limit service.
 func IsRLS(target string) bool {
 	scheme, _, _ := strings.Cut(target, "://")
 	return strings.EqualFold(scheme, "grpc") || strings.EqualFold(scheme, "grpcs")
 }
 
-// NewRLS returns the client of an Envoy rate limit service. What is wrong with the options is a
-// [store.ErrInvalid].
+// NewRLS returns the client of an Envoy rate limit service. A wrong option is a [store.ErrInvalid].
 func NewRLS(options RLSOptions) (Client, error) {
 	target, err := url.Parse(options.URL)
 	if err != nil || !IsRLS(options.URL) || target.Hostname() == "" || target.User != nil ||
@@ -94,8 +92,8 @@ func NewRLS(options RLSOptions) (Client, error) {
 	return c, nil
 }
 
-// ParseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value may hold [SubjectPlace], and a
-// backslash before a comma or a backslash. What is wrong is a [store.ErrInvalid].
+// ParseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value can contain [SubjectPlace], and a backslash
+// before a comma or a backslash. An error is a [store.ErrInvalid].
 func ParseDescriptor(text string) (rls.Descriptor, error) {
 	var d rls.Descriptor
 	for _, entry := range splitEntries(text) {
@@ -112,7 +110,7 @@ func ParseDescriptor(text string) (rls.Descriptor, error) {
 	return d, nil
 }
 
-// splitEntries splits at commas that have no backslash before them.
+// splitEntries splits at commas without a backslash before them.
 func splitEntries(text string) []string {
 	entries := []string{""}
 	last := &entries[0]
@@ -136,7 +134,7 @@ type rlsClient struct {
 	name        string
 	domain      string
 	userAgent   string
-	descriptors []rls.Descriptor // values hold SubjectPlace
+	descriptors []rls.Descriptor // values can contain SubjectPlace
 }
 
 // Places implements [Templated]. The cost is in every request.
@@ -179,7 +177,7 @@ func (c *rlsClient) Send(ctx context.Context, subject string, cost int64, answer
 	return c.ask(ctx, subject, uint32(cost), answer)
 }
 
-// ask sends a request for so many hits, 0 to be told without being charged.
+// ask sends a request with that many hits; 0 means without a charge.
 func (c *rlsClient) ask(ctx context.Context, subject string, hits uint32, answer *Answer) error {
 	response, err := c.call(ctx, rls.AppendRequest(make([]byte, messageHead, 256), c.request(subject, hits)), answer)
 	if err != nil || answer.Outcome == Failed {
@@ -204,7 +202,7 @@ func (c *rlsClient) request(subject string, hits uint32) *rls.Request {
 	return r
 }
 
-// tell fills in what a service answered.
+// tell fills in the answer of a service.
 func (a *Answer) tell(message []byte) error {
 	response, err := rls.ReadResponse(message)
 	if err != nil {
@@ -242,7 +240,7 @@ func (a *Answer) tell(message []byte) error {
 // Describe implements [Client].
 func (c *rlsClient) Describe() string { return c.name }
 
-// deadlineText writes how long is left as gRPC does: at most eight digits and a unit.
+// deadlineText writes the remaining time in gRPC's form: at most eight digits and a unit.
 func deadlineText(left time.Duration) string {
 	left = max(left, time.Microsecond)
 	if us := left.Microseconds(); us < 1e8 {

@@ -19,7 +19,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// rlsServer is a rate limit service that answers each request as answer says, until the test ends.
+// rlsServer is a rate limit service that answers with answer, until the test ends.
 func rlsServer(t *testing.T, secure bool, answer func(http.ResponseWriter, *http.Request, *rls.Request)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -119,7 +119,7 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 		if !reflect.DeepEqual(asked[1], first) {
 			t.Errorf("asked %+v, want %+v", asked[1], first)
 		}
-		// Each descriptor says that it is not to be counted; that of the request would mean 1.
+		// Each descriptor says that it costs nothing; without it the request would mean 1.
 		for _, d := range append(asked[0].Descriptors, asked[3].Descriptors...) {
 			if !d.HasHits || d.Hits != 0 {
 				t.Errorf("a peek asks for %+v", d)
@@ -192,7 +192,7 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 		}
 	}
 
-	// A deadline ends a call, and the service is told of it.
+	// A deadline ends a call, and the service receives it.
 	told := make(chan string, 10)
 	answer = func(w http.ResponseWriter, r *http.Request) {
 		told <- r.Header.Get("Grpc-Timeout")
@@ -230,7 +230,7 @@ func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 	const good = "grpc://127.0.0.1:8081"
 	for _, c := range []struct {
 		options RLSOptions
-		want    string // is in the error
+		want    string // contained in the error
 	}{
 		{RLSOptions{URL: "grpc://127.0.0.1", Domain: "d", Descriptors: []string{"k=v"}}, "no port"},
 		{RLSOptions{URL: "grpc://me:secret@127.0.0.1:1/", Domain: "d", Descriptors: []string{"k=v"}}, "me:xxxxx@"},

@@ -13,23 +13,22 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Subjects says what subjects are called in requests.
+// Subjects gives subjects their names in requests.
 type Subjects struct {
-	// Format has places: {run} is a text that no other run has, {subject} what a report calls
-	// the subject, {n} its number from 0, and {ip} an address in 10.0.0.0/8. Empty means
-	// [DefaultSubjects].
+	// Format can contain places: {run} is a text that no other run has, {subject} the name in reports, {n} its
+	// number from 0, and {ip} an address in 10.0.0.0/8. Empty means [DefaultSubjects].
 	Format string
-	// List, if there is any, are the names themselves, such as keys of an API.
+	// List, if not empty, has the names themselves, such as API keys.
 	List []string
 
 	run string
 	ip  uint32
 }
 
-// DefaultSubjects is the format of names that were never used before.
+// DefaultSubjects is a format for names that were never used before.
 const DefaultSubjects = "{run}-{subject}"
 
-// Check reports, as a [store.ErrInvalid], a format that cannot tell subjects apart.
+// Check returns a [store.ErrInvalid] if a format gives different subjects the same name.
 func (s *Subjects) Check() error {
 	rest := strings.NewReplacer("{run}", "", "{subject}", "", "{n}", "", "{ip}", "").Replace(s.format())
 	switch {
@@ -53,12 +52,12 @@ func (s *Subjects) format() string {
 func (s *Subjects) Fresh() *Subjects {
 	fresh := *s
 	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // cannot fail
 	fresh.run, fresh.ip = strings.ToLower(rand.Text()[:8]), binary.BigEndian.Uint32(random[:])
 	return &fresh
 }
 
-// Of returns the names of a run that several machines share under a name, the same on all.
+// Of returns the names of a run with that name, which are the same on all machines that share it.
 func (s *Subjects) Of(run string) *Subjects {
 	shared := *s
 	digest := sha256.Sum256([]byte(run))
@@ -66,10 +65,10 @@ func (s *Subjects) Of(run string) *Subjects {
 	return &shared
 }
 
-// IsFresh reports whether nobody can have used the names before.
+// IsFresh reports whether the names can never have been used before.
 func (s *Subjects) IsFresh() bool { return len(s.List) == 0 && strings.Contains(s.format(), "{run}") }
 
-// Name returns the name of the n-th subject, which a report calls subject.
+// Name returns the name of subject number n, whose name in reports is subject.
 func (s *Subjects) Name(n uint32, subject string) string {
 	switch {
 	case len(s.List) > 0:
@@ -83,7 +82,7 @@ func (s *Subjects) Name(n uint32, subject string) string {
 	).Replace(s.Format)
 }
 
-// Pattern says what the names of this run look like, with a * for what differs.
+// Pattern returns the common form of the names of this run, with a * for what differs.
 func (s *Subjects) Pattern() string {
 	if len(s.List) > 0 {
 		return ""
@@ -91,9 +90,8 @@ func (s *Subjects) Pattern() string {
 	return strings.NewReplacer("{run}", s.run, "{subject}", "*", "{n}", "*", "{ip}", "10.*").Replace(s.format())
 }
 
-// Rename returns a client that calls subjects by these names, in the order in which they first
-// ask. Where names are a list and all of it is in use, another subject is a
-// [store.ErrInvalid].
+// Rename returns a client that gives subjects these names, in the order of their first requests. If the names are a
+// list and all of it is in use, another subject is a [store.ErrInvalid].
 func (s *Subjects) Rename(client Client) Client {
 	r := &renamed{Client: client, names: s.Fresh(), known: map[string]string{}}
 	if peeker, is := client.(Peeker); is {
@@ -109,13 +107,13 @@ type renamed struct {
 	known map[string]string
 }
 
-// renamedPeeker is one that can be asked without being charged.
+// renamedPeeker is a renamed client that can peek.
 type renamedPeeker struct {
 	*renamed
 	peeker Peeker
 }
 
-// name returns what to call a subject.
+// name returns the name of a subject in requests.
 func (r *renamed) name(subject string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -40,7 +40,7 @@ func TestNamesOfSubjects(t *testing.T) {
 	}
 }
 
-// counter is a Client that keeps who asked.
+// counter is a Client that records the subjects.
 type counter struct {
 	Client
 	asked []string

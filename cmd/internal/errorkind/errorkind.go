@@ -1,5 +1,5 @@
-// Package errorkind is the table of what each error means: to people and programs a word, to
-// a script an exit code, to a client of the server a status.
+// Package errorkind is the table of what each error means: a word for people and programs, an exit code for
+// scripts, and a status for clients of the server.
 package errorkind
 
 import (
@@ -25,15 +25,15 @@ const (
 
 // Kind is what an error means.
 type Kind struct {
-	// Word is the kind in the error document; empty for what is no error: done, or denied.
+	// Word is the kind in the error document; empty if it is no error: done, or denied.
 	Word string
 	// Exit is the exit code of a command.
 	Exit int
-	// Status is that of an answer over HTTP.
+	// Status is the HTTP status.
 	Status int
 }
 
-// The kinds that are needed by name. docs/operations.md lists the words.
+// The kinds that have a name in Go. docs/operations.md lists the words.
 var (
 	Done           = Kind{"", ExitYes, http.StatusOK}
 	Denied         = Kind{"", ExitNo, http.StatusTooManyRequests}
@@ -43,14 +43,14 @@ var (
 	Interrupted    = Kind{"interrupted", ExitInterrupted, http.StatusServiceUnavailable}
 )
 
-// The kinds that only the server has, so they have no exit code. docs/serve-api.md lists them.
+// The kinds of the server alone, which have no exit code. docs/serve-api.md lists them.
 var (
 	Overloaded   = Kind{Word: "overloaded", Status: http.StatusServiceUnavailable}
 	Unauthorized = Kind{Word: "unauthorized", Status: http.StatusUnauthorized}
 )
 
-// Of returns what an error means. own, if not nil, knows errors of the caller's own. It is
-// asked after what cuts work short, and before what a store says.
+// Of returns the kind of an error. own, if not nil, knows errors of the caller. Interruptions are checked before
+// it, and errors of a store after it.
 func Of(err error, own func(error) (Kind, bool)) Kind {
 	var bug *panics.Error
 	switch {
@@ -82,6 +82,6 @@ func Of(err error, own func(error) (Kind, bool)) Kind {
 	case errors.Is(err, store.ErrRefused):
 		return Kind{"refused", ExitRefused, http.StatusBadGateway}
 	}
-	// What is left is about the machine that limitctl runs on.
+	// The remaining errors are about the machine on which limitctl runs.
 	return Kind{"machine", ExitUsage, http.StatusInternalServerError}
 }

@@ -41,7 +41,7 @@ func TestEachErrorHasOneMeaning(t *testing.T) {
 			t.Errorf("Of(%v) = %+v, want %+v", test.err, got, test.want)
 		}
 	}
-	// These are told without an error of their own.
+	// These have no error value.
 	if Denied != (Kind{"", 1, 429}) || Overloaded != (Kind{"overloaded", 0, 503}) || Unauthorized != (Kind{"unauthorized", 0, 401}) {
 		t.Errorf("denied is %+v, overloaded %+v, unauthorized %+v", Denied, Overloaded, Unauthorized)
 	}

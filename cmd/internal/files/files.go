@@ -1,6 +1,5 @@
-// Package files is how commands reach files: the one place that opens, reads and writes
-// them, so that no folder that somebody else prepared can hold a command up. Only a
-// regular file is read, and no more of it than its kind can have.
+// Package files is the only place in which commands open, read and write files, so that no folder that somebody
+// else prepared can block a command. It reads only regular files, and no more than a bound for their kind.
 package files
 
 import (
@@ -13,11 +12,11 @@ import (
 	"github.com/limitctl/limitctl/internal/readfile"
 )
 
-// How much of each kind of file is read as a whole. A larger file is not of that kind.
+// The largest sizes of files that are read as a whole. A larger file is not of that kind.
 const (
 	MaxPassword    = 64 << 10
 	MaxCertificate = 1 << 20
-	// MaxChoice bounds the file in which "context use" remembers a name.
+	// MaxChoice bounds the file in which "context use" stores a name.
 	MaxChoice = 4 << 10
 )
 
@@ -30,17 +29,16 @@ type File interface {
 	Sync() error
 }
 
-// Open opens a file to be read from its beginning to its end. It returns at once,
-// even for a FIFO or a device.
+// Open opens a file to read it once. It returns at once, even for a FIFO or a device.
 func Open(path string) (File, error) {
 	file, err := readfile.Open(path)
-	if err != nil { // and no nil *os.File in an interface
+	if err != nil { // never a nil *os.File in an interface
 		return nil, err
 	}
 	return file, nil
 }
 
-// List returns what is in a directory, by name.
+// List returns the entries of a directory, sorted by name.
 func List(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 
 // Read reads a whole file of at most that many bytes.

@@ -6,7 +6,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 )
 
-// What a file says of its size is not what it has.
+// The size that a file reports need not be its content's.
 func TestTheBoundIsOnWhatTheSystemWrites(t *testing.T) {
 	if data, err := files.Read("/proc/self/status", 64<<10); err != nil || len(data) == 0 {
 		t.Errorf("a file of the system's: %d bytes, %v", len(data), err)

@@ -64,7 +64,7 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		}
 		file, err := files.Open(path)
 		if name == "sparse" {
-			want = "" // which is for those who read it bit by bit
+			want = "" // it is for reading in parts
 		}
 		checkError(t, "Open", path, err, want)
 		if err == nil {
@@ -100,7 +100,7 @@ func TestTheBoundIsOnWhatIsRead(t *testing.T) {
 	}
 }
 
-// Whatever the umask, what holds subjects is for its owner alone.
+// Files with subjects are only for their owner, whatever the umask.
 func TestModes(t *testing.T) {
 	for _, mask := range []int{0, 0o022, 0o077} {
 		before := syscall.Umask(mask)
@@ -129,7 +129,7 @@ func TestModes(t *testing.T) {
 		if info, err := os.Stat(shared); err != nil || int(info.Mode().Perm()) != 0o666&^mask {
 			t.Errorf("umask %03o: what others read has mode %v, %v", mask, info.Mode(), err)
 		}
-		// What was chosen for a file stays.
+		// A mode that was chosen for a file stays.
 		if err := errors.Join(os.Chmod(shared, 0o640), files.WriteShared(shared, []byte("again"))); err != nil {
 			t.Fatal(err)
 		}

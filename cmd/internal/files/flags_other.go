@@ -4,7 +4,7 @@ package files
 
 import "io/fs"
 
-// noFollow is 0: such a system has no links without rights of their own.
+// noFollow is 0: on this system it takes a special right to create links.
 const noFollow = 0
 
 func isOwn(fs.FileInfo) bool { return true }

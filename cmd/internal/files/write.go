@@ -13,26 +13,22 @@ import (
 	"github.com/limitctl/limitctl/internal/readfile"
 )
 
-// private is the mode of what holds subjects or says what was done to them, even if the
-// umask allows more.
+// private is the mode of files that contain subjects or say what was done to them, even if the umask allows more.
 const private, privateDir fs.FileMode = 0o600, 0o700
 
-// Write puts a file in place as a whole and makes its directory. It writes a second
-// file and renames it, so that every reader sees the old or the new one. Only its owner can
-// read it.
+// Write replaces a file as a whole and creates its directory. It writes a second file and renames it, so that every
+// reader sees the old or the new one. Only its owner can read it.
 func Write(path string, data []byte) error {
 	return write(path, data, privateDir, func(directory string) (*os.File, error) {
 		return os.CreateTemp(directory, filepath.Base(path)+".*")
 	})
 }
 
-// shared is the mode of what was asked for by its name and is to be handed on, less what
-// the umask takes, as of any file that a shell writes.
+// shared is the mode of files that the user named and will pass on, reduced by the umask like any file of a shell.
 const shared, sharedDir fs.FileMode = 0o666, 0o777
 
-// WriteShared is Write for a file that others are to read, such as a report in CI, where
-// another user may collect it: its mode is what the umask leaves. A file that is replaced
-// keeps its own.
+// WriteShared is Write for a file that others may read, such as a report in CI that another user collects: its mode
+// follows the umask. A file that is replaced keeps its mode.
 func WriteShared(path string, data []byte) error {
 	return write(path, data, sharedDir, func(directory string) (*os.File, error) {
 		second := filepath.Join(directory, filepath.Base(path)+"."+rand.Text()[:10])
@@ -49,7 +45,7 @@ func WriteShared(path string, data []byte) error {
 	})
 }
 
-// write puts a file in place as a whole. create creates the second file in a directory.
+// write replaces a file as a whole. create creates the second file in a directory.
 func write(path string, data []byte, mode fs.FileMode, create func(directory string) (*os.File, error)) error {
 	if err := replaceable(path); err != nil {
 		return err
@@ -75,8 +71,8 @@ func write(path string, data []byte, mode fs.FileMode, create func(directory str
 	return err
 }
 
-// replaceable returns an error if there is something else than a file at the path, such
-// as a directory or a device, which cannot or must not be replaced.
+// replaceable returns an error if the path is something other than a file, such as a directory or a device, which
+// cannot or must not be replaced.
 func replaceable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -85,8 +81,7 @@ func replaceable(path string) error {
 	return readfile.Check("write", path, info)
 }
 
-// CanWrite tries Write's way in the directory, or the nearest one that there is, and
-// leaves nothing behind.
+// CanWrite tries the steps of Write in the directory, or the nearest existing one above, and leaves nothing behind.
 func CanWrite(path string) error {
 	if err := replaceable(path); err != nil {
 		return err
@@ -110,8 +105,8 @@ func CanWrite(path string) error {
 	return os.Remove(file.Name())
 }
 
-// Create creates a file that only its owner may read, and that must not be there yet:
-// what a link points to is neither followed nor replaced. Its directory must be there.
+// Create creates a file that only its owner may read, and that must not exist yet: it neither follows nor replaces
+// a link. Its directory must exist.
 func Create(path string) (File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR|noFollow, private)
 	if err != nil {
@@ -120,9 +115,8 @@ func Create(path string) (File, error) {
 	return file, nil
 }
 
-// Append opens a file to add to its end and to read, and makes it for its owner alone.
-// It belongs to limitctl: a link in its place, or somebody else's file, would have
-// what is added go where nobody looks for it, and is an error.
+// Append opens a file of limitctl to append and to read, and restricts it to its owner. A link in its place, or a
+// file of somebody else, is an error: the data would go where nobody looks for it.
 func Append(path string) (File, error) {
 	if info, err := os.Lstat(path); err == nil {
 		if err := readfile.Check("open", path, info); err != nil {
@@ -131,7 +125,7 @@ func Append(path string) (File, error) {
 	}
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR|readfile.Unblocked|noFollow, private)
 	switch {
-	case errors.Is(err, syscall.ELOOP): // put there between the look and the opening
+	case errors.Is(err, syscall.ELOOP): // put there between the check and the opening
 		return nil, &fs.PathError{Op: "open", Path: path, Err: &filekind.Error{Mode: fs.ModeSymlink}}
 	case err != nil:
 		return nil, err
@@ -146,9 +140,8 @@ func Append(path string) (File, error) {
 	return file, nil
 }
 
-// own sees that an open file or directory of limitctl's is the user's own, and takes
-// from others what rights they have to it. An earlier limitctl, or another umask, may
-// have left it readable.
+// own checks that an open file or directory of limitctl belongs to the user, and removes the rights of others. An
+// older version of limitctl, or another umask, may have left it readable.
 func own(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -163,21 +156,20 @@ func own(file *os.File) error {
 	return nil
 }
 
-// Keep takes from others what rights they have to a file of limitctl's own, if it is
-// there and the user's: an earlier limitctl left it readable.
+// Keep removes the rights of others to a file of limitctl, if it exists and belongs to the user: an older version
+// left it readable.
 func Keep(path string) {
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || !isOwn(info) {
 		return
 	}
 	if file, err := os.OpenFile(path, os.O_RDONLY|readfile.Unblocked|noFollow, 0); err == nil {
 		defer file.Close()
-		own(file) // else it stays as it was
+		own(file) // on an error it stays as it was
 	}
 }
 
-// MakeDir makes a directory of limitctl's own, and those above it, for their owner
-// alone. One that is there and that others may write to is an error: they could have
-// put anything in it.
+// MakeDir makes a directory of limitctl, and those above it, for their owner alone. An existing one that others can
+// write to is an error: they could have put anything in it.
 func MakeDir(path string) error {
 	if err := os.MkdirAll(path, privateDir); err != nil {
 		var problem *fs.PathError

@@ -9,9 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Ask finds out which store is at url, with connections of its own. What cannot be found
-// out, since a server is away or the user has no right to it, is left out. The error says why
-// nothing but the address is known.
+// Ask finds out which store is at url, with its own connections. It leaves out what it cannot find out, because a
+// server is away or the user lacks a right. The error says why only the address is known.
 func Ask(ctx context.Context, url string, options connect.Options) (Store, error) {
 	known := Store{Prefix: options.Prefix}
 	backend, client, _, err := connect.OpenWithClient(url, options)
@@ -35,7 +34,7 @@ func Ask(ctx context.Context, url string, options connect.Options) (Store, error
 	return known, err
 }
 
-// ID returns the id of an open store: empty if it has none.
+// ID returns the id of an open store, empty if it has none.
 func ID(ctx context.Context, backend store.Store) (string, error) {
 	of, has := admin.IdentityOf(backend)
 	if !has {

@@ -1,5 +1,5 @@
-// Package identity tells whether two stores are one, in whichever way each was reached: by
-// the random id that a store has, by the servers that answer, or by the address.
+// Package identity finds out whether two stores are the same, however they were reached: by the random id of a
+// store, by the servers, or by the address.
 package identity
 
 import (
@@ -11,39 +11,37 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-// Store is what is known of which store one is. Nothing in it is a password.
+// Store is what is known about the identity of a store. It contains no password.
 type Store struct {
-	// Address is the address as [connect.Address] has it.
+	// Address is the address in the form of [connect.Address].
 	Address string
-	// Prefix is what its keys begin with.
+	// Prefix is the text that its keys begin with.
 	Prefix string
-	// ID is the random id of the store ([admin.Identity]); empty if it has none, or it could
-	// not be read.
+	// ID is the random id of the store ([admin.Identity]); empty if it has none, or it could not be read.
 	ID string
-	// Servers are the runs of its masters, each an id that a server has until it is started
-	// again, with the number of the database. There are none of an embedded store, or if they
-	// could not be asked.
+	// Servers are the run ids of its masters, which last until their next start, with the number of the database.
+	// There are none for an embedded store, or if the servers could not be asked.
 	Servers []string
 }
 
-// Verdict is what comes of comparing two stores.
+// Verdict is the result of comparing two stores.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Other: they are two stores.
+	// Other: they are different stores.
 	Other Verdict = iota
-	// Same: they are one.
+	// Same: they are the same store.
 	Same
-	// Copy: they have one id at two addresses. It is one store reached in two ways, or one is a
-	// copy of the other's data.
+	// Copy: they have one id at two addresses. It is one store with two addresses, or one is a copy of the other's
+	// data.
 	Copy
 )
 
-// LookUp returns the addresses of a host, as [net.Resolver.LookupHost] does.
+// LookUp returns the addresses of a host, like [net.Resolver.LookupHost].
 type LookUp func(ctx context.Context, host string) ([]string, error)
 
-// Compare compares two stores. Names of hosts are the same if one of their addresses is.
+// Compare compares two stores. Host names are the same if they have an address in common.
 func Compare(ctx context.Context, a, b *Store, lookUp LookUp) Verdict {
 	switch {
 	case a.Prefix != b.Prefix, a.ID != "" && b.ID != "" && a.ID != b.ID:
@@ -56,8 +54,8 @@ func Compare(ctx context.Context, a, b *Store, lookUp LookUp) Verdict {
 	return Other
 }
 
-// Meet reports whether two stores are in the same place at the moment: they share a server,
-// or an address. Their ids do not count.
+// Meet reports whether two stores are at the same place now: they share a server, or an address. It ignores their
+// ids.
 func Meet(ctx context.Context, a, b *Store, lookUp LookUp) bool {
 	if a.Prefix != b.Prefix {
 		return false
@@ -74,7 +72,7 @@ func Meet(ctx context.Context, a, b *Store, lookUp LookUp) bool {
 	switch {
 	case x.path != "" && y.path != "":
 		return x.kind == y.kind && x.database == y.database && followed(x.path) == followed(y.path)
-	case x.database != y.database || x.master != y.master: // two Sentinels can watch several masters
+	case x.database != y.database || x.master != y.master: // Sentinels can watch several masters
 		return false
 	}
 	return share(x.hosts, y.hosts) || share(resolve(ctx, x.hosts, lookUp), resolve(ctx, y.hosts, lookUp))
@@ -84,7 +82,7 @@ func share(a, b []string) bool {
 	return slices.ContainsFunc(a, func(host string) bool { return slices.Contains(b, host) })
 }
 
-// followed is a path without links, as far as it can be followed.
+// followed returns a path with its links resolved as far as possible.
 func followed(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -92,12 +90,12 @@ func followed(path string) string {
 	return path
 }
 
-// address is an address of [connect.Address], taken apart.
+// address is a parsed result of [connect.Address].
 type address struct {
 	kind     string   // the scheme
 	path     string   // of a file or a socket
 	hosts    []string // each with its port
-	master   string   // as Sentinels call it
+	master   string   // its name for Sentinels
 	database string
 }
 
@@ -124,8 +122,7 @@ func parse(text string) address {
 	return a
 }
 
-// resolve returns the addresses of hosts, each with its port. A name that has none is left
-// out.
+// resolve returns the addresses of hosts, each with its port. It leaves out names without an address.
 func resolve(ctx context.Context, hosts []string, lookUp LookUp) []string {
 	var resolved []string
 	for _, text := range hosts {

@@ -32,7 +32,7 @@ func at(t *testing.T, url string) Store {
 	return Store{Address: address, Prefix: "rl"}
 }
 
-// Addresses are compared by where they lead.
+// Addresses are compared by their targets.
 func TestMeet(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "limits.db")
@@ -77,7 +77,7 @@ func TestMeet(t *testing.T) {
 	}
 }
 
-// The id decides, then the servers and the address. One id at two places may be a copy.
+// The id decides, then the servers and the address. One id at two places can be a copy.
 func TestCompare(t *testing.T) {
 	const one, two = "11111111111111111111111111111111", "22222222222222222222222222222222"
 	for name, test := range map[string]struct {
@@ -102,7 +102,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A server is known again by any way that leads to it, and a copy of its data is not it.
+// A server is recognized at any of its addresses, and a copy of its data is not the server.
 func TestAskServers(t *testing.T) {
 	server, other := redistest.Start(t), redistest.Start(t)
 	backend, err := redisstore.Own(server.Client())
@@ -133,7 +133,7 @@ func TestAskServers(t *testing.T) {
 	if copied := ask("redis://" + other.Addr); Compare(t.Context(), &there, &copied, names) != Copy {
 		t.Errorf("the copy %+v of %+v is not told", copied, there)
 	}
-	// Somebody who may do neither is not told, and no error of the store.
+	// A user without the rights learns nothing, and gets no error of the store.
 	server.Do("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+ping")
 	if known, err := Ask(t.Context(), "redis://poor:pw@"+server.Addr, connect.Options{Prefix: "rl", Timeout: time.Minute}); !errors.Is(err,
 		store.ErrRefused) || known.ID != "" || known.Servers != nil || known.Address != there.Address {

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Suite is what was tested together, such as one run.
+// Suite is a set of tests, such as one run.
 type Suite struct {
 	Name string
-	// Host is the machine's name, empty if it is not known, and Began when the test began,
-	// which may be zero.
+	// Host is the machine's name, empty if unknown, and Began when the test began, which may be zero.
 	Host  string
 	Began time.Time
 	Took  time.Duration
@@ -21,11 +20,11 @@ type Suite struct {
 
 // Case is one test. It passed if it neither failed nor was skipped.
 type Case struct {
-	// Name is what was tested, and Class what that is a part of.
+	// Name is the tested thing, and Class the group to which it belongs.
 	Class, Name string
-	// Failed says what is wrong, and Skipped why that is not known; empty for what passed.
+	// Failed says what is wrong, and Skipped why the result is unknown; both are empty for a test that passed.
 	Failed, Skipped string
-	// Said is what else a reader may want to know.
+	// Said has more information for readers.
 	Said string
 }
 
@@ -87,7 +86,7 @@ func XML(suites ...Suite) []byte {
 		all.Suites = append(all.Suites, one)
 	}
 	text, err := xml.MarshalIndent(all, "", "  ")
-	if err != nil { // of structs and texts there is none
+	if err != nil { // cannot fail for structs and texts
 		panic(err)
 	}
 	return append(append([]byte(xml.Header), text...), '\n')
@@ -95,8 +94,7 @@ func XML(suites ...Suite) []byte {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
-// clean leaves out what XML cannot hold, even escaped: control characters, and bytes that
-// are no text.
+// clean removes what XML cannot contain, even escaped: control characters, and bytes that are not UTF-8.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0xfffe || r == 0xffff {

@@ -36,7 +36,7 @@ func TestXML(t *testing.T) {
 	}
 }
 
-// Whatever a text of others holds, parsers can read the document.
+// Parsers can read the document, whatever foreign texts it contains.
 func TestTextsOfOthers(t *testing.T) {
 	text := XML(Suite{Name: "a\x00\x1b]0;b\xff", Cases: []Case{{Class: "]]>", Name: `<x a="b">&`, Failed: "\ufffe\u202e\r\n"}}})
 	decoder := xml.NewDecoder(strings.NewReader(string(text)))

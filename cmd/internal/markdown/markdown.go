@@ -1,5 +1,5 @@
-// Package markdown writes the Markdown of summaries that CI systems and pull requests
-// show: GitHub's dialect, which others read too.
+// Package markdown writes Markdown for summaries in CI systems and pull requests: GitHub's dialect, which others
+// read, too.
 package markdown
 
 import (
@@ -8,11 +8,11 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// Text writes a text so that it is shown as it is, on one line.
+// Text writes a text so that it is shown unchanged, on one line.
 func Text(text string) string {
 	var b strings.Builder
 	for _, r := range output.Printable(text) {
-		// After a letter or a digit, as in "token-bucket", most of it means nothing.
+		// After a letter or a digit, as in "token-bucket", most of these have no effect.
 		if strings.ContainsRune("\\`*_[]<>|~&$", r) {
 			b.WriteByte('\\')
 		}
@@ -20,13 +20,13 @@ func Text(text string) string {
 	}
 	shown := b.String()
 	if trimmed := strings.TrimLeft(shown, " "); trimmed != "" && strings.ContainsRune("#+-!=:", rune(trimmed[0])) {
-		shown = "\\" + trimmed // it would begin a heading or a list
+		shown = "\\" + trimmed // otherwise it begins a heading or a list
 	}
 	return shown
 }
 
-// Code writes a text as code, which nothing in it ends. Names of others belong in it: there
-// no @ calls anybody, and no address becomes a link.
+// Code writes a text as code. Use it for foreign names: in code, @ notifies nobody, and an address does not become
+// a link.
 func Code(text string) string {
 	text = output.Printable(text)
 	if text == "" {
@@ -42,8 +42,7 @@ func Code(text string) string {
 	return fence + strings.ReplaceAll(text, "|", "\\|") + fence
 }
 
-// Table writes a table. Its texts are Markdown already. Columns of figures are aligned to
-// the right.
+// Table writes a table. Its texts are already Markdown. Columns of numbers are aligned to the right.
 func Table(b *strings.Builder, header []string, right []bool, rows [][]string) {
 	line := func(cells []string) {
 		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")

@@ -1,5 +1,5 @@
-// Package memory bounds the garbage that a command with a lot in memory leaves before Go
-// collects it. These are settings of the whole process, so they are made here alone.
+// Package memory bounds the garbage of a command that uses much memory. These are settings of the whole process, so
+// nothing else changes them.
 package memory
 
 import (
@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// usual is how much garbage Go lets grow, in percent of what is in use, unless GOGC
-	// says otherwise; little is how much it is to be while a lot is in use.
+	// usual is the default of GOGC, the percentage of garbage before a collection; little is the value while much
+	// memory is in use.
 	usual  = 100
 	little = 15
 )
 
-// CollectOften has garbage collected earlier until asUsual is called. It changes nothing
-// for a user who has set GOGC.
+// CollectOften makes garbage collections more frequent until asUsual is called. It changes nothing if the user has
+// set GOGC.
 func CollectOften() (asUsual func()) {
 	if before := debug.SetGCPercent(little); before != usual {
 		debug.SetGCPercent(before)
@@ -24,9 +24,8 @@ func CollectOften() (asUsual func()) {
 	return func() { debug.SetGCPercent(usual) }
 }
 
-// Limit has garbage collected so often that the process keeps to about that many bytes,
-// as long as what is in use leaves room for that. It changes nothing for a user who has set
-// GOMEMLIMIT, and nothing where there is a limit already.
+// Limit makes garbage collections so frequent that the process stays at about that many bytes, if the memory in use
+// allows it. It changes nothing if the user has set GOMEMLIMIT, or a limit already exists.
 func Limit(bytes int64) {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(bytes)

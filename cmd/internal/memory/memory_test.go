@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// percent returns what is set now.
+// percent returns the current setting.
 func percent() int {
 	now := debug.SetGCPercent(usual)
 	debug.SetGCPercent(now)
@@ -24,7 +24,7 @@ func TestCollectOften(t *testing.T) {
 	}
 }
 
-// What the user has set stays, before and after.
+// The user's setting stays, before and after.
 func TestCollectOftenLeavesTheUsersSetting(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
 	asUsual := CollectOften()
@@ -36,7 +36,7 @@ func TestCollectOftenLeavesTheUsersSetting(t *testing.T) {
 	}
 }
 
-// A limit that there is, the user's or that of an earlier run, stays.
+// An existing limit stays, whether the user or an earlier call set it.
 func TestLimitLeavesTheUsersSetting(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	for _, test := range []struct{ before, want int64 }{{math.MaxInt64, 1 << 30}, {5 << 30, 5 << 30}} {

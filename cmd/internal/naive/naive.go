@@ -1,12 +1,10 @@
-// Package naive decides limits in Redis in a way that is often written first, and is
-// wrong: it reads the usage, decides in the client, and writes the new usage back. It is
-// here for comparison, and so that a load test can show that its audit finds the fault.
-// Nothing else should use it.
+// Package naive decides limits in Redis in a wrong way that is often written first: it reads the usage, decides in
+// the client, and writes the new usage back. It is for comparison, and for load tests that show that the audit
+// finds the fault. Nothing else should use it.
 //
-// Between the reading and the writing, others read the same, decide the same, and
-// overwrite each other. A limit of one lets all through that come at the same time. The
-// arithmetic, the keys and the records are those of the real store. Only the race and the
-// number of round trips differ.
+// Between the read and the write, others read the same, decide the same, and overwrite each other. A limit of one
+// lets all concurrent callers through. The arithmetic, the keys and the records are those of the real store. Only
+// the race and the number of round trips differ.
 package naive
 
 import (
@@ -23,8 +21,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store is a [store.Store] that lets too much through when callers are concurrent.
-// Except for the decisions it is the real store, which finds and deletes its keys.
+// Store is a [store.Store] that lets too much through when callers are concurrent. Except for decisions it is the
+// real store, which finds and deletes its keys.
 type Store struct {
 	*redisstore.Store
 	client  redis.UniversalClient
@@ -32,8 +30,8 @@ type Store struct {
 	prefix  string
 }
 
-// New returns a Store on client, which Close closes, and which is guarded already. New does not
-// connect yet. A prefix that cannot be used is a [store.ErrInvalid].
+// New returns a Store on client, which Close closes, and which is already guarded. New does not connect yet. An
+// invalid prefix is a [store.ErrInvalid].
 func New(client redis.UniversalClient, prefix string) (*Store, error) {
 	backend, err := redisstore.New(client, redisstore.WithPrefix(prefix))
 	return &Store{Store: backend, client: client, servers: redisserver.New(client, prefix), prefix: prefix}, err
@@ -88,7 +86,7 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	return nil
 }
 
-// now asks the server for its time; in a Cluster, the master that has key.
+// now returns the server's time; in a Cluster, that of the master of key.
 func (s *Store) now(ctx context.Context, key store.Key) (store.Instant, error) {
 	var server redis.Cmdable = s.client
 	if cluster, is := s.client.(*redis.ClusterClient); is {
@@ -122,7 +120,7 @@ func (s *Store) read(ctx context.Context, key store.Key, state *store.State) err
 	return nil
 }
 
-// write leaves the key to expire when it equals an unused one, as every record does.
+// write sets the key to expire when it equals an unused one, like every record.
 func (s *Store) write(ctx context.Context, op store.Op, key store.Key, state *store.State, now store.Instant) error {
 	storeKey := admin.OwnLayout(s.prefix).StoreKey(key)
 	if state.IsZero() {

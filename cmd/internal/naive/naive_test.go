@@ -23,7 +23,7 @@ import (
 
 var ctx = context.Background()
 
-// hook sees each command on its way; both functions may be nil.
+// hook is called before and after each command; both functions may be nil.
 type hook struct {
 	before, after func(cmd redis.Cmder)
 }
@@ -56,7 +56,7 @@ func newStore(t *testing.T, client redis.UniversalClient) *naive.Store {
 	return backend
 }
 
-// admitted has all callers take one unit at once and returns how many may.
+// admitted lets all callers take one unit concurrently and returns how many are allowed.
 func admitted(t *testing.T, backend store.Store, callers int, req store.Request) int {
 	t.Helper()
 	decisions := make([][1]store.Decision, callers)
@@ -78,8 +78,8 @@ func admitted(t *testing.T, backend store.Store, callers int, req store.Request)
 	return allowed
 }
 
-// All callers read before any writes, as it can come about by itself: every one is
-// let through. The real store lets through what the limit says.
+// All callers read before any writes, which can happen by chance: all are allowed. The real store allows what the
+// limit says.
 func TestTheRace(t *testing.T) {
 	const callers = 64
 	server := redistest.Start(t)
@@ -117,8 +117,8 @@ func TestTheRace(t *testing.T) {
 	}
 }
 
-// One caller after the other, naive and real store agree with the pure algorithms,
-// each going on with the records of the other.
+// With sequential callers, the naive and the real store agree with the pure algorithms, and continue each other's
+// records.
 func TestSequentialCallsAreRight(t *testing.T) {
 	server := redistest.Start(t)
 	now := time.Date(2026, 3, 29, 0, 59, 59, 123_457_000, time.UTC)
@@ -127,7 +127,7 @@ func TestSequentialCallsAreRight(t *testing.T) {
 	client.AddHook(hook{
 		before: func(cmd redis.Cmder) {
 			if cmd.Name() == "set" {
-				// Virtual time, and not the server's, is to let the key lapse.
+				// The key must expire by virtual time, not by the server's.
 				words := cmd.Args()
 				lasts[words[1].(string)] = words[4].(int64)
 				words[4] = words[4].(int64) + time.Hour.Milliseconds()
@@ -210,8 +210,7 @@ var (
 	hundred = store.Limit{Count: 100, Period: time.Hour}
 )
 
-// What is decided is written as the real store writes it, so that it is found and
-// deleted like it.
+// Records are in the form of the real store, so that it finds and deletes them.
 func TestKeyspace(t *testing.T) {
 	backend := newStore(t, redistest.Start(t).Client())
 	l := layers.New(backend)
@@ -229,7 +228,7 @@ func TestKeyspace(t *testing.T) {
 	if deleted, _, err := backend.Delete(ctx, admin.Records(user)...); found != 1 || deleted != 1 || err != nil {
 		t.Errorf("%d found and %d deleted, %v", found, deleted, err)
 	}
-	// Nothing is left of what is given back whole.
+	// A complete refund leaves nothing.
 	if _, err := l.Take(ctx, user, hundred, 3); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +240,7 @@ func TestKeyspace(t *testing.T) {
 	}
 }
 
-// The limits of a call lie on several masters, each with a clock of its own.
+// The limits of a call are on several masters, each with its own clock.
 func TestOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
@@ -296,8 +295,7 @@ func TestErrors(t *testing.T) {
 		t.Errorf("without the right to write: %v, want an ErrRefused that names it", err)
 	}
 
-	// The server dies between the reading and the writing, before and after the
-	// latter has left.
+	// The server dies between the read and the write, before and after the latter was sent.
 	stop := func(timeout time.Duration, when hook) error {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, DialerRetries: 1, ReadTimeout: timeout})
 		defer client.Close()

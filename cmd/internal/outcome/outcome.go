@@ -1,4 +1,4 @@
-// Package outcome says of an error how much of the work was done in spite of it.
+// Package outcome marks errors with how much of the work was done nevertheless.
 package outcome
 
 import (
@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// ErrPartly marks an error after which some of the work is done.
+// ErrPartly marks an error after which a part of the work is done.
 var ErrPartly = errors.New("partly done")
 
-// Partly says of err that some of the work was done. Its text stays that of err.
+// Partly marks err: a part of the work was done. Its text stays the text of err.
 func Partly(err error) error { return &partlyError{err} }
 
 type partlyError struct{ error }
@@ -17,19 +17,18 @@ type partlyError struct{ error }
 func (e *partlyError) Is(target error) bool { return target == ErrPartly }
 func (e *partlyError) Unwrap() error        { return e.error }
 
-// ProgressError says of an error how far the work had come, in words such as "500 of
-// 30000 keys done".
+// ProgressError is an error with the progress of the work until then, such as "500 of 30000 keys done".
 type ProgressError struct {
 	Err      error
 	Progress string
 }
 
-// WithProgress returns err with the words that say how far the work had come.
+// WithProgress adds the progress of the work to err, in words.
 func WithProgress(err error, format string, args ...any) error {
 	return &ProgressError{err, fmt.Sprintf(format, args...)}
 }
 
-// Error is the text of the error, with the words in brackets.
+// Error returns the text of the error, with the progress in brackets.
 func (e *ProgressError) Error() string { return e.Err.Error() + " (" + e.Progress + ")" }
 
 // Unwrap returns the error itself.

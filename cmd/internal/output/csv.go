@@ -12,16 +12,16 @@ import (
 	"github.com/limitctl/limitctl/internal/visible"
 )
 
-// Formulas says what becomes of CSV cells that a spreadsheet would take for a formula:
-// one of [FormulaNames]; it is a flag's value. Empty means "keep".
+// Formulas says how to write CSV cells that a spreadsheet would take for a formula: one of [FormulaNames]; it is a
+// flag's value. Empty means "keep".
 type Formulas string
 
 const (
-	keepFormulas   Formulas = "keep"   // cells are what they are
+	keepFormulas   Formulas = "keep"   // cells stay unchanged
 	escapeFormulas Formulas = "escape" // a ' before such a cell makes it text
 )
 
-// FormulaNames returns what a [Formulas] can be.
+// FormulaNames returns the values of [Formulas].
 func FormulaNames() []string { return []string{string(keepFormulas), string(escapeFormulas)} }
 
 // Set implements pflag.Value.
@@ -44,26 +44,25 @@ func (f *Formulas) String() string {
 // Type implements pflag.Value.
 func (f *Formulas) Type() string { return "formulas" }
 
-// csvWriter writes all CSV that there is.
+// csvWriter writes all CSV.
 type csvWriter struct {
 	*csv.Writer
 	formulas Formulas
-	begun    *int // how many cells begin as formulas do
-	hidden   *int // how many cells hold what is no text
+	begun    *int // the number of cells that begin like formulas
+	hidden   *int // the number of cells that are not only text
 }
 
 func (p *Printer) newCSV(out io.Writer) *csvWriter {
 	return &csvWriter{csv.NewWriter(out), p.Formulas, &p.formulaCells, &p.hiddenCells}
 }
 
-// FormulaCells is how many cells that a spreadsheet would take for formulas were printed
-// as they are.
+// FormulaCells returns how many printed cells a spreadsheet would take for formulas.
 func (p *Printer) FormulaCells() int { return p.formulaCells }
 
-// HiddenCells is how many cells were printed that hold control characters, or are not UTF-8.
+// HiddenCells returns how many printed cells contain control characters, or are not UTF-8.
 func (p *Printer) HiddenCells() int { return p.hiddenCells }
 
-// isText reports whether a text has only characters that a terminal shows as they are, and blanks.
+// isText reports whether a text has only characters that a terminal shows unchanged, and blanks.
 func isText(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {
@@ -102,15 +101,15 @@ func (w *csvWriter) write(record []string) error {
 }
 
 const (
-	// formulaMarks begin a formula, in one program or another; the ' that keeps them
-	// from it is one of them, so that it can be told from one that was there before.
+	// formulaMarks begin a formula in some programs; the ' that prevents that is included, so that an added one can
+	// be distinguished from an existing one.
 	formulaMarks = "=+-@＝＋－＠'"
-	// cellEnds separate cells in one program or another, or in one country or another.
+	// cellEnds separate cells in some programs or some countries.
 	cellEnds = ",;|\t\r\n"
 )
 
-// formulaBegin returns which character would make a formula of a text in a spreadsheet,
-// which skips what is blank before it; 0 if none would.
+// formulaBegin returns the character that makes a formula of a text in a spreadsheet, which skips blanks before it;
+// 0 if there is none.
 func formulaBegin(text string) rune {
 	text = strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !visible.Rune(r) })
 	if r, _ := utf8.DecodeRuneInString(text); text != "" && strings.ContainsRune(formulaMarks, r) {
@@ -119,15 +118,14 @@ func formulaBegin(text string) rune {
 	return 0
 }
 
-// escapeFormula puts a ' at the beginning of a cell if that begins a formula, and likewise
-// within it after what separates cells elsewhere. Numbers stay as they are. Who takes off
-// one ' at each such place has the cell as it was.
+// escapeFormula puts a ' at the beginning of a cell if it begins a formula, and in the same way after separators
+// within it. Numbers stay unchanged. To get the cell back, remove one ' at each such place.
 func escapeFormula(cell string) string {
 	if !strings.ContainsAny(cell, formulaMarks+cellEnds) || isNumber(cell) {
 		return cell
 	}
 	var b strings.Builder
-	if first := strings.IndexAny(cell, "\t\r\n"); first == 0 { // some programs drop these, and see what is next
+	if first := strings.IndexAny(cell, "\t\r\n"); first == 0 { // some programs drop these, and look at the next character
 		b.WriteByte('\'')
 	}
 	for rest := cell; rest != ""; {
@@ -144,7 +142,7 @@ func escapeFormula(cell string) string {
 	return b.String()
 }
 
-// isNumber reports whether a cell is a number as we write them.
+// isNumber reports whether a cell is a number in our form.
 func isNumber(cell string) bool {
 	digits := func(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 	mantissa, exponent, exponential := strings.Cut(cell, "e")

@@ -4,15 +4,14 @@ import (
 	"bytes"
 )
 
-// Error is an error as programs see it: in a field of the document that the answer is, or in
-// a document of its own.
+// Error is an error for programs: in a field of the answer's document, or in its own document.
 type Error struct {
-	// Kind is one of a small set of words; Message is the line that people see.
+	// Kind is one of a small set of words; Message is the line for people.
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
 
-// Document is the JSON document of an error without an answer.
+// Document returns the JSON document of an error without an answer.
 func (e *Error) Document() any { return &errorOnly{SchemaVersion, e} }
 
 // errorOnly is the document of an error without an answer.
@@ -21,14 +20,14 @@ type errorOnly struct {
 	Error         *Error `json:"error"`
 }
 
-// Pending is an answer whose document is not printed yet, because an error may have to be
-// added to it. A nil Pending is no answer.
+// Pending is an answer whose document is not printed yet, because an error may have to be added. A nil Pending is
+// no answer.
 type Pending struct {
 	printer *Printer
 	text    []byte // JSON without its last brace, or YAML; nil if all was printed
 }
 
-// Hold prints an answer, and holds back what is one document until [Pending.End].
+// Hold prints an answer, but holds a single document back until [Pending.End].
 func (p *Printer) Hold(a Answer) (*Pending, error) {
 	held := &Pending{printer: p}
 	var err error
@@ -45,8 +44,8 @@ func (p *Printer) Hold(a Answer) (*Pending, error) {
 	return held, err
 }
 
-// End prints the document, with an error beside what it has unless that is nil. The lines
-// of JSON end with one for the error. CSV and tables cannot hold it.
+// End prints the document, with an error added unless that is nil. JSON lines end with a line for the error. CSV
+// and tables cannot contain it.
 func (h *Pending) End(e *Error) error {
 	if h == nil || h.printer.Quiet {
 		return nil
@@ -74,7 +73,7 @@ func (h *Pending) End(e *Error) error {
 	return h.printer.write(text, nil)
 }
 
-// fieldOf is the field of an error in a document of a format, without what is around it.
+// fieldOf returns the field of an error in a format, without the surrounding document.
 func fieldOf(format Format, e *Error) ([]byte, error) {
 	document := struct {
 		Error *Error `json:"error"`
@@ -86,8 +85,8 @@ func fieldOf(format Format, e *Error) ([]byte, error) {
 	return bytes.TrimSuffix(bytes.TrimPrefix(text, []byte("{")), []byte("\n}")), err
 }
 
-// Error prints an error for programs, as a document of its own: JSON, a line of it, or YAML.
-// CSV and tables cannot hold it.
+// Error prints an error for programs as its own document: JSON, a JSON line, or YAML. CSV and tables cannot contain
+// it.
 func (p *Printer) Error(e *Error) error {
 	document := e.Document()
 	switch {

@@ -12,10 +12,9 @@ const (
 	ellipsis  = "…"
 )
 
-// fit makes rows fit the terminal: it drops columns until the rest can fit, then
-// cuts the cells of those that shrink, the widest first.
-// Where there are names it drops columns until nothing has to be cut, and only then cuts.
-// above is what all names of a column have in common and its header has no room for.
+// fit makes rows fit the terminal: it drops columns until the rest can fit, then cuts the cells of columns that
+// shrink, the widest first. With names it drops columns until nothing has to be cut, and only then cuts. above has
+// the common parts of names for which the headers have no room.
 func (p *Printer) fit(columns []Column, rows [][]Cell) (fitting []Column, cells [][]Cell, above []string) {
 	if p.Width == 0 {
 		return columns, rows, nil
@@ -56,7 +55,7 @@ func (p *Printer) fit(columns []Column, rows [][]Cell) (fitting []Column, cells 
 	return columns, rows, nil
 }
 
-// narrow takes columns of the terminal from those that shrink, the widest first, until all fit.
+// narrow takes width from the columns that shrink, the widest first, until all fit.
 func narrow(columns []Column, widths []int, total, width int) {
 	for total > width {
 		widest := -1
@@ -73,14 +72,13 @@ func narrow(columns []Column, widths []int, total, width int) {
 	}
 }
 
-// TableWidth returns how many columns of a terminal a table takes where nothing is left out
-// or cut.
+// TableWidth returns the width of a complete table.
 func TableWidth(columns []Column, rows [][]Cell) int {
 	_, total := widthsOf(columns, rows)
 	return total
 }
 
-// widthsOf returns the columns' widths, and that of a row.
+// widthsOf returns the widths of the columns and of a row.
 func widthsOf(columns []Column, rows [][]Cell) (widths []int, total int) {
 	total = -len(columnGap)
 	for i, column := range columns {
@@ -94,20 +92,20 @@ func widthsOf(columns []Column, rows [][]Cell) (widths []int, total int) {
 	return widths, total
 }
 
-// namesFit is a table with names that is being fitted.
+// namesFit is a table with names while it is fitted.
 type namesFit struct {
 	columns  []Column
 	rows     [][]Cell
-	prefixes []string // what was taken from all cells of a column, to be shown in its header
-	above    []string // what is shown above the table
+	prefixes []string // the common prefix that was moved from a column's cells to its header
+	above    []string // for the lines above the table
 	widths   []int
 	total    int
 }
 
-// fitNames fits a table with names to a width, in steps that lose more and more: what all
-// names of a column have in common goes into its header, then above the table, as does a
-// name that all rows share; columns are dropped; and at last names and what else shrinks are
-// cut. A step is taken only if those before were not enough, so more room never shows less.
+// fitNames fits a table with names to a width, in steps that lose more and more: the common prefix of names moves
+// into the header, then above the table, and so does a name that all rows share; then columns are dropped; at last
+// names and other cells are cut. It takes a step only if the earlier ones were not enough, so more room never shows
+// less.
 func fitNames(columns []Column, rows [][]Cell, width int) *namesFit {
 	f := &namesFit{columns: slices.Clone(columns), rows: make([][]Cell, len(rows)), prefixes: make([]string, len(columns))}
 	for i := range rows {
@@ -152,7 +150,7 @@ func fitNames(columns []Column, rows [][]Cell, width int) *namesFit {
 	return f
 }
 
-// measure measures the columns as they are now.
+// measure updates the widths of the columns.
 func (f *namesFit) measure() {
 	f.widths, f.total = widthsOf(f.columns, f.rows)
 	for i, prefix := range f.prefixes {
@@ -164,7 +162,7 @@ func (f *namesFit) measure() {
 	}
 }
 
-// foldPrefix takes what all names have in common into the header.
+// foldPrefix moves the common prefix of names into the header.
 func (f *namesFit) foldPrefix(i int) {
 	f.prefixes[i] = textcut.CommonPrefix(f.names(i))
 	for row := range f.rows {
@@ -172,8 +170,7 @@ func (f *namesFit) foldPrefix(i int) {
 	}
 }
 
-// raisePrefix moves what all names have in common above the table, if it takes more room in
-// the header than the names do.
+// raisePrefix moves the common prefix above the table, if it is wider in the header than the names.
 func (f *namesFit) raisePrefix(i int) {
 	header := f.columns[i].Header + " " + f.prefixes[i] + ellipsis
 	if f.prefixes[i] != "" && !slices.ContainsFunc(f.names(i), func(name string) bool { return Width(name) >= Width(header) }) {
@@ -182,7 +179,7 @@ func (f *namesFit) raisePrefix(i int) {
 	}
 }
 
-// raiseName moves a name that all rows share above the table, unless it is the first column.
+// raiseName moves a name that all rows share above the table, unless it is in the first column.
 func (f *namesFit) raiseName(i int) {
 	names := f.names(i)
 	if i == 0 || len(names) < 2 || slices.ContainsFunc(names, func(name string) bool { return name != names[0] }) {
@@ -214,7 +211,7 @@ func (f *namesFit) names(i int) []string {
 	return names
 }
 
-// shrink cuts the cells of columns that shrink, the widest first, names so that they differ.
+// shrink cuts the cells of columns that shrink, the widest first, and keeps names different.
 func (f *namesFit) shrink(width int) {
 	if f.total <= width {
 		return

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// namesTable is a table as inspect prints it.
+// namesTable is a table like that of inspect.
 func namesTable(width int, names [][2]string) string {
 	columns := []Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
 		{Header: "LIMIT", Shrinks: 8, Drops: 3}, {Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2},
@@ -23,7 +23,7 @@ func namesTable(width int, names [][2]string) string {
 	return b.String()
 }
 
-// At 80 columns every row of a policy is told apart.
+// At 80 columns all rows of a policy differ.
 func TestTablesTellSubjectsApart(t *testing.T) {
 	var names [][2]string
 	for _, user := range []string{"7", "8", "17"} {
@@ -56,8 +56,8 @@ SUBJECT                  USED  RESETS IN
 	}
 }
 
-// More room never shows less: no column goes, and no name is cut shorter. No two rows with
-// different names are alike, and a table that can fit does.
+// More room never shows less: no column goes, and no name gets shorter. Rows with different names differ, and a
+// table that can fit does.
 func TestMoreRoomNeverShowsLess(t *testing.T) {
 	part := rapid.SampledFrom([]string{"tenant", "acme", "globex", "user", "7", "8", "17", "route", "v1", "charges", "{n}", "日本語"})
 	name := func(most int) *rapid.Generator[string] {

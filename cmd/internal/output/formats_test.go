@@ -17,7 +17,7 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// answer is one whose documents and rows are what a test says.
+// answer is an answer with given documents and rows.
 type answer struct {
 	document any
 	records  [][]string
@@ -38,7 +38,7 @@ func printed(t *testing.T, p Printer, a Answer) string {
 	return b.String()
 }
 
-// names are the texts that JSON can hold as they are.
+// names are texts that JSON can contain unchanged.
 func names() []string {
 	return slices.DeleteFunc(hostiletext.Texts(), func(text string) bool { return !utf8.ValidString(text) })
 }
@@ -59,7 +59,7 @@ func TestJSONIsSafeAndTheSame(t *testing.T) {
 func TestCSVParsesBack(t *testing.T) {
 	records := [][]string{{"name", "n"}}
 	for _, text := range names() {
-		if !strings.Contains(text, "\r\n") { // which Go's reader makes a line end of
+		if !strings.Contains(text, "\r\n") { // Go's reader makes a line end of it
 			records = append(records, []string{text, "-5"})
 		}
 	}
@@ -86,7 +86,7 @@ func TestCSVParsesBack(t *testing.T) {
 	}
 }
 
-// unescapeFormula takes off one ' at each place where there can be one, as the docs say.
+// unescapeFormula removes one ' at each possible place, as in the docs.
 func unescapeFormula(cell string) string {
 	var b strings.Builder
 	begin := true
@@ -120,7 +120,7 @@ func TestFormulas(t *testing.T) {
 	}
 }
 
-// documents are what YAML must keep.
+// documents are documents that YAML must preserve.
 func documents() []any {
 	keys := map[string]any{}
 	for i, text := range names() {
@@ -134,7 +134,7 @@ func documents() []any {
 			strings.Repeat("k", 3000): []any{1}}}
 }
 
-// plainYAML is a document as the parser of YAML 1.2 sees it, numbers as floats.
+// plainYAML is a document from the parser of YAML 1.2, with numbers as floats.
 func plainYAML(t *testing.T, text string) any {
 	t.Helper()
 	var back any
@@ -168,7 +168,7 @@ func TestYAMLParsesBack(t *testing.T) {
 	}
 }
 
-// PyYAML is a parser of YAML 1.1, where more words are no strings.
+// PyYAML is a parser of YAML 1.1, where more words are not strings.
 func TestYAMLParsesBackInPython(t *testing.T) {
 	tier.Full(t, "Python with PyYAML")
 	var texts, wants []any
@@ -182,7 +182,7 @@ func TestYAMLParsesBackInPython(t *testing.T) {
 	}
 	name := "python3"
 	if exec.Command(name, "-c", "import yaml").Run() != nil {
-		name = "/usr/bin/python3" // the system's, which has it where the first of the path is of an environment without
+		name = "/usr/bin/python3" // the system's, which has PyYAML; the first in PATH can be a virtual environment
 	}
 	python := exec.Command(name, "-c",
 		"import json, sys, yaml; print(json.dumps([yaml.safe_load(text) for text in json.load(sys.stdin)]))")

@@ -12,25 +12,25 @@ import (
 	"github.com/limitctl/limitctl/internal/visible"
 )
 
-// JSON returns a document as JSON on one line, in which all that people would not see is
-// escaped: the same to a program, and harmless on a terminal.
+// JSON returns a document as JSON on one line, with escapes for invisible characters: the same to a program, and
+// harmless on a terminal.
 func JSON(document any) ([]byte, error) {
 	text, err := json.Marshal(document)
 	return escapeJSON(text), err
 }
 
-// indentedJSON is [JSON] on as many lines as it takes.
+// indentedJSON is [JSON] on several lines.
 func indentedJSON(document any) ([]byte, error) {
 	text, err := json.MarshalIndent(document, "", "  ")
 	return escapeJSON(text), err
 }
 
-// AppendJSONText appends a text as [JSON] writes it.
+// AppendJSONText appends a text in the form of [JSON].
 func AppendJSONText(b []byte, text string) []byte {
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
-			escaped, _ := JSON(text) // a text can always be written
+			escaped, _ := JSON(text) // cannot fail for a text
 			return append(b, escaped...)
 		}
 	}
@@ -39,8 +39,8 @@ func AppendJSONText(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// Base64IfNeeded returns the bytes of a text in base64 if JSON cannot have the text as it is, since it
-// is not UTF-8. Else it is empty: a field that is then left out.
+// Base64IfNeeded returns a text in base64 if it is not UTF-8, so that JSON cannot contain it. Otherwise it returns
+// nothing, so that the field is omitted.
 func Base64IfNeeded(text string) string {
 	if utf8.ValidString(text) {
 		return ""
@@ -48,8 +48,7 @@ func Base64IfNeeded(text string) string {
 	return base64.StdEncoding.EncodeToString([]byte(text))
 }
 
-// AllBase64IfNeeded is [Base64IfNeeded] for a list: all of its texts in base64 if any of them is not
-// UTF-8.
+// AllBase64IfNeeded is [Base64IfNeeded] for a list: all of its texts in base64 if any is not UTF-8.
 func AllBase64IfNeeded(texts []string) []string {
 	if !slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
 		return nil
@@ -61,8 +60,8 @@ func AllBase64IfNeeded(texts []string) []string {
 	return encoded
 }
 
-// escapeJSON escapes in JSON what the encoder leaves as it is: beyond ASCII, all of
-// which is in strings, and DEL.
+// escapeJSON escapes what the encoder leaves: invisible characters beyond ASCII, which are always in strings, and
+// DEL.
 func escapeJSON(text []byte) []byte {
 	if bytes.IndexFunc(text, hiddenInJSON) < 0 {
 		return text

@@ -16,8 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/spelling"
 )
 
-// SchemaVersion is the version of the JSON documents. Fields may be added to
-// them, never renamed.
+// SchemaVersion is the version of the JSON documents. Fields may be added, but never renamed.
 const SchemaVersion = 1
 
 // Format is one of [Formats]; it is a flag's value. Empty means "table".
@@ -49,8 +48,7 @@ func (f *Format) String() string {
 // Type implements pflag.Value.
 func (f *Format) Type() string { return "format" }
 
-// Answer is what a command has to say, in every form. A form is asked for only
-// if it is to be printed.
+// Answer is the answer of a command, in every form. Only the form to print is called.
 type Answer interface {
 	// Document is the JSON document, also printed as YAML.
 	Document() any
@@ -62,10 +60,10 @@ type Answer interface {
 	Print(p *Printer)
 }
 
-// Printer knows where answers go and what is looking at them.
+// Printer knows where answers go and how they are shown.
 type Printer struct {
 	Out io.Writer // for people
-	// Data is for programs: JSON, CSV and YAML. It is Out if it is nil.
+	// Data is for programs: JSON, CSV and YAML. The default is Out.
 	Data     io.Writer
 	Format   Format
 	Formulas Formulas
@@ -113,7 +111,7 @@ func (p *Printer) Answer(a Answer) error {
 	return err
 }
 
-// data is where a format for programs goes.
+// data returns the destination of formats for programs.
 func (p *Printer) data() io.Writer {
 	if p.Data != nil {
 		return p.Data
@@ -121,7 +119,7 @@ func (p *Printer) data() io.Writer {
 	return p.Out
 }
 
-// write writes a document, if it could be made.
+// write writes a document, if there was no error.
 func (p *Printer) write(text []byte, err error) error {
 	if err != nil {
 		return err
@@ -130,26 +128,24 @@ func (p *Printer) write(text []byte, err error) error {
 	return err
 }
 
-// Line writes one line for people: what it is given may hold styles, and nothing else
-// that is not to be seen.
+// Line writes one line for people. It keeps styles, and escapes everything else that is not visible.
 func (p *Printer) Line(format string, args ...any) {
 	fmt.Fprintln(p.Out, oneLine(fmt.Sprintf(format, args...), p.Color))
 }
 
-// Milliseconds is d in whole milliseconds, rounded up, as in all JSON.
+// Milliseconds returns d in whole milliseconds, rounded up, as in all JSON.
 func Milliseconds(d time.Duration) int64 {
 	whole := int64(d / time.Millisecond)
-	if d > 0 && d%time.Millisecond > 0 { // not by adding first: other limiters' keys can be kept for any time
+	if d > 0 && d%time.Millisecond > 0 { // no addition before the division, since other limiters can keep keys for any time
 		whole++
 	}
 	return whole
 }
 
-// UTC is an instant as JSON has it.
+// UTC converts an instant for JSON.
 func UTC(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// Duration writes d for people, to a precision they care about; it never shows
-// less than there is.
+// Duration writes d for people, with a useful precision, and never too short.
 func Duration(d time.Duration) string {
 	precision := time.Millisecond
 	switch {
@@ -160,7 +156,7 @@ func Duration(d time.Duration) string {
 	case d >= time.Second:
 		precision = 100 * time.Millisecond
 	}
-	if rest := d % precision; rest > 0 && d <= math.MaxInt64-precision { // which is 292 years, and stays so
+	if rest := d % precision; rest > 0 && d <= math.MaxInt64-precision { // 292 years stay unchanged
 		d += precision - rest
 	}
 	text := ""
@@ -180,7 +176,7 @@ func Duration(d time.Duration) string {
 	return text + short
 }
 
-// Bytes writes a number of bytes for people, to three digits: "136 B", "1.92 kB".
+// Bytes writes a number of bytes for people, with three digits: "136 B", "1.92 kB".
 func Bytes(n int64) string {
 	const units = "kMGTP"
 	if n < 1000 {
@@ -194,7 +190,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.3g %cB", value, units[unit])
 }
 
-// Thousands writes a whole number with its thousands apart: "12,345".
+// Thousands writes a whole number with separators: "12,345".
 func Thousands(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -203,7 +199,7 @@ func Thousands(n int64) string {
 	return text
 }
 
-// Decimals writes a figure with at most that many digits after its point: "1.5", "2".
+// Decimals writes a number with at most that many digits after the point: "1.5", "2".
 func Decimals(f float64, digits int) string {
 	text := strconv.FormatFloat(f, 'f', digits, 64)
 	if digits == 0 {
@@ -220,17 +216,16 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// Streams reports whether the format is one of documents after each other, which
-// need no list of them in memory.
+// Streams reports whether the format consists of separate documents, which need not be in memory together.
 func (p *Printer) Streams() bool { return p.Format == "jsonl" || p.Format == "csv" }
 
-// Stream prints documents as they come, in a format that [Printer.Streams].
+// Stream prints documents one by one, in a format for which [Printer.Streams] is true.
 type Stream struct {
 	out *bufio.Writer
 	csv *csvWriter // nil for JSON
 }
 
-// Stream begins a stream, with the header that CSV has.
+// Stream begins a stream, with the header of CSV.
 func (p *Printer) Stream(header []string) (*Stream, error) {
 	s := &Stream{out: bufio.NewWriterSize(p.data(), 1<<16)}
 	if p.Format != "csv" {
@@ -240,7 +235,7 @@ func (p *Printer) Stream(header []string) (*Stream, error) {
 	return s, s.csv.write(header)
 }
 
-// Write prints one document, which record is as a row of CSV.
+// Write prints one document; record returns its CSV row.
 func (s *Stream) Write(line any, record func() []string) error {
 	if s.csv != nil {
 		return s.csv.write(record())
@@ -253,7 +248,7 @@ func (s *Stream) Write(line any, record func() []string) error {
 	return err
 }
 
-// Flush writes what is still in memory.
+// Flush writes the buffered rest.
 func (s *Stream) Flush() error {
 	if s.csv != nil {
 		s.csv.Flush()

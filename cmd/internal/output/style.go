@@ -1,27 +1,27 @@
 package output
 
-// Style is a colour that means something, or several joined by ";".
+// Style is a colour with a meaning, or several joined by ";".
 type Style string
 
-// The styles, as SGR parameters that every terminal with colours knows.
+// The styles, as SGR parameters that every terminal with colours supports.
 const (
 	Plain    Style = ""
-	Calm     Style = "32" // green: room is left
+	Calm     Style = "32" // green: room remains
 	Near     Style = "33" // yellow: close to the limit
 	AtEnd    Style = "31" // red: at the limit, denied
 	Faint    Style = "2"
 	Bold     Style = "1"
-	Reversed Style = "7" // what is selected
+	Reversed Style = "7" // selected
 )
 
-// How a style begins and ends, and how long one is at most.
+// The beginning, the end and the greatest length of a style.
 const (
 	startOfStyle = "\x1b["
 	endOfStyle   = "\x1b[0m"
 	longestStyle = len("\x1b[7;33m")
 )
 
-// isStyle reports whether an SGR parameter is a style of ours or the end of one.
+// isStyle reports whether an SGR parameter is one of our styles or their end.
 func isStyle(parameter string) bool {
 	switch Style(parameter) {
 	case Calm, Near, AtEnd, Faint, Bold, Reversed, "0":
@@ -31,8 +31,7 @@ func isStyle(parameter string) bool {
 	return false
 }
 
-// Paint returns text in a style, if colours are wanted. Any text becomes one
-// line, and people see all of it.
+// Paint returns text in a style, if colours are on. It puts the text on one line and escapes what is invisible.
 func (p *Printer) Paint(style Style, text string) string {
 	text = Escape(text)
 	if !p.Color || style == Plain || text == "" {

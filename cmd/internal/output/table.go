@@ -14,30 +14,28 @@ import (
 // Column is one column of a [Table].
 type Column struct {
 	Header string
-	Right  bool // align right, as numbers are
-	// Shrinks says that cells may be cut, an ellipsis marking it, to fit the
-	// terminal's width. It holds the least width to leave.
+	Right  bool // align right, for numbers
+	// Shrinks is the smallest width to which cells may be cut, with an ellipsis, to fit the terminal. 0 means that
+	// they may not.
 	Shrinks int
-	// Drops orders the columns a terminal too narrow for all does without, the
-	// greatest first; 0 is for those that stay.
+	// Drops is the order in which columns are dropped on a narrow terminal, the greatest first; 0 means never.
 	Drops int
-	// Names says that cells name what the row is about, such as a subject. They are cut
-	// so that people can tell them apart, and only when there is nothing left to drop.
-	// Such a column Shrinks to [textcut.LeastWidth] or more.
+	// Names says that cells name the subject of the row. They are cut so that they stay different, and only when no
+	// column is left to drop. Such a column Shrinks to [textcut.LeastWidth] or more.
 	Names bool
 }
 
-// Cell is a text and its style. Text may be anything: it is shown as [Printable] does.
+// Cell is a text and its style. Any text is allowed: it is shown like [Printable].
 type Cell struct {
 	Text  string
 	Style Style
 }
 
-// longestCell is how many bytes of a text a table shows, which is more than limits of limitctl have.
-// One key of another limiter can be longer by far, and every row is as wide as the widest.
+// longestCell is the most bytes of a text in a table, which is more than limits of limitctl have. A key of another
+// limiter can be much longer, and every row is as wide as the widest.
 const longestCell = 2 << 10
 
-// TableLines returns the lines that [Printer.Table] prints, that of the headers first.
+// TableLines returns the lines that [Printer.Table] prints, the headers first.
 func (p *Printer) TableLines(columns []Column, rows [][]Cell) []string {
 	var text bytes.Buffer
 	to := *p
@@ -46,15 +44,14 @@ func (p *Printer) TableLines(columns []Column, rows [][]Cell) []string {
 	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 }
 
-// TooNarrow reports whether a table of these columns and rows is wider than the terminal, if nothing of it is cut.
+// TooNarrow reports whether the complete table is wider than the terminal.
 func (p *Printer) TooNarrow(columns []Column, rows [][]Cell) bool {
 	whole := *p
 	whole.Width, whole.Color = 0, false
 	return p.Width > 0 && slices.ContainsFunc(whole.TableLines(columns, rows), func(line string) bool { return Width(line) > p.Width })
 }
 
-// Table prints rows under columns, without lines, and no wider than the
-// terminal where it can be helped.
+// Table prints rows under headers, without lines, and no wider than the terminal if possible.
 func (p *Printer) Table(columns []Column, rows [][]Cell) {
 	for _, row := range rows {
 		for i := range row {
@@ -101,7 +98,7 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 	table.Render()
 	for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
 		line = strings.TrimRight(line, " ")
-		if padded, is := strings.CutSuffix(line, " \x1b[0m"); is { // the table ends styles after its padding once more
+		if padded, is := strings.CutSuffix(line, " \x1b[0m"); is { // the table ends styles again after its padding
 			line = strings.TrimRight(padded, " ")
 		}
 		for _, cell := range long[i-1] { // the headers come first
@@ -112,18 +109,18 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 }
 
 const (
-	// alwaysPadded is the width up to which each cell has its place in the column, also where there is no terminal.
+	// alwaysPadded is the width up to which all cells are padded, even without a terminal.
 	alwaysPadded = 80
-	// firstStandIn is what stands for a long cell of the first column, the next character for one of the second, and so on.
-	// Nothing that we print has these characters, which are dots for the fingers.
+	// firstStandIn replaces a long cell of the first column, the next character one of the second, and so on. These
+	// are Braille characters, which we never print.
 	firstStandIn, lastStandIn = '\u2801', '\u28ff'
 )
 
-// longCell is a text for which another one stands while the columns are laid out.
+// longCell is a text that is replaced while the columns are laid out.
 type longCell struct{ standIn, text string }
 
-// standIns puts others in the place of cells that are much wider than most of their column, so that such a cell moves the
-// rest of its own row only. It returns which they are, by row. On a terminal such cells are cut.
+// standIns replaces cells that are much wider than most of their column, so that such a cell moves only the rest of
+// its own row. It returns the replaced cells by row. On a terminal such cells are cut instead.
 func (p *Printer) standIns(columns []Column, rows [][]Cell) (short [][]Cell, long map[int][]longCell) {
 	if p.Width > 0 {
 		return rows, nil
@@ -133,7 +130,7 @@ func (p *Printer) standIns(columns []Column, rows [][]Cell) (short [][]Cell, lon
 		var widths []int
 		for _, row := range rows {
 			if strings.ContainsFunc(row[c].Text, func(r rune) bool { return firstStandIn <= r && r <= lastStandIn }) {
-				return rows, nil // a text of somebody has them
+				return rows, nil // a text already contains such characters
 			}
 			widths = append(widths, Width(row[c].Text))
 		}
@@ -160,8 +157,8 @@ func (p *Printer) standIns(columns []Column, rows [][]Cell) (short [][]Cell, lon
 	return short, long
 }
 
-// Bar draws used of capacity as a bar of that many columns. It is empty only if
-// nothing is used and full only if nothing is left.
+// Bar draws used of capacity as a bar of that width. It is empty only if nothing is used and full only if nothing
+// remains.
 func Bar(used, capacity int64, width int) string {
 	filled := width
 	if used < capacity {

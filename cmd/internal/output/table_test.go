@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Where no terminal bounds a table, a cell that is much wider than the others of its column moves the rest of its
-// own row only.
+// Without a terminal, a cell that is much wider than the others of its column moves only the rest of its own row.
 func TestALongCellDoesNotPadTheOtherRows(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	columns := []Column{{Header: "SUBJECT"}, {Header: "USED", Right: true}, {Header: "NOTE", Right: true}}

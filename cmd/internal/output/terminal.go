@@ -10,21 +10,20 @@ import (
 	"github.com/limitctl/limitctl/internal/visible"
 )
 
-// Terminal is the filter through which all text goes to people. Servers, keys, files and
-// recordings are written by strangers, and a terminal obeys what it is sent. It lets
-// through text, line ends, tabs and, if it is to show styles, the styles of this package;
-// everything else is escaped, so that it is seen and does nothing. A character or a style
-// may be split between writes.
+// Terminal is the filter for all text to people. Strangers write texts in servers, keys, files and recordings, and
+// a terminal obeys control sequences. It passes text, line ends, tabs and, if wanted, the styles of this package;
+// it escapes everything else, so that it is visible and has no effect. Characters and styles may be split between
+// writes.
 type Terminal struct {
 	mutex  sync.Mutex
 	out    io.Writer
 	styles bool
-	line   bool   // all is one line: line ends and tabs are escaped, too
+	line   bool   // escape line ends and tabs, too
 	begun  []byte // the beginning of a character or a style
 	styled bool   // a style is on
 }
 
-// NewTerminal returns a filter before out, with styles or without.
+// NewTerminal returns a filter before out, with or without styles.
 func NewTerminal(out io.Writer, styles bool) *Terminal { return &Terminal{out: out, styles: styles} }
 
 // Write implements io.Writer.
@@ -39,7 +38,7 @@ func (t *Terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes what was begun and will not be completed.
+// Flush writes an incomplete character or style.
 func (t *Terminal) Flush() error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -52,8 +51,8 @@ func (t *Terminal) Flush() error {
 	return err
 }
 
-// show returns text as it is to be seen, and what at its end needs more to be told. At the
-// end of a line all styles end: what follows is not to look as a stranger wants.
+// show returns the visible form of text, and the rest that needs more bytes to decide. It ends all styles at the
+// end of a line, so that a stranger cannot change the look of what follows.
 func (t *Terminal) show(text []byte, whole bool) (shown, rest []byte) {
 	shown = make([]byte, 0, len(text))
 	for len(text) > 0 {
@@ -85,7 +84,7 @@ func (t *Terminal) show(text []byte, whole bool) (shown, rest []byte) {
 	return shown, nil
 }
 
-// oneLine returns text, which may hold styles if they are wanted, on one line.
+// oneLine returns text on one line, with its styles if they are on.
 func oneLine(text string, styles bool) string {
 	t := Terminal{styles: styles, line: true}
 	shown, _ := t.show([]byte(text), true)
@@ -95,8 +94,7 @@ func oneLine(text string, styles bool) string {
 	return string(shown)
 }
 
-// styleAt returns the sequence of a style of ours that text begins with, or "", and
-// whether more must come to tell.
+// styleAt returns one of our styles at the beginning of text, or "", and whether more bytes are needed to decide.
 func styleAt(text []byte) (sequence string, more bool) {
 	head := string(text[:min(len(text), longestStyle)])
 	end := strings.IndexByte(head, 'm')

@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/visible"
 )
 
-// through is text as people see it, written in parts of so many bytes.
+// through returns text as people see it, written in parts of that size.
 func through(text string, styles bool, part int) string {
 	var b bytes.Buffer
 	t := NewTerminal(&b, styles)
@@ -57,7 +57,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// obeyed is the first thing in text that a terminal would obey, "" if there is none.
+// obeyed returns the first thing in text that a terminal would obey, or "".
 func obeyed(text string, styles bool) string {
 	if styles {
 		for _, style := range []Style{Calm, Near, AtEnd, Faint, Bold, Reversed, "0"} {

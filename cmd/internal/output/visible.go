@@ -11,7 +11,7 @@ func Escape(text string) string { return visible.Escape(text) }
 // Printable is [visible.Quote].
 func Printable(text string) string { return visible.Quote(text) }
 
-// Shorten cuts a text that is longer than that many bytes, and says how much is left out.
+// Shorten cuts a text that is longer than that many bytes, and adds how much is missing.
 func Shorten(text string, longest int) string {
 	if len(text) <= longest {
 		return text

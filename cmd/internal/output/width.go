@@ -7,13 +7,11 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// Width is how many columns of a terminal a text takes. The text has no styles in it. It
-// is the same in every locale: a character whose width differs between terminals, such as
-// "…" or "█", is one column wide.
+// Width returns the width of a text without styles on a terminal. It does not depend on the locale: a character
+// whose width differs between terminals, such as "…" or "█", counts as one column.
 func Width(text string) int { return displaywidth.String(text) }
 
-// Cut shortens a text without styles to a width in columns, with an ellipsis in place of
-// what is left out.
+// Cut shortens a text without styles to a width, with an ellipsis for the missing part.
 func Cut(text string, width int) string {
 	switch {
 	case Width(text) <= width:
@@ -24,8 +22,7 @@ func Cut(text string, width int) string {
 	return displaywidth.TruncateString(text, width, "…")
 }
 
-// splitAt returns the longest beginning of a text that is not wider than that many columns,
-// but at least one character, and the rest.
+// splitAt returns the longest beginning of a text within a width, but at least one character, and the rest.
 func splitAt(text string, width int) (head, rest string) {
 	head = displaywidth.TruncateString(text, width, "")
 	if head == "" {
@@ -35,10 +32,10 @@ func splitAt(text string, width int) (head, rest string) {
 	return head, text[len(head):]
 }
 
-// CutPainted is [Cut] for a text with styles in it. It leaves no style on.
+// CutPainted is [Cut] for a text with styles. It ends any style.
 func CutPainted(text string, width int) string {
 	var b strings.Builder
-	columns := 0 // how many were written
+	columns := 0 // the width so far
 	for rest := text; rest != ""; {
 		words, styled, _ := strings.Cut(rest, startOfStyle)
 		if columns+Width(words) > width {

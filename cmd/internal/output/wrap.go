@@ -2,9 +2,8 @@ package output
 
 import "strings"
 
-// Wrap breaks text into lines no wider than width, between words if possible. A width of
-// 0 or less means no bound. Line ends in the text become spaces, and characters that people
-// would not see are escaped.
+// Wrap breaks text into lines of at most width, between words if possible. A width of 0 or less means no bound.
+// Line ends in the text become spaces, and invisible characters are escaped.
 func Wrap(text string, width int) []string {
 	text = Escape(strings.ReplaceAll(text, "\n", " "))
 	if width <= 0 {
@@ -21,7 +20,7 @@ func Wrap(text string, width int) []string {
 		if line != "" {
 			lines = append(lines, line)
 		}
-		for needs > width && width > 1 { // a key, mostly
+		for needs > width && width > 1 { // usually a key
 			var head string
 			head, word = splitAt(word, width)
 			lines = append(lines, head)
@@ -32,8 +31,8 @@ func Wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// Break breaks text into lines of that width, also within words. Put together again the
-// lines are the text, as a command that is pasted has to be.
+// Break breaks text into lines of at most that width, also within words. The joined lines are exactly the text, so
+// that a command can be pasted.
 func Break(text string, width int) (lines []string) {
 	for width > 1 && Width(text) > width {
 		var head string

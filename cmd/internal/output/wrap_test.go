@@ -18,7 +18,7 @@ func TestWrap(t *testing.T) {
 		{"one two three", 3, []string{"one", "two", "thr", "ee"}},
 		{"a long_word_that_does_not_fit b", 10, []string{"a", "long_word_", "that_does_", "not_fit b"}},
 		{"日本語 x", 4, []string{"日本", "語 x"}},
-		{"日本", 1, []string{"日本"}}, // nothing of it fits
+		{"日本", 1, []string{"日本"}}, // not even one character fits
 		{"", 5, []string{""}},
 	} {
 		if got := Wrap(test.text, test.width); !slices.Equal(got, test.want) {
@@ -27,7 +27,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// What was broken is whole when it is put together.
+// The joined parts are the text.
 func TestBreak(t *testing.T) {
 	for _, text := range []string{"", "a", "redis-cli GETRANGE 'a  b' 0 63", "利用者:山田太郎 and more", strings.Repeat("x", 100)} {
 		for width := range 20 {

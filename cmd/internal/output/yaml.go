@@ -13,9 +13,9 @@ import (
 	"github.com/limitctl/limitctl/internal/visible"
 )
 
-// yamlOf writes a JSON document as YAML that parsers of YAML 1.1 and of 1.2 read back
-// alike, the strict ones, too. The two disagree on what a bare word is (no, 1:30, 012),
-// so a string is bare only where nobody can take it for anything else.
+// yamlOf writes a JSON document as YAML that parsers of YAML 1.1 and 1.2 read in the same way, even strict ones.
+// They disagree about some bare words (no, 1:30, 012), so a string is bare only if no parser can take it for
+// anything else.
 func yamlOf(document any) ([]byte, error) {
 	text, err := json.Marshal(document)
 	if err != nil {
@@ -29,13 +29,13 @@ func yamlOf(document any) ([]byte, error) {
 	return w.out, nil
 }
 
-// yamlWriter writes the tokens that it reads.
+// yamlWriter converts JSON tokens to YAML.
 type yamlWriter struct {
 	in  *json.Decoder
 	out []byte
 }
 
-// place is what a value stands after.
+// place is what precedes a value.
 type place int
 
 const (
@@ -44,7 +44,7 @@ const (
 	afterDash       // "- "
 )
 
-// value writes the next value. indent is that of the mapping or list that it is in.
+// value writes the next value. indent is that of the enclosing mapping or list.
 func (w *yamlWriter) value(at place, indent int) error {
 	token, err := w.in.Token()
 	if err != nil {
@@ -55,7 +55,7 @@ func (w *yamlWriter) value(at place, indent int) error {
 		if at == afterKey {
 			w.out = append(w.out, '\n')
 		}
-		if at == afterDash || at == afterKey && bracket == '{' { // the dashes of a list stand below its key
+		if at == afterDash || at == afterKey && bracket == '{' { // the dashes of a list are below its key
 			indent += 2
 		}
 		return w.items(bracket, at, indent)
@@ -84,7 +84,7 @@ func (w *yamlWriter) value(at place, indent int) error {
 	return nil
 }
 
-// items writes what is in a mapping or a list, one a line.
+// items writes the content of a mapping or a list, one item a line.
 func (w *yamlWriter) items(bracket json.Delim, at place, indent int) error {
 	for first := true; w.in.More(); first = false {
 		if !first || at != afterDash {
@@ -110,8 +110,7 @@ func (w *yamlWriter) items(bracket json.Delim, at place, indent int) error {
 	return err
 }
 
-// longestKey is how long a key may be on its own line's beginning; parsers look no
-// further than 1024 characters for its colon.
+// longestKey is the longest key at the beginning of a line; parsers search at most 1024 characters for its colon.
 const longestKey = 500
 
 func (w *yamlWriter) key(key string, indent int) {
@@ -147,8 +146,8 @@ func appendYAML(to []byte, text string) []byte {
 	return append(to, '"')
 }
 
-// isBare reports whether a string needs no quotes in any version of YAML: it begins with
-// a letter, has nothing in it that ends a word, and is not a word that means something else.
+// isBare reports whether a string needs no quotes in any version of YAML: it begins with a letter, contains nothing
+// that ends a word, and is no word with another meaning.
 func isBare(text string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -161,8 +160,8 @@ func isBare(text string) bool {
 	return text != "" && text[len(text)-1] != ':' && !slices.Contains(words, strings.ToLower(text))
 }
 
-// yamlNumber is a number of JSON as YAML 1.1 knows one, too: there an exponent needs a
-// point before it and a sign.
+// yamlNumber writes a number of JSON so that YAML 1.1 reads it as one: there an exponent needs a point before it
+// and a sign.
 func yamlNumber(text string) string {
 	mantissa, exponent, is := strings.Cut(strings.ToLower(text), "e")
 	if !is {

@@ -1,5 +1,4 @@
-// Package overridetext says for people what an override does and whom it is about, in the same words
-// wherever one is shown.
+// Package overridetext describes an override for people, with the same words everywhere.
 package overridetext
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Effect is what an override does, in a word or two: "600/1m", "×3", "+500", "block".
+// Effect returns the effect of an override in a word or two: "600/1m", "×3", "+500", "block".
 func Effect(o *store.Override) string {
 	switch o.Effect {
 	case store.OverrideLimit:
@@ -31,7 +30,7 @@ func Factor(thousandths int64) string {
 	return strconv.FormatFloat(float64(thousandths)/1000, 'f', -1, 64)
 }
 
-// Pattern writes a pattern so that it is read back as it is. The zero one is everything.
+// Pattern writes a pattern in a form that can be read back. The zero pattern is everything.
 func Pattern(p store.Pattern) string {
 	if p.IsZero() {
 		return "*"
@@ -43,7 +42,7 @@ func Pattern(p store.Pattern) string {
 	return p.String()
 }
 
-// Whom is whom an override is about: a pattern, or a policy's attributes.
+// Whom returns the subjects of an override: a pattern, or a policy's attributes.
 func Whom(o *store.Override) string {
 	if len(o.Attributes) == 0 {
 		return Pattern(o.Subjects)
@@ -58,7 +57,7 @@ func Whom(o *store.Override) string {
 	return strings.Join(parts, " ")
 }
 
-// All is whom an override is about, which limits of theirs if not all, and what it does.
+// All returns the subjects of an override, its limits if they are not all, and its effect.
 func All(o *store.Override) string {
 	text := Whom(o)
 	if !o.Names.IsZero() {

@@ -13,21 +13,19 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// patience is how long work goes on before its bar appears: what is quickly done
-// needs none.
+// patience is the time until the bar appears: short work needs none.
 const patience = 300 * time.Millisecond
 
-// Bar shows how far work has come. The nil Bar shows nothing, for when nobody looks.
-// It is for one goroutine.
+// Bar shows the progress of work. The nil Bar shows nothing, for output that nobody sees. It is for one goroutine.
 type Bar struct {
 	out     io.Writer
-	title   string // what is being done, such as "scanning"
+	title   string // the work, such as "scanning"
 	noun    string // what Matched counts, such as "matched"
 	begin   time.Time
 	bars    *mpb.Progress
 	bar     *mpb.Bar
 	matched atomic.Int64
-	words   atomic.Pointer[string] // instead of what Describe says
+	words   atomic.Pointer[string] // replaces the text of Describe
 }
 
 // New returns a Bar on a terminal.
@@ -44,7 +42,7 @@ func (b *Bar) Set(done, total, matched int64) {
 	b.set(done, total)
 }
 
-// Say shows that done of total are done, in any unit, and words next to it.
+// Say shows that done of total are done, in any unit, with words.
 func (b *Bar) Say(done, total int64, words string) {
 	if b == nil {
 		return
@@ -78,7 +76,7 @@ func (b *Bar) show(total int64) {
 	)
 }
 
-// Close takes the bar off the terminal.
+// Close removes the bar from the terminal.
 func (b *Bar) Close() {
 	if b == nil || b.bar == nil {
 		return
@@ -87,8 +85,8 @@ func (b *Bar) Close() {
 	b.bars.Wait()
 }
 
-// Describe says in words how far work has come in the time elapsed: how many keys
-// are done and counted, how many are done in a second, and how long the rest takes.
+// Describe describes the progress after the time elapsed: how many keys are done and counted, how many are done in
+// a second, and how long the rest takes.
 func Describe(done, total, matched int64, noun string, elapsed time.Duration) string {
 	text := fmt.Sprintf(" %s/%s", Count(done), Count(total))
 	if noun != "" {

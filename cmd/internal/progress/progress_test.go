@@ -21,7 +21,7 @@ func TestDescribe(t *testing.T) {
 		{50, 100, 7, "matched", time.Second, " 50/100, 7 matched, 50/s, 1s left"},
 		{100, 100, 7, "", 2 * time.Second, " 100/100, 50/s"},
 		{1_000_000, 40_000_000, 12_345, "matched", 2 * time.Second, " 1.0M/40.0M, 12.3k matched, 500.0k/s, 1m18s left"},
-		{150, 100, 0, "", time.Second, " 150/100, 150/s"}, // more than were known of
+		{150, 100, 0, "", time.Second, " 150/100, 150/s"}, // more than were known
 	} {
 		got := Describe(test.done, test.total, test.matched, test.noun, test.elapsed)
 		if got != test.want {
@@ -45,7 +45,7 @@ func TestWhatIsQuicklyDoneShowsNothing(t *testing.T) {
 	none.Close()
 	var terminal bytes.Buffer
 	bar := New(&terminal, "scanning", "matched")
-	bar.begin = time.Now().Add(time.Hour) // as quick as can be
+	bar.begin = time.Now().Add(time.Hour) // as fast as possible
 	bar.Set(1, 100, 1)
 	bar.Set(100, 100, 1)
 	bar.Close()
@@ -54,7 +54,7 @@ func TestWhatIsQuicklyDoneShowsNothing(t *testing.T) {
 	}
 }
 
-// In the end the line is as if there had been no bar.
+// After Close the line is as if there had been no bar.
 func TestCloseLeavesTheLineClean(t *testing.T) {
 	for _, done := range []int64{40, 100} {
 		terminal, output, err := terminaltest.Open()
@@ -63,7 +63,7 @@ func TestCloseLeavesTheLineClean(t *testing.T) {
 		}
 		t.Cleanup(func() { terminal.Close(); output.Close() })
 		bar := New(terminal, "scanning", "matched")
-		bar.begin = time.Now().Add(-time.Minute) // it takes long
+		bar.begin = time.Now().Add(-time.Minute) // a long time
 		bar.Set(done, 100, 7)
 		var text strings.Builder
 		part := make([]byte, 4096)
@@ -88,8 +88,8 @@ func TestCloseLeavesTheLineClean(t *testing.T) {
 	}
 }
 
-// shown is what a terminal shows after text: it knows newlines, going up lines and
-// erasing what is below, which is all that a bar uses.
+// shown returns what a terminal shows after text: it handles newlines, moving up and erasing below, which is all
+// that a bar uses.
 func shown(text string) string {
 	lines, at := []string{""}, 0
 	for text != "" {

@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// Address is where a door listens.
+// Address is the address of a listener.
 type Address struct {
 	network string // tcp or unix
 	text    string // HOST:PORT, or the path of a socket
 }
 
-// ParseAddress reads HOST:PORT or unix:PATH. It wants a host, so that nothing listens on every
-// network because a word was forgotten.
+// ParseAddress reads HOST:PORT or unix:PATH. The host is required, so that a forgotten word does not open the port
+// to every network.
 func ParseAddress(text string) (Address, error) {
 	if path, is := strings.CutPrefix(text, "unix:"); is {
 		if path == "" {
@@ -37,7 +37,7 @@ func ParseAddress(text string) (Address, error) {
 	return Address{"tcp", text}, nil
 }
 
-// String is the address as it was written.
+// String returns the address as it was written.
 func (a Address) String() string {
 	if a.network == "unix" {
 		return "unix:" + a.text
@@ -45,7 +45,7 @@ func (a Address) String() string {
 	return a.text
 }
 
-// local reports whether only this machine reaches a listener.
+// local reports whether only this machine can reach a listener.
 func local(address net.Addr) bool {
 	tcp, is := address.(*net.TCPAddr)
 	if !is {
@@ -55,7 +55,7 @@ func local(address net.Addr) bool {
 	return ip.Unmap().IsLoopback()
 }
 
-// listen listens at an address. remove removes the file of a socket on which nobody listens.
+// listen listens at an address. remove removes the file of an abandoned socket.
 func (a Address) listen(remove func(path string) error) (net.Listener, error) {
 	listener, err := net.Listen(a.network, a.text)
 	if a.network == "unix" && errors.Is(err, syscall.EADDRINUSE) && deserted(a.text) {
@@ -77,7 +77,7 @@ func (a Address) listen(remove func(path string) error) (net.Listener, error) {
 	return listener, nil
 }
 
-// deserted reports whether a socket is left from a program that has ended.
+// deserted reports whether the program that made a socket has ended.
 func deserted(path string) bool {
 	conn, err := net.Dial("unix", path)
 	if err == nil {
@@ -86,7 +86,7 @@ func deserted(path string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// name is what to call where a listener listens, with the port that it really has.
+// name returns the address of a listener with its actual port.
 func name(address net.Addr) string {
 	if address.Network() == "unix" {
 		return "unix:" + address.String()

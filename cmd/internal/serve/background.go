@@ -8,12 +8,11 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// backgroundTime is how long the end waits for what goes on in the background. A file system
-// may hang, and so may a store.
+// backgroundTime is how long the end waits for the work in the background. A file system may hang, and so may a
+// store.
 const backgroundTime = time.Second
 
-// background starts what runs next to the doors until ctx ends. The function that it returns
-// ends it before that, and waits for it.
+// background starts the work that runs until ctx ends. The returned function ends it earlier, and waits for it.
 func (o *Options) background(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group goroutines.Group
@@ -42,7 +41,7 @@ func (o *Options) background(ctx context.Context) (stop func()) {
 	}
 }
 
-// repeat calls refresh at its times, and when it is asked for.
+// repeat calls refresh regularly, and whenever asked receives.
 func repeat(ctx context.Context, refresh func(ctx context.Context, asked bool), asked <-chan struct{}) {
 	every := time.NewTicker(RefreshEvery)
 	defer every.Stop()
@@ -57,7 +56,7 @@ func repeat(ctx context.Context, refresh func(ctx context.Context, asked bool), 
 	}
 }
 
-// spread tells all of the hangups. Many at once are one for who has not seen the one before.
+// spread passes each hangup to all receivers. A receiver that is slow gets several as one.
 func spread(ctx context.Context, hangups <-chan struct{}, asks []chan struct{}) {
 	for {
 		select {

@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// slowBody is the body of a request that a gate let in. While it is waited for, the request can be
-// given up for another one: else a few clients that announce bodies and do not send them would
-// keep all others out.
+// slowBody is the body of a request that a gate admitted. While the server waits for it, the gate can drop the
+// request in favour of another one: otherwise a few clients that announce bodies and do not send them would keep
+// all others out.
 type slowBody struct {
 	io.ReadCloser
 	gate    *Gate
 	control *http.ResponseController
 
-	// What follows is guarded by the gate's mu.
-	before, after  *slowBody // among those that are waited for; nil if it is not
+	// The fields below are guarded by the gate's mu.
+	before, after  *slowBody // neighbours among the bodies that the server waits for; nil if this is none
 	ended, givenUp bool
 }
 
-// errGivenUp is a time-out, since that is what it is to the client.
+// errGivenUp is a time-out, as the client sees it.
 type errGivenUp struct{}
 
 func (errGivenUp) Error() string {
 	return "too many requests are in flight, and this one has waited longest for the rest of its body"
 }
 
-// Timeout is as net.Error has it.
+// Timeout makes it a time-out for net.Error.
 func (errGivenUp) Timeout() bool { return true }
 
 // Read implements io.Reader.
@@ -39,7 +39,7 @@ func (b *slowBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// await notes that b is waited for.
+// await notes that the server waits for b.
 func (g *Gate) await(b *slowBody) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -54,8 +54,7 @@ func (g *Gate) await(b *slowBody) {
 	last.after, g.bodies.before = b, b
 }
 
-// arrived ends what await began, and reports whether b was given up. ended says that its request
-// has left the gate.
+// arrived ends what await began, and reports whether b was dropped. ended says that its request has left the gate.
 func (g *Gate) arrived(b *slowBody, ended bool) (givenUp bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -64,7 +63,7 @@ func (g *Gate) arrived(b *slowBody, ended bool) (givenUp bool) {
 	return b.givenUp
 }
 
-// leave takes b from those that are waited for.
+// leave removes b from the bodies that the server waits for.
 func (b *slowBody) leave() {
 	if b.before != nil {
 		b.before.after, b.after.before = b.after, b.before
@@ -72,8 +71,8 @@ func (b *slowBody) leave() {
 	}
 }
 
-// giveUp gives up the request whose body has been waited for longest, and reports whether there is
-// one. Its place is free as soon as it has been told.
+// giveUp drops the request whose body is the longest overdue, and reports whether there is one. Its place is free
+// at once.
 func (g *Gate) giveUp() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

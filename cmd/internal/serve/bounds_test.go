@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A connection beyond the bound takes the place of the one that has waited longest.
+// A connection beyond the bound replaces the one that has been idle longest.
 func TestTheLongestIdleConnectionMakesRoom(t *testing.T) {
 	var refused, open int
 	var turn sync.Mutex
@@ -30,7 +30,7 @@ func TestTheLongestIdleConnectionMakesRoom(t *testing.T) {
 		release = make(chan struct{})
 		busy, idle, silent := b.dial(), b.dial(), b.dial()
 		idle.send(get)
-		idle.answer() // from here on the silent one has waited longer
+		idle.answer() // now the silent one has been idle longer
 		busy.send(strings.Replace(get, "/", "/wait", 1))
 		synctest.Wait()
 
@@ -42,7 +42,7 @@ func TestTheLongestIdleConnectionMakesRoom(t *testing.T) {
 		if response, _ := idle.answer(); response.StatusCode != http.StatusOK {
 			t.Errorf("status %s", response.Status)
 		}
-		// With all of them at work there is no room.
+		// If all of them are busy there is no room.
 		for _, c := range []*client{idle, fourth} {
 			c.send(strings.Replace(get, "/", "/wait", 1))
 		}
@@ -67,7 +67,7 @@ func TestTheLongestIdleConnectionMakesRoom(t *testing.T) {
 	}
 }
 
-// Requests beyond the bound are refused at once, and others come in when there is room again.
+// Requests beyond the bound are refused at once, and others are accepted when there is room again.
 func TestAGateRefusesWhatIsBeyondIt(t *testing.T) {
 	refused := 0
 	gate := NewGate(2, func() { refused++ })
@@ -100,12 +100,12 @@ func TestAGateRefusesWhatIsBeyondIt(t *testing.T) {
 		w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("%d %v %s (%v)", w.Code, w.Header(), w.Body, err)
 	}
-	for range 2 { // what is refused is not in flight
+	for range 2 { // refused requests are not in flight
 		ask("/")
 	}
 	close(release)
 	group.Wait()
-	for range 3 { // a panic leaves, too
+	for range 3 { // a panic also leaves the gate
 		func() {
 			defer func() { recover() }()
 			ask("/panic")
@@ -116,8 +116,8 @@ func TestAGateRefusesWhatIsBeyondIt(t *testing.T) {
 	}
 }
 
-// Clients that announce a body and do not send it keep nobody out: the one that is waited for longest
-// makes room. A request whose body is there is never given up.
+// Clients that announce a body and do not send it keep nobody out: the one that is overdue longest is dropped. A
+// request whose body is complete is never dropped.
 func TestSlowBodiesMakeRoom(t *testing.T) {
 	gate := NewGate(3, nil)
 	var release chan struct{}

@@ -8,12 +8,11 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
-// WithoutBrowsers refuses what a page in a browser asks. Every page that somebody opens can make the
-// browser send a POST to this machine, without asking anybody, and so use up or give back what
-// others are allowed. Programs send no Origin. A token keeps pages out as well: they do not know it.
+// WithoutBrowsers refuses requests that a page in a browser sends. Any page can make the browser send a POST to
+// this machine without a question, and so use up or give back units of others. Programs send no Origin. A token
+// also keeps pages out, since they do not know it.
 //
-// What proxies ask at the paths that begin with except has the fields of their own clients, and so
-// passes.
+// Requests of proxies at the paths that begin with except have the fields of their clients, and so pass.
 func WithoutBrowsers(next http.Handler, except string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fromPage(r.Header) && !strings.HasPrefix(r.URL.Path, except) {
@@ -25,8 +24,8 @@ func WithoutBrowsers(next http.Handler, except string) http.Handler {
 	})
 }
 
-// fromPage reports whether a page sent a request, and not a program or a person. Browsers send
-// one of these fields with all that can change something.
+// fromPage reports whether a page sent a request, and not a program or a person. Browsers send one of these fields
+// with every request that can change something.
 func fromPage(header http.Header) bool {
 	if len(header["Origin"]) > 0 {
 		return true

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// pipes is a network in memory, whose time is that of the test.
+// pipes is a network in memory, in the virtual time of the test.
 type pipes struct {
 	dialed chan net.Conn
 	closed chan struct{}
@@ -38,7 +38,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "test", Net: "unix"} }
 
-// bubble is a server with one door, in virtual time.
+// bubble is a server with one listener, in virtual time.
 type bubble struct {
 	t       *testing.T
 	options Options
@@ -47,7 +47,7 @@ type bubble struct {
 	ended   chan error
 }
 
-// inBubble runs a test with a server. A goroutine that is left over fails the test.
+// inBubble runs a test with a server. A leaked goroutine fails the test.
 func inBubble(t *testing.T, door Door, options Options, test func(b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,7 @@ func inBubble(t *testing.T, door Door, options Options, test func(b *bubble)) {
 		test(b)
 		stop()
 		b.wait(nil)
-		time.Sleep(5 * time.Second) // in which clients see the end
+		time.Sleep(5 * time.Second) // clients notice the end
 	})
 }
 
@@ -100,10 +100,10 @@ func (b *bubble) dial() *client {
 	return &client{here, b.t, bufio.NewReader(here)}
 }
 
-// send sends a text in the background, as far as the server takes it.
+// send sends a text in the background, as far as the server reads it.
 func (c *client) send(text string) { go io.WriteString(c, text) }
 
-// trickle sends a byte of a text each time that every is over, and stops where nobody reads.
+// trickle sends a text byte by byte, with a pause before each, until nobody reads.
 func (c *client) trickle(text string, every time.Duration) {
 	go func() {
 		for i := range len(text) {
@@ -129,7 +129,7 @@ func (c *client) answer() (*http.Response, string) {
 	return response, string(body)
 }
 
-// checkLeft wants that the server closes the connection after a time.
+// checkLeft checks that the server closes the connection after a time.
 func (c *client) checkLeft(after time.Duration) {
 	c.t.Helper()
 	begun := time.Now()

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Certificates are what TLS doors show, and whose client certificates they accept. They are safe
-// for concurrent use; Refresh is for one goroutine.
+// Certificates are the certificate of TLS listeners and the authorities of client certificates. They are safe for
+// concurrent use; Refresh is for one goroutine.
 type Certificates struct {
 	files   *watched
 	inForce atomic.Pointer[certificate]
 }
 
-// certificate is what was read at one time.
+// certificate is the result of one reading.
 type certificate struct {
 	pair    tls.Certificate
 	clients *x509.CertPool // nil: clients need no certificate
 }
 
-// ReadCertificates returns the certificate and the key of two files, and the authorities of the
-// third, of which clients then need a certificate, unless its path is empty.
+// ReadCertificates reads a certificate and its key from two files. Unless the third path is empty, clients need a
+// certificate of an authority in that file.
 func ReadCertificates(certificate, key, clients string, read func(path string) ([]byte, error)) (*Certificates, error) {
 	c := &Certificates{files: &watched{read: read, paths: []string{certificate, key}}}
 	if clients != "" {
@@ -34,15 +34,14 @@ func ReadCertificates(certificate, key, clients string, read func(path string) (
 	return c, err
 }
 
-// Refresh reads the files again if they have changed, and reports whether others are in force.
-// With files that do not fit together, as while they are being written, those from before stay,
-// and each cause is told once.
+// Refresh reads the files again if they have changed, and reports whether others are in force. If the files do not
+// fit together, such as during a change, the old ones stay in force, and each cause is returned once.
 func (c *Certificates) Refresh() (changed bool, err error) { return c.files.refresh(c.use) }
 
-// Stale is why the files cannot be read again, empty if they can.
+// Stale returns why the files cannot be read again; empty if they can.
 func (c *Certificates) Stale() string { return c.files.stale() }
 
-// use puts in force what the files hold.
+// use puts the contents of the files in force.
 func (c *Certificates) use(texts [][]byte) (err error) {
 	read := new(certificate)
 	if read.pair, err = tls.X509KeyPair(texts[0], texts[1]); err != nil {
@@ -57,21 +56,21 @@ func (c *Certificates) use(texts [][]byte) (err error) {
 	return nil
 }
 
-// Expires is when the certificate in force ends.
+// Expires returns the end of the certificate in force.
 func (c *Certificates) Expires() time.Time { return c.inForce.Load().pair.Leaf.NotAfter }
 
-// warnBefore is how long before its end a certificate is old enough for a warning, unless it is
-// one of a short life.
+// warnBefore is the time before the end of a certificate at which Old begins, unless its life is short.
 const warnBefore = 14 * 24 * time.Hour
 
-// Old reports whether the certificate should have been renewed by now: the last sixth of its
-// life has begun, or its last two weeks.
+// Old reports whether the certificate should have been renewed: the last sixth of its life has begun, or its last
+// two weeks, whichever is shorter.
 func (c *Certificates) Old(now time.Time) bool {
 	leaf := c.inForce.Load().pair.Leaf
 	return leaf.NotAfter.Sub(now) < min(warnBefore, leaf.NotAfter.Sub(leaf.NotBefore)/6)
 }
 
-// Config is for doors that speak these protocols. Each handshake uses what is in force then.
+// Config returns the configuration for listeners with these protocols. Each handshake uses the certificate that is
+// then in force.
 func (c *Certificates) Config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -81,14 +80,14 @@ func (c *Certificates) Config(protocols ...string) *tls.Config {
 			config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{now.pair}}
 			if now.clients != nil {
 				config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, now.clients
-				config.SessionTicketsDisabled = true // a resumed session would outlive a change of the authorities
+				config.SessionTicketsDisabled = true // a resumed session would survive a change of the authorities
 			}
 			return config, nil
 		},
 	}
 }
 
-// listener speaks HTTP/2 over TLS, for servers that do not do it themselves.
+// listener adds TLS with HTTP/2, for servers that do not do it themselves.
 func (c *Certificates) listener(inner net.Listener) net.Listener {
 	return tls.NewListener(inner, c.Config("h2"))
 }

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// connections is a listener that bounds how many connections are open. A connection beyond the
-// bound takes the place of the one that has waited longest for its client, so that idle or slow
-// clients cannot keep others out. If all of them are being answered, it is closed.
+// connections is a listener that bounds the number of open connections. A connection beyond the bound replaces the
+// one that has waited longest for its client, so that idle or slow clients cannot keep others out. If all of them
+// have a request under way, the new one is closed.
 type connections struct {
 	net.Listener
 	most int
-	// tell is told of each connection that comes and goes, and of each that the bound closes.
+	// tell is called for each connection that opens or closes, and for each that the bound refuses.
 	tell func(change int, refused bool)
-	// failed is told, once a minute at most, why no connection can be accepted.
+	// failed is called, at most once a minute, with the reason why no connection can be accepted.
 	failed   func(err error)
-	failedAt time.Time // when it was told; of the goroutine that accepts
+	failedAt time.Time // of the last call of failed; used only by the goroutine that accepts
 
 	turn    sync.Mutex
 	open    int
 	waiting list.List     // of *conn, the longest first
-	none    chan struct{} // closed once none is waiting or asks; nil if nobody wants to know
-	asking  atomic.Int64  // how many connections ask
+	none    chan struct{} // closed once none is waiting or asks; nil if nobody needs it
+	asking  atomic.Int64  // the number of connections that ask
 
 	closing atomic.Bool
 }
@@ -37,21 +37,20 @@ type connections struct {
 type conn struct {
 	net.Conn
 	of *connections
-	// place is its place among those that wait; nil while a request is being answered.
+	// place is its element in waiting; nil while a request is being answered.
 	place  *list.Element
 	closed bool
 	waits  atomic.Bool
-	// asks: its request was read, and nobody has begun to answer it. An HTTP server that is to
-	// stop forgets such a request.
+	// asks: its request was read, and nobody answers it yet. An HTTP server that shuts down drops such a request.
 	asks    atomic.Bool
 	leaving atomic.Bool
 }
 
-// lastLook is how long a client that is to be left may take for what it is sending.
+// lastLook is the time in which a client that has to leave can finish sending.
 const lastLook = 50 * time.Millisecond
 
-// queueTime is how long connections that the system has accepted are still taken in once a
-// listener is to close.
+// queueTime is the time after the decision to close in which connections that the system has accepted are still
+// taken.
 const queueTime = 20 * time.Millisecond
 
 // Accept returns the next connection.
@@ -76,7 +75,7 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// stop takes in what the system has accepted already, and nothing from then on.
+// stop takes the connections that the system has already accepted, and none after that.
 func (l *connections) stop() {
 	l.closing.Store(true)
 	if limited, can := l.Listener.(interface{ SetDeadline(time.Time) error }); can {
@@ -86,7 +85,7 @@ func (l *connections) stop() {
 	l.Listener.Close()
 }
 
-// admit reports whether there is a place for a connection, and makes one if it can.
+// admit reports whether there is room for a connection, and makes room if it can.
 func (l *connections) admit(c *conn) bool {
 	l.turn.Lock()
 	var longest *conn
@@ -112,7 +111,7 @@ func (l *connections) admit(c *conn) bool {
 	return true
 }
 
-// changed is told by the HTTP server what a connection does.
+// changed is the HTTP server's callback for the state of a connection.
 func (l *connections) changed(of net.Conn, state http.ConnState) {
 	if outer, is := of.(*tls.Conn); is {
 		of = outer.NetConn()
@@ -138,7 +137,7 @@ func (l *connections) changed(of net.Conn, state http.ConnState) {
 	}
 }
 
-// begun says that a connection's request is being answered. It reports whether that is news.
+// begun notes that a connection's request is being answered. It reports whether that is new.
 func (c *conn) begun() bool {
 	if !c.asks.CompareAndSwap(true, false) {
 		return false
@@ -147,7 +146,7 @@ func (c *conn) begun() bool {
 	return true
 }
 
-// handle wraps what answers the requests of these connections.
+// handle wraps the handler of these connections.
 func (l *connections) handle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, is := r.Context().Value(connKey{}).(*conn); is && c.begun() && l.closing.Load() {
@@ -159,10 +158,10 @@ func (l *connections) handle(next http.Handler) http.Handler {
 	})
 }
 
-// connKey is the key of a request's connection in its context.
+// connKey is the key of the connection in the context of its requests.
 type connKey struct{}
 
-// context is the context of a connection's requests.
+// context returns the context for a connection's requests.
 func (l *connections) context(ctx context.Context, of net.Conn) context.Context {
 	if outer, is := of.(*tls.Conn); is {
 		of = outer.NetConn()
@@ -170,7 +169,7 @@ func (l *connections) context(ctx context.Context, of net.Conn) context.Context 
 	return context.WithValue(ctx, connKey{}, of)
 }
 
-// settle tells who waits for it that no connection waits or asks any more. The caller holds turn.
+// settle closes none if no connection waits or asks any more. The caller holds turn.
 func (l *connections) settle() {
 	if l.none != nil && l.waiting.Len() == 0 && l.asking.Load() == 0 {
 		close(l.none)
@@ -178,7 +177,7 @@ func (l *connections) settle() {
 	}
 }
 
-// answered takes a connection from those that wait.
+// answered removes a connection from those that wait.
 func (c *conn) answered() {
 	c.of.waiting.Remove(c.place)
 	c.place = nil
@@ -186,7 +185,7 @@ func (c *conn) answered() {
 	c.of.settle()
 }
 
-// forget takes a connection out of the count, once.
+// forget removes a connection from the count, once.
 func (c *conn) forget() {
 	c.closed = true
 	c.of.open--
@@ -211,7 +210,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite tells the client that nothing more comes.
+// CloseWrite ends the sending to the client.
 func (c *conn) CloseWrite() error {
 	if half, can := c.Conn.(interface{ CloseWrite() error }); can {
 		return half.CloseWrite()
@@ -219,12 +218,11 @@ func (c *conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// Read reads what the client sends. From a client that is to be left it takes what is on its
-// way.
+// Read reads from the client. If the client has to leave, it reads only what is on its way.
 func (c *conn) Read(p []byte) (n int, err error) {
 	if !c.leaving.Load() || !c.waits.Load() {
 		n, err = c.Conn.Read(p)
-		if !c.leaving.Load() || !c.waits.Load() || !isTimeout(err) { // each request of net/http ends in a time-out
+		if !c.leaving.Load() || !c.waits.Load() || !isTimeout(err) { // net/http ends each request with a time-out
 			return n, err
 		}
 	}
@@ -234,8 +232,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 	return c.Conn.Read(p)
 }
 
-// idle returns what is closed once no connection waits for its client, or for somebody to begin
-// its answer.
+// idle returns a channel that is closed once no connection waits for its client or for an answer to begin.
 func (l *connections) idle() <-chan struct{} {
 	l.turn.Lock()
 	defer l.turn.Unlock()
@@ -247,18 +244,18 @@ func (l *connections) idle() <-chan struct{} {
 	return none
 }
 
-// leave ends the connections that wait for their clients, except where a request is on its way.
+// leave ends the connections that wait for their clients, except if a request is on its way.
 func (l *connections) leave() {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	for e := l.waiting.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*conn)
 		c.leaving.Store(true)
-		c.Conn.SetReadDeadline(time.Unix(1, 0)) // wakes who reads
+		c.Conn.SetReadDeadline(time.Unix(1, 0)) // wakes the reader
 	}
 }
 
-// count is how many connections are open.
+// count returns the number of open connections.
 func (l *connections) count() int {
 	l.turn.Lock()
 	defer l.turn.Unlock()

@@ -16,8 +16,8 @@ type one struct {
 func (l *one) Accept() (net.Conn, error) { return l.conn, nil }
 func (l *one) Close() error              { return nil }
 
-// A request that was read counts until somebody begins to answer it, or its connection ends:
-// net/http forgets it if it is told to shut down before.
+// A request that was read counts until somebody begins to answer it, or its connection ends, since net/http drops
+// it if it is shut down before.
 func TestWhoAsksIsNotIdle(t *testing.T) {
 	for name, end := range map[string]func(l *connections, c net.Conn){
 		"is answered": func(l *connections, c net.Conn) {

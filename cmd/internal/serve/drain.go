@@ -10,12 +10,12 @@ import (
 	"github.com/limitctl/limitctl/internal/goroutines"
 )
 
-// linger is how long connections without a request are kept once the server is to stop. A client
-// that uses its connection in that time is told to come back on another one.
+// linger is how long connections without a request are kept when the server stops. A client that uses its
+// connection in that time gets its answer, and the hint to use another connection.
 const linger = time.Second
 
-// CutError says that requests were not answered when the time to drain was over. It is an
-// [outcome.ErrPartly], and not the signal that ended the server: to be told to end is no fault.
+// CutError says that requests were not answered when the drain was over. It is an [outcome.ErrPartly], and not the
+// signal that ended the server, since to be ended is no fault.
 type CutError struct {
 	Connections int
 	After       time.Duration
@@ -53,15 +53,14 @@ func drain(ctx context.Context, o *Options, doors []*opened) error {
 	return nil
 }
 
-// drain ends a door, and returns how many connections it had to cut. Those without a request may
-// stay until leave.
+// drain ends a door, and returns how many connections it had to cut. Those without a request can stay until leave.
 func (d *opened) drain(ctx context.Context, leave time.Time) (cut int) {
 	d.connections.stop()
 	select {
 	case <-d.ended:
 	case <-ctx.Done():
 	}
-	if d.Server == nil { // others tell their clients by themselves
+	if d.Server == nil { // others inform their clients themselves
 		if !d.Operators || d.Lingers {
 			waitFor(ctx, d.connections.idle(), time.Until(leave))
 		}
@@ -76,8 +75,8 @@ func (d *opened) drain(ctx context.Context, leave time.Time) (cut int) {
 	return cut
 }
 
-// waitFor waits for a channel to be closed, for at most a time, or until ctx ends. Without a
-// channel it waits for the time.
+// waitFor waits until a channel is closed, at most for a time, or until ctx ends. Without a channel it waits for
+// the time.
 func waitFor(ctx context.Context, closed <-chan struct{}, most time.Duration) {
 	timer := time.NewTimer(max(most, 0))
 	defer timer.Stop()

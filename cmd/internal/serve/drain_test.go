@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What was asked before the end is answered, and the client is told to go elsewhere.
+// A request from before the end is answered, and the client gets the hint to use another connection.
 func TestARequestThatBeganIsAnswered(t *testing.T) {
 	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
 		c := b.dial()
@@ -30,7 +30,7 @@ func TestARequestThatBeganIsAnswered(t *testing.T) {
 	})
 }
 
-// A client whose connection waits may still ask once, and is told then.
+// A client with an idle connection can send one more request, and then gets the hint.
 func TestAConnectionThatWaitsMayAskOnce(t *testing.T) {
 	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
 		used, unused, fresh := b.dial(), b.dial(), b.dial()
@@ -54,7 +54,7 @@ func TestAConnectionThatWaitsMayAskOnce(t *testing.T) {
 	})
 }
 
-// What a client sends in the very moment in which its connection is to be closed is answered.
+// A request in the moment in which its connection is to be closed is answered.
 func TestARequestInTheLastMomentIsAnswered(t *testing.T) {
 	for _, late := range []time.Duration{-time.Millisecond, 0, lastLook / 2, lastLook - time.Millisecond} {
 		inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
@@ -73,7 +73,7 @@ func TestARequestInTheLastMomentIsAnswered(t *testing.T) {
 	}
 }
 
-// With nothing to wait for the end comes at once.
+// Without a connection the end comes at once.
 func TestAnIdleServerEndsAtOnce(t *testing.T) {
 	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
 		synctest.Wait()
@@ -86,7 +86,7 @@ func TestAnIdleServerEndsAtOnce(t *testing.T) {
 	})
 }
 
-// Connections are taken for as long as balancers may send them.
+// New connections are accepted as long as balancers may send them.
 func TestTheDelayTakesNewConnections(t *testing.T) {
 	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{Delay: 3 * time.Second}, func(b *bubble) {
 		synctest.Wait()
@@ -105,7 +105,7 @@ func TestTheDelayTakesNewConnections(t *testing.T) {
 	})
 }
 
-// Also after the delay a connection that waits may ask once.
+// After the delay, too, an idle connection can send one more request.
 func TestAConnectionThatWaitsMayAskAfterTheDelay(t *testing.T) {
 	const delay = 3 * time.Second
 	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{Delay: delay}, func(b *bubble) {
@@ -126,7 +126,7 @@ func TestAConnectionThatWaitsMayAskAfterTheDelay(t *testing.T) {
 	})
 }
 
-// What does not end in time is cut, and counted.
+// Requests that do not end in time are cut, and counted.
 func TestWhatDoesNotEndIsCut(t *testing.T) {
 	stuck := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	inBubble(t, Door{Handler: stuck, Patience: time.Hour}, Options{}, func(b *bubble) {
@@ -147,7 +147,7 @@ func TestWhatDoesNotEndIsCut(t *testing.T) {
 	})
 }
 
-// Clients that ask as fast as they can lose no request by the end.
+// Clients that send as fast as they can lose no request when the server ends.
 func TestBusyClientsLoseNothing(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(7 * time.Millisecond)

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// ownFiles is how many files the server opens besides the connections of its clients: those to the store, of
-// which a client keeps ten for each processor, listeners, the log, the configuration.
+// ownFiles is the number of files that the server opens besides the connections of its clients: to the store, for
+// which a client keeps ten connections per processor, listeners, the log, the configuration.
 func ownFiles() int { return 64 + 10*runtime.GOMAXPROCS(0) }
 
-// files is how many files n connections of the door keep open.
+// files is the number of files that n connections of the door keep open.
 func (d *Door) files(n int) int { return n * max(1, d.Files) }
 
-// fit bounds the connections of the doors so that the files that the process may open are enough for all of them,
-// and says so: without a file for it, no connection can be accepted, also not one of an operator. A door
-// that wants less than its share leaves the rest to the others.
+// fit bounds the connections of the doors so that the files of the process are enough for all of them, and logs it:
+// without a free file, no connection can be accepted, not even an operator's. A door that needs less than its share
+// leaves the rest to the others.
 func (o *Options) fit() {
 	most := o.openFiles
 	if most == nil {

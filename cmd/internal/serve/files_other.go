@@ -2,5 +2,5 @@
 
 package serve
 
-// openFiles is how many files the process may open, as far as that is known.
+// openFiles returns how many files the process may open, if that is known.
 func openFiles() (n int, known bool) { return 0, false }

@@ -33,7 +33,7 @@ func (s shelf) read(path string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// newPair makes a certificate that signs itself, and its key. It begins an hour ago.
+// newPair makes a self-signed certificate and its key. It began an hour ago.
 func newPair(t *testing.T, name string, ends time.Time) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -58,8 +58,7 @@ func newPair(t *testing.T, name string, ends time.Time) (certificate, key string
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))
 }
 
-// shown returns the name in the certificate that a TLS client is shown, which may have one of
-// its own.
+// shown returns the name in the server's certificate; the TLS client may have its own certificate.
 func shown(c *Certificates, own ...tls.Certificate) (string, error) {
 	here, there := net.Pipe()
 	defer here.Close()
@@ -73,12 +72,12 @@ func shown(c *Certificates, own ...tls.Certificate) (string, error) {
 		return "", err
 	}
 	if _, err := client.Read(make([]byte, 1)); err != nil {
-		return "", err // the server did not like the client's certificate
+		return "", err // the server refused the client's certificate
 	}
 	return client.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
 }
 
-// What is half written leaves what was there in force, and is told once.
+// A half-written pair leaves the old one in force, and is reported once.
 func TestCertificatesAreReplacedAsAPair(t *testing.T) {
 	later := time.Now().Add(90 * 24 * time.Hour)
 	files := shelf{}
@@ -179,7 +178,7 @@ func TestClientsNeedACertificateOfTheAuthority(t *testing.T) {
 	}
 }
 
-// A client that does not go on with its handshake is left.
+// A client that stops in its handshake is disconnected.
 func TestAStalledHandshakeIsLeft(t *testing.T) {
 	files := shelf{}
 	synctest.Test(t, func(t *testing.T) { files["c"], files["k"] = newPair(t, "x", time.Now().Add(time.Hour)) })
@@ -191,7 +190,7 @@ func TestAStalledHandshakeIsLeft(t *testing.T) {
 		inBubble(t, Door{Handler: echo, Patience: bounded, Certificates: c}, Options{}, func(b *bubble) {
 			c := b.dial()
 			c.send(begun)
-			if strings.HasPrefix(begun, "GET") { // is told that this is TLS
+			if strings.HasPrefix(begun, "GET") { // gets the answer that this is TLS
 				if response, _ := c.answer(); response.StatusCode != http.StatusBadRequest {
 					t.Errorf("status %s", response.Status)
 				}
@@ -272,7 +271,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A token has at least 16 characters, and each is one that a header can carry.
+// A token has at least 16 characters, and all of them can be in a header.
 func TestTokensThatAreNone(t *testing.T) {
 	for text, good := range map[string]bool{
 		strings.Repeat("x", 15):          false,
@@ -290,7 +289,7 @@ func TestTokensThatAreNone(t *testing.T) {
 	}
 }
 
-// Many wishes to read files again are one, and others do not wait for a slow one.
+// Many requests to read files again count as one, and a slow receiver does not delay others.
 func TestHangupsAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -321,7 +320,7 @@ func TestHangupsAreSpread(t *testing.T) {
 	})
 }
 
-// The end waits for what runs in the background, but not for what hangs.
+// The end waits for the work in the background, but not for work that hangs.
 func TestTheEndDoesNotWaitForWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Bool

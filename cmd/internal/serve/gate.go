@@ -10,23 +10,22 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
-// Gate bounds how many requests are answered at the same time. One gate can stand before
-// several handlers. When it is full, the request whose body has been waited for longest is given up
-// for the next one. It is safe for concurrent use.
+// Gate bounds the number of requests that are answered at the same time. One gate can be before several handlers.
+// When it is full, the next request replaces the one whose body is overdue longest. It is safe for concurrent use.
 type Gate struct {
 	most     int64
 	refused  func()
 	inFlight atomic.Int64
 
 	mu     sync.Mutex
-	bodies slowBody // the ring of those that are waited for, the longest first behind this one
+	bodies slowBody // the ring of bodies that the server waits for, the longest first after this one
 }
 
-// NewGate returns a gate that lets at most so many requests in at a time. refused is called for
-// each one that it refuses; it may be nil.
+// NewGate returns a gate for at most most requests at a time. refused, if not nil, is called for each request that
+// it refuses.
 func NewGate(most int, refused func()) *Gate { return &Gate{most: int64(most), refused: refused} }
 
-// Enter reports whether a request may be answered. If so, Leave has to be called once it is.
+// Enter reports whether a request may be answered. If so, the caller has to call Leave afterwards.
 func (g *Gate) Enter() bool {
 	if g.inFlight.Add(1) > g.most && !g.giveUp() {
 		g.inFlight.Add(-1)
@@ -41,7 +40,7 @@ func (g *Gate) Enter() bool {
 // Leave ends what Enter began.
 func (g *Gate) Leave() { g.inFlight.Add(-1) }
 
-// Wrap answers 503 for requests beyond the bound, at once.
+// Wrap answers requests beyond the bound with 503, at once.
 func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.Enter() {

@@ -9,26 +9,25 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
-// Health is what load balancers and people are told about the server.
+// Health is the state of the server, for load balancers and people.
 type Health struct {
-	// Parts are what /readyz tells about, besides whether the server drains.
+	// Parts are the parts in /readyz, besides whether the server drains.
 	Parts    []Part
 	draining atomic.Bool
 }
 
-// Part is a part of the server that /readyz tells about, such as its configuration. A part that
-// is not as it should be does not make the server unready: the store is the same for all
-// servers, and a policy may decide without it.
+// Part is a part of the server in /readyz, such as its configuration. A faulty part does not make the server
+// unready: all servers share the store, and a policy can decide without it.
 type Part struct {
 	Name string
-	// State returns whether the part is as it should be, and facts about it for JSON.
+	// State returns whether the part is in order, and facts about it for JSON.
 	State func() (ok bool, facts any)
 }
 
-// Draining reports whether the server was told to end.
+// Draining reports whether the server is ending.
 func (h *Health) Draining() bool { return h.draining.Load() }
 
-// Register adds /healthz and /readyz to what mux answers.
+// Register adds /healthz and /readyz to mux.
 func (h *Health) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		refusal.WriteJSON(w, http.StatusOK, map[string]any{"schema_version": output.SchemaVersion, "alive": true})
@@ -36,7 +35,7 @@ func (h *Health) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { h.ready(w) })
 }
 
-// Nothing answers with 404, and says which paths there are.
+// Nothing answers with 404, and lists the paths.
 func Nothing(paths string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, "there is nothing at "+r.URL.Path+"; there are "+paths)

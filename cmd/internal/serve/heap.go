@@ -6,16 +6,14 @@ import (
 	"runtime/debug"
 )
 
-// spareHeap is how much more garbage the server may make before it is collected.
+// spareHeap is how much more garbage the server makes before a collection.
 const spareHeap = 32 << 20 // bytes
 
-// SpareHeap lets garbage be collected less often, until release is called. Go collects when the
-// heap has doubled. A server's heap is a few MiB, which it doubles hundreds of times a second
-// under load: a fifth of its processors' time. A block of memory that nobody writes to counts
-// as heap and takes no room, since the system has no pages for it. A heap that is large by
-// itself still doubles at most, so memory stays bounded, which a higher percentage of garbage
-// would not give. Where the operator has set a limit of the memory (GOMEMLIMIT), nothing is
-// changed: the block would count towards it.
+// SpareHeap makes garbage collections less frequent, until release is called. Go collects when the heap has
+// doubled. The heap of a server is a few MiB, and under load it doubles hundreds of times a second, which costs a
+// fifth of the processors' time. A block of memory that is never written counts as heap but takes no room, since
+// the system gives it no pages. A large heap still at most doubles, so memory stays bounded, which a higher GOGC
+// would not ensure. If the operator has set GOMEMLIMIT, nothing changes, since the block would count towards it.
 func SpareHeap() (release func()) {
 	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
 		return func() {}

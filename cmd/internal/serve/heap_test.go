@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// nextCollection is the size of the heap, in bytes, at which garbage is collected next.
+// nextCollection is the size of the heap, in bytes, at the next collection.
 func nextCollection() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats
@@ -15,8 +15,8 @@ func nextCollection() uint64 {
 	return stats.NextGC
 }
 
-// The goal of the collector is compared, and not how often it ran, which depends on how busy the
-// machine is.
+// The test compares the goal of the collector, and not the number of collections, which depends on the load of the
+// machine.
 func TestSpareHeapCollectsLessOften(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	without := nextCollection()

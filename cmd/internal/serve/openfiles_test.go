@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// The doors keep no more connections than there are files for, and no door takes those of another.
+// The doors keep no more connections than there are files, and no door uses those of another.
 func TestConnectionsFitTheOpenFiles(t *testing.T) {
 	own := 64 + 10*runtime.GOMAXPROCS(0)
 	for _, test := range []struct {
 		name  string
-		limit int // 0 is that it is not known
+		limit int // 0 means unknown
 		doors []Door
 		want  []int
 		warns int
@@ -58,7 +58,7 @@ type broken struct {
 
 func (b *broken) Accept() (net.Conn, error) { return nil, b.err }
 
-// That no connection can be accepted is told once a minute, and the end of a listener is no such thing.
+// A failure to accept is reported once a minute; the end of a listener is no failure.
 func TestWhyNothingIsAcceptedIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, told := &broken{err: errors.New("too many open files")}, 0

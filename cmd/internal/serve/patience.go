@@ -7,21 +7,18 @@ import (
 	"time"
 )
 
-// The times of bodies that may be of any length.
+// Times of requests whose bodies can have any length.
 const (
-	// patience is how long a client may keep the server waiting in all, as long as it sends or
-	// takes nothing.
+	// patience is how long a client may send or read nothing, in all.
 	patience = 30 * time.Second
-	// slowest is how many bytes a second a client has to send or take to be waited for without
-	// an end.
+	// slowest is the rate, in bytes a second, at which a client uses up no patience.
 	slowest = 1 << 10
-	// leftover is how long the rest of a body is waited for once its request is answered, where
-	// nobody has use for it. Until then its connection makes no room for others.
+	// leftover is how long the server waits for the rest of a body after the answer, if nobody needs it. Until then
+	// its connection makes no room for others.
 	leftover = 2 * time.Second
 )
 
-// brief bounds how long a client may take for a body that the answer did not wait for, within the
-// time that the whole request has.
+// brief bounds the time for the rest of a body that the answer did not need, within the time of the whole request.
 func brief(next http.Handler, whole time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -35,9 +32,8 @@ func brief(next http.Handler, whole time.Duration) http.Handler {
 	})
 }
 
-// Patient sets the times of requests whose bodies may be of any length. It waits for a client
-// at most 30 seconds more than its bytes would take at 1 KiB a second, and counts only the time
-// in which the client is what is waited for.
+// Patient sets the times of requests whose bodies can have any length. A client may take at most 30 seconds more
+// than its bytes would take at 1 KiB a second. Only the time in which the server waits for the client counts.
 func Patient(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -45,7 +41,7 @@ func Patient(next http.Handler) http.Handler {
 		if !body.ended {
 			r.Body = body
 		}
-		defer func() { // what is left of the body, and of the answer
+		defer func() { // the rest of the body, and of the answer
 			if !body.wanted {
 				body.left = leftover
 			}
@@ -56,7 +52,7 @@ func Patient(next http.Handler) http.Handler {
 	})
 }
 
-// spent returns what is left of the patience after n bytes in a time.
+// spent returns the remaining patience after n bytes in a time.
 func spent(left, took time.Duration, n int) time.Duration {
 	return min(patience, left-took+time.Duration(n)*time.Second/slowest)
 }
@@ -66,8 +62,8 @@ type patientBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	left    time.Duration
-	wanted  bool // somebody has read of it
-	// ended: from here on net/http reads, to see the client leave, and waits without an end.
+	wanted  bool // somebody has begun to read it
+	// ended: from now on net/http reads, to notice that the client leaves, and waits without a bound.
 	ended bool
 }
 

@@ -1,5 +1,5 @@
-// Package serve is the server's frame: where its doors listen, how much they take at once, how
-// long they wait, who may pass, and how they close without losing a request.
+// Package serve is the server's frame: its listeners, its bounds and times, the authentication of clients, and an
+// end that loses no request.
 package serve
 
 import (
@@ -15,89 +15,89 @@ import (
 
 // Options say where the server listens and what it answers there.
 type Options struct {
-	// Doors are what it answers, by address.
+	// Doors are the listeners.
 	Doors []Door
-	// Health is told when the server begins to drain.
+	// Health learns when the server begins to drain.
 	Health *Health
-	// Delay is how long new connections are still taken in once the server is to stop: as long
-	// as it takes until no more are sent. Drain is how long all of the end may take.
+	// Delay is how long a server that stops still accepts new connections, until balancers send no more. Drain
+	// bounds the time of the whole end.
 	Delay, Drain time.Duration
-	// Refreshes are called every [RefreshEvery], and with asked set for what Hangups tells. Each
-	// is called by one goroutine.
+	// Refreshes are called every [RefreshEvery], and with asked set after each value of Hangups. Each has its own
+	// goroutine.
 	Refreshes []func(ctx context.Context, asked bool)
-	// Background are called once, each by one goroutine, and return when ctx ends. The end does not
-	// wait long for one that hangs.
+	// Background functions are each called once in a goroutine, and return when ctx ends. The end does not wait
+	// long for one that hangs.
 	Background []func(ctx context.Context)
-	// Hangups tells when an operator asks to read again what can change. It may be nil.
+	// Hangups receives a value when an operator wants files to be read again. It may be nil.
 	Hangups <-chan struct{}
-	// Ready is told the addresses by the doors' names, once all of them listen.
+	// Ready gets the addresses by the doors' names, once all of them listen.
 	Ready func(addresses map[string]string) error
 	// Remove removes the file of a socket that an earlier run left.
 	Remove func(path string) error
 	Events Events
 	Log    *slog.Logger
-	// listen is how a test listens without a network.
+	// listen, if set, replaces the network in tests.
 	listen func(Address) (net.Listener, error)
-	// openFiles is how a test says how many files the process may open.
+	// openFiles, if set, is the number of files that the process may open, in tests.
 	openFiles func() (n int, known bool)
 }
 
-// Events are told what happens at the doors. A nil function is not called.
+// Events are callbacks of the listeners. Each can be nil.
 type Events struct {
-	// Connections is told by how many a door's open connections change.
+	// Connections gets each change of the number of a door's open connections.
 	Connections func(door string, change int)
-	// ConnectionRefused is told of each connection that was closed because too many are open.
+	// ConnectionRefused is called for each connection that was closed because too many are open.
 	ConnectionRefused func(door string)
 }
 
-// Door is an address and what is answered there.
+// Door is a listener and its handler.
 type Door struct {
-	// Name is what logs and metrics call the door.
+	// Name is the name of the door in logs and metrics.
 	Name    string
 	Address Address
-	// Handler answers HTTP. Without one, Server answers what it speaks.
+	// Handler answers HTTP. If it is nil, Server answers another protocol.
 	Handler http.Handler
 	Server  Server
-	// Certificates are for TLS; without them the door is plain.
+	// Certificates are for TLS; nil means no TLS.
 	Certificates *Certificates
-	// Open: anybody who reaches the door may ask, without a token or a client certificate.
+	// Open: clients need neither a token nor a certificate.
 	Open bool
-	// MaxConnections bounds the open connections. Run lowers it to what the process has files for.
+	// MaxConnections bounds the open connections. Run lowers it to fit the files of the process.
 	MaxConnections int
-	// Files is how many files a connection keeps open; 0 stands for 1.
+	// Files is the number of files that a connection keeps open; 0 means 1.
 	Files int
-	// Patience is how long a request may take, from its header to the end of its answer. At 0
-	// what answers sets the times; see [Patient].
+	// Patience is the time for a request, from its header to the end of its answer. If it is 0 the handler sets the
+	// times; see [Patient].
 	Patience time.Duration
-	// Operators: the door is for operators, and so the last to close. Unless Lingers, its idle
-	// connections are then not waited for.
+	// Operators: the door is for operators, and so it closes last. Its idle connections get no time to linger
+	// unless Lingers is set.
 	Operators, Lingers bool
 }
 
-// Server answers what connections of a listener ask. Serve returns after Shutdown, which waits
-// until all is answered or ctx ends. One that has a method ConnState, as package grpc has, tells
-// by it which of its connections have something to answer.
+// Server answers the connections of a listener. Serve returns after Shutdown, which waits until all is answered or
+// ctx ends. A Server can have a method ConnState, like that of package grpc, to report which of its connections
+// have a request under way.
 type Server interface {
 	Serve(net.Listener) error
 	Shutdown(ctx context.Context) error
-	// Close ends what is left.
+	// Close ends the rest.
 	Close() error
 }
 
-// The times and sizes that bound a connection whatever it is used for.
+// Times and sizes that bound every connection.
 const (
 	// headerTime is how long a client may take to send the header of a request.
 	headerTime = 10 * time.Second
-	// idleTime is how long a connection may stay open between two requests. Balancers close
-	// theirs after a minute; the side that closes first loses no request.
+	// idleTime is how long a connection may stay open between two requests. Balancers close theirs after a minute;
+	// the side that closes first loses no request.
 	idleTime = 2 * time.Minute
-	// maxHeader bounds the header of a request, in bytes.
+	// maxHeader is the most bytes of the header of a request.
 	maxHeader = 64 << 10
-	// maxStreams bounds the requests at a time of one HTTP/2 connection.
+	// maxStreams is the most requests at a time on one HTTP/2 connection.
 	maxStreams = 250
 )
 
-// RefreshEvery is how often files are looked at again: a change is to be in force within a second.
+// RefreshEvery is the time between two readings of files: a change must be in force within a second.
 const RefreshEvery = 500 * time.Millisecond
 
 // opened is a door that listens.
@@ -108,8 +108,8 @@ type opened struct {
 	ended       chan struct{}
 }
 
-// Run serves until ctx ends, and then until the last request is answered or Drain is over: then
-// it returns a [*CutError].
+// Run serves until ctx ends, and then until the last request is answered or Drain is over: then it returns a
+// [*CutError].
 func Run(ctx context.Context, o *Options) error {
 	o.fit()
 	doors, err := openDoors(o)
@@ -147,7 +147,7 @@ func Run(ctx context.Context, o *Options) error {
 	return drain(context.WithoutCancel(ctx), o, doors)
 }
 
-// warn says what a door that the network reaches is without.
+// warn logs what a door that the network reaches lacks.
 func (d *opened) warn(log *slog.Logger) {
 	if d.Certificates == nil {
 		log.Warn("the network reaches the door without TLS", "door", d.Name)
@@ -199,7 +199,7 @@ func openDoors(o *Options) (doors []*opened, err error) {
 	return doors, nil
 }
 
-// flag is the flag that says where the door listens.
+// flag returns the flag for the address of the door.
 func (d *Door) flag() string {
 	if d.Operators || d.Server != nil {
 		return d.Name
@@ -232,7 +232,7 @@ func (d *Door) newHTTP(on *connections, o *Options) *http.Server {
 	}
 }
 
-// closing tells clients of a server that drains to come back on another connection.
+// closing hints to clients of a server that drains to use another connection.
 func closing(next http.Handler, health *Health) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if health.Draining() {

@@ -12,7 +12,7 @@ import (
 
 const bounded = 20 * time.Second
 
-// A client that is slow on purpose is left after a time, whatever it is slow at.
+// A client that is slow on purpose is disconnected after a time, wherever it is slow.
 func TestSlowClientsAreLeft(t *testing.T) {
 	header := "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
 	for _, test := range []struct {
@@ -45,7 +45,7 @@ func TestSlowClientsAreLeft(t *testing.T) {
 	}
 }
 
-// A client that takes its answer slowly, or not at all, is left as well.
+// A client that reads its answer slowly, or not at all, is disconnected, too.
 func TestSlowReadersAreLeft(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -103,7 +103,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// A body of any length gets through, if its client goes on sending and taking.
+// A body of any length gets through, if its client keeps sending and reading.
 func TestLongBodiesGetThrough(t *testing.T) {
 	inBubble(t, Door{Handler: echo}, Options{}, func(b *bubble) {
 		const pieces = 600
@@ -123,12 +123,12 @@ func TestLongBodiesGetThrough(t *testing.T) {
 	})
 }
 
-// What answers may take as long as it needs, and sees a client that leaves.
+// A handler may take as long as it needs, and notices a client that leaves.
 func TestALongAnswerIsNotTheClientsFault(t *testing.T) {
 	left := make(chan error, 1)
 	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
-		r.Body.Read(make([]byte, 1)) // which finds the end again
+		r.Body.Read(make([]byte, 1)) // finds the end again
 		select {
 		case <-time.After(10 * time.Minute):
 			io.WriteString(w, "late")
@@ -164,7 +164,7 @@ func TestALongAnswerIsNotTheClientsFault(t *testing.T) {
 	}
 }
 
-// The times of a request are not those of the one before on the same connection.
+// The times of a request do not depend on the one before on the same connection.
 func TestARequestDoesNotInheritTimes(t *testing.T) {
 	inBubble(t, Door{Handler: echo}, Options{}, func(b *bubble) {
 		c := b.dial()

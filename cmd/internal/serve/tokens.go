@@ -14,22 +14,20 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
-// shortestToken is how many characters a token has at least: fewer can be guessed.
+// shortestToken is the shortest length of a token: fewer characters can be guessed.
 const shortestToken = 16
 
-// tokenHeader carries the token where Authorization is the client's own, such as in what a
-// proxy asks at /v1/auth.
+// tokenHeader carries the token if Authorization belongs to the client, such as in requests of a proxy to /v1/auth.
 const tokenHeader = "X-Limitctl-Authorization"
 
-// Tokens are what a request to /v1 has to carry one of. Several are there while one replaces
-// another. They are safe for concurrent use.
+// Tokens are the access tokens for /v1. Several can be valid, so that one can replace another. They are safe for
+// concurrent use.
 type Tokens struct {
 	file    *watched
 	inForce atomic.Pointer[[][sha256.Size]byte]
 }
 
-// TokensOf returns the tokens of a text, one on a line. Empty lines and those that begin with #
-// do not count.
+// TokensOf returns the tokens of a text, one on a line. It ignores empty lines and those that begin with #.
 func TokensOf(text []byte) (*Tokens, error) {
 	t := new(Tokens)
 	return t, t.use(text)
@@ -42,16 +40,16 @@ func ReadTokens(path string, read func(path string) ([]byte, error)) (*Tokens, e
 	return t, err
 }
 
-// Refresh reads the file again, and reports whether other tokens are in force. With a file that
-// cannot be read or has no token in it those from before stay, and each cause is told once.
+// Refresh reads the file again, and reports whether the tokens have changed. If the file cannot be read or has no
+// token, the old tokens stay valid, and each cause is returned once.
 func (t *Tokens) Refresh() (changed bool, err error) {
 	return t.file.refresh(func(texts [][]byte) error { return t.use(texts[0]) })
 }
 
-// Stale is why the file cannot be read again, empty if it can.
+// Stale returns why the file cannot be read again; empty if it can.
 func (t *Tokens) Stale() string { return t.file.stale() }
 
-// Count is how many tokens are in force.
+// Count returns the number of valid tokens.
 func (t *Tokens) Count() int { return len(*t.inForce.Load()) }
 
 func (t *Tokens) use(text []byte) error {
@@ -76,8 +74,7 @@ func (t *Tokens) use(text []byte) error {
 	return nil
 }
 
-// Wrap answers 401 for requests without one of the tokens. What is behind it does not see the
-// header that had the token.
+// Wrap answers requests without a valid token with 401. The next handler does not see the header with the token.
 func (t *Tokens) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{tokenHeader, "Authorization"} {
@@ -92,7 +89,7 @@ func (t *Tokens) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// allow takes as long for a wrong token as for a right one, wherever it differs.
+// allow takes the same time for wrong and right tokens.
 func (t *Tokens) allow(values []string) bool {
 	if len(values) != 1 {
 		return false

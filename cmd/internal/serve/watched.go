@@ -10,19 +10,19 @@ import (
 type watched struct {
 	read  func(path string) ([]byte, error)
 	paths []string
-	// seen is what the files held when they were last used, or were to be.
+	// seen is the content of the files at the last use, or the last try.
 	seen [sha256.Size]byte
-	// failed is why the files could not be used the last time, nil if they could.
+	// failed is why the last use failed; nil if it did not.
 	failed atomic.Pointer[string]
 }
 
-// refresh calls use with what the files hold, if that is not what it was. The same cause why
-// that cannot be done is returned once.
+// refresh calls use with the contents of the files, if they have changed. It returns the same cause of a failure
+// only once.
 func (w *watched) refresh(use func(texts [][]byte) error) (changed bool, err error) {
 	texts, sum, err := w.contents()
 	if err == nil {
 		if sum == w.seen {
-			return false, nil // and what was wrong with it still is
+			return false, nil // the earlier failure still holds
 		}
 		w.seen = sum
 		err = use(texts)
@@ -31,7 +31,7 @@ func (w *watched) refresh(use func(texts [][]byte) error) (changed bool, err err
 		w.failed.Store(nil)
 		return true, nil
 	}
-	w.seen = [sha256.Size]byte{} // the files may come back as they were
+	w.seen = [sha256.Size]byte{} // the old contents can come back
 	text := err.Error()
 	if text == w.stale() {
 		return false, nil
@@ -40,7 +40,7 @@ func (w *watched) refresh(use func(texts [][]byte) error) (changed bool, err err
 	return false, err
 }
 
-// stale is why the files could not be used the last time, or empty.
+// stale returns why the last use failed, or "".
 func (w *watched) stale() string {
 	if text := w.failed.Load(); text != nil {
 		return *text

@@ -1,5 +1,5 @@
-// Package shell writes words so that bash, zsh and fish read them back as they are,
-// and reads what is typed at a shell without running any of it.
+// Package shell quotes words so that bash, zsh and fish read them back unchanged, and parses command lines without
+// running any of them.
 package shell
 
 import (
@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// IsPlain reports whether no shell, under any options, takes any of word for more
-// than what it shows: letters and digits of any script, and some ASCII that is special
-// nowhere. An equals sign has to follow a letter or digit, as zsh reads =ls as a path.
+// IsPlain reports whether no shell, under any options, gives word another meaning: it has letters and digits of any
+// script, and some ASCII that is never special. An equals sign has to follow a letter or digit, since zsh reads =ls
+// as a path.
 func IsPlain(word string) bool {
 	if word == "" || !utf8.ValidString(word) {
 		return false
@@ -31,25 +31,23 @@ func IsPlain(word string) bool {
 	return true
 }
 
-// isWord reports whether r is a letter or a digit that can be seen. Combining marks
-// change their neighbours, so they do not count.
+// isWord reports whether r is a visible letter or digit. Combining marks change their neighbours, so they do not
+// count.
 func isWord(r rune) bool {
 	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && isVisible(r)
 }
 
-// isVisible reports whether r can be seen, and does nothing to how others are.
+// isVisible reports whether r is visible, and does not affect its neighbours.
 func isVisible(r rune) bool {
 	return strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Quote writes a word in the one form that bash, zsh and fish all read back as it is,
-// in scripts and at their prompts, on one line without any character that cannot be
-// seen. ok is false if there is no such form: for a word that holds a NUL, which no program
-// can be given, or that ends with a line break, which they all drop.
+// Quote writes a word in the one form that bash, zsh and fish all read back unchanged, in scripts and at their
+// prompts, on one line and without invisible characters. ok is false if there is no such form: for a word with a
+// NUL, which no program can get, or with a line break at its end, which they all drop.
 //
-// What can be seen goes in single quotes, but for the single quote and the backslash:
-// fish has escapes within quotes, and the others have none. What cannot be seen goes
-// through printf.
+// Visible characters go in single quotes, except the single quote and the backslash: fish has escapes within
+// quotes, and the others have none. Invisible ones go through printf.
 func Quote(word string) (quoted string, ok bool) {
 	switch {
 	case strings.ContainsRune(word, 0) || strings.HasSuffix(word, "\n"):
@@ -69,7 +67,7 @@ func Quote(word string) (quoted string, ok bool) {
 			b.WriteString(`\` + word[:n])
 		} else {
 			n = beginning(word, func(r rune) bool { return r == utf8.RuneError || !isVisible(r) })
-			if word[n-1] == '\n' { // which is dropped at the end
+			if word[n-1] == '\n' { // the shell would drop it at the end
 				_, size := utf8.DecodeRuneInString(word[n:])
 				n += size
 			}
@@ -84,13 +82,13 @@ func Quote(word string) (quoted string, ok bool) {
 	return b.String(), true
 }
 
-// isQuotable reports whether single quotes hold r for every shell, to be seen.
+// isQuotable reports whether r can be in single quotes in every shell, and is visible.
 func isQuotable(r rune) bool {
 	return r != '\'' && r != '\\' && r != utf8.RuneError && isVisible(r)
 }
 
-// beginning returns the length in bytes of the longest beginning of word whose
-// characters satisfy is. Bytes that are not UTF-8 count as utf8.RuneError.
+// beginning returns the length in bytes of the longest beginning of word whose characters satisfy is. Bytes that
+// are not UTF-8 count as utf8.RuneError.
 func beginning(word string, is func(rune) bool) (n int) {
 	for n < len(word) {
 		r, size := utf8.DecodeRuneInString(word[n:])
@@ -102,11 +100,10 @@ func beginning(word string, is func(rune) bool) (n int) {
 	return n
 }
 
-// Unwritable stands for a command that cannot be written. To a shell it is a comment,
-// or no command.
+// Unwritable replaces a command that cannot be written. To a shell it is a comment, or no command.
 const Unwritable = "# no line can hold this command: a word of it ends with a line break"
 
-// Command writes a command as the line to paste in a shell, or [Unwritable].
+// Command writes a command as a line to paste in a shell, or [Unwritable].
 func Command(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -118,11 +115,11 @@ func Command(words ...string) string {
 	return strings.Join(quoted, " ")
 }
 
-// SetUserBegins is what the commands of [SetUser] begin with.
+// SetUserBegins is the beginning of the commands of [SetUser].
 const SetUserBegins = "redis-cli ACL SETUSER "
 
-// SetUser writes the command that gives a user of Redis more rights. It is for a shell,
-// as whoever may do that logs in in ways of his own.
+// SetUser writes the command that gives a Redis user more rights. It has no login, which depends on the
+// administrator.
 func SetUser(user string, rules ...string) string {
 	return Command(append(append(strings.Fields(SetUserBegins), user), rules...)...)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// hostile are words that shells take for more than text.
+// hostile are words that have a special meaning for shells.
 func hostile() []string {
 	return []string{
 		"", "plain", "user:42", "tenant:acme:user@example.com", "a=b", "=ls", "a==ls", "path:=ls", "-rf", "--", "~", "~root", "a:~root",
@@ -29,7 +29,7 @@ func hostile() []string {
 	}
 }
 
-// Every shell is given the words as its script, and answers with what it read.
+// Every shell gets the words as its script, and answers with what it read.
 var shells = map[string][]string{
 	"bash":               {"bash", "--norc", "--noprofile"},
 	"bash at its prompt": {"bash", "--norc", "--noprofile", "-i", "-H"},
@@ -43,8 +43,8 @@ var shells = map[string][]string{
 	"fish at its prompt": {"fish", "--no-config", "-i"},
 }
 
-// readBack returns what a shell reads the quoted words as. It knows no PATH, so that a
-// word that is run runs nothing.
+// readBack returns what a shell reads from the quoted words. It has no PATH, so that a word that is executed runs
+// nothing.
 func readBack(t testing.TB, shell string, quoted []string) []string {
 	t.Helper()
 	tier.Full(t, "bash, zsh and fish")
@@ -98,7 +98,7 @@ func TestQuoteIsReadBackByEveryShell(t *testing.T) {
 	}
 }
 
-// What Quote is for: without it, these shells do run and replace what they read.
+// Without Quote, these shells do run and replace words, so the test is valid.
 func TestTheShellsOfTheTestsDoExpand(t *testing.T) {
 	for shell, word := range map[string]string{
 		"bash": "$(printf x)", "bash at its prompt": `"a!#"`, "bash with extglob": "x*(y)", "zsh": "$(printf x)", "zsh at its prompt": `"a!#"`,

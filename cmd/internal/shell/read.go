@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Line is what was typed at bash's prompt, as far as it goes.
+// Line is a command line of bash, which may be incomplete.
 type Line struct {
-	// Words are what was typed stands for, the last one as it was begun. Nothing in
-	// them is expanded: $(…), backquotes and variables are text.
+	// Words are the words after removal of quotes; the last one may be incomplete. Nothing in them is expanded:
+	// $(…), backquotes and variables are text.
 	Words []string
-	// ToFile tells that the last word names a file that the shell is to open.
+	// ToFile: the last word is a file for a redirection.
 	ToFile bool
 }
 
-// ReadLine takes a line apart as bash does, and runs none of it.
+// ReadLine splits a line like bash, and runs nothing.
 func ReadLine(line string) Line {
 	var l Line
 	target := false // of < or >
@@ -40,8 +40,7 @@ func ReadLine(line string) Line {
 	}
 }
 
-// wordEnd returns where the first word of a line ends: at what divides words outside
-// of quotes and substitutions.
+// wordEnd returns the end of the first word of a line: at a separator outside of quotes and substitutions.
 func wordEnd(line string) int {
 	for i := 0; i < len(line); {
 		switch line[i] {
@@ -58,8 +57,7 @@ func wordEnd(line string) int {
 	return len(line)
 }
 
-// itemEnd returns the length of what a text begins with: a quoted part, a
-// substitution, or one byte.
+// itemEnd returns the length of the first item of a text: a quoted part, a substitution, or one byte.
 func itemEnd(text string) int {
 	n := 1
 	switch {
@@ -83,7 +81,7 @@ func itemEnd(text string) int {
 	return n
 }
 
-// through returns where text, from i on, is after the closing byte; else its length.
+// through returns the index after the closing byte, searching from i on; otherwise the length of text.
 func through(text string, i int, closing byte, escapes, nests bool) (end int, closed bool) {
 	for i < len(text) {
 		switch {
@@ -102,8 +100,7 @@ func through(text string, i int, closing byte, escapes, nests bool) (end int, cl
 	return len(text), false
 }
 
-// substitutionEnd is itemEnd within double quotes, where only substitutions are more
-// than one byte.
+// substitutionEnd is itemEnd within double quotes, where only substitutions are longer than one byte.
 func substitutionEnd(text string) int {
 	if text[0] == '`' || strings.HasPrefix(text, "$(") || strings.HasPrefix(text, "${") {
 		return itemEnd(text)
@@ -111,8 +108,7 @@ func substitutionEnd(text string) int {
 	return 1
 }
 
-// Unquote returns what a word of bash stands for, where nothing in it is expanded and
-// quotes need not be closed yet.
+// Unquote returns the value of a word of bash without expansions. Quotes need not be closed yet.
 func Unquote(raw string) string {
 	var b strings.Builder
 	inside := func(from int, closing byte, escapes, nests bool) (text string, n int) {
@@ -147,7 +143,7 @@ func Unquote(raw string) string {
 	return b.String()
 }
 
-// unquoteDouble reads the text of double quotes.
+// unquoteDouble decodes the text in double quotes.
 func unquoteDouble(text string) string {
 	var b strings.Builder
 	for text != "" {
@@ -163,7 +159,7 @@ func unquoteDouble(text string) string {
 	return b.String()
 }
 
-// unescape reads the text of $'…'.
+// unescape decodes the text of $'…'.
 func unescape(text string) string {
 	const letters, mean = `abefnrtvE\'"?`, "\a\b\x1b\f\n\r\t\v\x1b\\'\"?"
 	var b strings.Builder
@@ -197,7 +193,7 @@ func unescape(text string) string {
 	return b.String()
 }
 
-// number reads the number of at most that many digits that text begins with.
+// number reads a number of at most most digits from the beginning of text.
 func number(text string, base, most int) (n uint64, rest string) {
 	for size := min(most, len(text)); size > 0; size-- {
 		if n, err := strconv.ParseUint(text[:size], base, 64); err == nil {

@@ -60,8 +60,7 @@ func TestIsPlain(t *testing.T) {
 	}
 }
 
-// What bash writes itself for a word is read as that word, and cut short anywhere it
-// is read as something.
+// What bash itself writes for a word is read as that word, and any beginning of it is read without a panic.
 func FuzzReadLine(f *testing.F) {
 	for _, word := range hostile() {
 		f.Add(word)

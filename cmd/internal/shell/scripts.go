@@ -9,11 +9,11 @@ import (
 //go:embed scripts
 var scripts embed.FS
 
-// Completed returns the names of the shells that [Script] knows.
+// Completed returns the names of the shells for [Script].
 func Completed() []string { return []string{"bash", "zsh", "fish"} }
 
-// Script returns the script that has a shell ask limitctl at every Tab, by the request
-// [Tab]; ok is false for a shell without a script.
+// Script returns the completion script of a shell, which calls limitctl with [Tab] at every Tab key; ok is false
+// for an unknown shell.
 func Script(shell string, descriptions bool) (script string, ok bool) {
 	if !slices.Contains(Completed(), shell) {
 		return "", false

@@ -7,24 +7,23 @@ import (
 	"unicode/utf8"
 )
 
-// Tab is the command by which a [Script] asks what fits at the cursor. What follows
-// says which shell asks, and has what was typed as that shell knows it.
+// Tab is the command with which a [Script] gets completions. Its arguments are the shell, and the command line in
+// the form of that shell.
 const Tab = "__tab"
 
 const noDescriptions = "no-descriptions"
 
-// A Request is what a shell asks at a Tab.
+// A Request is a shell's request for completions.
 type Request struct {
-	// Words are those of the command line after the program, the last one as it was
-	// begun.
+	// Words are the words of the command line after the program, the last one perhaps incomplete.
 	Words []string
-	// ToFile tells that the last word names a file that the shell itself is to open.
+	// ToFile: the last word is a file for a redirection.
 	ToFile bool
 
 	shell   string
 	plain   bool // without descriptions
 	columns int
-	begun   string // what an offer is to replace
+	begun   string // the text that an offer replaces
 }
 
 // ParseRequest reads the arguments of [Tab].
@@ -53,7 +52,7 @@ func ParseRequest(args []string) (r *Request, ok bool) {
 		for _, arg := range args {
 			words = append(words, Unquote(arg))
 		}
-	case "fish": // but for the last one, read already
+	case "fish": // all as typed except the last one, which is already parsed
 		words = append(words, args[:len(args)-1]...)
 		words = append(words, Unquote(args[len(args)-1]))
 	default:
@@ -66,15 +65,15 @@ func ParseRequest(args []string) (r *Request, ok bool) {
 	return r, true
 }
 
-// Last is the word that was begun.
+// Last is the incomplete word.
 func (r *Request) Last() string { return r.Words[len(r.Words)-1] }
 
-// An Offer is what the last word may become.
+// An Offer is a completion of the last word.
 type Offer struct{ Word, Description string }
 
-// Safe returns the offers that may be put on a command line: those that are special to
-// no shell, as some shells and scripts insert them as they are. None begins with a dash
-// but where one was typed, so that no name is taken for a flag.
+// Safe returns the offers that can be put on a command line: those without special characters of any shell, since
+// some shells and scripts insert them unquoted. None begins with a dash unless one was typed, so that no name is
+// taken for a flag.
 func Safe(offers []Offer, begun string) []Offer {
 	var safe []Offer
 	for _, o := range offers {
@@ -89,18 +88,18 @@ func Safe(offers []Offer, begun string) []Offer {
 	return safe
 }
 
-// A Kind says what a shell is to do with an answer.
+// A Kind says what a shell has to do with an answer.
 type Kind string
 
-// The kinds of an answer: offers, after which a space goes, or does not; or the files
-// that the shell knows.
+// The kinds of an answer: offers with a space after them, offers without one, or the shell's own completion of
+// files.
 const (
 	Offers  Kind = "offers"
 	NoSpace Kind = "nospace"
 	Files   Kind = "files"
 )
 
-// FilesOf is the kind for files whose names end with a dot and that.
+// FilesOf is the kind for files with that extension.
 func FilesOf(extension string) Kind {
 	if !IsPlain(extension) {
 		return Files
@@ -108,14 +107,14 @@ func FilesOf(extension string) Kind {
 	return Files + " " + Kind(extension)
 }
 
-// Answer writes an answer as the request's shell wants it: its kind and then the
-// offers, a line each. Only those that are [Safe] are in it.
+// Answer writes an answer in the form of the request's shell: its kind and then the offers, a line each. It
+// contains only [Safe] offers.
 func (r *Request) Answer(kind Kind, offers []Offer) string {
 	lines := []string{string(kind)}
 	if strings.HasPrefix(string(kind), string(Files)) {
 		offers = nil
 		if r.shell == "bash" && kind != Files && !strings.Contains(r.begun, "\n") {
-			lines = append(lines, r.begun) // what it stands for, which bash does not know
+			lines = append(lines, r.begun) // its value, which bash does not know
 		}
 	}
 	offers = Safe(offers, r.Last())
@@ -143,8 +142,8 @@ func (r *Request) Answer(kind Kind, offers []Offer) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// bash returns the offers as bash lists them, which knows no descriptions and replaces
-// but the part of a word after the last of its dividers, such as a colon.
+// bash returns the offers for bash, which has no descriptions and replaces only the part of a word after its last
+// separator, such as a colon.
 func (r *Request) bash(offers []Offer) (lines []string) {
 	before := strings.TrimSuffix(r.Last(), r.begun)
 	longest := 0

@@ -43,7 +43,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// The words of an answer are plain, whatever is offered and however it was begun.
+// The words of an answer are plain, for any offers and any incomplete word.
 func FuzzAnswer(f *testing.F) {
 	for _, word := range hostile() {
 		f.Add("limitctl inspect ", word, word)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SplitHost reads host, host:port, [IPv6] or [IPv6]:port.
+// SplitHost splits host, host:port, [IPv6] or [IPv6]:port.
 func SplitHost(text string) (host, port string, ok bool) {
 	if address, rest, bracketed := strings.Cut(strings.TrimPrefix(text, "["), "]"); bracketed {
 		colon, port, hasPort := strings.Cut(rest, ":")
@@ -19,8 +19,7 @@ func SplitHost(text string) (host, port string, ok bool) {
 	return host, port, host != "" && (!hasPort || port != "") && !strings.ContainsAny(host+port, ":[]% \t\n\\")
 }
 
-// IsLocal reports whether what is sent to a host does not leave the machine. Of a name
-// that is known of localhost only.
+// IsLocal reports whether traffic to a host certainly stays on the machine. Of names, that is only localhost.
 func IsLocal(host string) bool {
 	host, _, _ = strings.Cut(host, "%") // a zone
 	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {

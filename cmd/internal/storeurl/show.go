@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// hidden stands where a password was.
+// hidden replaces a password.
 const hidden = "xxxxx"
 
-// isScheme reports whether a scheme is one that is shown: what else is before a colon can
-// be a user, or a password.
+// isScheme reports whether a scheme can be shown: other texts before a colon can be a user, or a password.
 func isScheme(text string) bool {
 	for _, kind := range []string{"", "+cluster", "+sentinel"} {
 		if text == "redis"+kind || text == "rediss"+kind {
@@ -21,18 +20,18 @@ func isScheme(text string) bool {
 	return text == "unix"
 }
 
-// isPath reports whether what follows a scheme is a path, which has no passwords.
+// isPath reports whether a path follows the scheme, which has no passwords.
 func isPath(scheme string) bool { return scheme == "file" || scheme == "memory" }
 
-// Redact returns a store's URL as it may be shown to anybody. All is as it was but the
-// passwords, and what can be a part of one because it means nothing where it is.
+// Redact returns a store's URL in a form that can be shown. It replaces only the passwords, and parts that could
+// belong to one because they mean nothing in their place.
 func Redact(text string) string {
 	scheme, _, found := strings.Cut(text, ":")
 	if found && isPath(scheme) {
 		return text
 	}
 	if !found && !strings.ContainsAny(text, "@%&=?") {
-		return text // no URL, but a name
+		return text // not a URL, but a name
 	}
 	u, err := Parse(text)
 	if err != nil || !isScheme(u.Scheme) || !u.isSound() {
@@ -41,7 +40,7 @@ func Redact(text string) string {
 	return u.text()
 }
 
-// unreadable is shown for a URL if no part is surely not a password.
+// unreadable replaces a URL of which any part could be a password.
 func unreadable(scheme string) string {
 	if isScheme(scheme) {
 		return scheme + "://" + hidden + " (it cannot be read)"
@@ -49,8 +48,8 @@ func unreadable(scheme string) string {
 	return hidden + " (it cannot be read)"
 }
 
-// WithoutPasswords returns the URL of the same store without its passwords, which are to
-// be had elsewhere then. A URL that cannot be read is shown as [Redact] does.
+// WithoutPasswords returns the URL of the same store without its passwords. For a URL that cannot be parsed it
+// returns the result of [Redact].
 func WithoutPasswords(text string) string {
 	scheme, _, found := strings.Cut(text, ":")
 	if found && isPath(scheme) {
@@ -70,8 +69,8 @@ func WithoutPasswords(text string) string {
 	return bare.text()
 }
 
-// Where returns what to call the store in messages: its URL without passwords, and
-// without the options that do not say which store it is.
+// Where returns the name of the store for messages: its URL without passwords, and without options that do not
+// identify the store.
 func (u *URL) Where() string {
 	where := *u
 	where.options = nil
@@ -81,7 +80,7 @@ func (u *URL) Where() string {
 	return where.text()
 }
 
-// text puts the URL together again, with a mark in the place of passwords.
+// text writes the URL with a mark in place of passwords.
 func (u *URL) text() string {
 	var b strings.Builder
 	b.WriteString(u.Scheme + "://")
@@ -109,7 +108,7 @@ func (u *URL) text() string {
 	return b.String()
 }
 
-// escapeValue escapes what would end an option's value, or be read as something else.
+// escapeValue escapes what would end an option's value, or have another meaning.
 func escapeValue(value string) string {
 	var b strings.Builder
 	for i := range len(value) {
@@ -122,8 +121,7 @@ func escapeValue(value string) string {
 	return b.String()
 }
 
-// isSound reports whether all that is shown is what it should be, and thus no password
-// that lost its way.
+// isSound reports whether all visible parts are valid, and so cannot be a part of a password.
 func (u *URL) isSound() bool {
 	for _, host := range u.Hosts {
 		if _, port, ok := SplitHost(host); !ok || port != "" && !isNumber(port) {
@@ -148,7 +146,7 @@ func knownOption(name string) bool {
 	return false
 }
 
-// isSound reports whether an option is one that there is, with a value that it can have.
+// isSound reports whether an option exists and its value is valid.
 func (o *option) isSound() bool {
 	switch o.name {
 	case "db":

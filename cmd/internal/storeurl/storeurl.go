@@ -1,6 +1,5 @@
-// Package storeurl takes the URL of a store apart: for connecting, and for showing it
-// without its passwords. Both see the same parts, so that what one takes for a password
-// the other hides.
+// Package storeurl parses the URL of a store: for connecting, and for showing it without its passwords. Both use
+// the same parts, so that what one takes for a password the other hides.
 package storeurl
 
 import (
@@ -9,35 +8,35 @@ import (
 	"strings"
 )
 
-// URL is the URL of a Redis, taken apart. net/url does not read several hosts, and
-// go-redis takes the login for the Sentinels'.
+// URL is the parsed URL of a Redis. net/url does not parse several hosts, and go-redis uses the login for the
+// Sentinels.
 type URL struct {
 	Scheme         string
 	User, Password string
-	// Hosts are each a host with or without a port.
+	// Hosts have the form host or host:port.
 	Hosts []string
-	// Path is what follows the hosts, still escaped.
+	// Path is the text after the hosts, still escaped.
 	Path string
-	// options are in the order written.
+	// options are in the order of the URL.
 	options []option
 }
 
 type option struct{ name, value string }
 
-// The options that hold a login of their own.
+// The options that contain another login.
 const (
 	SentinelUser     = "sentinel_username"
 	SentinelPassword = "sentinel_password"
 )
 
-// Errors of a URL that cannot be taken apart. Neither repeats any of it: a password
-// with special characters turns up in any part of a URL.
+// Errors about a URL that cannot be parsed. They do not repeat any of it: an unescaped password can be in any part
+// of a URL.
 var (
 	ErrNoHost     = errors.New("it does not name a host")
 	ErrUnreadable = errors.New("it cannot be read")
 )
 
-// Parse takes the URL of a Redis apart. The scheme may be any.
+// Parse parses the URL of a Redis, with any scheme.
 func Parse(text string) (*URL, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
@@ -70,8 +69,7 @@ func Parse(text string) (*URL, error) {
 	return u, u.parseOptions(query)
 }
 
-// parseOptions reads a query. Unlike in a form a plus sign is one, as base64 has
-// it in passwords.
+// parseOptions parses a query. Unlike in a form a plus sign is a plus, since passwords in base64 contain it.
 func (u *URL) parseOptions(query string) error {
 	for pair := range strings.SplitSeq(query, "&") {
 		if pair == "" {
@@ -87,7 +85,7 @@ func (u *URL) parseOptions(query string) error {
 	return nil
 }
 
-// Option returns the value of an option, the last if it is there several times.
+// Option returns the value of an option, the last if it occurs several times.
 func (u *URL) Option(name string) (value string, given bool) {
 	for _, o := range u.options {
 		if o.name == name {
@@ -97,9 +95,8 @@ func (u *URL) Option(name string) (value string, given bool) {
 	return value, given
 }
 
-// Unknown returns the first option that is not known. name is empty if it can
-// be a part of a password: where an & in one is not escaped, the rest of the password
-// is an option.
+// Unknown returns the first option that is not known. name is empty if it can be part of a password: after an
+// unescaped &, the rest of a password looks like an option.
 func (u *URL) Unknown(known func(name string) bool) (name string, found bool) {
 	for _, o := range u.options {
 		switch {
@@ -113,8 +110,7 @@ func (u *URL) Unknown(known func(name string) bool) (name string, found bool) {
 	return name, found
 }
 
-// hasSecretOption reports whether an option is meant to hold a password. The option
-// need not exist.
+// hasSecretOption reports whether an option with the name of a password exists, even an unknown one.
 func (u *URL) hasSecretOption() bool {
 	for _, o := range u.options {
 		if isSecret(o.name) {
@@ -134,8 +130,8 @@ func isSecret(option string) bool {
 	return false
 }
 
-// Secrets returns what nobody is to see of a store's URL. Of one that cannot be read it
-// is all that can be a password.
+// Secrets returns the secrets of a store's URL. For one that cannot be parsed it returns all that can be a
+// password.
 func Secrets(text string) []string {
 	scheme, _, _ := strings.Cut(text, ":")
 	if isPath(scheme) {
@@ -154,8 +150,8 @@ func Secrets(text string) []string {
 	return secrets
 }
 
-// suspects returns what can be a password in a URL that cannot be read: what is before
-// its last @, behind the scheme or a colon, and what options hold.
+// suspects returns what can be a password in a URL that cannot be parsed: the text before its last @, behind the
+// scheme or a colon, and the values of options.
 func suspects(text string) (secrets []string) {
 	_, rest, found := strings.Cut(text, "://")
 	if !found {

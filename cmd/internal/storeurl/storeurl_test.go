@@ -74,7 +74,7 @@ func TestIsLocal(t *testing.T) {
 	}
 }
 
-// shows returns a part of a secret that a text shows.
+// shows returns a part of a secret that a text contains.
 func shows(text, secret string) string {
 	const size = 4
 	for i := 0; i+size <= len(secret); i++ {
@@ -85,8 +85,8 @@ func shows(text, secret string) string {
 	return ""
 }
 
-// Whatever a login and a password hold, as it is or escaped, the password is not shown;
-// and without it the URL is of the same store.
+// For any login and password, escaped or not, the password is not shown; and without it the URL is still of the
+// same store.
 func FuzzShown(f *testing.F) {
 	f.Add("redis+sentinel", "user", "hunter2", "hunter3'x y", "h:1,[::1]", "/m/2", true)
 	f.Add("rediss", "", "a@b/c?d#e%", "", "h", "/1", false)
@@ -101,14 +101,14 @@ func FuzzShown(f *testing.F) {
 		if user != "" || password != "" {
 			login = url.User(user).String() + ":" + escape(password) + "@"
 		}
-		name := url.User(user).String() // which can be like a password, with the mark behind it
+		name := url.User(user).String() // it can look like the password with the mark behind it
 		base := scheme + "://" + name + ":" + hidden + "@" + name + "@" + hosts + path
 		text := scheme + "://" + login + hosts + path
 		if sentinel != "" {
 			text += "?" + SentinelPassword + "=" + escape(sentinel)
 		}
 		if strings.Contains(hosts+path, "@") || strings.Contains(password+sentinel, "xx") {
-			return // that is a login, and what stands for one
+			return // that is a login, and its replacement
 		}
 		for what, shown := range map[string]string{"redacted": Redact(text), "bare": WithoutPasswords(text)} {
 			rest := strings.ReplaceAll(shown, SentinelPassword+"="+hidden, "")

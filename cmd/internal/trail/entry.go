@@ -1,7 +1,6 @@
-// Package trail is the format of the audit trail, which `limitctl audit` shows. A run that
-// changes what others have writes two entries: one that it begins, before its first change,
-// and one of its outcome. They go to a file of this machine, a JSON line each, and to the
-// journal of the store, where everybody sees them. Reading makes one entry of the two.
+// Package trail is the format of the audit trail, which `limitctl audit` shows. A run that changes keys or
+// overrides writes two entries: one before its first change, and one with its outcome. They go to a file of this
+// machine, a JSON line each, and to the journal of the store, where everybody sees them. Reading merges the two.
 package trail
 
 import (
@@ -16,43 +15,42 @@ import (
 	"github.com/limitctl/limitctl/internal/lines"
 )
 
-// Entry is what is known of a run that changed or deleted what others had.
+// Entry describes a run that changed or deleted something.
 type Entry struct {
-	// Time is when it ended, or when it began as long as it has no outcome.
+	// Time is when it ended, or when it began if it has no outcome yet.
 	Time time.Time `json:"time"`
-	// Began is when it began, zero in the entry of an earlier limitctl.
+	// Began is when it began, zero in entries of older versions of limitctl.
 	Began time.Time `json:"began_at,omitzero"`
-	// Run is the same in both entries of a run, and in those of no other run.
+	// Run identifies the run; both of its entries have it.
 	Run string `json:"run,omitempty"`
-	// User is who runs it, as the environment says. Account is the machine's name of the user
-	// that the process belongs to, if it is another: behind sudo, say.
+	// User is the user from the environment. Account is the machine's name of the process's user, if it differs:
+	// behind sudo, for example.
 	User    string `json:"user"`
 	Account string `json:"account,omitempty"`
 	Host    string `json:"host,omitempty"`
 	Context string `json:"context,omitempty"`
 	Store   string `json:"store"` // its name, without a password
 	Prefix  string `json:"prefix"`
-	// Layout names the layouts of other limiters whose keys it was about, with commas between
-	// them; empty for limitctl's own keys.
+	// Layout has the layouts of other limiters, separated by commas; empty for limitctl's own keys.
 	Layout  string `json:"layout,omitempty"`
 	Command string `json:"command"`
-	// Selection is which keys, in the words of a command line.
+	// Selection is the selected keys, in the words of a command line.
 	Selection string `json:"selection"`
 	Reason    string `json:"reason,omitempty"`
-	// Matched is how many keys were selected, and Changed how many of them are changed for sure.
-	// Of a run about overrides they count these (see [Entry.CountsKeys]).
+	// Matched is the number of selected keys, and Changed the number of those that certainly changed. For a run
+	// about overrides they count overrides (see [Entry.CountsKeys]).
 	Matched int64 `json:"matched"`
 	Changed int64 `json:"changed"`
-	// Unknown is how many more may be changed: the store did not answer.
+	// Unknown is how many more may have changed: the store did not answer.
 	Unknown int64   `json:"unknown,omitempty"`
 	Backup  string  `json:"backup,omitempty"` // its absolute path on Host
 	Outcome Outcome `json:"outcome"`
 	Error   string  `json:"error,omitempty"`
-	// Source is where the entry was found. It is set by reading and never written.
+	// Source is where the entry was found. Reading sets it; it is never written.
 	Source Source `json:"source,omitempty"`
 }
 
-// CountsKeys reports whether the counts of the run are of keys, and not of overrides.
+// CountsKeys reports whether the run counts keys, and not overrides.
 func (e *Entry) CountsKeys() bool { return !strings.HasPrefix(e.Command, "override ") }
 
 // Outcome is how a run ended.
@@ -60,12 +58,12 @@ type Outcome string
 
 // The outcomes of a run.
 const (
-	// Begun: nothing is known of its end. It still goes on, or it was killed.
+	// Begun: its end is unknown. It is still running, or was killed.
 	Begun       Outcome = "begun"
 	Done        Outcome = "done"
-	Partly      Outcome = "partly" // some of the keys were changed, and not all
+	Partly      Outcome = "partly" // some keys were changed, but not all
 	Interrupted Outcome = "interrupted"
-	Failed      Outcome = "failed" // none was changed for sure
+	Failed      Outcome = "failed" // none was certainly changed
 )
 
 // Source is where an entry was found.
@@ -78,18 +76,18 @@ const (
 	Both    Source = "both"
 )
 
-// NewRun returns a name for a run.
+// NewRun returns a new name for a run.
 func NewRun() string { return rand.Text()[:16] }
 
 const (
-	// maxText is how many bytes of a text go into a line, and into the head of a backup.
+	// maxText is the most bytes of a text in a line, and in the header of a backup.
 	maxText = 2000
-	// maxLine is more than any line has that is made of such texts.
+	// maxLine is longer than any line with such texts.
 	maxLine = 1 << 20
 )
 
-// texts are the texts that somebody else may have made long: a server its error, a caller
-// the selection. Those that can best be done without come first.
+// texts are the texts that somebody else can make long: a server its error, a caller the selection. The least
+// important come first.
 func (e *Entry) texts() []*string {
 	return []*string{&e.Error, &e.Selection, &e.Reason, &e.Store, &e.Prefix, &e.Layout, &e.Context, &e.Command, &e.User, &e.Account, &e.Host,
 		&e.Run, &e.Backup}
@@ -103,8 +101,7 @@ func (e *Entry) bound() {
 	e.Outcome = Outcome(Bounded(string(e.Outcome)))
 }
 
-// Text returns the entry as JSON of at most so many bytes, which have to be 1,000 or more. It
-// cuts texts where that is needed.
+// Text returns the entry as JSON of at most most bytes, which has to be 1,000 or more. It cuts texts if necessary.
 func (e *Entry) Text(most int) (string, error) {
 	short := *e
 	short.Source = ""
@@ -135,7 +132,7 @@ func bounded(text string, most int) string {
 	return text[:end] + "…"
 }
 
-// read reads the entry from a line, or says why the line is not an entry.
+// read reads the entry from a line, or returns why it is not one.
 func (e *Entry) read(line *lines.Line) error {
 	if line.TooLong {
 		return fmt.Errorf("it has %d bytes, and at most %d are read", line.Length, maxLine)
@@ -143,7 +140,7 @@ func (e *Entry) read(line *lines.Line) error {
 	return e.parse(line.Text)
 }
 
-// parse reads the entry from JSON, which may be anything.
+// parse reads the entry from JSON with any content.
 func (e *Entry) parse(text []byte) error {
 	if err := json.Unmarshal(text, e); err != nil {
 		return err
@@ -151,6 +148,6 @@ func (e *Entry) parse(text []byte) error {
 	if e.Time.IsZero() {
 		return errors.New("it says no time")
 	}
-	e.bound() // an earlier limitctl wrote texts of any length
+	e.bound() // older versions of limitctl wrote texts of any length
 	return nil
 }

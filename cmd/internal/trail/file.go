@@ -6,19 +6,19 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 )
 
-// Writer takes the entries of a run. It is opened before the run changes anything, so
-// that what the run does can be written down.
+// Writer writes the entries of a run. It is opened before the run changes anything, so that the changes can be
+// recorded.
 type Writer interface {
-	// Write writes an entry, whose texts it may cut.
+	// Write writes an entry. It may cut texts.
 	Write(e *Entry) error
-	// Close releases what the writer holds. It is called once.
+	// Close closes the writer. It is called once.
 	Close() error
 }
 
 // File is a Writer to the end of a file. Several processes may write to one file.
 type File struct{ file files.File }
 
-// NewFile returns a File that writes to a file which was opened to append and to read.
+// NewFile returns a File for a file that is open to append and to read.
 func NewFile(file files.File) *File { return &File{file} }
 
 // Write implements [Writer]. It is a single write, so that lines of several runs stay whole.
@@ -40,8 +40,8 @@ func (f *File) Write(e *Entry) error {
 // Close implements [Writer].
 func (f *File) Close() error { return f.file.Close() }
 
-// endsLine reports whether the file ends with a whole line. If the disk was full, it may
-// end with half a line, and an entry that is added to this would be lost.
+// endsLine reports whether the file ends with a complete line. After a full disk it can end with half a line, and
+// the next entry would be lost with it.
 func (f *File) endsLine() bool {
 	info, err := f.file.Stat()
 	if err != nil || info.Size() == 0 {

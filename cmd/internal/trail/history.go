@@ -12,42 +12,39 @@ import (
 )
 
 const (
-	// MaxRuns is how many runs are read unless the caller says how many, so that a trail
-	// of any size is read in bounded memory.
+	// MaxRuns is the default number of runs to read, so that any trail is read in bounded memory.
 	MaxRuns = 10_000
-	// MaxSize is how many bytes of a trail are read, from its end: some hundred thousand
-	// runs.
+	// MaxSize is the most bytes of a trail that are read, from its end: some hundred thousand runs.
 	MaxSize = 256 << 20
-	// keptBad is how many of the lines that are not entries are kept.
+	// keptBad is the number of bad lines that are kept.
 	keptBad = 5
 )
 
-// Query says which runs are wanted.
+// Query selects runs.
 type Query struct {
-	// Most is how many runs, the latest; 0 means [MaxRuns].
+	// Most is the most runs to return, the latest; 0 means [MaxRuns].
 	Most int
-	// Keep, if set, says which entries count. It should say the same of both of a run.
+	// Keep, if set, selects entries. It should give the same result for both entries of a run.
 	Keep func(*Entry) bool
 }
 
-// History is what a trail holds.
+// History is the content of a trail.
 type History struct {
-	Runs  []*Entry // the latest runs, the latest of them last
-	Total int      // how many runs there are, those that are left out included
-	Bad   int      // how many lines are not entries and were left out
-	// FirstBad are the first of the bad lines.
+	Runs  []*Entry // the latest runs, in the order of time
+	Total int      // the number of runs, including those left out
+	Bad   int      // the number of lines that are not entries
+	// FirstBad are the first bad lines.
 	FirstBad []BadLine
 }
 
 // BadLine is a line that is not an entry.
 type BadLine struct {
-	Number int64 // from 1, in what was read; in a journal, the oldest that was read is 1
+	Number int64 // from 1, counting from the first line that was read
 	Reason error
 }
 
-// SkipOld goes to where the last [MaxSize] bytes of a trail begin, and returns the size
-// of the whole file. skipped tells whether there is more before. Only a fault of the file
-// system or of a disk makes a trail so large.
+// SkipOld seeks to the last [MaxSize] bytes of a trail, and returns the size of the file. skipped reports whether
+// something comes before. Only a fault of the file system or of a disk makes a trail so large.
 func SkipOld(file files.File) (size int64, skipped bool, err error) {
 	info, err := file.Stat()
 	if err != nil || info.Size() <= MaxSize {
@@ -57,8 +54,7 @@ func SkipOld(file files.File) (size int64, skipped bool, err error) {
 	return info.Size(), true, err
 }
 
-// Read reads the latest runs of a file. Lines that are not entries, or far too long, are left
-// out.
+// Read reads the latest runs of a file. It leaves out lines that are not entries or are far too long.
 func Read(ctx context.Context, in io.Reader, q Query) (*History, error) {
 	c := newCollection(q, Machine)
 	reader := lines.NewReader(in, maxLine)
@@ -74,7 +70,7 @@ func Read(ctx context.Context, in io.Reader, q Query) (*History, error) {
 			return nil, err
 		}
 		entry := new(Entry)
-		c.add(entry, line.Number, entry.read(&line)) // the disk was full, say
+		c.add(entry, line.Number, entry.read(&line)) // for example after a full disk
 	}
 }
 
@@ -97,7 +93,7 @@ func Merge(machine, store *History, most int) *History {
 	return m
 }
 
-// collection is the entries that are read, with no more of them in memory than needed.
+// collection collects entries, and keeps no more of them in memory than needed.
 type collection struct {
 	Query
 	source  Source
@@ -110,7 +106,7 @@ func newCollection(q Query, source Source) *collection {
 	return &collection{Query: q, source: source, found: History{Runs: []*Entry{}}}
 }
 
-// add adds an entry, unless there is a reason why it is not one.
+// add adds an entry, or a bad line if there is a reason.
 func (c *collection) add(e *Entry, number int64, reason error) {
 	h := &c.found
 	switch {
@@ -123,7 +119,7 @@ func (c *collection) add(e *Entry, number int64, reason error) {
 		return
 	}
 	e.Source = c.source
-	if h.Runs = append(h.Runs, e); len(h.Runs) >= 4*c.Most+4 { // what runs have begun in between can still end
+	if h.Runs = append(h.Runs, e); len(h.Runs) >= 4*c.Most+4 { // runs that have begun in between can still end
 		h.Runs = fold(h.Runs)
 		surplus := max(0, len(h.Runs)-2*c.Most)
 		c.dropped += surplus
@@ -139,8 +135,8 @@ func (c *collection) history() *History {
 	return h
 }
 
-// fold makes one entry of those of a run, in the place of the last: that of the outcome, the
-// first if there are several.
+// fold merges the entries of each run, in the place of the last one: it keeps the one with the outcome, the first
+// if there are several.
 func fold(entries []*Entry) []*Entry {
 	last := map[string]int{}
 	folded := make([]*Entry, 0, len(entries))
@@ -167,7 +163,7 @@ func fold(entries []*Entry) []*Entry {
 	return slices.DeleteFunc(folded, func(e *Entry) bool { return e == nil })
 }
 
-// latest returns so many of the runs, the latest by their time.
+// latest returns the latest runs by their time, at most most.
 func latest(runs []*Entry, most int) []*Entry {
 	slices.SortStableFunc(runs, func(a, b *Entry) int { return a.Time.Compare(b.Time) })
 	return slices.Delete(runs, 0, max(0, len(runs)-most))

@@ -22,7 +22,7 @@ func textOf(t *testing.T, e *Entry) string {
 	return text
 }
 
-// told is what a history has, in short.
+// told is a history in short.
 func told(h *History) string {
 	var all []string
 	for _, e := range h.Runs {
@@ -31,7 +31,7 @@ func told(h *History) string {
 	return strings.Join(all, ", ")
 }
 
-// The two entries of a run are one row, in whichever order they come and whatever lies in between.
+// The two entries of a run are one row, in any order and with others in between.
 func TestARunIsOneRow(t *testing.T) {
 	var texts []string
 	for _, e := range []*Entry{at(1, "a", Begun), at(2, "b", Begun), at(3, "", Done), at(4, "b", Partly), at(5, "c", Begun), at(4, "", Done),
@@ -48,8 +48,8 @@ func TestARunIsOneRow(t *testing.T) {
 	}
 }
 
-// What machine and store have of a run is one row. An outcome counts more than none, and the
-// machine's more than the store's, where others write.
+// The entries of machine and store for a run are one row. An outcome counts more than none, and the machine's more
+// than the store's, where others can write.
 func TestMachineAndStoreAreMerged(t *testing.T) {
 	entry := func(second int64, run string, outcome Outcome, source Source) *Entry {
 		e := at(second, run, outcome)
@@ -66,7 +66,7 @@ func TestMachineAndStoreAreMerged(t *testing.T) {
 	}
 }
 
-// An entry fits the store whatever is in it. The backup is the last that is cut.
+// An entry always fits the store. The backup is cut last.
 func TestAnEntryFitsTheStore(t *testing.T) {
 	const backup = "/home/night/.local/state/limitctl/backups/20261122T021228.782Z-17170.jsonl"
 	for _, long := range []string{"x", "\x00", "😀", "\""} {

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 )
 
-// However long a trail is, only what is asked for is held, and it is the latest.
+// From a trail of any length only the requested runs are held, and they are the latest.
 func TestTheLatestRunsAreRead(t *testing.T) {
 	var file strings.Builder
 	for i := range 3*MaxRuns + 7 {
@@ -58,7 +58,7 @@ func TestBoundedTexts(t *testing.T) {
 	}
 }
 
-// Half a line at the end of the file does not take the next entry with it.
+// Half a line at the end of the file does not destroy the next entry.
 func TestAnEntryAfterHalfALineIsReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	if err := os.WriteFile(path, []byte(`{"time":"2026`), 0o600); err != nil {

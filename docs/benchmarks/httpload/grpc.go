@@ -17,18 +17,18 @@ const (
 
 	flagAck, flagEndStream, flagEndHeaders = 1, 1, 4
 
-	frameHead = 9 // bytes before what a frame holds
+	frameHead = 9 // bytes before the content of a frame
 	callHead  = 5 // bytes before a message of gRPC
 )
 
-// call is a call of gRPC that is under way.
+// call is a gRPC call under way.
 type call struct {
 	due    time.Time
-	status int // 0 until its message has come
+	status int // 0 until its message arrives
 }
 
-// grpcRequest is a call of Envoy's rate limit service, with the stream's number left out. It
-// asks about a descriptor with one entry, in the domain edge.
+// grpcRequest is a call of Envoy's rate limit service, without the stream's number. It has a descriptor with one
+// entry, in the domain edge.
 func grpcRequest(address, subject string) []byte {
 	const path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	text := func(to []byte, tag byte, value string) []byte {
@@ -72,7 +72,7 @@ func (c *connection) call(request []byte, due time.Time) (int, error) {
 	return unix.Write(c.fd, request)
 }
 
-// receiveFrames takes the frames that have come, and tells of each call that is answered.
+// receiveFrames reads the frames that have arrived, and reports each answered call.
 func (c *connection) receiveFrames(answered func(due time.Time, status int)) error {
 	data := c.data
 	for len(data) >= frameHead {

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command httpload asks an HTTP server as often as it can, or at a rate, over connections that
-// stay open, and prints what it saw as JSON. It is one loop over one epoll, so that it takes as
-// little as can be of the processors that it shares with the server.
+// Command httpload sends requests to an HTTP server as fast as it can, or at a rate, over persistent connections,
+// and prints the results as JSON. It is one loop over one epoll, so that it takes as little as possible of the
+// processors that it shares with the server.
 package main
 
 import (
@@ -20,13 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Report is what the load saw.
+// Report is the result of the load.
 type Report struct {
 	Requests int         `json:"requests"`
 	Seconds  float64     `json:"seconds"`
 	Statuses map[int]int `json:"statuses"`
-	// Quantiles are p50, p99, p99.9 and the longest, in µs: from when a request was due until
-	// its answer was there.
+	// Quantiles are p50, p99, p99.9 and the longest, in µs: from when a request was due to its answer.
 	P50  float64 `json:"p50"`
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p999"`
@@ -63,12 +62,12 @@ func main() {
 	}
 }
 
-// connection is one of them, with at most one request under way.
+// connection is a connection with at most one request under way.
 type connection struct {
 	fd   int
-	due  time.Time // of the request that is under way
+	due  time.Time // of the request under way
 	data []byte    // of its answer so far
-	// Of gRPC: its calls by their streams, and the next stream.
+	// For gRPC: its calls by stream, and the next stream.
 	calls  map[uint32]*call
 	stream uint32
 }
@@ -77,7 +76,7 @@ type load struct {
 	options
 	epoll, timer int
 	requests     [][]byte
-	next         int // the request to be sent next
+	next         int // the next request
 	connections  map[int]*connection
 	idle         []*connection
 	due          []time.Time // of requests that wait for a connection, or are to be sent
@@ -107,7 +106,7 @@ func run(o options) (*Report, error) {
 	return l.report(time.Since(begin), ownCPU()-before), nil
 }
 
-// open makes the connections, and the timer of a load that has a rate.
+// open makes the connections, and the timer for a rate.
 func (l *load) open() (err error) {
 	if l.epoll, err = unix.EpollCreate1(0); err != nil {
 		return err
@@ -142,7 +141,7 @@ func (l *load) open() (err error) {
 	if l.rate == 0 {
 		return nil
 	}
-	const tick = 100 * time.Microsecond // how late a request may be sent, which its latency includes
+	const tick = 100 * time.Microsecond // the most by which a request is sent late, which is part of its latency
 	if l.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK); err != nil {
 		return err
 	}
@@ -151,7 +150,7 @@ func (l *load) open() (err error) {
 		unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, l.timer, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(l.timer)}))
 }
 
-// ask sends requests until the time is over, and waits for the answers of those it sent.
+// ask sends requests until the time is over, and waits for their answers.
 func (l *load) ask(begin time.Time) error {
 	events := make([]unix.EpollEvent, l.options.connections+1)
 	end, give := begin.Add(l.duration), begin.Add(l.duration+10*time.Second)
@@ -190,7 +189,7 @@ func (l *load) ask(begin time.Time) error {
 	}
 }
 
-// send sends the next request on a connection that is idle.
+// send sends the next request on an idle connection.
 func (l *load) send(now time.Time) error {
 	last := len(l.idle) - 1
 	c := l.idle[last]
@@ -214,7 +213,7 @@ func (l *load) send(now time.Time) error {
 	return err
 }
 
-// receive reads what has come of an answer.
+// receive reads what has arrived of an answer.
 func (l *load) receive(c *connection) error {
 	if cap(c.data)-len(c.data) < 1024 {
 		c.data = slices.Grow(c.data, 4096)
@@ -236,14 +235,14 @@ func (l *load) receive(c *connection) error {
 	return nil
 }
 
-// answered notes an answer to what was due then, after which c can be asked again.
+// answered records an answer to a request that was due then; c is idle again.
 func (l *load) answered(c *connection, due time.Time, status int) {
 	l.statuses[status]++
 	l.latencies = append(l.latencies, float64(time.Since(due).Nanoseconds())/1000)
 	l.idle = append(l.idle, c)
 }
 
-// answer reads the status of an HTTP answer, and whether all of it is there.
+// answer reads the status of an HTTP answer, and whether it is complete.
 func answer(data []byte) (status int, complete bool, err error) {
 	head, rest, found := bytes.Cut(data, []byte("\r\n\r\n"))
 	if !found {
@@ -265,10 +264,10 @@ func answer(data []byte) (status int, complete bool, err error) {
 	return status, len(rest) >= length, nil
 }
 
-// ownCPU returns how long the processors were at work for this process, in µs.
+// ownCPU returns the processor time of this process, in µs.
 func ownCPU() float64 {
 	var used unix.Rusage
-	unix.Getrusage(unix.RUSAGE_SELF, &used) // it does not fail for oneself
+	unix.Getrusage(unix.RUSAGE_SELF, &used) // cannot fail for the own process
 	return float64(used.Utime.Nano()+used.Stime.Nano()) / 1000
 }
 

@@ -21,7 +21,7 @@ import (
 // interceptor lets calls through as far as their limits allow.
 type interceptor struct {
 	limits *limiter.Limiter
-	// ask says what a call of method has to fit. Its error is the status that the call is answered with.
+	// ask returns the requests for a call of method. Its error is the status of the answer.
 	ask  func(ctx context.Context, method string) ([]limiter.Request, error)
 	logf func(format string, args ...any)
 }
@@ -34,7 +34,7 @@ func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServer
 	return next(ctx, req)
 }
 
-// stream limits how often streams are opened. What is sent on one is not counted.
+// stream limits how often streams are opened. Messages on a stream are not counted.
 func (i *interceptor) stream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := i.take(stream.Context(), info.FullMethod); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (i *interceptor) stream(server any, stream grpc.ServerStream, info *grpc.St
 	return next(server, stream)
 }
 
-// take charges a call, or returns the status that it is answered with.
+// take charges a call, or returns the status of the answer.
 func (i *interceptor) take(ctx context.Context, method string) error {
 	requests, err := i.ask(ctx, method)
 	if err != nil {
@@ -52,7 +52,7 @@ func (i *interceptor) take(ctx context.Context, method string) error {
 	switch {
 	case errors.Is(err, limiter.ErrGaveUp):
 		return status.FromContextError(ctx.Err()).Err()
-	case err != nil: // its text is not for clients
+	case err != nil: // the text is not for clients
 		i.logf("%s: no decision: %v", method, err)
 		return status.Error(codes.Unavailable, "no decision about limits")
 	case !d.Allowed():
@@ -61,10 +61,10 @@ func (i *interceptor) take(ctx context.Context, method string) error {
 	return nil
 }
 
-// denial says when to come back, in the way that gRPC clients know.
+// denial says when to try again, in the form that gRPC clients know.
 func denial(after time.Duration) error {
 	denied := status.New(codes.ResourceExhausted, "too many requests")
-	if after == 0 { // nothing is known of it, as the store is away
+	if after == 0 { // unknown, since the store is away
 		return denied.Err()
 	}
 	detailed, err := denied.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
@@ -74,7 +74,7 @@ func denial(after time.Duration) error {
 	return detailed.Err()
 }
 
-// userOf returns the user of a call. Let it come from what authenticates your users.
+// userOf returns the user of a call. In a real service it comes from the authentication.
 func userOf(ctx context.Context) (string, error) {
 	users := metadata.ValueFromIncomingContext(ctx, "x-user")
 	if len(users) != 1 || users[0] == "" {
@@ -83,8 +83,8 @@ func userOf(ctx context.Context) (string, error) {
 	return users[0], nil
 }
 
-// addressOf returns the address of the client that a call came from. Metadata are fields of a
-// request, so who is believed is the same as with HTTP.
+// addressOf returns the address of the client of a call. Metadata are fields of a request, so the same rules for
+// trusted proxies apply as with HTTP.
 func addressOf(ctx context.Context, clients *httplimit.Clients) string {
 	from, ok := peer.FromContext(ctx)
 	if !ok {

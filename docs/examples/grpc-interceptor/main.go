@@ -1,7 +1,6 @@
-// Grpc-interceptor is a gRPC service with a limit for each user and method, ten calls in ten
-// seconds, and one for each address, a hundred in ten seconds. A call over a limit fails with
-// RESOURCE_EXHAUSTED, and says when to come back. It serves the health service of gRPC, as a stand-in for
-// one of your own.
+// Grpc-interceptor is a gRPC service with a limit for each user and method, ten calls in ten seconds, and one for
+// each address, a hundred in ten seconds. A call over a limit fails with RESOURCE_EXHAUSTED, and says when to try
+// again. It serves the health service of gRPC, in place of your own.
 //
 //	go run . -listen 127.0.0.1:8081
 //	grpcurl -plaintext -H 'x-user: ada' 127.0.0.1:8081 grpc.health.v1.Health/Check
@@ -31,7 +30,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// A service of several processes has a redisstore here.
+	// A service of several processes uses a redisstore here.
 	server, err := newServer(memorystore.New(), log.Printf)
 	if err != nil {
 		log.Fatal(err)
@@ -43,10 +42,10 @@ func main() {
 var (
 	perMethod  = limiter.Limit{Name: "method", Count: 10, Period: 10 * time.Second, Algorithm: limiter.SlidingLog}
 	perAddress = limiter.Limit{Name: "address", Count: 100, Period: 10 * time.Second, Algorithm: limiter.SlidingLog}
-	clients    = httplimit.Clients{} // which proxies are believed: none
+	clients    = httplimit.Clients{} // no trusted proxies
 )
 
-// ask says what a call has to fit.
+// ask returns the requests for a call.
 func ask(ctx context.Context, method string) ([]limiter.Request, error) {
 	user, err := userOf(ctx)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// dial returns a client of the service, which decides by backend.
+// dial returns a client of the service, which decides with backend.
 func dial(t *testing.T, backend limiter.Store) grpc_health_v1.HealthClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,7 +91,7 @@ func TestAUserIsLimitedByMethod(t *testing.T) {
 	}
 }
 
-// Streams are limited as calls are.
+// Streams are limited like calls.
 func TestStreamsAreLimited(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	client := dial(t, memorystore.New(memorystore.WithClock(func() time.Time { return now })))
@@ -107,7 +107,7 @@ func TestStreamsAreLimited(t *testing.T) {
 	}
 }
 
-// failing is a store that answers with an error.
+// failing is a store that returns an error.
 type failing struct {
 	limiter.Store
 	err error
@@ -132,7 +132,7 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 	}
 }
 
-// Who a call came from is believed from trusted proxies only.
+// Only trusted proxies may name the client.
 func TestAddresses(t *testing.T) {
 	clients := &httplimit.Clients{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	for from, want := range map[string]string{"192.0.2.1:1": "192.0.2.1", "10.0.0.1:1": "198.51.100.7"} {

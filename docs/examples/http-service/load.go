@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// loading sends rate requests a second to the service at address, and tells every second
-// what came of them. Each is sent when it is due, whether or not those before have been
-// answered, and its time counts from then. It ends with ctx.
+// loading sends rate requests a second to the service at address, and reports the results every second. Each is
+// sent when it is due, even if earlier ones have no answer yet, and its time counts from then. It ends with ctx.
 func loading(ctx context.Context, address string, rate int, logf func(format string, args ...any)) {
 	type answer struct {
 		took    time.Duration

@@ -1,12 +1,12 @@
-// Http-service is an HTTP service with limits for each user, kept in a Redis: ten
-// requests in ten seconds, and a thousand an hour. It goes on answering when its Redis is
-// slow, hangs or is gone, with a quarter of each limit, decided in its own memory.
+// Http-service is an HTTP service with limits for each user, kept in a Redis: ten requests in ten seconds, and a
+// thousand an hour. When its Redis is slow, hangs or is gone, it still answers: then it decides in its own memory,
+// with a quarter of each limit.
 //
 //	go run ./docs/examples/http-service -redis localhost:6379
 //	curl -i -H 'X-User: ada' localhost:8080/
 //
-// With -load it sends itself so many requests a second, of a thousand users, and prints
-// each second how long they took. Stop the Redis meanwhile, and see:
+// With -load it sends itself that many requests a second, of a thousand users, and prints each second how long they
+// took. Stop the Redis meanwhile to see the effect:
 //
 //	redis-server --port 6390 --save '' &
 //	go run ./docs/examples/http-service -redis localhost:6390 -load 1000 &
@@ -30,8 +30,7 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "where requests come in")
 	rate := flag.Int("load", 0, "how many requests a second it sends itself; 0 for none")
 	flag.Parse()
-	// Calls that come at the same time are merged by the store: the more there are, the
-	// less each of them costs the Redis.
+	// The store merges concurrent calls: the more there are, the less each of them costs the Redis.
 	store, err := redisstore.Open(redis.Options{Addr: *address})
 	if err != nil {
 		log.Fatal(err)
@@ -42,7 +41,7 @@ func main() {
 		log.Fatal(err)
 	}
 	if *rate > 0 {
-		s.tenSeconds.Count, s.hour.Count = 1_000_000, 100_000_000 // so that none is denied
+		s.tenSeconds.Count, s.hour.Count = 1_000_000, 100_000_000 // so that nothing is denied
 		loading(context.Background(), *listen, *rate, log.Printf)
 	}
 	log.Fatal(http.ListenAndServe(*listen, s))

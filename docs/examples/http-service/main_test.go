@@ -17,7 +17,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
-// started is a service with a Redis of its own, and what it logs.
+// started is a service with its own Redis, and its log.
 type started struct {
 	*service
 	server *redistest.Server
@@ -84,8 +84,8 @@ func TestAUserIsLimitedAndOthersAreNot(t *testing.T) {
 	}
 }
 
-// A Redis that hangs is asked by the first callers only. After that nobody waits for it,
-// and who may go on is decided here. When it is back, it decides again.
+// Only the first callers wait for a Redis that hangs. After that the process decides, without a wait. When the
+// Redis is back, it decides again.
 func TestAHangingRedisIsSurvived(t *testing.T) {
 	s := start(t)
 	if by := s.get("ada").Header.Get("X-Decided-By"); by != "store" {
@@ -132,7 +132,7 @@ func TestAHangingRedisIsSurvived(t *testing.T) {
 	}
 }
 
-// The same for a Redis that is gone: a connection that is refused is known at once.
+// The same for a Redis that is gone: a refused connection is noticed at once.
 func TestADeadRedisIsSurvived(t *testing.T) {
 	s := start(t)
 	s.get("ada")
@@ -147,7 +147,7 @@ func TestADeadRedisIsSurvived(t *testing.T) {
 	}
 }
 
-// The load that -load makes reaches the service and is told of.
+// The load of -load reaches the service and is reported.
 func TestTheLoad(t *testing.T) {
 	s := start(t)
 	s.tenSeconds.Count = 1_000_000

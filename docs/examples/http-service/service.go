@@ -10,27 +10,27 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
-// service lets through to next what the limits of its user allow.
+// service passes to next the requests that the limits of their user allow.
 type service struct {
 	limits  *limiter.Limiter
 	limited http.Handler
 
 	tenSeconds, hour limiter.Limit
-	asked            atomic.Int64 // how many callers waited for the store
+	asked            atomic.Int64 // the number of callers that waited for the store
 }
 
-// newService returns a service that decides by backend for as long as that is there.
+// newService returns a service that decides with backend while it is available.
 func newService(store limiter.Store, logf func(format string, args ...any), next http.Handler) (*service, error) {
 	s := &service{tenSeconds: limiter.Per("ten-seconds", 10, 10*time.Second), hour: limiter.Per("hour", 1000, time.Hour)}
 	var err error
 	s.limits, err = limiter.New(store,
-		// After five calls in a row that failed or took too long, nothing is asked any more,
-		// and so nobody waits. The breaker asks by itself whether the store is back.
+		// After five calls in a row that failed or took too long, no caller calls the store, and so nobody waits.
+		// The breaker checks in the background whether the store is back.
 		limiter.Breaker{},
-		// What the store cannot decide is decided here, with a quarter of each limit: four
-		// such processes let through no more than the limits in all.
+		// Without the store the process decides, with a quarter of each limit: four such processes let through no
+		// more than the limits in all.
 		limiter.FailLocal(0.25),
-		// What an operator says with `limitctl override` or `limitctl block` applies within a second.
+		// `limitctl override` and `limitctl block` take effect within a second.
 		limiter.Overrides{},
 		limiter.Observer{
 			OnBreaker: func(c limiter.BreakerChange) {
@@ -68,7 +68,7 @@ func newService(store limiter.Store, logf func(format string, args ...any), next
 	return s, nil
 }
 
-// ServeHTTP lets in who says who they are. A service of your own checks that, too.
+// ServeHTTP accepts requests that name their user. A real service authenticates the user.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("X-User") == "" {
 		http.Error(w, "who are you? send X-User", http.StatusUnauthorized)
@@ -77,13 +77,13 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.limited.ServeHTTP(w, r)
 }
 
-// limitsOf is what a request has to fit, whatever its header holds.
+// limitsOf returns the limits of a request, whatever its header contains.
 func (s *service) limitsOf(r *http.Request) ([]limiter.Request, error) {
 	user := r.Header.Get("X-User")
 	return []limiter.Request{s.tenSeconds.For("user", user), s.hour.For("user", user)}, nil
 }
 
-// tell says in the answer what decided, for those who look at an outage.
+// tell adds the decider to the answer, to watch an outage.
 func tell(w http.ResponseWriter, o *httplimit.Outcome) {
 	w.Header().Set("X-Decided-By", o.Decisions().DecidedBy().String())
 }

@@ -1,10 +1,9 @@
-// Llm-gateway limits what teams spend on a language model: a hundred thousand tokens a
-// minute for each team, and a million a minute for all. How many tokens a call takes is
-// known only when it has been answered, so an estimate is taken first and settled at the
-// real cost afterwards.
+// Llm-gateway limits what teams spend on a language model: a hundred thousand tokens a minute for each team, and a
+// million a minute for all. The tokens of a call are known only after its answer, so it takes an estimate first and
+// settles with the real cost afterwards.
 //
-// The limits are in limitctl.yaml beside this file, which the command reads, too. A change of
-// it applies within about a second:
+// The limits are in limitctl.yaml beside this file, which the command reads, too. A change takes effect within
+// about a second:
 //
 //	limitctl config validate docs/examples/llm-gateway/limitctl.yaml
 //	go run ./docs/examples/llm-gateway -redis localhost:6379 -team red -prompt "why is the sky blue?"
@@ -47,7 +46,7 @@ func run(address, path, team, prompt string) error {
 		return err
 	}
 	defer store.Close()
-	// It does what the file says of an outage, and applies what operators say meanwhile.
+	// It applies the file's failure policy and the overrides of operators.
 	policies, err := policyfile.NewRuntime(file, store, limiter.Observer{OnOverrides: func(err error) { log.Print("overrides: ", err) }})
 	if err != nil {
 		return err
@@ -56,23 +55,23 @@ func run(address, path, team, prompt string) error {
 	go policies.Watch(context.Background(), time.Second, func(err error) { log.Print("limits reloaded: ", err) })
 	g := &gateway{policies: policies, model: parrot}
 	answer, err := g.ask(context.Background(), team, prompt)
-	if answer != "" { // it has been paid for, even if settling failed
+	if answer != "" { // it is paid for, even if settling failed
 		fmt.Println(answer)
 	}
 	return err
 }
 
-// mostAnswered is how many tokens an answer has at most, by what the model is asked for.
+// mostAnswered is the most tokens of an answer, which the request to the model sets.
 const mostAnswered = 4000
 
-// gateway asks a model for those who have tokens left.
+// gateway calls a model for teams that have tokens left.
 type gateway struct {
 	policies *policyfile.Runtime
-	// model answers a prompt and says how many tokens that took.
+	// model answers a prompt and returns the number of tokens.
 	model func(ctx context.Context, prompt string) (answer string, took int64, err error)
 }
 
-// ask asks the model for a team. A team that has to wait gets a *limiter.DeniedError, which says how long.
+// ask calls the model for a team. A team that has to wait gets a *limiter.DeniedError, which says how long.
 func (g *gateway) ask(ctx context.Context, team, prompt string) (string, error) {
 	estimate := int64(len(prompt)/4+1) + mostAnswered
 	call, err := g.policies.Call("tokens", policy.Attributes{"model": "sky-1", "team": team}, estimate)
@@ -81,14 +80,14 @@ func (g *gateway) ask(ctx context.Context, team, prompt string) (string, error) 
 	}
 	r, err := call.Limits.Reserve(ctx, call.Requests...)
 	if err != nil {
-		return "", errors.Join(err, r.Cancel(ctx)) // it may have been taken, if nobody knows the outcome
+		return "", errors.Join(err, r.Cancel(ctx)) // it may have been charged, if the outcome is unknown
 	}
-	answer, took, err := g.model(ctx, prompt) // it took 0 if the model did not answer
+	answer, took, err := g.model(ctx, prompt) // took is 0 if the model did not answer
 	costs, wrong := call.Policy.UnitsOf(took)
 	return answer, errors.Join(err, wrong, r.Settle(ctx, costs...)) // also for a caller who has left
 }
 
-// parrot stands for a model.
+// parrot replaces a model.
 func parrot(_ context.Context, prompt string) (string, int64, error) {
 	return "You asked: " + prompt, int64(2*len(prompt)/4 + 4), nil
 }

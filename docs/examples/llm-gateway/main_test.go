@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// newGateway returns a gateway that decides by the example's file, and whose model takes that many tokens.
+// newGateway returns a gateway with the example's file, whose model takes that many tokens.
 func newGateway(t *testing.T, backend limiter.Store, took int64, options ...limiter.Option) *gateway {
 	t.Helper()
 	file, err := policyfile.Load("limitctl.yaml")
@@ -39,7 +39,7 @@ func noon() *memorystore.Store {
 	return memorystore.New(memorystore.WithClock(func() time.Time { return now }))
 }
 
-// limitsOf is what a call of a team asks.
+// limitsOf returns the requests for a call of a team.
 func (g *gateway) limitsOf(t *testing.T, team string) (*limiter.Limiter, []limiter.Request) {
 	t.Helper()
 	call, err := g.policies.Call("tokens", policy.Attributes{"model": "sky-1", "team": team}, 1)
@@ -77,7 +77,7 @@ func TestACallCostsWhatItTook(t *testing.T) {
 	}
 }
 
-// A caller who leaves while the model answers is settled all the same.
+// If a caller leaves while the model answers, the call is still settled.
 func TestACallerWhoLeavesIsSettled(t *testing.T) {
 	g := newGateway(t, noon(), 0)
 	ctx, leave := context.WithCancel(t.Context())
@@ -106,14 +106,14 @@ func TestATeamThatHasSpentItAllWaits(t *testing.T) {
 	}
 }
 
-// away is a store that is gone.
+// away is a store that is away.
 type away struct{ limiter.Store }
 
 func (away) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	return store.ErrUnavailable
 }
 
-// What was let through in an outage is answered, and not settled with a store that is away.
+// A call that was allowed in an outage is answered, and not settled with a store that is away.
 func TestAnOutageTakesNoAnswerAway(t *testing.T) {
 	for name, option := range map[string]limiter.Option{"open": limiter.FailOpen(), "local": limiter.FailLocal(0.25)} {
 		g := newGateway(t, away{memorystore.New()}, 1500, option)
@@ -123,7 +123,7 @@ func TestAnOutageTakesNoAnswerAway(t *testing.T) {
 	}
 }
 
-// A team that an operator has exempted from its own limit still gives back to that of all.
+// A team that an operator has exempted from its own limit still gives back to the limit for all.
 func TestAnExemptedTeamIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memorystore.New()

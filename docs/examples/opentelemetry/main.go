@@ -1,5 +1,5 @@
-// Opentelemetry takes from a limit a few times, and writes what OpenTelemetry counted to the standard output. A service of your
-// own has an exporter of OTLP in place of that.
+// Opentelemetry takes from a limit a few times, and writes OpenTelemetry's metrics to the standard output. A real
+// service uses an OTLP exporter instead.
 //
 //	go run .
 package main
@@ -42,7 +42,7 @@ func run(ctx context.Context, output io.Writer) error {
 			log.Print("nothing was decided: ", err)
 		}
 	}
-	return errors.Join(provider.Shutdown(ctx), limits.Close()) // the first exports what was counted
+	return errors.Join(provider.Shutdown(ctx), limits.Close()) // the former exports the last metrics
 }
 
 // newLimiter returns a limiter of store that meter measures.

@@ -31,7 +31,7 @@ func (s *sick) Decide(ctx context.Context, op store.Op, requests []store.Request
 	return s.Store.Decide(ctx, op, requests, decisions)
 }
 
-// collected are the values by name and attributes. Of a histogram it is the count.
+// collected returns the values by name and attributes, for a histogram the count.
 func collected(t *testing.T, reader sdk.Reader) map[string]int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -65,9 +65,9 @@ func collected(t *testing.T, reader sdk.Reader) map[string]int64 {
 	return values
 }
 
-// All that is measured while a store is there, and then is away.
+// All metrics, first with a store that is there, and then with one that is away.
 func TestTelemetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // so that no probe comes, however slow the test is
+	synctest.Test(t, func(t *testing.T) { // so that no recovery check comes, however slow the test is
 		reader := sdk.NewManualReader()
 		backend := &sick{Store: memorystore.New()}
 		limits, err := newLimiter(backend, sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("test"))

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// telemetry are the instruments of a limiter. No attribute holds a key, so clients cannot make series.
+// telemetry has the instruments of a limiter. No attribute contains a key, so clients cannot create series.
 type telemetry struct {
 	calls    metric.Int64Counter     // by operation, outcome, decided_by
 	took     metric.Float64Histogram // by operation
@@ -33,7 +33,7 @@ func newTelemetry(meter metric.Meter) (*telemetry, error) {
 	return &t, errors.Join(errs[:]...)
 }
 
-// observer returns what counts, for limiter.New.
+// observer returns the observer for limiter.New.
 func (t *telemetry) observer() limiter.Observer {
 	return limiter.Observer{
 		OnCall: func(ctx context.Context, call limiter.Call) {
@@ -59,7 +59,7 @@ func (t *telemetry) observer() limiter.Observer {
 	}
 }
 
-// watch makes gauges of what limits holds. They are read when metrics are collected.
+// watch makes gauges of the figures of limits. They are read when metrics are collected.
 func watch(meter metric.Meter, limits *limiter.Limiter) error {
 	var errs []error
 	gauge := func(name, unit, description string) metric.Int64ObservableGauge {

@@ -1,5 +1,5 @@
-// Worker sends mails at an even rate of five a second, however many workers there are on
-// this machine: they share a file, and each waits for its turn.
+// Worker sends mails at an even rate of five a second, however many workers run on this machine: they share a file,
+// and each waits for its turn.
 //
 //	go run ./docs/examples/worker -state mails.db ada@example.com bob@example.com
 package main
@@ -34,10 +34,10 @@ func main() {
 	}
 }
 
-// mails is a queue with room for a thousand turns. It keeps the order of all workers.
+// mails is a queue for a thousand turns. It keeps the order of all workers.
 var mails = limiter.Per("mails", 5, time.Second).Leaky(1000)
 
-// send sends a mail to each, one after the other, each in its turn.
+// send sends a mail to each address, one after the other, each in its turn.
 func send(ctx context.Context, store limiter.Store, out io.Writer, to []string) error {
 	// An operator can slow the workers down, or stop them for a while.
 	limits, err := limiter.New(store, limiter.Overrides{})
@@ -46,9 +46,9 @@ func send(ctx context.Context, store limiter.Store, out io.Writer, to []string) 
 	}
 	defer limits.Close() // the store stays open
 	for _, address := range to {
-		// An error says that the worker is to stop, that the store is away, or that no turn comes in
-		// time: where ctx has a deadline, or a thousand are waiting. What was taken for a mail that is
-		// not sent has been given back.
+		// An error says that the worker has to stop, that the store is away, or that the turn would come too late:
+		// after ctx's deadline, or because a thousand are waiting. The units of a mail that is not sent have been
+		// given back.
 		if err := limits.Wait(ctx, mails.For("all")); err != nil {
 			return err
 		}

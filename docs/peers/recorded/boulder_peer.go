@@ -1,7 +1,7 @@
 //go:build ignore
 
-// This is boulder's rate limits over a Redis, for record.py. Its clock stands still during each
-// answer, which tells it in µs.
+// This is boulder's rate limits over a Redis, for record.py. Its clock stands still during each answer, which
+// contains it in µs.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// stopped is a clock that shows the same until it is set.
+// stopped is a clock that stands still until it is set.
 type stopped struct {
 	clock.Clock
 	now time.Time
@@ -54,7 +54,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// transactions are those of one request: what decides, and what is spent after that.
+// transactions returns those of one request: the deciding ones, and those spent after that.
 func transactions(b *ratelimits.TransactionBuilder, n int) (decide, spend []ratelimits.Transaction) {
 	domain := identifier.ACMEIdentifiers{identifier.NewDNS("example.com")}
 	switch cases[n].name {
@@ -100,7 +100,7 @@ func main() {
 		decide, spend := transactions(builders[asked.Case], asked.Case)
 		var decision *ratelimits.Decision
 		if asked.Op == "peek" {
-			for _, transaction := range decide { // all but one of them are without a limit
+			for _, transaction := range decide { // all but one of them have no limit
 				d := must(limiter.Check(context.Background(), transaction))
 				if decision == nil || field(d, "resetIn") > 0 {
 					decision = d
@@ -117,7 +117,7 @@ func main() {
 	}
 }
 
-// field is what a decision holds, which it tells in words only.
+// field returns a field of a decision, which it has only in words.
 func field(d *ratelimits.Decision, name string) int64 {
 	return reflect.ValueOf(d).Elem().FieldByName(name).Int()
 }

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// This is Traefik's rate limit middleware over a Redis, for record.py. A peek runs its script on a
-// copy of the bucket, at the time that the answer tells.
+// This is Traefik's rate limit middleware over a Redis, for record.py. A peek runs its script on a copy of the
+// bucket, at the time in the answer.
 package main
 
 import (

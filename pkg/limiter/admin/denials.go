@@ -10,61 +10,57 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// DenialTable is where a store keeps who was denied how often, apart from its limits: a
-// denied take changes no key. There is a part for each minute of the store's clock, which
-// is kept for [DenialHistory] and then goes by itself. A part has the [DenialsKept] keys
-// that were denied most.
+// DenialTable counts denials per key in a store. It is separate from the limits, since a denied take changes no
+// key. There is a part for each minute of the store's clock, which expires after [DenialHistory]. A part has the
+// [DenialsKept] keys with the most denials.
 //
-// All stores of this module have one. [DenialTableOf] finds it, the option limiter.DenialLog writes it.
+// All stores of this module have one. [DenialTableOf] finds it, and the option limiter.DenialLog writes it.
 type DenialTable interface {
-	// AddDenials adds d to the current minute. d.Rows are at most MaxDenialRows, each
-	// key once, and no longer than [Denied.Shorten] leaves them. LastAt and Now are by the
-	// caller's clock, of which only the difference counts. After a [store.ErrOutcomeUnknown]
-	// they may have been added.
+	// AddDenials adds d to the current minute. d.Rows has at most MaxDenialRows rows, each key once, shortened by
+	// [Denied.Shorten]. LastAt and Now are by the caller's clock; only their difference counts. After a
+	// [store.ErrOutcomeUnknown] the denials may have been added.
 	AddDenials(ctx context.Context, d Denials) error
-	// Denials sums up the minutes that the last so much time is in. last is more than 0,
-	// and at most DenialHistory. With an [IncompleteError] there are the denials of the
-	// minutes that other masters have, too, and Lost is true.
+	// Denials returns the sum of the minutes that the last period touches. last is above 0 and at most
+	// DenialHistory. With an [IncompleteError] it returns the denials of the other masters, and Lost is true.
 	Denials(ctx context.Context, last time.Duration) (Denials, error)
 }
 
 // Bounds of a [DenialTable].
 const (
 	DenialHistory = time.Hour
-	// DenialsKept is how many keys a minute has, those that were denied most.
+	// DenialsKept is the most keys of a minute: those with the most denials.
 	DenialsKept = 1000
-	// MaxDenialRows is how many keys are added in one call.
+	// MaxDenialRows is the most rows of one call.
 	MaxDenialRows = 200
-	// MaxDenialText is how many bytes of a subject and of a name a row has.
+	// MaxDenialText is the most bytes of a subject or a name in a row.
 	MaxDenialText = 200
 )
 
-// Denials is who was denied how often.
+// Denials are counts of denials per key.
 type Denials struct {
-	// Rows are the keys. A table returns those that were denied most first.
+	// Rows are the keys. A table returns the most denied first.
 	Rows []Denied
-	// Others counts the denials that are not told apart by key: there were too many
-	// different keys.
+	// Others counts the denials without a row, because there were too many different keys.
 	Others int64
-	// Lost: some denials are counted nowhere, since it is not known what became of them.
+	// Lost: some denials are missing, since their outcome is unknown.
 	Lost bool
-	// Now is what the clock showed that each LastAt is by.
+	// Now is the time of the clock that LastAt is by.
 	Now store.Instant
 }
 
-// Denied is how often one key was denied.
+// Denied is the count of denials of one key.
 type Denied struct {
 	Key store.Key
-	// Count is exact if [Denials.Exact], else that often at least.
+	// Count is exact if [Denials.Exact], else a lower bound.
 	Count int64
-	// LastAt is when it was denied last.
+	// LastAt is the instant of the last denial.
 	LastAt store.Instant
 }
 
 // Exact reports whether the counts of all rows are exact, and no other key was denied.
 func (d *Denials) Exact() bool { return d.Others == 0 && !d.Lost }
 
-// Total returns how many denials there were of all keys. It is exact unless some are Lost.
+// Total returns the number of all denials. It is exact unless some are Lost.
 func (d *Denials) Total() int64 {
 	total := d.Others
 	for i := range d.Rows {
@@ -73,7 +69,7 @@ func (d *Denials) Total() int64 {
 	return total
 }
 
-// Check is for stores. It reports, as a [store.ErrInvalid], what makes d unfit to be added.
+// Check is for stores. It returns a [store.ErrInvalid] if d cannot be added.
 func (d *Denials) Check() error {
 	if len(d.Rows) > MaxDenialRows {
 		return store.Invalidf("%d rows of denials in one call; at most %d fit", len(d.Rows), MaxDenialRows)
@@ -101,8 +97,8 @@ func (d *Denials) Check() error {
 	return nil
 }
 
-// Shorten cuts a subject and a name that are longer than [MaxDenialText], and puts a hash
-// at the end, so that different ones stay different, and one is the same from every process.
+// Shorten cuts a subject and a name that are longer than [MaxDenialText], and ends them with a hash, so that
+// different ones stay different and every process makes the same of one.
 func (d *Denied) Shorten() {
 	d.Key.Subject, d.Key.Name = shorten(d.Key.Subject), shorten(d.Key.Name)
 }
@@ -120,9 +116,8 @@ func shorten(text string) string {
 	return text[:end] + mark + hex.EncodeToString(sum[:hashBytes])
 }
 
-// DenialTableOf returns the table of backend, or of the store that it wraps. There is none
-// if that store has none, or is wrapped by something that does not say what it wraps: what
-// [store.Wrap] returns does.
+// DenialTableOf returns the table of backend, or of the store that it wraps. There is none if a wrapper was not
+// made with [store.Wrap], and so does not say what it wraps.
 func DenialTableOf(backend store.Store) (table DenialTable, has bool) {
 	return store.As[DenialTable](backend)
 }

@@ -1,5 +1,5 @@
-// Package admin is for operators' tools, and for stores that serve them: what can be asked of a store besides
-// decisions. Services need none of it.
+// Package admin is for operators' tools, and for stores that serve them: what a store offers besides decisions.
+// Services need none of it.
 //
 //   - [Keyspace] lists, deletes, adjusts and brings back keys. [KeyspaceOf] finds it.
 //   - [OverrideTable] keeps what operators say about limits for a while. [OverrideTableOf] finds it.

@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
-// What is known of an entry follows from what is known of its limit and of its usage.
+// What is known about an entry follows from what is known about its limit and its usage.
 func TestWhatIsKnownOfAnEntry(t *testing.T) {
 	for _, want := range []struct {
 		subject                                        string
@@ -47,7 +47,7 @@ func TestWhatIsKnownOfAnEntry(t *testing.T) {
 	}
 }
 
-// A copy of a state is not changed by what happens to the state.
+// A copy of a state does not change with the state.
 func TestACloneOfAStateIsItsOwn(t *testing.T) {
 	now := store.Instant(1_700_000_000_000_000)
 	for _, kind := range store.Kinds() {

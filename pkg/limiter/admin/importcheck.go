@@ -6,13 +6,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ImportCheck tells before records are deleted whether they could be brought back.
+// ImportCheck finds out, before records are deleted, whether they could be brought back.
 //
 // The keys of other limiters in a Redis have it. [ImportCheckOf] finds it.
 type ImportCheck interface {
-	// CheckImport returns, as a [store.ErrRefused], a right that the user lacks to bring back these
-	// records by [Keyspace.Import]. It changes nothing, and is cheap for a few records. An error
-	// of another kind says that it could not be found out.
+	// CheckImport returns a [store.ErrRefused] that names a right which the user lacks to bring back these records
+	// with [Keyspace.Import]. It changes nothing, and is cheap for a few records. Another error means that it could
+	// not find out.
 	CheckImport(ctx context.Context, records ...Record) error
 }
 

@@ -8,38 +8,36 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Journal is where a store keeps a list of texts that all who use it can read, apart from
-// its limits: for instance who changed what others have. The store does not know what
-// the texts mean. It keeps the [JournalKept] latest.
+// Journal is a list of texts in a store, separate from its limits, for all who use the store: for instance who
+// changed what. The store does not interpret the texts. It keeps the [JournalKept] latest.
 //
-// All stores of this module have one. [JournalOf] finds it. Whoever may write to the store
-// may write to it, so what is read is to be taken with care.
+// All stores of this module have one. [JournalOf] finds it. Everybody who can write to the store can write to it,
+// so do not trust what you read.
 type Journal interface {
-	// AppendJournal adds a text, which is valid UTF-8 of 1 to MaxJournalText bytes. After
-	// a [store.ErrOutcomeUnknown] it may have been added.
+	// AppendJournal adds a text, which is valid UTF-8 of 1 to MaxJournalText bytes. After a
+	// [store.ErrOutcomeUnknown] it may have been added.
 	AppendJournal(ctx context.Context, text string) error
-	// ReadJournal returns the latest entries, at most that many, the oldest of them first.
-	// damaged is how many others were found among them that AppendJournal did not write.
+	// ReadJournal returns the latest entries, at most most, the oldest first. damaged is the number of entries
+	// among them that AppendJournal did not write.
 	ReadJournal(ctx context.Context, most int) (entries []JournalEntry, damaged int, err error)
 }
 
 // Bounds of a [Journal]. Together they bound its size, to 10 MB.
 const (
-	// JournalKept is how many entries are kept.
+	// JournalKept is the number of entries to keep.
 	JournalKept = 2500
-	// MaxJournalText is how many bytes the text of an entry has.
+	// MaxJournalText is the most bytes in the text of an entry.
 	MaxJournalText = 4096
 )
 
 // JournalEntry is a text of a [Journal].
 type JournalEntry struct {
-	// At is when it was added, by the store's clock.
+	// At is when the entry was added, by the store's clock.
 	At   time.Time
 	Text string
 }
 
-// CheckJournalText is for stores. It reports, as a [store.ErrInvalid], what makes a text unfit for
-// a journal.
+// CheckJournalText is for stores. It returns a [store.ErrInvalid] if a text cannot be in a journal.
 func CheckJournalText(text string) error {
 	switch {
 	case text == "":

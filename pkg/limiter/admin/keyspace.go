@@ -10,33 +10,28 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Keyspace is a [store.Store] whose keys can be listed, deleted, adjusted and brought back, which
-// is what an operator needs. All stores of this module are one. [KeyspaceOf] finds it.
+// Keyspace is a [store.Store] whose keys can be listed, deleted, adjusted and brought back, for operators. All
+// stores of this module are one. [KeyspaceOf] finds it.
 type Keyspace interface {
 	store.Store
-	// Scan yields every key in use that q selects, each once, in no particular
-	// order, and holds only a part of them at a time. A [store.ForeignError] concerns
-	// one key, whose Entry has only its names, and the scan goes on; any other
-	// error ends it, with all that could be had before it. Scan writes nothing.
+	// Scan yields every key in use that q selects, each once, in no particular order, and holds only a part of them
+	// at a time. A [store.ForeignError] is about one key, whose Entry has only its names, and the scan continues.
+	// Any other error ends it, after all entries that could be read. Scan writes nothing.
 	Scan(ctx context.Context, q Query) iter.Seq2[Entry, error]
-	// Delete makes the records' keys unused and returns how many were in use.
-	// Where a Record has a Value that the key no longer holds, changed has what
-	// was deleted instead, so that a backup made before can be completed.
-	// Values that limitctl did not write stay, each with a [store.ForeignError] among
-	// the joined errors; any other error may have come after some were deleted.
+	// Delete makes the keys of records unused and returns how many were in use. If a Record has a Value and the key
+	// no longer holds it, changed has what was deleted instead, so that the caller can complete a backup. Foreign
+	// values stay, each with a [store.ForeignError] among the joined errors. After any other error some keys may
+	// have been deleted.
 	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
-	// Adjust brings each key to the usage asked for, each at one instant by itself, and
-	// returns what became of each. Where Kept is set and the key no longer holds that value,
-	// the result has what the key held instead, so that a backup made before can be
-	// completed. Values that limitctl did not write stay, each with a [store.ForeignError] among
-	// the joined errors; any other error may have come after some were adjusted.
+	// Adjust sets the usage of each key, each at one instant by itself, and returns the results. If Kept is set and
+	// the key no longer holds that value, the result has what the key held instead, so that the caller can complete
+	// a backup. Foreign values stay, each with a [store.ForeignError] among the joined errors. After any other
+	// error some keys may have been adjusted.
 	Adjust(ctx context.Context, adjustments ...Adjustment) ([]Adjusted, error)
-	// Import brings records of a scan back, with the expiry they had, and returns
-	// what became of each. A key in use is overwritten only if replace is set.
-	// After an error some may have been imported: those whose outcome says so, and
-	// perhaps others whose outcome is NotKnown. There may be no outcomes at all. A store
-	// may import all but records that cannot be: then each has an [UnfitError] among the
-	// joined errors.
+	// Import brings records of a scan back, with the expiry they had, and returns the outcomes. It overwrites a key
+	// in use only if replace is set. After an error some records may have been imported: those whose outcome says
+	// so, and perhaps those with the outcome NotKnown. There may be no outcomes at all. A store can skip records
+	// that it cannot hold: each then has an [UnfitError] among the joined errors.
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
 }
 
@@ -47,37 +42,33 @@ func KeyspaceOf(backend store.Store) (keys Keyspace, has bool) { return store.As
 type Query struct {
 	// Subjects selects by subject.
 	Subjects store.Pattern
-	// Names selects by the name of the limit; the zero Pattern is every name.
+	// Names selects by the name of the limit; the zero Pattern selects every name.
 	Names store.Pattern
-	// Match, if set, has the last word on a key, before its value is read unless
-	// only that says what the key is. It may be called concurrently.
+	// Match, if set, decides last about a key. It is called before the value is read, unless only the value says
+	// what the key is. Calls may be concurrent.
 	Match func(store.Key) bool
-	// Keys, if set, are exactly the keys to look at, which then are reached
-	// directly instead of by a scan. The other selecting fields are not used.
+	// Keys, if set, are exactly the keys to read, without a scan. The other selecting fields are then unused.
 	Keys []store.Key
-	// StoreKeys are the store keys of Keys, in the same order, for a keyspace of other
-	// limiters, whose keys do not say what their store keys are.
+	// StoreKeys are the store keys of Keys, in the same order, for the keys of other limiters, from which the store
+	// keys do not follow.
 	StoreKeys []string
-	// Bytes, Records and States ask for [Entry.Bytes], [Entry.Record] and [Entry.State].
+	// Bytes, Records and States fill in [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
-	// InForce, if set, returns the limit that counts for a key now, whose record has the Limit of the
-	// entry. What is used and what remains is told by it. It may be called concurrently, and must
-	// not change the entry. The keys of other limiters have no such limit.
+	// InForce, if set, returns the limit that applies to a key now; the Limit of the entry is the recorded one.
+	// Usage and remaining of the entry then follow from it. Calls may be concurrent, and must not change the entry.
+	// The keys of other limiters have no such limit.
 	InForce func(*Entry) store.Limit
-	// Foreign asks for store keys, too, that begin as those of limits do, and that no limit
-	// has. Each comes with a [store.ForeignError], and has what follows the prefix as its subject.
-	// Stores that hold nothing but limits have none.
+	// Foreign selects also store keys that begin like those of limits but belong to none. Each comes with a
+	// [store.ForeignError], and its subject is what follows the prefix. A store that holds only limits has none.
 	Foreign bool
-	// KeysPerSecond bounds how many keys of all that there are, selected or
-	// not, the store looks at in a second; 0 is without bound.
+	// KeysPerSecond bounds the number of keys, selected or not, that the store reads in a second; 0 means no bound.
 	KeysPerSecond int
-	// Progress, if set, is told now and then how many keys the store has looked
-	// at and about how many there are. What it selected of these has been yielded
-	// by then. The two are equal at the end.
+	// Progress, if set, gets from time to time the number of keys that the scan has read, and the approximate
+	// number of all. The selected ones of these have been yielded by then. The numbers are equal at the end.
 	Progress func(looked, total int64)
 }
 
-// describe tells by the limit in force what is used and what remains of an entry at now.
+// describe sets the usage and the remaining units of an entry by the limit in force at now.
 func (q *Query) describe(e *Entry, now store.Instant) {
 	if q.InForce == nil {
 		return
@@ -94,46 +85,44 @@ func (q *Query) describe(e *Entry, now store.Instant) {
 	}
 }
 
-// Selects reports whether q selects key, if it is in use.
+// Selects reports whether q selects a key that is in use.
 func (q *Query) Selects(key store.Key) bool {
 	return q.Subjects.Match(key.Subject) && (q.Names.IsZero() || q.Names.Match(key.Name)) && (q.Match == nil || q.Match(key))
 }
 
-// Report tells q.Progress, if there is one.
+// Report calls q.Progress, if it is set.
 func (q *Query) Report(looked, total int64) {
 	if q.Progress != nil {
 		q.Progress(looked, total)
 	}
 }
 
-// Record is what a store holds under one key: the value as [store.State.AppendRecord]
-// writes it and when it expires by the store's clock, zero if never. The record of a limit
-// of another limiter has Parts instead.
+// Record is what a store holds under one key: the value in the form of [store.State.AppendRecord], and its expiry
+// by the store's clock, zero if it never expires. The record of a limit of another limiter has Parts instead.
 type Record struct {
 	Key     store.Key
 	Value   []byte
 	Expires time.Time
-	// Parts are the values that belong together, each under its own store key. They are only
-	// set where another limiter wrote them.
+	// Parts are the values of one limit, each under its own store key. They are set only if another limiter wrote
+	// them.
 	Parts []Part
 }
 
 // Part is a value that another limiter wrote, and that Redis holds under one store key.
 type Part struct {
 	StoreKey string
-	// Field is the field of a hash that others have their fields in, too; empty for the
-	// whole value.
+	// Field is the field of a hash that also has fields of others; empty for the whole value.
 	Field string
-	// Type is the type of the value, as the command TYPE names it.
+	// Type is the type of the value, as the command TYPE returns it.
 	Type string
-	// Dump is the value as the command DUMP returns it, or the text of the field. It is nil
-	// if it was not asked for.
+	// Dump is the value as the command DUMP returns it, or the text of the field. It is nil if it was not
+	// requested.
 	Dump []byte
-	// Expires is when the store key expires by the store's clock, zero if never.
+	// Expires is when the store key expires, by the store's clock; zero if it never does.
 	Expires time.Time
 }
 
-// Size is how many bytes the values of r take.
+// Size is the number of bytes in the values of r.
 func (r *Record) Size() int {
 	size := len(r.Value)
 	for i := range r.Parts {
@@ -142,10 +131,10 @@ func (r *Record) Size() int {
 	return size
 }
 
-// Holds reports whether r has what a store held, and not only names.
+// Holds reports whether r has values, and not only names.
 func (r *Record) Holds() bool { return r.Value != nil || len(r.Parts) > 0 && r.Parts[0].Dump != nil }
 
-// WithoutValues returns r as it is needed to name what is deleted, whatever it holds then.
+// WithoutValues returns r with names only, to delete whatever the keys hold then.
 func (r *Record) WithoutValues() Record {
 	names := Record{Key: r.Key, Parts: slices.Clone(r.Parts)}
 	for i := range names.Parts {
@@ -154,8 +143,8 @@ func (r *Record) WithoutValues() Record {
 	return names
 }
 
-// Records returns records of keys without values for [Keyspace.Delete], which then
-// deletes what the keys hold, also if that has changed.
+// Records returns records of keys without values. With them [Keyspace.Delete] deletes what the keys hold, even if
+// it has changed.
 func Records(keys ...store.Key) []Record {
 	records := make([]Record, len(keys))
 	for i, key := range keys {
@@ -164,9 +153,8 @@ func Records(keys ...store.Key) []Record {
 	return records
 }
 
-// Check reports, as a [store.ErrInvalid], what makes r unfit to be imported: its key,
-// or a value that is not a limit record. Of the values of other limiters the store itself
-// tells when it gets them.
+// Check returns a [store.ErrInvalid] if r cannot be imported, because of its key or because a value is not a limit
+// record. The store itself checks the values of other limiters.
 func (r *Record) Check() error {
 	if len(r.Parts) > 0 {
 		return r.checkParts()
@@ -175,7 +163,7 @@ func (r *Record) Check() error {
 	return err
 }
 
-// Decode returns the state that r's value holds, or the error of [Record.Check].
+// Decode returns the state in r's value, or the error of [Record.Check].
 func (r *Record) Decode() (state store.State, err error) {
 	if err := r.Key.Validate(); err != nil {
 		return state, err
@@ -186,7 +174,7 @@ func (r *Record) Decode() (state store.State, err error) {
 	return state, nil
 }
 
-// maxParts is more store keys than the limit of any known limiter has.
+// maxParts is more than the number of store keys that a limit of any known limiter has.
 const maxParts = 64
 
 func (r *Record) checkParts() error {
@@ -202,28 +190,27 @@ func (r *Record) checkParts() error {
 	return nil
 }
 
-// ImportOutcome is what became of a record that was to be imported.
+// ImportOutcome is the result of an import of one record.
 type ImportOutcome uint8
 
 const (
-	// NotKnown: an error came before the store had said what became of it.
+	// NotKnown: an error came before the result was known.
 	NotKnown ImportOutcome = iota
-	// Imported: the key is as the record says from now on.
+	// Imported: the key now holds the record.
 	Imported
-	// Lapsed: nothing of the record would be in use any more by now.
+	// Lapsed: nothing of the record would still be in use.
 	Lapsed
-	// InUse: the key has been used since, and was left as it is.
+	// InUse: the key has been used since, and was not changed.
 	InUse
-	// Foreign: the key holds what limitctl did not write, and was left so.
+	// Foreign: the key holds a foreign value, and was not changed.
 	Foreign
-	// AlreadyThere: the key was as the record says before, and is.
+	// AlreadyThere: the key held the record before.
 	AlreadyThere
-	// Unfit: the record cannot be imported, as an [UnfitError] says, and its key was left as it is.
+	// Unfit: the record cannot be imported, as an [UnfitError] says, and its key was not changed.
 	Unfit
 )
 
-// UnfitError says why a record cannot be imported. It concerns that record alone, whose keys were
-// left as they are.
+// UnfitError says why one record cannot be imported. Its keys were not changed.
 type UnfitError struct{ Err error }
 
 // Error says what is wrong with the record.
@@ -232,10 +219,9 @@ func (e *UnfitError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason, which is a [store.ErrInvalid].
 func (e *UnfitError) Unwrap() error { return e.Err }
 
-// IncompleteError is an error of a scan that concerns one master of a Cluster. All that the
-// others have was given.
+// IncompleteError is an error of a scan at one master of a Cluster. The scan returns all that the others have.
 type IncompleteError struct {
-	// Part names the part: a master's address.
+	// Part is the master's address.
 	Part string
 	// Err is what went wrong there.
 	Err error

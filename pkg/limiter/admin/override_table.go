@@ -7,29 +7,28 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// MaxOverrides is how many overrides a store has in force at a time, at most.
+// MaxOverrides is the most overrides that can be in force in a store.
 const MaxOverrides = 1000
 
-// OverrideTable is where a store keeps overrides, apart from its limits: at most
-// [MaxOverrides]. Each goes by itself when it ends, also if nobody is running.
+// OverrideTable keeps the overrides of a store, separate from its limits: at most [MaxOverrides]. Each expires by
+// itself at its end, even if no program runs.
 //
-// All stores of this module have one. [OverrideTableOf] finds it, the option limiter.Overrides applies it.
+// All stores of this module have one. [OverrideTableOf] finds it, and the option limiter.Overrides applies it.
 type OverrideTable interface {
-	// OverrideVersion returns what changes whenever an override is set or revoked; it is empty
-	// if there is none. The same version never comes back with other overrides. It is one small
-	// read. That one has ended by itself does not change the version, unless it was the last.
+	// OverrideVersion returns a version that changes whenever an override is set or revoked; it is empty if there
+	// is none. A version never comes back with other overrides. It is one small read. The end of an override does
+	// not change the version, unless it was the last.
 	OverrideVersion(ctx context.Context) (string, error)
-	// Overrides returns those that have not ended, the newest first, and the version of which
-	// they are. If some of them cannot be read, because somebody else wrote there, the
-	// error is a [store.ErrForeign] that names one, and those that can be are returned all the same.
+	// Overrides returns the overrides that have not ended, the newest first, and their version. If a foreign value
+	// prevents reading some of them, it returns the others together with a [store.ErrForeign] that names one.
 	Overrides(ctx context.Context) (overrides []store.Override, version string, err error)
-	// SetOverride adds o for so long, in whole milliseconds, and returns it with its ID, CreatedAt
-	// and ExpiresAt. If one in force has the same subjects, names, attributes and effect, with the same amount, it
-	// is that one: it keeps its ID and takes the new end, reason and name of who sets it.
-	// It is a [store.ErrInvalid] if [store.Override.Check] says so, and a [store.ErrRefused] if there are
-	// [MaxOverrides] already. After a [store.ErrOutcomeUnknown] it may have been set.
+	// SetOverride adds o for that time, in whole milliseconds, and returns it with its ID, CreatedAt and ExpiresAt.
+	// If an override in force has the same subjects, names, attributes, effect and amount, it extends that one,
+	// which keeps its ID and takes the new end, reason and author. The error is a [store.ErrInvalid] if
+	// [store.Override.Check] fails, and a [store.ErrRefused] if there are already [MaxOverrides]. After a
+	// [store.ErrOutcomeUnknown] it may have been set.
 	SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error)
-	// RevokeOverride ends one, and returns it. There may be none of this ID, or it has ended.
+	// RevokeOverride ends an override and returns it. It may not exist or have ended.
 	RevokeOverride(ctx context.Context, id string) (o store.Override, found bool, err error)
 }
 

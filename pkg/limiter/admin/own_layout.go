@@ -11,7 +11,7 @@ import (
 // OwnLayout is the layout of limitctl's own limits: a record, as
 // [store.State.AppendRecord] writes it, under "<prefix>:{<subject>}:<name>".
 //
-// It is written as the prefix: OwnLayout("rl").
+// Its value is the prefix: OwnLayout("rl").
 type OwnLayout string
 
 // StoreKey returns the store key of k. The subject is the Redis Cluster hash tag, so
@@ -20,8 +20,8 @@ func (l OwnLayout) StoreKey(k store.Key) string {
 	return string(l) + ":{" + k.Subject + "}:" + k.Name
 }
 
-// Glob returns a glob in the form of Redis that matches the store keys of all limits whose
-// subject and name match. It may match others, too.
+// Glob returns a Redis glob that matches the store keys of all limits whose subject and name match. It can match
+// others, too.
 func (l OwnLayout) Glob(subjects, names store.Pattern) string {
 	name := "*"
 	if !names.IsZero() {
@@ -30,8 +30,7 @@ func (l OwnLayout) Glob(subjects, names store.Pattern) string {
 	return store.EscapeGlob(string(l)) + ":{" + subjects.RedisGlob() + "}:" + name
 }
 
-// Match returns the key that a store key belongs to. ok is false for a store key that is not
-// one of a limit under the prefix.
+// Match returns the key of a store key. ok is false if the store key is not one of a limit under the prefix.
 func (l OwnLayout) Match(storeKey string) (k store.Key, ok bool) {
 	rest, ok := strings.CutPrefix(storeKey, string(l))
 	if ok {
@@ -50,19 +49,19 @@ func (l OwnLayout) Match(storeKey string) (k store.Key, ok bool) {
 // Held is what a store holds under the store key of a limit.
 type Held struct {
 	StoreKey string
-	// Text is the value, or the beginning of a long one: Length says how long it is.
+	// Text is the value, or the beginning of a long one, whose length is Length.
 	Text   []byte
 	Length int64 // in bytes
 	// TTL is how long the store keeps the value; negative if for ever.
 	TTL time.Duration
 }
 
-// errTooLong says what is wrong with a value that is longer than any record.
+// errTooLong is the error about a value that is longer than any record.
 var errTooLong = errors.New("more bytes than any record has")
 
-// Entry returns the entry of key for q, by what is held under its store key at now. Of the
-// beginning of a long record, which must have its header, it tells the limit, and not what is
-// used of it. The error says what is wrong with the value, for [store.ForeignError].Holds.
+// Entry returns the entry of key for q, from held at now. If held has only the beginning of a long record, which
+// must include its header, the entry has the limit but not the usage. The error says what is wrong with the value,
+// for [store.ForeignError].Holds.
 func (l OwnLayout) Entry(q *Query, key store.Key, held *Held, now store.Instant) (Entry, error) {
 	switch {
 	case held.Length > int64(store.MaxRecordSize):
@@ -81,6 +80,6 @@ func (l OwnLayout) Entry(q *Query, key store.Key, held *Held, now store.Instant)
 		return Entry{}, err
 	}
 	entry := NewEntry(q, key, held.StoreKey, &state, now)
-	entry.TTL = held.TTL // as the store has it, which somebody may have changed
+	entry.TTL = held.TTL // as in the store, where somebody may have changed it
 	return entry, nil
 }

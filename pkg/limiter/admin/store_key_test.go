@@ -44,7 +44,7 @@ func TestParseStoreKeyOfOthers(t *testing.T) {
 	}
 }
 
-// fitsAKey is what the documentation of Key says is valid, character by character.
+// fitsAKey checks, character by character, what the documentation of Key allows.
 func fitsAKey(text string, maxLength int) bool {
 	if text == "" || len(text) > maxLength || !utf8.ValidString(text) {
 		return false
@@ -57,8 +57,8 @@ func fitsAKey(text string, maxLength int) bool {
 	return true
 }
 
-// hashTag is the part of a key that Redis Cluster hashes: between the first "{"
-// and the first "}" after it, if there is anything, else all.
+// hashTag is the part of a key that Redis Cluster hashes: the text between the first "{" and the next "}", or the
+// whole key if that is empty.
 func hashTag(storeKey string) string {
 	if _, after, found := strings.Cut(storeKey, "{"); found {
 		if tag, _, found := strings.Cut(after, "}"); found && tag != "" {
@@ -85,7 +85,7 @@ func FuzzKey(f *testing.F) {
 		if key, ok := OwnLayout(prefix).Match(storeKey); ok && OwnLayout(prefix).StoreKey(key) != storeKey {
 			t.Fatalf("%q is taken apart into %q, which makes %q", storeKey, key, OwnLayout(prefix).StoreKey(key))
 		}
-		var whole []store.Key // the valid keys, which have a name
+		var whole []store.Key // the valid keys with a name
 		for _, key := range []store.Key{{Subject: subject, Name: name}, {Subject: subject2, Name: name2}} {
 			err := key.Validate()
 			valid := fitsAKey(key.Subject, store.MaxSubjectLength) && (key.Name == "" || fitsAKey(key.Name, store.MaxNameLength))

@@ -47,7 +47,7 @@ func BenchmarkHeaders(b *testing.B) {
 	}
 }
 
-// The whole of a request through the middleware, beside the handler alone.
+// Measures a request through the middleware, and the handler alone.
 func BenchmarkMiddleware(b *testing.B) {
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	rule := httplimit.Rule{Attributes: map[string]httplimit.Source{
@@ -92,7 +92,7 @@ func BenchmarkMiddleware(b *testing.B) {
 	}
 }
 
-// discard is an answer that nobody reads.
+// discard is a response writer that drops the body.
 type discard struct{ header http.Header }
 
 func (d *discard) Header() http.Header            { return d.header }

@@ -8,43 +8,38 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// DefaultIPv6Bits is how many leading bits of an IPv6 address say who a client is, unless
-// something else is said: the network that one customer usually has.
+// DefaultIPv6Bits is the default of [Clients].IPv6Bits: the network that one customer usually has.
 const DefaultIPv6Bits = 64
 
-// The fields in which proxies say who asked them.
+// Header fields in which proxies name the client.
 const (
 	XForwardedFor = "X-Forwarded-For"
 	Forwarded     = "Forwarded" // of RFC 7239
 )
 
-// Clients says who sent a request. The zero Clients believes no field: the client is who
+// Clients finds the client of a request. The zero Clients trusts no header field: the client is the address that
 // connected.
 //
-// Anybody can send a field that names somebody else. So a field is believed only if the
-// request comes from a trusted proxy, and read from the right, as each proxy adds at the right end whom it
-// was asked by: over those that are trusted, up to the first that is not. That one is the
-// client. What stands to the left of it can be an invention.
+// Anybody can send a field with a false address. So Clients reads the field only if the request comes from a
+// trusted proxy. It reads from the right, because each proxy appends the address that connected to it, skips
+// trusted addresses, and takes the first other address as the client. Everything to the left of it can be false.
 //
-// What a trusted proxy wrote can be no address, such as "unknown". Then the client is that proxy,
-// so that such clients share a limit and none of them is without one. The same holds if a
-// trusted proxy does not send the field at all.
+// A trusted proxy can leave the field out or write something that is no address, such as "unknown". Then the client
+// is that proxy: such clients share a limit, and none escapes it.
 type Clients struct {
-	// Trusted are the networks of the proxies whose field is believed. Nobody else should be
-	// able to connect from there. See [ParseNetwork].
+	// Trusted are the networks of the proxies whose field is read. Nobody else should be able to connect from
+	// there. See [ParseNetwork].
 	Trusted []netip.Prefix
-	// Header is the only field that is read; empty stands for [XForwardedFor]. All trusted
-	// proxies must set it or add to it. Others are ignored: a client could send one that the
-	// proxies pass on as it is. [Forwarded] is read as RFC 7239 says. Any other, such as
-	// X-Real-IP, is read as X-Forwarded-For is: addresses, with or without a port, parted by commas.
+	// Header is the only field that is read; the default is [XForwardedFor]. All trusted proxies must set it or
+	// append to it: a client could send any other field, and proxies would pass it on. [Forwarded] is read by RFC
+	// 7239. Any other field, such as X-Real-IP, is read like X-Forwarded-For: addresses, with or without a port,
+	// separated by commas.
 	Header string
-	// IPv6Bits is how many leading bits of an IPv6 address count; zero stands for
-	// [DefaultIPv6Bits].
+	// IPv6Bits is the number of leading bits of an IPv6 address that identify a client; 0 means [DefaultIPv6Bits].
 	IPv6Bits int
 }
 
-// Validate reports, as a [limiter.ErrInvalid], a Header that can be in no request and IPv6Bits that no
-// address has.
+// Validate returns a [limiter.ErrInvalid] if Header is no name of a field or IPv6Bits is out of range.
 func (c *Clients) Validate() error {
 	if !isToken(c.field()) {
 		return store.Invalidf("%q is not the name of a header field; write one such as %s, %s or X-Real-IP", c.Header, Forwarded, XForwardedFor)
@@ -55,8 +50,8 @@ func (c *Clients) Validate() error {
 	return nil
 }
 
-// ParseNetwork reads a network such as "10.0.0.0/8", or an address such as "::1", which is a
-// network of one. The error is a [limiter.ErrInvalid] that quotes text.
+// ParseNetwork reads a network such as "10.0.0.0/8", or an address such as "::1" as a network of one address. An
+// error is a [limiter.ErrInvalid] that quotes text.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
 	if address, wrong := netip.ParseAddr(text); wrong == nil {
@@ -71,15 +66,15 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	return network.Masked(), nil
 }
 
-// Bounds of what is looked at, so that a long chain costs no more than a short one.
+// Bounds of what is read, so that a long list costs no more than a short one.
 const (
 	maxHops             = 64   // members of the list, from the right
-	maxAddress          = 128  // bytes of a member of X-Forwarded-For, with what blanks are around it
-	maxForwardedElement = 1024 // the same for Forwarded, where members hold more
+	maxAddress          = 128  // bytes of a member of X-Forwarded-For with its blanks
+	maxForwardedElement = 1024 // the same for Forwarded, whose members hold more
 )
 
-// Of returns the client of r: an IPv4 address, or the network of an IPv6 address, such as
-// 2001:db8::/64. It is empty if r does not come from the network, such as by a Unix socket.
+// Of returns the client of r: an IPv4 address, or the network of an IPv6 address, such as 2001:db8::/64. It is
+// empty if r does not come from an IP network, such as from a Unix socket.
 func (c *Clients) Of(r *http.Request) string {
 	client, ok := Peer(r)
 	if !ok {
@@ -91,7 +86,7 @@ func (c *Clients) Of(r *http.Request) string {
 	return c.text(client)
 }
 
-// field is the field that is read.
+// field returns the name of the field to read.
 func (c *Clients) field() string {
 	if c.Header == "" {
 		return XForwardedFor
@@ -99,8 +94,7 @@ func (c *Clients) field() string {
 	return c.Header
 }
 
-// Peer returns who connected to send r. ok is false if that is not known by an address, such as
-// on a Unix socket.
+// Peer returns the address that sent r. ok is false if there is none, such as on a Unix socket.
 func Peer(r *http.Request) (address netip.Addr, ok bool) {
 	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		return peer.Addr().Unmap().WithZone(""), true
@@ -108,7 +102,7 @@ func Peer(r *http.Request) (address netip.Addr, ok bool) {
 	return parseAddress(r.RemoteAddr)
 }
 
-// Trusts reports whether address, which [Peer] returned, is one of a trusted proxy.
+// Trusts reports whether address, a result of [Peer], belongs to a trusted proxy.
 func (c *Clients) Trusts(address netip.Addr) bool {
 	for _, network := range c.Trusted {
 		if network.Contains(address) {
@@ -118,7 +112,7 @@ func (c *Clients) Trusts(address netip.Addr) bool {
 	return false
 }
 
-// text returns client as it stands in keys.
+// text returns client in the form that keys use.
 func (c *Clients) text(client netip.Addr) string {
 	bits := c.IPv6Bits
 	if bits == 0 {
@@ -134,9 +128,9 @@ func (c *Clients) text(client netip.Addr) string {
 	return network.String()
 }
 
-// follow returns who asked the trusted proxy, by the lines of the field. Several lines are
-// one list. Each is read by itself, so that a quote which a client opened in its own line
-// cannot reach into that of a proxy.
+// follow returns the client that the trusted proxies name in the lines of the field. Several lines are one list. It
+// reads each line by itself, so that a quote which a client opens in its line cannot reach into the line of a
+// proxy.
 func (c *Clients) follow(client netip.Addr, lines []string) netip.Addr {
 	cut, read := cutAddress, parseNode
 	if strings.EqualFold(c.field(), Forwarded) {

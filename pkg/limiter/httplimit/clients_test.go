@@ -126,8 +126,8 @@ func TestParseNetwork(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, it is who it is to the proxies: it cannot become another one, nor
-// hide among those that send the same.
+// Whatever a client sends, the proxies decide who it is: it cannot become another client or hide among those that
+// send the same.
 func TestNobodyChoosesAnAddress(t *testing.T) {
 	claims := rapid.SliceOfN(rapid.OneOf(
 		rapid.StringMatching(`[ -~]{0,40}`),
@@ -190,7 +190,7 @@ func FuzzClients(f *testing.F) {
 			if err != nil || network.Addr().Is6() && network.Bits() != 64 || network.Addr().Is4In6() {
 				t.Errorf("the client is %q: %v, %v", client, network, err)
 			}
-			// Nobody who is not trusted is believed.
+			// A field from an untrusted address is not read.
 			if address, ok := Peer(r); ok && !clients.Trusts(address) && client != clients.text(address) {
 				t.Errorf("%q is taken for %q", peer, client)
 			}

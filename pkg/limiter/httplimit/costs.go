@@ -8,18 +8,18 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// bytesField is the cost that every request tells: how long its body is.
+// bytesField is the cost that every request has: the length of its body.
 const bytesField = "bytes"
 
-// Sourced returns the names of what a [Rule] must have a source for so that p can limit requests: the attributes that p
-// needs, and the fields that are costs, except bytes, which is Content-Length.
+// Sourced returns the names for which a [Rule] needs a source so that p can limit requests: the attributes that p
+// needs, and the fields that are costs, except bytes, which has Content-Length.
 func Sourced(p *policy.Policy) []string {
 	return append(p.Needed(), slices.DeleteFunc(p.CostFields(), func(field string) bool { return field == bytesField })...)
 }
 
-// Costs appends to costs what r takes of the limits of p whose cost is a field. What attributes of r say of that is moved
-// out of them. Else the field bytes is the length of the body by Content-Length, and at least 1, as each request takes
-// something. What r does not tell is a [limiter.ErrInvalid] in the words of a client.
+// Costs appends to costs what r costs for the limits of p whose cost is a field. It moves such fields out of
+// attributes. Without a source, the field bytes is the Content-Length, and at least 1, since each request costs
+// something. A missing cost is a [limiter.ErrInvalid] in the words of a client.
 func (rule *Rule) Costs(
 	p *policy.Policy, r *http.Request, attributes policy.Attributes, costs []policy.FieldCost,
 ) ([]policy.FieldCost, error) {

@@ -16,14 +16,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// uploads has three requests and a thousand bytes for each user.
+// uploads allows each user three requests and a thousand bytes.
 func uploads(t *testing.T) *policy.Policy {
 	p := policyOf(t, "3/1h", "1000/1h")
 	p.Limits[0].Cost, p.Limits[1].Cost = policy.Cost{Units: 1}, policy.Cost{Field: "bytes"}
 	return p
 }
 
-// askedOf answers requests by a policy, and says what each took of its limits.
+// askedOf sends requests through a policy and returns what each took of its limits.
 func askedOf(t *testing.T, p *policy.Policy, options httplimit.Options) func(r *http.Request) (status int, took, body string) {
 	t.Helper()
 	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
@@ -44,7 +44,7 @@ func askedOf(t *testing.T, p *policy.Policy, options httplimit.Options) func(r *
 	}
 }
 
-// upload is a request of a user with a body of so many bytes, and with other fields.
+// upload is a request of a user with a body of that many bytes and with other fields.
 func upload(bytes int64, fields ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", io.LimitReader(zeros{}, max(0, bytes)))
 	r.ContentLength = bytes
@@ -59,7 +59,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// A request takes its bytes of the one limit, and one unit of the other.
+// A request takes its bytes from one limit, and one unit from the other.
 func TestBytesOfRequests(t *testing.T) {
 	for _, test := range []struct {
 		bytes  []int64
@@ -70,7 +70,7 @@ func TestBytesOfRequests(t *testing.T) {
 		{[]int64{1001}, 400, ""},       // it can never fit
 		{[]int64{999, 1}, 200, "1 1"},
 		{[]int64{999, 2}, 429, ""},
-		{[]int64{0}, 200, "1 1"}, // the least that a request takes
+		{[]int64{0}, 200, "1 1"}, // the least cost of a request
 		{[]int64{1000, 0}, 429, ""},
 		{[]int64{1, 1, 1, 1}, 429, ""}, // the fourth request
 	} {
@@ -86,7 +86,7 @@ func TestBytesOfRequests(t *testing.T) {
 	}
 }
 
-// A length that nobody knows cannot be counted, and is no way around the limit.
+// A body of unknown length cannot be counted, so it is refused: it must not escape the limit.
 func TestBytesOfAnUnknownLength(t *testing.T) {
 	ask := askedOf(t, uploads(t), httplimit.Options{Rule: byUser()})
 	status, _, body := ask(upload(-1))
@@ -95,7 +95,7 @@ func TestBytesOfAnUnknownLength(t *testing.T) {
 	}
 }
 
-// A source says where a cost is, also of the bytes, and a text that is no number is the client's mistake.
+// A source can name any cost, including the bytes. A text that is not a number is the client's mistake.
 func TestCostsFromSources(t *testing.T) {
 	p := policyOf(t, "1000/1h", "1000/1h")
 	p.Limits[0].Cost, p.Limits[1].Cost = policy.Cost{Field: "tokens"}, policy.Cost{Field: "bytes"}
@@ -122,7 +122,7 @@ func TestCostsFromSources(t *testing.T) {
 	}
 }
 
-// A service says costs as it says attributes, and the cost of a request is for the limits without their own.
+// A service provides costs like attributes. The cost of a request applies to limits without their own cost.
 func TestCostsOfAService(t *testing.T) {
 	p := policyOf(t, "1000/1h", "1000/1h", "1000/1h")
 	p.Limits[0].Cost, p.Limits[1].Cost = policy.Cost{Field: "tokens"}, policy.Cost{Field: "bytes"}
@@ -137,7 +137,7 @@ func TestCostsOfAService(t *testing.T) {
 	}
 }
 
-// A cost that nothing can tell is the mistake of whoever made the middleware.
+// A cost without a source is a mistake of the programmer.
 func TestACostWithoutASource(t *testing.T) {
 	p := uploads(t)
 	p.Limits[0].Cost = policy.Cost{Field: "tokens"}

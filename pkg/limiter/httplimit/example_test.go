@@ -53,8 +53,8 @@ func Example() {
 	// Retry-After: 3600
 }
 
-// Policies and what they need to know of requests come from the file that the command
-// validates: the server is limited as `limitctl serve` would do it.
+// Policies and rules come from the file that the command validates, so the server limits requests like `limitctl
+// serve`.
 func Example_file() {
 	file, err := policyfile.Parse("limitctl.yaml", []byte(`
 http:
@@ -74,7 +74,7 @@ policies:
 		fmt.Println(err)
 		return
 	}
-	policies, err := policyfile.NewRuntime(file, memorystore.New()) // does what on_error says, and applies the overrides of operators
+	policies, err := policyfile.NewRuntime(file, memorystore.New()) // applies on_error and the overrides of operators
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -103,8 +103,7 @@ policies:
 	// /healthz 200
 }
 
-// A handler sees what was decided, and gives back what turns out not to be owed: here, only
-// logins that fail count.
+// A handler sees the decision, and gives units back: here, only failed logins count.
 func ExampleOutcomeOf() {
 	limits, err := limiter.New(memorystore.New())
 	if err != nil {
@@ -139,8 +138,8 @@ func ExampleOutcomeOf() {
 	// 3 left
 }
 
-// Requests can cost more than one, be limited by what the service knows of them, and be
-// answered in the service's own way.
+// Requests can cost more than one unit, be limited by what the service knows about them, and get an answer of the
+// service.
 func ExampleOptions() {
 	export := &policy.Policy{Name: "export", Limits: []policy.Limit{
 		{Name: "rows", By: []string{"tenant"}, Limit: store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: 24 * time.Hour}},
@@ -186,7 +185,7 @@ func ExampleOptions() {
 	// 429 tenant:acme: only 400 rows are left today
 }
 
-// Each key may ask ten times a second and a thousand times an hour. The store has a hash of it.
+// Each key may send ten requests a second and a thousand an hour. The store sees a hash of the key.
 func ExamplePerKey() {
 	limits, err := limiter.New(memorystore.New(), limiter.FailLocal(0.25))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 // blanks may stand around the members of a list.
 const blanks = " \t"
 
-// cutAddress cuts the last member off a list of addresses. more says that there is a rest, ok
-// that the member is short enough to be one.
+// cutAddress cuts the last member off a list of addresses. more reports whether a rest remains, ok whether the
+// member is short enough for an address.
 func cutAddress(list string) (member, rest string, more, ok bool) {
 	from := max(0, len(list)-maxAddress)
 	if comma := strings.LastIndexByte(list[from:], ','); comma >= 0 {
@@ -20,8 +20,8 @@ func cutAddress(list string) (member, rest string, more, ok bool) {
 
 // cutForwarded cuts the last member off a list of RFC 7239, in which commas can be quoted.
 //
-// It goes from the right, where trusted proxies write: what a client began on the left, such
-// as a quote that does not end, does not change how their members read.
+// It works from the right, where trusted proxies write. So nothing that a client wrote on the left, such as a quote
+// without an end, changes how their members are read.
 func cutForwarded(list string) (member, rest string, more, ok bool) {
 	quoted := false
 	from := max(0, len(list)-maxForwardedElement)
@@ -37,14 +37,13 @@ func cutForwarded(list string) (member, rest string, more, ok bool) {
 	return strings.Trim(list[from:], blanks), "", false, from == 0 && !quoted
 }
 
-// isEscaped reports whether what follows before, inside quotes, is escaped by a backslash
-// which is not escaped itself.
+// isEscaped reports whether a backslash that is not escaped itself ends before, which is inside quotes.
 func isEscaped(before string) bool {
 	return (len(before)-len(strings.TrimRight(before, `\`)))%2 == 1
 }
 
-// parseForwarded reads the address of the parameter "for" in a member of Forwarded. There
-// must be exactly one, and all else must be well-formed as well.
+// parseForwarded reads the address of the parameter "for" in a member of Forwarded. There must be exactly one, and
+// the rest of the member must be well-formed, too.
 func parseForwarded(member string) (address netip.Addr, ok bool) {
 	node, found := "", false
 	for rest := member; ; {
@@ -78,8 +77,7 @@ func parseForwarded(member string) (address netip.Addr, ok bool) {
 	return parseNode(node)
 }
 
-// cutValue cuts a token or a quoted string off text. Escapes in a quoted string stay, as no
-// address has any.
+// cutValue cuts a token or a quoted string off text. It keeps escapes in a quoted string, since no address has any.
 func cutValue(text string) (value, rest string, ok bool) {
 	if !strings.HasPrefix(text, `"`) {
 		end := strings.IndexAny(text, blanks+`";,=`)
@@ -127,8 +125,8 @@ func isPort(text string) bool {
 	return has && text != "" && len(text) <= 5 && strings.Trim(text, "0123456789") == ""
 }
 
-// parseAddress reads an address as it counts: of IPv4 if it is one inside IPv6, and without a
-// zone, which means something only on the machine that wrote it.
+// parseAddress reads an address in one form: an IPv4 address inside IPv6 becomes IPv4, and a zone is dropped, since
+// it means something only on the machine that wrote it.
 func parseAddress(text string) (address netip.Addr, ok bool) {
 	if at := strings.IndexByte(text, '%'); at >= 0 && strings.Contains(text[:at], ":") {
 		text = text[:at]

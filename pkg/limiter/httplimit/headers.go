@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Headers are the header fields that tell a client of its limits.
+// Headers selects the header fields that inform a client about its limits.
 type Headers uint8
 
 const (
@@ -22,12 +22,11 @@ const (
 	// RetryAfter is Retry-After on a denial, in whole seconds.
 	RetryAfter
 
-	// AllHeaders is all of them.
+	// AllHeaders selects all fields.
 	AllHeaders = RateLimit | XRateLimit | RetryAfter
 )
 
-// The names of the fields as [http.Header] has them, so that Get and Set of handlers find
-// them. Names of fields mean the same in any case, and HTTP/2 has them in lower case anyway.
+// The names of the fields in the form of [http.Header], so that Get and Set of handlers find them.
 const (
 	policyField     = "Ratelimit-Policy"
 	rateLimitField  = "Ratelimit"
@@ -37,10 +36,9 @@ const (
 	retryAfterField = "Retry-After"
 )
 
-// Set sets those of the fields that h names, for decisions about requests, in place of what
-// header has of them. names are those of the limits in the same order, as a policy has them.
-// nil is that there is no policy: then a single limit is called "default", and several are
-// called what their keys are, such as "token-bucket/1m".
+// Set replaces the fields that h selects by those of the decisions on reqs. names are the names of the limits in
+// the policy, in the same order. nil means that there is no policy: then a single limit is called "default", and
+// several have the names of their keys, such as "token-bucket/1m".
 //
 //	RateLimit-Policy: "burst";q=100;w=60,"daily";q=1000;w=86400
 //	RateLimit: "burst";r=99;t=1,"daily";r=999;t=87
@@ -48,39 +46,35 @@ const (
 //	X-RateLimit-Remaining: 99
 //	X-RateLimit-Reset: 1700000001
 //
-// In RateLimit-Policy q is the count of the limit, and w its period in seconds, rounded up.
-// A period below one second is told as what fits into a second, rounded down. So it is never
-// more than the limit allows for long. A burst is not part of it: it is what a
-// client can have saved up, and so r can be greater than q. X-RateLimit-Limit is the capacity, the
-// most that r can be.
+// In RateLimit-Policy q is the count of the limit, and w its period in seconds, rounded up. For a period below one
+// second, q is the number that fits into a second, rounded down. So the fields never promise more than the limit
+// allows in the long run. q does not include the burst, which a client can have saved up, so r can be greater than
+// q. X-RateLimit-Limit is the capacity, the most that r can be.
 //
-// In RateLimit r is what is left, and t how long until there is more, in seconds, rounded
-// up: the wait of a limit that denied, the next unit of a bucket, the end of a window. For the
-// sliding algorithms it is when all is unused again, since nothing nearer is known; there can
-// be more before. X-RateLimit-Reset is the same instant of that limit, and not before Retry-After, so that who
-// sleeps until then is not kept longer than it has to be. It is by this machine's clock, which is also what
-// the field Date shows.
+// In RateLimit r is what remains, and t the time until more remains, in seconds, rounded up: the retry after of a
+// limit that denied, the next unit of a bucket, the end of a window. For the sliding algorithms t is the reset
+// after, since nothing nearer is known; more can remain earlier. X-RateLimit-Reset is the instant of t for its
+// limit, and not before Retry-After, so that a client can sleep until then and is allowed. It is by this machine's
+// clock, like the field Date.
 //
-// Retry-After is when the same request is allowed, if nobody else takes. It is never before
-// the t of a limit that denied.
+// Retry-After is the time until the same request is allowed, if nobody else takes. It is never less than the t of a
+// limit that denied.
 //
-// Only what is in a client's way is told. Left out are shadows, and limits that an operator
-// exempted the client from. What was not asked, or was decided by a failure policy because
-// the store is away, is in RateLimit-Policy only, as nothing is known of it. A limit that an
-// operator's override has changed, or of which a local share decides, is told as changed.
-// A block is told as a limit with nothing left until it ends.
+// The fields leave out what cannot deny: shadow limits, and limits from which an operator exempted the client. A
+// limit without a decision, or with one by a failure policy, is in RateLimit-Policy only, since its usage is
+// unknown. A limit that an override or a local share changes appears as changed. A block appears as a limit with
+// nothing left until it ends.
 func (h Headers) Set(header http.Header, names []string, reqs []store.Request, decisions []store.Decision) {
 	h.set(header, names, reqs, decisions, time.Now)
 }
 
-// field is a field and where its value ends in the text of all values.
+// field is the name of a field and the end of its value in the text of all values.
 type field struct {
 	name string
 	end  int
 }
 
-// set is Set with a clock. It makes one text of all values, and cuts it up, since it runs on
-// every request.
+// set is Set with a clock. It runs on every request, so it writes all values into one text and then cuts it.
 func (h Headers) set(header http.Header, names []string, reqs []store.Request, decisions []store.Decision, clock func() time.Time) {
 	var room [512]byte
 	var fieldRoom [6]field
@@ -153,15 +147,15 @@ func put(header http.Header, fields []field, text string) {
 	}
 }
 
-// isInTheWay reports whether d can keep a client from something.
+// isInTheWay reports whether d can deny.
 func isInTheWay(d *store.Decision) bool {
 	return !d.Shadow && (d.Override == nil || d.Override.Effect != store.OverrideExempt)
 }
 
-// isKnown reports whether anything is known of what is used.
+// isKnown reports whether the usage is known.
 func isKnown(d *store.Decision) bool { return !d.Unguarded }
 
-// isTighter reports whether d is to be told rather than other.
+// isTighter reports whether to report d rather than other.
 func isTighter(d, other *store.Decision) bool {
 	if d.Remaining != other.Remaining {
 		return d.Remaining < other.Remaining
@@ -169,7 +163,7 @@ func isTighter(d, other *store.Decision) bool {
 	return max(d.RetryAfter, d.ResetAfter) > max(other.RetryAfter, other.ResetAfter)
 }
 
-// effective is the limit that d was made by, when limit was asked for.
+// effective returns the limit by which d was decided when the request had limit.
 func effective(limit *store.Limit, d *store.Decision) store.Limit {
 	l := *limit
 	if d.Override != nil {
@@ -191,7 +185,7 @@ func appendPolicy(text []byte, limit *store.Limit) []byte {
 	return strconv.AppendInt(append(text, ";w="...), window, 10)
 }
 
-// untilMore returns how long until the key of d has more left, or longer where that is not known.
+// untilMore returns the time until more of d's key remains, or a longer time if that is not known.
 func untilMore(limit *store.Limit, d *store.Decision) time.Duration {
 	if !d.Allowed && d.RetryAfter > 0 {
 		return d.RetryAfter
@@ -199,21 +193,21 @@ func untilMore(limit *store.Limit, d *store.Decision) time.Duration {
 	if !limit.Algorithm.HasBurst() || d.Used < 1 || limit.Count < 1 || limit.Period < 1 {
 		return d.ResetAfter
 	}
-	// A bucket drains evenly: what is left once the rest of the last unit is gone takes (used-1) × period ÷ count.
+	// A bucket drains evenly: once the rest of the last unit is gone, what is left takes (used-1) × period ÷ count.
 	hi, lo := bits.Mul64(uint64(d.Used-1), uint64(limit.Period))
 	if hi >= uint64(limit.Count) {
 		return d.ResetAfter
 	}
 	others, _ := bits.Div64(hi, lo, uint64(limit.Count))
 	unit := limit.Period/time.Duration(limit.Count) + 2*time.Microsecond
-	// What was charged under another limit can drain at another rate, so this can be off.
+	// Units charged under another limit can drain at another rate, so this can be wrong.
 	if more := d.ResetAfter - time.Duration(others); others <= uint64(store.MaxDrain) && more > 0 && more <= unit {
 		return more
 	}
 	return d.ResetAfter
 }
 
-// wholeSeconds rounds up, so that a client that waits that long does not come too early.
+// wholeSeconds rounds up, so that a client which waits that long is not early.
 func wholeSeconds(d time.Duration) int64 {
 	seconds := int64(d / time.Second)
 	if d%time.Second > 0 {

@@ -27,7 +27,7 @@ type toldLimit struct {
 	first, second int64 // q and w, or r and t
 }
 
-// read reads the fields as a client does that keeps to RFC 9651, and fails on anything else.
+// read parses the fields strictly by RFC 9651, and fails on anything else.
 func read(t fataler, header http.Header) told {
 	t.Helper()
 	seen := told{limit: header.Get("X-RateLimit-Limit"), left: header.Get("X-RateLimit-Remaining"), reset: header.Get("X-RateLimit-Reset"),
@@ -63,7 +63,7 @@ func containsName(limits []toldLimit, name string) bool {
 	return false
 }
 
-// fataler is what tests and property tests have of [testing.T].
+// fataler is the part of [testing.T] that tests and property tests share.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -104,7 +104,7 @@ func readList(t fataler, header http.Header, field, first, second string) (limit
 	return limits
 }
 
-// lines are the fields as they are sent, in a fixed order.
+// lines returns the fields in a fixed order.
 func lines(header http.Header) string {
 	var b strings.Builder
 	for _, name := range []string{policyField, rateLimitField, limitField, remainingField, resetField, retryAfterField} {
@@ -280,7 +280,7 @@ Retry-After: 3162240000
 	}
 }
 
-// Only the fields that are wanted are set, and what was there of them is replaced.
+// Set sets only the selected fields and replaces their old values.
 func TestHeadersAreChosen(t *testing.T) {
 	reqs := asked("10/1m")
 	decisions := []store.Decision{{RetryAfter: time.Second, ResetAfter: time.Minute}}
@@ -309,7 +309,7 @@ func TestHeadersAreChosen(t *testing.T) {
 	}
 }
 
-// What somebody adds to one field does not write into another.
+// Appending to one field does not write into another.
 func TestHeadersAreSafeToAddTo(t *testing.T) {
 	header := http.Header{}
 	AllHeaders.Set(header, nil, asked("10/1m"), []store.Decision{{RetryAfter: time.Second}})

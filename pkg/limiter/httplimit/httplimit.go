@@ -1,10 +1,9 @@
-// Package httplimit limits HTTP requests by policies. It is middleware for net/http, and the
-// parts of it for servers of another kind: who the client of a request is, which attributes
-// it has, and what the answer tells of its limits.
+// Package httplimit limits HTTP requests by policies. It has middleware for net/http, and its parts for other
+// servers: the client of a request, its attributes, and the fields of the answer.
 //
-// [PerKey] limits each key, such as an API key, in one call, and [NewFunc] asks a function of the service for the limits of
-// each request. [New] goes by a policy, which says how much is allowed, and to whom by the names of attributes. A
-// [Rule] says where these attributes are in a request:
+// [PerKey] limits each key, such as an API key, in one call, and [NewFunc] calls a function of the service for the
+// limits of each request. [New] uses a policy, which says how much is allowed and names the attributes that make
+// the subject. A [Rule] says where these attributes are in a request:
 //
 //	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
 //		{Name: "ip", By: []string{"ip"}, Limit: store.Limit{Count: 10, Period: time.Minute}},
@@ -15,40 +14,38 @@
 //	...
 //	mux.Handle("/login", limit.Wrap(loginPage))
 //
-// A request within its limits reaches the handler. Its answer has the fields RateLimit,
-// RateLimit-Policy and X-RateLimit-* (see [Headers.Set]), and the handler can look at the decision with
-// [OutcomeOf]. A request over a limit is answered with 429, Retry-After, and a body of the
-// type application/problem+json.
+// A request within its limits reaches the handler. Its answer has the fields RateLimit, RateLimit-Policy and
+// X-RateLimit-* (see [Headers.Set]), and the handler gets the decision from [OutcomeOf]. A request over a limit
+// gets the status 429, Retry-After, and a body of the type application/problem+json.
 //
 // Policy and rule can also come from the file that the command limitctl validates; see the
 // example of a file.
 //
 // # Behind proxies
 //
-// Behind a proxy all requests come from the proxy's address. Name the proxies in
-// [Clients].Trusted, and the address that they tell is the client's. Nobody else is believed.
+// Behind a proxy all requests come from the proxy's address. Name the proxies in [Clients].Trusted: then the client
+// is the address that they report. Reports of others are ignored.
 //
 // # Requests that lack something
 //
-// A request without an attribute that a limit needs is answered with 400, also if it has several
-// values for it that differ. It cannot be let through, or leaving out a field would be a way around
-// the limit. If a service has users without a name, say so in [Options].Attributes: give them one,
-// such as "guest", and limit the rest of what they are by their address.
+// A request without an attribute that a limit needs, or with several different values of it, gets the status 400.
+// If it were let through, leaving out a field would be a way around the limit. If a service has users without a
+// name, give them one in [Options].Attributes, such as "guest", and add a limit by their address.
 //
 // # A store that is away
 //
-// The middleware decides with a limiter. Without limiter.FailOpen, FailClosed or FailLocal, requests are answered with
-// 503 while the store is away. Errors that are not the client's go to [Options].OnError; no answer
-// holds their text.
+// The middleware decides with a limiter. Without limiter.FailOpen, FailClosed or FailLocal, requests get the status
+// 503 while the store is away. Errors that are not the client's go to [Options].OnError; no answer contains their
+// text.
 package httplimit
 
-// Settings are what an HTTP server needs to know besides the policies: the section http of a
-// configuration, and that of each policy.
+// Settings are what an HTTP server needs besides the policies: the section http of a configuration, and the one of
+// each policy.
 type Settings struct {
 	Clients Clients
-	// Headers are the fields of answers. Zero is none, unlike in [Options], where it is all.
+	// Headers are the fields of answers. Zero means none; in [Options] it means all.
 	Headers Headers
-	// Rules are by the policies' names. A policy without one has the zero Rule.
+	// Rules are by the names of policies. A policy without one has the zero Rule.
 	Rules map[string]Rule
 }
 

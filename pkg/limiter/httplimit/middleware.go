@@ -15,21 +15,21 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Middleware lets requests through to handlers as far as their limits allow. It is safe for
-// concurrent use, and can wrap any number of handlers, which then share their limits.
+// Middleware passes requests to handlers as far as their limits allow. It is safe for concurrent use. It can wrap
+// several handlers, which then share their limits.
 type Middleware struct {
 	store   store.Store // of a limiter
 	ask     asker
-	own     bool // what is asked is of the service's own making
+	own     bool // the service itself makes the requests for limits
 	options Options
 }
 
-// An asker says what is asked about r. It appends to the requests and names of o, which may have room.
+// An asker appends the requests for r, and their names, to o, which may have capacity for them.
 type asker func(o *Outcome, r *http.Request, cost int64) error
 
-// New returns a middleware that decides by the policy p with limits. What happens while the store is away is an option
-// of limits: OnError of p is for policyfile.Runtime. The error is a [limiter.ErrInvalid]: p or options
-// have a mistake, or options do not say where the attributes of p are.
+// New returns a middleware that decides by the policy p with limits. It ignores OnError of p, which is for
+// policyfile.Runtime: the options of limits decide while the store is away. It returns a [limiter.ErrInvalid] if p
+// or options have a mistake, or options have no source for an attribute of p.
 func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middleware, error) {
 	if p == nil {
 		return nil, store.Invalidf("the policy is nil")
@@ -40,9 +40,10 @@ func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middlewar
 	return newMiddleware(limits, newPolicyAsker(p, &options).ask, options)
 }
 
-// PerKey limits each key by all of limits. key is where in a request it is: "header:X-API-Key", as [ParseSource] reads
-// it, or "hash:header:X-API-Key" for a secret. A request without a key is answered with 400. Anybody can invent
-// keys, and each has limits of its own, so check the key before. The result is what routers call middleware.
+// PerKey limits each key by each limit. key is the source of the key in a request: "header:X-API-Key", as
+// [ParseSource] reads it, or "hash:header:X-API-Key" for a secret. A request without a key gets the status 400.
+// Anybody can invent keys, and each has its own limits, so check the key before. The result has the type that
+// routers use for middleware.
 func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(http.Handler) http.Handler, error) {
 	source, err := ParseSource(key)
 	if err != nil {
@@ -74,7 +75,7 @@ func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(ht
 	return m.Wrap, nil
 }
 
-// checkOwn reports what is wrong with a limit that stands beside others.
+// checkOwn returns what is wrong with a limit beside the others.
 func checkOwn(others []limiter.Limit, limit limiter.Limit) error {
 	own := limit.For("key").Stored()
 	if own.Key.Name == "" {
@@ -86,9 +87,9 @@ func checkOwn(others []limiter.Limit, limit limiter.Limit) error {
 	return own.Check(store.Take)
 }
 
-// NewFunc returns a middleware that asks limits what ask returns for each request: for limits that differ by customer,
-// for instance. No requests mean that r is not limited. An error of ask is answered with 400 if it is a
-// [limiter.ErrInvalid], and else with 500. Options say nothing about attributes and costs.
+// NewFunc returns a middleware that calls ask for the requests of each HTTP request, such as for limits that differ
+// by customer. Without any, r is not limited. An error of ask becomes the status 400 if it is a
+// [limiter.ErrInvalid], else 500. Options must not have attributes and costs.
 func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Request, error), options Options) (*Middleware, error) {
 	switch {
 	case ask == nil:
@@ -123,8 +124,8 @@ func newMiddleware(limits *limiter.Limiter, ask asker, options Options) (*Middle
 	return &Middleware{store: limits.Store(), ask: ask, options: options}, nil
 }
 
-// Wrap returns a handler that passes on to next what is within the limits. As a function it is
-// what routers call middleware: func(http.Handler) http.Handler.
+// Wrap returns a handler that passes allowed requests to next. As a function it has the type that routers use for
+// middleware: func(http.Handler) http.Handler.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
@@ -163,7 +164,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outcomeKey{}, o)))
 }
 
-// outcomeRoom is an outcome with room for the limits that a policy usually has.
+// outcomeRoom is an outcome with capacity for the limits of a usual policy.
 type outcomeRoom struct {
 	Outcome
 	requests  [2]store.Request
@@ -182,20 +183,20 @@ func (m *Middleware) decide(r *http.Request, cost int64) (*Outcome, error) {
 	}
 	o.decisions = o.decisions[:len(o.requests)]
 	err := m.store.Decide(r.Context(), store.Take, o.requests, o.decisions)
-	if m.own && errors.Is(err, store.ErrInvalid) { // a mistake of the service, and none of the client
+	if m.own && errors.Is(err, store.ErrInvalid) { // a mistake of the service, not of the client
 		err = errors.New("what the service asks is wrong: " + err.Error())
 	}
 	return o, err
 }
 
-// policyAsker asks what a policy says.
+// policyAsker makes requests by a policy.
 type policyAsker struct {
 	policy  *policy.Prepared
 	options *Options
 	names   []string // of the limits
 	known   []string // the attributes of the policy, and its costs
-	needed  []string // those without which nothing is decided
-	// attributes are of type policy.Attributes, and empty. They are needed only to make requests of.
+	needed  []string // those that are required
+	// attributes are empty policy.Attributes, for reuse while requests are made.
 	attributes sync.Pool
 }
 
@@ -238,7 +239,7 @@ func (a *policyAsker) find(attributes policy.Attributes, r *http.Request) error 
 			return err
 		}
 		for name, value := range own {
-			if !slices.Contains(a.known, name) { // a mistake of the service, and none of the client
+			if !slices.Contains(a.known, name) { // a mistake of the service, not of the client
 				return fmt.Errorf("policy %q has no attribute %q", a.policy.Name, name)
 			}
 			attributes[name] = bounded(value)

@@ -45,7 +45,7 @@ func policyOf(t *testing.T, limits ...string) *policy.Policy {
 	return p
 }
 
-// service is a handler behind a middleware, and how often it was reached.
+// service is a handler behind a middleware, and counts how often it was reached.
 type service struct {
 	http.Handler
 	reached atomic.Int64
@@ -93,7 +93,7 @@ func (s *service) get(fields ...string) *http.Response {
 	return w.Result()
 }
 
-// problemOf reads the body of an answer that is an error.
+// problemOf parses the body of an error answer.
 func problemOf(t *testing.T, response *http.Response) httplimit.Problem {
 	t.Helper()
 	var problem httplimit.Problem
@@ -114,7 +114,7 @@ func problemOf(t *testing.T, response *http.Response) httplimit.Problem {
 	return problem
 }
 
-// A client that waits as long as Retry-After says is let through, under every algorithm.
+// A client that waits for Retry-After is let through, with every algorithm.
 func TestWhoWaitsIsLetThrough(t *testing.T) {
 	for _, limits := range [][]string{
 		{"token-bucket:3/10s"}, {"token-bucket:7/1m,burst=4"}, {"leaky-bucket:3/10s"}, {"leaky-bucket:10/7s,burst=3"},
@@ -199,7 +199,7 @@ func TestWhatARequestLacks(t *testing.T) {
 	s := newService(t, policyOf(t, "1/1h"), memorystore.New(), httplimit.Options{
 		OnError: func(_ *http.Request, err error) { t.Errorf("told of %v", err) },
 	})
-	s.get("X-User", "eve") // whose name is nobody else's
+	s.get("X-User", "eve") // a name of its own
 	for _, fields := range [][]string{nil, {"X-User", ""}, {"X-User", "ada", "X-User", "bob"}, {"Cookie", "X-User=ada"}} {
 		response := s.get(fields...)
 		problem := problemOf(t, response)
@@ -215,7 +215,7 @@ func TestWhatARequestLacks(t *testing.T) {
 	}
 }
 
-// What the address is that somebody claims to have does not matter.
+// A claimed address changes nothing.
 func TestSpoofedAddresses(t *testing.T) {
 	rule := httplimit.Rule{Attributes: map[string]httplimit.Source{"user": httplimit.MustSource("client")}}
 	trusted, err := httplimit.ParseNetwork("10.0.0.0/8")
@@ -233,7 +233,7 @@ func TestSpoofedAddresses(t *testing.T) {
 	}
 }
 
-// What an answer says and who is told where the store decides nothing.
+// What a client and OnError get when the store decides nothing.
 func TestAStoreThatDecidesNothing(t *testing.T) {
 	secret := "redis at 10.1.2.3"
 	for _, test := range []struct {
@@ -275,7 +275,7 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 	}
 }
 
-// A failure policy decides in the place of a store that is away. Nothing is made up of what is left.
+// A failure policy decides while the store is away. The answer invents no remaining units.
 func TestFailurePolicies(t *testing.T) {
 	for onError, status := range map[store.FailurePolicy]int{store.AllowOnError: 200, store.DenyOnError: 429} {
 		backend := layers.WithFailure(failing{store.ErrUnavailable}, layers.Failure{Policy: onError})
@@ -333,7 +333,7 @@ func TestTheDelayOfALeakyBucket(t *testing.T) {
 				t.Errorf("held %v: the answers came after %v s", held, after)
 			}
 		}
-		// Who leaves before its turn does not reach the handler.
+		// A client that leaves before its turn does not reach the handler.
 		s := newService(t, policyOf(t, "leaky-bucket:1/10s,burst=3"), memorystore.New(), httplimit.Options{})
 		s.get("X-User", "ada")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -368,7 +368,7 @@ func TestCostsAndSkips(t *testing.T) {
 		r := httptest.NewRequest(test.method, test.path, nil)
 		r.Header.Set("X-Cost", test.cost)
 		if test.left != "" || test.status != 200 {
-			r.Header.Set("X-User", "ada") // who is not limited needs no name
+			r.Header.Set("X-User", "ada") // not limited, so it needs no name
 		}
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
@@ -378,7 +378,7 @@ func TestCostsAndSkips(t *testing.T) {
 	}
 }
 
-// What is given as attributes by a function comes before what the rule finds.
+// Attributes of the function take precedence over those of the rule.
 func TestAttributesOfTheService(t *testing.T) {
 	p := policyOf(t, "1/1h")
 	var own policy.Attributes
@@ -445,7 +445,7 @@ func TestWhatNewRefuses(t *testing.T) {
 	}
 }
 
-// Of many at the same time exactly as many get through as may.
+// Of many concurrent requests exactly as many are let through as the limit allows.
 func TestConcurrentRequests(t *testing.T) {
 	s := newService(t, policyOf(t, "sliding-log:50/1h", "sliding-log:60/1h"), memorystore.New(), httplimit.Options{})
 	server := httptest.NewServer(s)
@@ -512,7 +512,7 @@ func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
 	}
 }
 
-// A limit of the service that is wrong is no mistake of the client.
+// A wrong limit of the service is not a mistake of the client.
 func TestAMistakeOfTheServiceIsNoClients(t *testing.T) {
 	var told error
 	m, err := httplimit.NewFunc(door(t, memorystore.New()), func(*http.Request) ([]limiter.Request, error) {
@@ -530,7 +530,7 @@ func TestAMistakeOfTheServiceIsNoClients(t *testing.T) {
 	}
 }
 
-// Whoever is over one of the limits of a key is denied, and another key is not. Nobody is let in by an error.
+// A client over one of the limits of a key is denied; another key is not. An error lets nobody in.
 func TestPerKeyDenies(t *testing.T) {
 	limits := door(t, memorystore.New())
 	limit, err := httplimit.PerKey(limits, "header:X-User", limiter.Per("day", 2, 24*time.Hour), limiter.Per("hour", 1, time.Hour))

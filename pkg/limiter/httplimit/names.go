@@ -2,11 +2,11 @@ package httplimit
 
 import "github.com/limitctl/limitctl/pkg/limiter/store"
 
-// defaultName is what a single limit is called that is not of a policy.
+// defaultName is the name of a single limit without a policy.
 const defaultName = "default"
 
-// appendItem appends the name of the i-th limit as a String of structured fields (RFC 9651), as
-// the next member of the list that begins at begin.
+// appendItem appends the name of limit i as a String of structured fields (RFC 9651), as the next member of the
+// list that begins at begin.
 func appendItem(text []byte, begin int, names []string, reqs []store.Request, i int) []byte {
 	if len(text) > begin {
 		text = append(text, ',')
@@ -19,7 +19,7 @@ func appendItem(text []byte, begin int, names []string, reqs []store.Request, i 
 		text = append(text, defaultName...)
 	default:
 		text = appendName(text, keyName(&reqs[i]))
-		// A list must not have a name twice, and two subjects can have limits of one name.
+		// A list must not have a name twice, but two subjects can have limits of the same name.
 		for j := range reqs[:i] {
 			if keyName(&reqs[j]) == keyName(&reqs[i]) {
 				text = append(text, '+')
@@ -29,7 +29,7 @@ func appendItem(text []byte, begin int, names []string, reqs []store.Request, i 
 	return append(text, '"')
 }
 
-// keyName is what the limit of req is called in its store.
+// keyName returns the name of req's limit in the store.
 func keyName(req *store.Request) string {
 	if req.Key.Name != "" {
 		return req.Key.Name
@@ -37,8 +37,8 @@ func keyName(req *store.Request) string {
 	return req.Limit.DefaultName()
 }
 
-// appendName appends name as it stands between the quotes of a String. That has printable
-// ASCII only, so all other bytes are written as %XX, and "%" too, so that names stay apart.
+// appendName appends name as the content of a String, which has printable ASCII only. It writes all other bytes,
+// and "%", as %XX, so that different names stay different.
 func appendName(text []byte, name string) []byte {
 	const digits = "0123456789ABCDEF"
 	for _, c := range []byte(name) {

@@ -10,38 +10,37 @@ import (
 
 // Options say how a [Middleware] limits requests. The functions must be safe for concurrent use.
 type Options struct {
-	// Rule says where attributes are, and which requests are not limited.
+	// Rule says where the attributes are and which requests are not limited.
 	Rule Rule
-	// Clients says which proxies are believed; none unless said.
+	// Clients says which proxies are trusted. The default is none.
 	Clients Clients
-	// Headers are the fields of answers; zero stands for [AllHeaders].
+	// Headers are the fields of answers; 0 means [AllHeaders].
 	Headers Headers
-	// Attributes, if not nil, returns attributes that are not in the request as such, for instance the user
-	// of a session. They are added to those of Rule, and come before them. One with the name of a field that is
-	// the cost of a limit is that number, such as "tokens": "3000". A client that
-	// can set it chooses its own cost. A cost that is missing is an error, also where the limit is a shadow. An error
-	// is answered with 400 if it is a [limiter.ErrInvalid], and else with 500.
+	// Attributes, if not nil, returns attributes that are not in the request itself, such as the user of a session.
+	// They take precedence over those of Rule. One with the name of a field that is a limit's cost is that number,
+	// such as "tokens": "3000". A client that can set it chooses its own cost. A missing cost is an error, also for
+	// a shadow limit. An error becomes the status 400 if it is a [limiter.ErrInvalid], else 500.
 	Attributes func(r *http.Request) (policy.Attributes, error)
-	// Cost, if not nil, returns how many units r costs; 0 is that it is not limited. nil is
-	// that each request costs 1. A limit with a cost of its own takes that; see [Rule.Costs].
+	// Cost, if not nil, returns the cost of r; 0 means that r is not limited. The default is 1 for each request. It
+	// does not apply to a limit with its own cost; see [Rule.Costs].
 	Cost func(r *http.Request) int64
-	// WithoutDelay lets the requests of a leaky bucket through at once. Else each is held until its
-	// turn comes, so that the handler sees them at an even rate; at most as many as the bucket's burst are held.
-	// See Decision.Delay.
+	// WithoutDelay lets the requests of a leaky bucket through at once. The default holds each until its turn, so
+	// that the handler sees them at an even rate. At most as many as the bucket's burst are held. See
+	// Decision.Delay.
 	WithoutDelay bool
-	// Denied, if not nil, answers a request that is over a limit, in place of
-	// [Outcome.WriteDenial]. The fields of Headers are set already.
+	// Denied, if not nil, answers a request over a limit, instead of [Outcome.WriteDenial]. The fields of Headers
+	// are already set.
 	Denied func(w http.ResponseWriter, r *http.Request, o *Outcome)
-	// Failed, if not nil, answers a request about which nothing was decided, in place of [WriteFailure].
+	// Failed, if not nil, answers a request for which there is no decision, instead of [WriteFailure].
 	Failed func(w http.ResponseWriter, r *http.Request, err error)
-	// OnError, if not nil, is told why nothing was decided, unless it is the client's doing.
+	// OnError, if not nil, gets the reason why there is no decision, unless the client caused it.
 	OnError func(r *http.Request, err error)
 }
 
-// NoHeaders is none of the fields, in [Options].
+// NoHeaders selects no fields, in [Options].
 const NoHeaders Headers = 1 << 7
 
-// check reports, as a [limiter.ErrInvalid], why p cannot be decided with o.
+// check returns a [limiter.ErrInvalid] if o does not fit p.
 func (o *Options) check(p *policy.Policy) error {
 	if problems := p.Problems(); len(problems) > 0 {
 		return store.Invalidf("policy %q: %s", p.Name, problems[0].Text)
@@ -68,7 +67,7 @@ func (o *Options) check(p *policy.Policy) error {
 	return o.checkAnswers()
 }
 
-// checkAnswers is check for what is not about a policy.
+// checkAnswers checks what does not depend on a policy.
 func (o *Options) checkAnswers() error {
 	if err := o.Clients.Validate(); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Outcome is what was decided of a request.
+// Outcome is the decision on an HTTP request.
 type Outcome struct {
 	requests  []store.Request
 	decisions []store.Decision
@@ -17,8 +17,8 @@ type Outcome struct {
 	status    int
 }
 
-// Requests are what was asked: one for each limit. What turns out not to be owed can be given back with them, such as
-// those of a login that succeeded.
+// Requests are the requests that were decided, one for each limit. A handler can refund them, such as after a
+// successful login.
 func (o *Outcome) Requests() []limiter.Request {
 	if o == nil {
 		return nil
@@ -30,7 +30,7 @@ func (o *Outcome) Requests() []limiter.Request {
 	return requests
 }
 
-// Decisions are the answers, in the same order.
+// Decisions are the decisions, in the order of Requests.
 func (o *Outcome) Decisions() limiter.Decisions {
 	if o == nil {
 		return limiter.Decisions{}
@@ -40,16 +40,15 @@ func (o *Outcome) Decisions() limiter.Decisions {
 
 type outcomeKey struct{}
 
-// OutcomeOf returns what was decided of the request whose context ctx is. It is nil if the request is not limited; its
-// methods say then that nothing was asked. Of several middlewares around each other it is that of the innermost.
+// OutcomeOf returns the outcome of the request whose context is ctx. It is nil if the request is not limited; the
+// methods of a nil Outcome return nothing. Of several nested middlewares it returns the innermost outcome.
 func OutcomeOf(ctx context.Context) *Outcome {
 	o, _ := ctx.Value(outcomeKey{}).(*Outcome)
 	return o
 }
 
-// WriteDenial answers with the status of a denial, and a problem of RFC 9457 as its body: that a
-// quota is exceeded and of which limits, or, if a failure policy turned the request away because the
-// store is away, that there is less capacity for now.
+// WriteDenial answers with the status of a denial and a problem of RFC 9457: the quota of certain limits is
+// exceeded, or, if a failure policy denied because the store is away, the capacity is reduced for now.
 func (o *Outcome) WriteDenial(w http.ResponseWriter) {
 	sum := store.Summarize(o.decisions)
 	var deniedBy []string

@@ -12,13 +12,13 @@ import (
 
 // Rule says how one policy limits HTTP requests.
 type Rule struct {
-	// Attributes says where in a request the policy's attributes are, and the fields that are costs of limits.
-	// A client that can set such a field chooses its own cost: take it only from a field that your proxy sets.
-	// A cost that is missing is an error, also where the limit is a shadow.
+	// Attributes are the sources of the policy's attributes, and of the fields that are costs of limits. A client
+	// that can set such a field chooses its own cost: use only a field that your proxy sets. A missing cost is an
+	// error, also for a shadow limit.
 	Attributes map[string]Source
-	// Skip are requests that are not limited.
+	// Skip selects requests that are not limited.
 	Skip Skip
-	// DeniedStatus is the status of a denial; zero stands for 429.
+	// DeniedStatus is the status of a denial; 0 means 429.
 	DeniedStatus int
 }
 
@@ -30,13 +30,12 @@ func (rule *Rule) Status() int {
 	return rule.DeniedStatus
 }
 
-// Of returns the attributes of r. Those that r does not have are left out. A policy refuses
-// requests without an attribute that one of its limits needs, so that nobody escapes a limit
-// by leaving something out.
+// Of returns the attributes of r. It leaves out those that r does not have; a policy refuses requests without an
+// attribute that one of its limits needs.
 //
-// Costs that Attributes names are among them, until [Rule.Costs] moves them out.
+// It includes the costs that Attributes names, until [Rule.Costs] moves them out.
 //
-// A value of more than 128 bytes is cut, and ends with a hash of all of it.
+// A value of more than 128 bytes is cut, and ends with a hash of the whole value.
 func (rule *Rule) Of(r *http.Request, clients *Clients) policy.Attributes {
 	attributes := make(policy.Attributes, len(rule.Attributes))
 	rule.add(attributes, r, clients)
@@ -52,15 +51,15 @@ func (rule *Rule) add(attributes policy.Attributes, r *http.Request, clients *Cl
 	}
 }
 
-// Skip are requests that are neither counted nor denied: those of one of the methods, and
-// those to one of the paths.
+// Skip selects requests that are neither counted nor denied: those with one of the methods, and those to one of the
+// paths.
 type Skip struct {
-	// Methods are as requests have them, such as OPTIONS. A request that asks for another method by
-	// a field such as X-HTTP-Method-Override is not skipped by its own.
+	// Methods are written as in requests, such as OPTIONS. A request that names another method in a field such as
+	// X-HTTP-Method-Override is not skipped by its method.
 	Methods []string
-	// Paths are exact, or end with "*" for all that begin so. They match a path only in its
-	// plain form: /static/* matches /static/a.css, and not /static/../login or /static//a.css,
-	// which somebody behind could read as something else.
+	// Paths are exact, or end with "*" for all with that beginning. They match a path only in its plain form:
+	// /static/* matches /static/a.css, but not /static/../login or /static//a.css, which a server behind could read
+	// differently.
 	Paths []string
 }
 
@@ -69,7 +68,7 @@ func (rule *Rule) Skips(r *http.Request) bool {
 	return slices.Contains(rule.Skip.Methods, r.Method) && !overridesMethod(r) || len(rule.Skip.Paths) > 0 && rule.Skip.hasPath(r.URL.Path)
 }
 
-// overridesMethod reports whether a service could take the method of r from a field.
+// overridesMethod reports whether a service could read the method of r from a field.
 func overridesMethod(r *http.Request) bool {
 	for _, field := range [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
 		if len(r.Header[field]) > 0 {
@@ -80,8 +79,7 @@ func overridesMethod(r *http.Request) bool {
 }
 
 func (s *Skip) hasPath(asked string) bool {
-	// In an escape that was escaped, behind a semicolon or with backslashes, servers find other
-	// paths than we do.
+	// With an escaped escape, a semicolon or a backslash, a server behind could see another path.
 	if asked == "" || strings.ContainsAny(asked, `%;\`) || strings.TrimSuffix(asked, "/") != strings.TrimSuffix(path.Clean(asked), "/") {
 		return false
 	}
@@ -94,8 +92,8 @@ func (s *Skip) hasPath(asked string) bool {
 	return false
 }
 
-// Missing says, in the words of a client, what a request lacks that a limit of p needs. It
-// returns nil if nothing lacks, else a [limiter.ErrInvalid]. attributes are those of the request.
+// Missing returns a [limiter.ErrInvalid] that names, in the words of a client, an attribute which a limit of p
+// needs and attributes lack; nil if nothing is missing.
 func (rule *Rule) Missing(p *policy.Policy, attributes policy.Attributes) error {
 	return rule.missing(p.Needed(), attributes)
 }

@@ -10,14 +10,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Source says where in a request the value of an attribute is. The zero Source is invalid.
-// [ParseSource] makes one.
+// Source is the place of an attribute's value in a request. The zero Source is invalid. [ParseSource] makes one.
 type Source struct {
 	kind sourceKind
 	name string // of a header, a cookie, a query parameter; or the value itself
-	// segments is how many segments of the path count.
+	// segments is the number of path segments to use.
 	segments int
-	// hashed: the value is a secret, and only a hash of it becomes part of a key.
+	// hashed: the value is a secret, and keys contain only its hash.
 	hashed bool
 }
 
@@ -35,8 +34,7 @@ const (
 	fromValue
 )
 
-// sourceWords are the kinds as configurations write them. Those that end with a colon have
-// a name after it.
+// sourceWords are the kinds as in configurations. A name follows those that end with a colon.
 var sourceWords = []struct {
 	word string
 	kind sourceKind
@@ -45,33 +43,33 @@ var sourceWords = []struct {
 	{"header:", fromHeader}, {"query:", fromQuery}, {"cookie:", fromCookie}, {"value:", fromValue},
 }
 
-// hashWord stands before the source of a secret.
+// hashWord precedes the source of a secret.
 const hashWord = "hash:"
 
-// maxSegments is the most segments of a path that a source can ask for.
+// maxSegments is the most path segments of a source.
 const maxSegments = 32
 
-// ParseSource reads where a value is:
+// ParseSource reads a source:
 //
 //	client       the address or network of the client; see [Clients]
-//	method       the method; those that are not known to HTTP or WebDAV are all OTHER
-//	host         the host that was asked, in lower case and without its port
+//	method       the method; OTHER for all that HTTP and WebDAV do not define
+//	host         the host of the request, in lower case and without its port
 //	path         the path in its plain form: /a//b/, /a/./b, /%61/b and /a;x=1/b are /a/b
-//	path:N       the first N segments of that: path:2 of /users/42/posts is /users/42
+//	path:N       the first N segments of the path: path:2 of /users/42/posts is /users/42
 //	header:NAME  a field of the request; the scheme of Authorization is in lower case, and Host is as host
 //	query:NAME   a parameter of the query
 //	cookie:NAME  a cookie, without quotes and escapes
 //	value:TEXT   always TEXT
 //	hash:SOURCE  a hash of any of these (192 bits of SHA-256), for secrets such as an API key
 //
-// A value stands in keys, backups, the dashboard and the audit as it is. So a secret is for hash:. Whoever sees the hash
-// can try out what it is of, so a value that can be guessed, such as an e-mail address, stays no secret.
+// Keys, backups, the dashboard and the audit show a value as it is, so use hash: for a secret. A hash does not hide
+// a value that can be guessed, such as an e-mail address: anybody who sees the hash can try out values.
 //
-// A request has no value where there is none, where it is empty, and where there are several
-// that differ: the service could go by another one of them than is counted. Everything but
-// the client's address is what the client says, so the service must check it before it goes by it.
+// A request has no value if the value is missing or empty, or if there are several different ones: the service
+// could use another than the one that is counted. The client chooses everything but its address, so the service
+// must check it before it relies on it.
 //
-// The error is a [limiter.ErrInvalid].
+// An error is a [limiter.ErrInvalid].
 func ParseSource(text string) (Source, error) {
 	if secret, hashed := strings.CutPrefix(text, hashWord); hashed {
 		s, err := ParseSource(secret)
@@ -93,8 +91,7 @@ func ParseSource(text string) (Source, error) {
 		"cookie:NAME or value:TEXT, or hash: and one of these", text)
 }
 
-// MustSource is [ParseSource] for texts that stand in a program. It panics where that has an
-// error.
+// MustSource is [ParseSource] for texts in a program. It panics on an error.
 func MustSource(text string) Source {
 	s, err := ParseSource(text)
 	if err != nil {
@@ -103,7 +100,7 @@ func MustSource(text string) Source {
 	return s
 }
 
-// check reports what is wrong with the name of s, and brings it to the form that requests have.
+// check returns what is wrong with the name of s, and puts the name into the form that requests have.
 func (s *Source) check(text string) error {
 	switch s.kind {
 	case fromHeader:
@@ -125,12 +122,12 @@ func (s *Source) check(text string) error {
 				maxSegments)
 		}
 		s.name, s.segments = strconv.Itoa(n), n
-	default: // the others have no name, or any
+	default: // the others have no name, or accept any
 	}
 	return nil
 }
 
-// isToken reports whether text is a token of RFC 9110, as names of fields and cookies are.
+// isToken reports whether text is a token of RFC 9110, like the names of fields and cookies.
 func isToken(text string) bool {
 	for _, c := range []byte(text) {
 		switch {
@@ -156,7 +153,7 @@ func (s Source) String() string {
 	return ""
 }
 
-// attribute is what a value of s is called where no policy names it.
+// attribute is the name of a value of s if no policy names it.
 func (s *Source) attribute() string {
 	switch s.kind {
 	case fromClient:
@@ -168,7 +165,7 @@ func (s *Source) attribute() string {
 	}
 }
 
-// value returns what the source is in r, hashed if it is a secret; empty if r has none.
+// value returns the value of s in r, hashed if it is a secret; empty if r has none.
 func (s *Source) value(r *http.Request, clients *Clients) string {
 	value := s.plainValue(r, clients)
 	if !s.hashed || value == "" {

@@ -40,7 +40,7 @@ func TestParseSource(t *testing.T) {
 	MustSource("ip")
 }
 
-// The names of header fields are tokens of RFC 9110, as sources and [Clients] have them.
+// The names of header fields in sources and [Clients] are tokens of RFC 9110.
 func TestNamesOfFieldsAreTokens(t *testing.T) {
 	for c := range 256 {
 		name := "a" + string([]byte{byte(c)})
@@ -76,7 +76,7 @@ func TestSources(t *testing.T) {
 		{"path", "GET /../../a/b", "", "/a/b"},
 		{"path", "GET /A/b?c=/d", "", "/A/b"},
 		{"path", "OPTIONS *", "", "/*"},
-		// To some services these are one path. Each spelling must not have a limit of its own.
+		// Some services read these as one path, so they must share a limit.
 		{"path", "GET /login;a=1", "", "/login"},
 		{"path", "GET /x/..;v=2/login;b=2;c", "", "/login"},
 		{"path", "GET /a%3bx/b", "", "/a/b"},
@@ -105,7 +105,7 @@ func TestSources(t *testing.T) {
 		{"query:key", "GET /?key", "", ""},
 		{"query:key", "GET /?key=%zz", "", ""},
 		{"query:key", "GET /?key=a;key=b", "", ""},
-		{"query:key", "GET /?x=1;key=b&key=a", "", ""}, // who parts at semicolons reads b
+		{"query:key", "GET /?x=1;key=b&key=a", "", ""}, // a server that splits at semicolons reads b
 		{"query:key", "GET /?x=1;k%65y=b", "", ""},
 		{"query:key", "GET /?x=1;y=2&key=a", "", "a"},
 		{"query:key", "GET /?KEY=a&akey=b", "", ""},
@@ -116,7 +116,7 @@ func TestSources(t *testing.T) {
 		{"cookie:sid", "GET /", "Cookie: sid=x; sid=y", ""},
 		{"cookie:sid", "GET /", "Cookie: sid=x\nCookie: sid=x", "x"},
 		{"cookie:sid", "GET /", "Cookie: SID=x", ""},
-		// Services read the first or the last of these, with or without escapes in it.
+		// Services differ in which of these they read, and whether they decode escapes.
 		{"cookie:sid", "GET /", "Cookie: sid=%78yz", "xyz"},
 		{"cookie:sid", "GET /", "Cookie: sid=\"%78y%7a\"", "xyz"},
 		{"cookie:sid", "GET /", "Cookie: %73id=y; sid=x", ""},
@@ -148,7 +148,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// Long values stay apart, and what is left of them says what they were.
+// Different long values stay different, and their beginning stays readable.
 func TestLongValues(t *testing.T) {
 	rule := Rule{Attributes: map[string]Source{"a": MustSource("header:A")}}
 	seen := map[string]string{}
@@ -181,7 +181,7 @@ func TestSkip(t *testing.T) {
 		"options /login": false, "GET /": false, "GET /healthz/": false, "GET /healthz2": false, "GET /Healthz": false,
 		"GET /static": false,
 		"GET /docs":   false, "GET /docs/a": false,
-		// These may be something else to who answers them.
+		// A server behind may read these paths differently.
 		"GET /static/../login": false, "GET /static/%2e%2e/login": false, "GET /static/..%2flogin": false, "GET /static//login": false,
 		"GET //static/a": false, "GET /static/..;/login": false, "GET /static/%252e%252e/login": false, `GET /static/..\login`: false,
 		"GET /static/a/.": false, "GET /static/..": false, "GET /healthz;x": false, "GET /static/%5c..": false, "OTHER *": false,
@@ -213,8 +213,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Whatever a request holds, a policy makes valid requests of it or says what is missing, and
-// what net/http reads is what counts.
+// For any request, a policy makes valid requests or says what is missing, and counts the value that net/http reads.
 func FuzzAttributes(f *testing.F) {
 	f.Add("GET", "/a/b", "key=a&key=b", "example.com:80", "ada", "sid=1; sid=2")
 	f.Add("\xff", "//..%2f", "k%65y=%", "[::1", "\x00\x7f", `sid="`)
@@ -265,7 +264,7 @@ func FuzzAttributes(f *testing.F) {
 	})
 }
 
-// A secret becomes a part of no key. Its hash is always the same, and that of another value is another.
+// No key contains a secret. The same value always has the same hash, and another value another one.
 func TestASecretIsHashed(t *testing.T) {
 	clients := &Clients{}
 	valueOf := func(source, key string) string {

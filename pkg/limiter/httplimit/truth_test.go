@@ -15,9 +15,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A service that keeps to what clients are told finds it true, whatever the limits are: what is left
-// can be had and no more, there is more after t, the same request is allowed after
-// Retry-After and not a second before, and at the reset there is more, and what was denied is allowed.
+// The fields are true for any limits: exactly what remains can be taken, more remains after t, the same request is
+// allowed after Retry-After and not a second before, and at the reset more remains and a denied request is allowed.
 func TestWhatIsToldIsTrue(t *testing.T) {
 	algorithms := []string{"token-bucket", "leaky-bucket", "fixed-window", "sliding-log", "sliding-counter"}
 	periods := []string{"1ms", "300ms", "999ms", "1s", "1500ms", "7s", "1m", "1h", "30d"}
@@ -50,7 +49,7 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 			reqs = append(reqs, store.Request{Key: store.Key{Subject: "user:42", Name: "p/" + names[i]}, Limit: limit})
 			most = min(most, limit.Capacity())
 		}
-		// left returns what a limit has left after some time, without changing it.
+		// left returns what remains of a limit after some time, without changing it.
 		left := func(i int, after time.Duration) int64 {
 			before := now
 			now = now.Add(after)
@@ -124,7 +123,7 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-// A local share is told as what it is.
+// The fields show a local share as the limit.
 func TestALocalShareIsTold(t *testing.T) {
 	away := awayStore{store.ErrUnavailable}
 	backend := layers.WithFailure(away, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare / 10})

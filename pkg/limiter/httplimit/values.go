@@ -11,14 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// otherMethod stands for all methods that are not known. Else a client could have a limit of
-// its own for each that it makes up.
+// otherMethod replaces all unknown methods. Otherwise a client could invent methods and have a new limit for each.
 const otherMethod = "OTHER"
 
 func methodOf(r *http.Request) string {
 	switch r.Method {
 	case "":
-		return http.MethodGet // as net/http has it
+		return http.MethodGet // like net/http
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect,
 		http.MethodOptions, http.MethodTrace, "QUERY",
 		"PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH":
@@ -27,7 +26,7 @@ func methodOf(r *http.Request) string {
 	return otherMethod
 }
 
-// hostOf returns the host without its port: names mean the same in any case, with a dot at the end or not.
+// hostOf returns the host without its port, in lower case and without a dot at the end, which mean the same.
 func hostOf(r *http.Request) string {
 	host := r.Host
 	if inside, has := strings.CutPrefix(host, "["); has {
@@ -38,10 +37,9 @@ func hostOf(r *http.Request) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// plainPath returns the path of r in the one form that stands for all in which it can be
-// written: without escapes, empty segments, dots, and a slash at its end. To some services a
-// backslash is a slash, and what follows a semicolon in a segment is not part of the path. To
-// count both so takes no limit from anybody else: at most, several paths share one.
+// plainPath returns the path of r in one form for all ways to write it: without escapes, empty segments, dots, and
+// a slash at its end. Some services read a backslash as a slash and ignore what follows a semicolon in a segment,
+// so it does, too. At worst several paths share one limit.
 func plainPath(r *http.Request) string {
 	p := r.URL.Path
 	if strings.ContainsAny(p, `;\`) {
@@ -53,7 +51,7 @@ func plainPath(r *http.Request) string {
 	return path.Clean(p)
 }
 
-// withoutParameters returns p without what follows a semicolon in its segments.
+// withoutParameters removes what follows a semicolon in each segment of p.
 func withoutParameters(p string) string {
 	var b strings.Builder
 	for i, segment := range strings.Split(p, "/") {
@@ -79,7 +77,7 @@ func firstSegments(plain string, n int) string {
 	return plain[:at]
 }
 
-// same returns the value that all of values have, or nothing if there is none.
+// same returns the value if all values are equal, or "" if there is none.
 func same(values []string) string {
 	if len(values) == 0 {
 		return ""
@@ -92,11 +90,11 @@ func same(values []string) string {
 	return values[0]
 }
 
-// fieldOf returns the field of that name. The scheme of credentials counts in any case, and the
-// blanks behind it do not, so "bearer  T" is "Bearer T" to a service.
+// fieldOf returns the field of that name. The scheme of credentials has no case, and the blanks behind it do not
+// count, so "bearer  T" means "Bearer T" to a service.
 func fieldOf(r *http.Request, name string) string {
 	switch name {
-	case "Host": // which net/http keeps apart
+	case "Host": // net/http keeps it separately
 		return hostOf(r)
 	case "Authorization", "Proxy-Authorization":
 		value := same(r.Header[name])
@@ -108,13 +106,13 @@ func fieldOf(r *http.Request, name string) string {
 	return same(r.Header[name])
 }
 
-// queryOf returns the parameter of that name. It reads no other, as queries can be long.
+// queryOf returns the parameter of that name. It decodes no other, since queries can be long.
 func queryOf(query, name string) string {
 	value, found := "", false
 	for query != "" {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
-		if strings.Contains(pair, ";") { // net/http does not read it, and others read it as several
+		if strings.Contains(pair, ";") { // net/http ignores it, and others read it as several
 			if hasParameter(pair, name) {
 				return ""
 			}
@@ -133,7 +131,7 @@ func queryOf(query, name string) string {
 	return value
 }
 
-// hasParameter reports whether a semicolon in pair parts off a parameter of that name.
+// hasParameter reports whether pair contains a parameter of that name after splitting at semicolons.
 func hasParameter(pair, name string) bool {
 	for part := range strings.SplitSeq(pair, ";") {
 		if isParameter(part, name) {
@@ -147,7 +145,7 @@ func hasParameter(pair, name string) bool {
 func isParameter(pair, name string) bool {
 	key, _, _ := strings.Cut(pair, "=")
 	if len(key) < len(name) || len(key) > 3*len(name) {
-		return false // also with escapes, a byte has three at most
+		return false // even if all is escaped, with three characters for a byte
 	}
 	if key == name {
 		return true
@@ -156,8 +154,8 @@ func isParameter(pair, name string) bool {
 	return err == nil && unescaped == name
 }
 
-// cookieOf returns the cookie of that name. Many services read escapes in the names and values
-// of cookies, so what is written with and without them counts as the same.
+// cookieOf returns the cookie of that name. Many services decode escapes in the names and values of cookies, so
+// forms with and without escapes count as the same.
 func cookieOf(r *http.Request, name string) string {
 	value, found := "", false
 	for _, line := range r.Header["Cookie"] {
@@ -181,7 +179,7 @@ func cookieOf(r *http.Request, name string) string {
 	return value
 }
 
-// unescaped returns text without its escapes, or as it is if they are not well-formed.
+// unescaped decodes text, or returns it unchanged if an escape is not well-formed.
 func unescaped(text string) string {
 	if strings.IndexByte(text, '%') < 0 {
 		return text
@@ -193,16 +191,16 @@ func unescaped(text string) string {
 	return plain
 }
 
-// What a value has in a key at most, in bytes, so that several fit; and how much of a longer
-// one stays, before 192 bits of a hash of all of it.
+// maxValue is the most bytes of a value in a key, so that several fit. A longer value keeps the first keptValue
+// bytes and ends with 192 bits of a hash of the whole value.
 const (
 	maxValue  = 128
 	keptValue = 64
 	hashBytes = 24
 )
 
-// bounded returns value, or what stands for it if it is long. A client that can send one can send
-// the other, so nothing is gained by making up what looks like a hash.
+// bounded returns value, or its short form if it is long. A value that imitates the short form gains nothing: a
+// client that can send it can also send the long one.
 func bounded(value string) string {
 	if len(value) <= maxValue/3 || escapedLength(value) <= maxValue {
 		return value
@@ -218,8 +216,7 @@ func bounded(value string) string {
 	return value[:kept] + "~" + base64.RawURLEncoding.EncodeToString(sum[:hashBytes])
 }
 
-// escapedLength is how long value is as a part of a subject, in which some bytes are
-// written as %XX.
+// escapedLength is the length of value in a subject, which writes some bytes as %XX.
 func escapedLength(value string) int {
 	length := 0
 	for i, r := range value {
@@ -228,7 +225,7 @@ func escapedLength(value string) int {
 	return length
 }
 
-// escapedSize is that of the character r, which text begins with.
+// escapedSize is the same for r, the first character of text.
 func escapedSize(r rune, text string) int {
 	switch {
 	case r == '%' || r == ':' || r == '{' || r == '}':

@@ -50,7 +50,7 @@ func BenchmarkTakeManyKeys(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideOneKey is the store by itself, without the Limiter's face.
+// BenchmarkDecideOneKey measures the store without a Limiter around it.
 func BenchmarkDecideOneKey(b *testing.B) {
 	backend := memorystore.New()
 	reqs := []store.Request{{Key: store.Key{Subject: "user:123456"}, Limit: store.Limit{Count: 1000, Period: time.Minute}, Cost: 1}}

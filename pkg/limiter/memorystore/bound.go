@@ -8,26 +8,25 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// bound counts the keys of a Store that may hold so many, in all its shards.
+// bound counts the keys in all shards of a Store with a limited number of keys.
 type bound struct {
 	most int64
 	held atomic.Int64
-	hand atomic.Uint32 // the shard where the next look for room begins
+	hand atomic.Uint32 // the shard where the next search for room begins
 	full error
 }
 
-// lookForRoom is how many slots a call that finds the Store full looks at. A flood of new keys
-// then costs no more than that for each.
+// lookForRoom is the number of slots that a call reads when the Store is full. It bounds the work for each key of a
+// flood.
 const lookForRoom = 1024
 
-// WithMaxKeys bounds how many keys the Store holds, so that a flood of them cannot fill the memory.
-// Tokens, denials and overrides do not count. Without it, and with n below 1, there is no bound.
+// WithMaxKeys bounds the number of keys in the Store, so that a flood of them cannot fill the memory. Tokens,
+// denials and overrides do not count. Without it, or with n below 1, there is no bound.
 //
-// No key that is in use ever makes way for another: its subject would have its whole limit again.
-// A new key that comes when n are held takes the place of one that has become unused. If a short
-// look finds none, the call that would add the key is a [store.ErrRefused] that charges nothing,
-// and the keys that are held are decided as ever. With a million keys such a look may miss one; the
-// next goes on where it ended.
+// The Store never removes a key in use: its subject would have its whole limit again. A new key in a full Store
+// takes the place of an unused one. If a short search finds none, the call that needs the new key fails with a
+// [store.ErrRefused] and charges nothing; existing keys are decided as before. With a million keys a search can
+// miss an unused one; the next search continues where it ended.
 func WithMaxKeys(n int) Option {
 	return func(s *Store) {
 		s.bound = nil
@@ -38,8 +37,7 @@ func WithMaxKeys(n int) Option {
 	}
 }
 
-// reserve takes n places for new keys, and reports whether there are as many. Without a bound
-// there always are.
+// reserve takes n places for new keys, and reports whether that many are free. Without a bound it always succeeds.
 func (b *bound) reserve(n int) bool {
 	if b == nil || n == 0 {
 		return true
@@ -62,8 +60,8 @@ func (b *bound) release(n int) {
 	}
 }
 
-// withRoom calls do, and once more if the Store was full and some keys could be removed. do locks
-// shards, and changes nothing if it returns the bound's error.
+// withRoom calls do, and calls it again if the Store was full and some keys could be removed. do locks shards, and
+// changes nothing if it returns the bound's error.
 func (s *Store) withRoom(do func() error) error {
 	err := do()
 	if s.bound == nil || !errors.Is(err, s.bound.full) || !s.makeRoom() {
@@ -72,8 +70,8 @@ func (s *Store) withRoom(do func() error) error {
 	return do()
 }
 
-// makeRoom removes keys that are unused by now, as far as a look at lookForRoom slots finds some,
-// and reports whether it found any. It needs all shards unlocked.
+// makeRoom removes unused keys that it finds among lookForRoom slots, and reports whether it found any. The caller
+// must hold no shard's lock.
 func (s *Store) makeRoom() (made bool) {
 	now := s.clock()
 	for looked, visited := 0, 0; looked < lookForRoom && visited < shardCount; visited++ {

@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
-// The laws hold with a bound that is not reached.
+// The laws hold below the bound.
 func TestConformanceWithABound(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
 		Sequences: 2000,
@@ -53,7 +53,7 @@ func two(subject string) store.Request {
 		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 2, Period: time.Minute}}
 }
 
-// is decides reqs and wants that error.
+// is decides reqs and checks the error.
 func (f *fullStore) is(want error, op store.Op, reqs ...store.Request) []store.Decision {
 	f.Helper()
 	decisions := make([]store.Decision, len(reqs))
@@ -94,21 +94,21 @@ func TestAFullStoreRefusesNewKeys(t *testing.T) {
 	if d := f.is(nil, store.Take, two("held0"))[0]; !d.Allowed || d.Used != 2 {
 		t.Errorf("a key that is held: %+v", d)
 	}
-	// What a limit that is held denies is denied, and no key makes way for another.
+	// A denial of an existing key stays a denial, and no key in use is removed.
 	if d := f.is(nil, store.Take, two("held0"), two("new"))[0]; d.Allowed {
 		t.Errorf("a third of two: %+v", d)
 	}
 	token := two("new")
 	token.Token, token.TokenTTL = "t", time.Hour
 	f.is(store.ErrRefused, store.Take, token)
-	f.is(nil, store.Refund, two("held1")) // down to nothing, which makes a place
+	f.is(nil, store.Refund, two("held1")) // down to nothing, which frees a place
 	if d := f.is(nil, store.Take, token)[0]; !d.Allowed || d.Repeated || d.Used != 1 {
 		t.Errorf("once there is a place: %+v", d)
 	}
 	f.is(store.ErrRefused, store.Take, two("held1"))
 }
 
-// A key that has become unused makes way, in whatever shard it is, and not a microsecond before.
+// A key that has become unused is removed, in any shard, and not a microsecond earlier.
 func TestAFullStoreReclaimsUnusedKeys(t *testing.T) {
 	for i := range 200 { // keys of all shards
 		f := newFull(t)
@@ -123,7 +123,7 @@ func TestAFullStoreReclaimsUnusedKeys(t *testing.T) {
 	}
 }
 
-// What operators change is bounded, too, and deleting makes places.
+// The bound applies to changes by operators, and a deletion frees places.
 func TestAFullStoreRefusesOperators(t *testing.T) {
 	f, ctx := newFull(t), context.Background()
 	adjustment := admin.Adjustment{Key: two("new").Key, Limit: two("new").Limit, Used: 1}
@@ -151,7 +151,7 @@ func TestAFullStoreRefusesOperators(t *testing.T) {
 	}
 }
 
-// Many callers together add exactly as many keys as there may be.
+// Concurrent callers add exactly as many keys as the bound allows.
 func TestManyCallersFillAStore(t *testing.T) {
 	const most = 100
 	now := time.Unix(1_700_000_000, 0)
@@ -178,7 +178,7 @@ func TestManyCallersFillAStore(t *testing.T) {
 	}
 }
 
-// In a store of many keys each look for room is short, and they find the one unused key between them.
+// In a store of many keys each search is short, and together they find the one unused key.
 func TestLooksForRoomGoOn(t *testing.T) {
 	const most = 10_000
 	now := time.Unix(1_700_000_000, 0)

@@ -11,9 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Scan implements [admin.Keyspace]. It holds one shard's lock at a time and
-// sees each shard at one instant. It does not slow down for KeysPerSecond: nobody else is
-// kept waiting.
+// Scan implements [admin.Keyspace]. It locks one shard at a time and reads each shard at one instant. It ignores
+// KeysPerSecond, since it delays nobody else.
 func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
 		if err := s.check(); err != nil {
@@ -86,7 +85,7 @@ func (s *Store) look(q *admin.Query, key store.Key) (entry admin.Entry, inUse bo
 
 func (s *Store) describe(q *admin.Query, e *entry, now store.Instant) admin.Entry {
 	described := admin.NewEntry(q, e.key, s.layout.StoreKey(e.key), &e.state, now)
-	described.State = nil // which is not the reader's to keep
+	described.State = nil // the reader must not keep it
 	if q.States && e.state.IsShort() {
 		described.State = e.state.Clone()
 	}
@@ -212,7 +211,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Recor
 func (s *Store) importOne(replace bool, r *admin.Record) (admin.ImportOutcome, error) {
 	imported := &entry{key: r.Key}
 	if imported.state.DecodeRecord(r.Value) != nil {
-		return admin.Foreign, nil // which Check has refused before
+		return admin.Foreign, nil // unreachable: Check refuses it
 	}
 	hash := s.hash(r.Key)
 	shard := s.shardOf(hash)

@@ -22,18 +22,18 @@ type overrides struct {
 }
 
 type override struct {
-	text             []byte // as other stores have it
+	text             []byte // the form of other stores
 	created, expires store.Instant
 }
 
-// at returns o as it is read at now.
+// at returns o as a reader sees it at now.
 func (o *override) at(id string, now store.Instant) (store.Override, error) {
 	read, err := overridetable.Decode(o.text)
 	overridetable.Complete(&read, id, o.created, o.expires, now)
 	return read, err
 }
 
-// drop removes what has ended. The caller holds mu.
+// drop removes the overrides that have ended. The caller holds mu.
 func (t *overrides) drop(now store.Instant) {
 	maps.DeleteFunc(t.byID, func(_ string, o *override) bool { return o.expires <= now })
 	if len(t.byID) == 0 {

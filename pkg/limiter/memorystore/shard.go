@@ -6,16 +6,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// shard is a part of the keys under a lock of its own: a hash table with open
-// addressing, which costs a look-up one memory access before the entry itself and
-// can be swept slot by slot. The padding keeps the locks of neighbours out of one
-// cache line.
+// shard is a part of the keys under one lock: a hash table with open addressing. A look-up costs one memory access
+// before the entry itself, and a sweep can go slot by slot. The padding keeps the locks of neighbours in different
+// cache lines.
 type shard struct {
 	mu      sync.Mutex
 	slots   []slot // their number is a power of two
 	held    int    // entries in them
 	hand    int    // where the next sweep begins
-	charges uint   // since the start, to pace the sweeps
+	charges uint   // since the start; they trigger the sweeps
 	bound   *bound // of all shards; nil for none
 	_       [64]byte
 }
@@ -29,22 +28,22 @@ type slot struct {
 type entry struct {
 	key       store.Key
 	state     store.State
-	expiresAt store.Instant // when state equals an unused one
-	_         [16]byte      // so that it lies in two lines of a processor's cache, and not in three
+	expiresAt store.Instant // when state becomes equal to an unused one
+	_         [16]byte      // so that an entry takes two cache lines and not three
 }
 
 const (
-	// sweepOnInsert is how many slots a new key makes the shard look at: several
-	// for each one added, so that expired entries cannot pile up.
+	// sweepOnInsert is the number of slots that the shard sweeps for each new key. It is above one, so that expired
+	// entries cannot pile up.
 	sweepOnInsert = 8
-	// sweepEvery is how many charges of known keys pay for looking at one slot,
-	// so that expired entries are removed also while no new keys come. Where that slot's
-	// has expired, others have, too, and each charge pays for one.
+	// sweepEvery is the number of charges of existing keys for which the shard sweeps one slot, so that expired
+	// entries go even without new keys. When that slot has expired, others probably have, too, and then each charge
+	// sweeps one.
 	sweepEvery = 16
 	minSlots   = 8
 )
 
-// find returns the entry of key, if the shard holds one.
+// find returns the entry of key, or nil.
 func (s *shard) find(hash uint64, key store.Key) *entry {
 	if i := s.index(hash, key); s.slots[i].entry != nil {
 		return s.slots[i].entry
@@ -65,9 +64,9 @@ func (s *shard) index(hash uint64, key store.Key) int {
 	}
 }
 
-// keep stores e, which a charge or refund has just changed.
+// keep stores e after a charge or a refund.
 func (s *shard) keep(hash uint64, e *entry, isNew bool) {
-	empty := e.state.IsZero() // refunded down to nothing
+	empty := e.state.IsZero() // a refund of all units
 	switch {
 	case isNew && !empty:
 		s.add(hash, e)
@@ -76,9 +75,8 @@ func (s *shard) keep(hash uint64, e *entry, isNew bool) {
 	}
 }
 
-// reclaim makes a charge pay its part of looking for expired entries. It
-// comes after all entries of a call are kept, since it may remove those whose
-// expiry is still that of before.
+// reclaim sweeps on behalf of a charge. It runs after all entries of a call are stored, since it may remove those
+// with an old expiry.
 func (s *shard) reclaim(isNew bool, now store.Instant) {
 	if isNew {
 		s.sweep(sweepOnInsert, now)
@@ -93,7 +91,7 @@ func (s *shard) reclaim(isNew bool, now store.Instant) {
 	}
 }
 
-// add stores e, for which a place is reserved.
+// add stores e in a place that is reserved.
 func (s *shard) add(hash uint64, e *entry) {
 	if (s.held+1)*4 > len(s.slots)*3 {
 		s.resize(2 * len(s.slots))
@@ -102,24 +100,23 @@ func (s *shard) add(hash uint64, e *entry) {
 	s.held++
 }
 
-// sweep looks at n slots, further round from last time, and removes entries that
-// have expired.
+// sweep reads the next n slots and removes entries that have expired.
 func (s *shard) sweep(n int, now store.Instant) {
 	for range n {
 		s.hand &= len(s.slots) - 1
 		if e := s.slots[s.hand].entry; e != nil && e.expiresAt <= now {
-			s.remove(s.hand) // another may move here and is looked at next
+			s.remove(s.hand) // another entry can move here and is checked next
 		} else {
 			s.hand++
 		}
 	}
 }
 
-// remove empties slot i, and moves up what had to go past it.
+// remove empties slot i, and moves entries up that had to be stored further on because of it.
 func (s *shard) remove(i int) {
 	mask := len(s.slots) - 1
 	for j := (i + 1) & mask; s.slots[j].entry != nil; j = (j + 1) & mask {
-		// An entry may move from j to i unless its own place lies in between.
+		// An entry can move from j to i unless its own place is in between.
 		if home := int(s.slots[j].hash) & mask; (j-home)&mask >= (j-i)&mask {
 			s.slots[i] = s.slots[j]
 			i = j
@@ -133,7 +130,7 @@ func (s *shard) remove(i int) {
 	}
 }
 
-// resize lays the table anew, to grow or to give memory back.
+// resize rebuilds the table with another size, to grow or to release memory.
 func (s *shard) resize(size int) {
 	old := s.slots
 	s.slots = make([]slot, max(minSlots, size))

@@ -1,6 +1,5 @@
-// Package memorystore keeps limits in the memory of one process: the fastest
-// store, for limits that need not be shared or outlive the process, and the one
-// to test with, since its clock can be replaced.
+// Package memorystore keeps limits in the memory of one process. It is the fastest store, for limits that need not
+// be shared or survive the process, and good for tests, since its clock can be replaced.
 package memorystore
 
 import (
@@ -17,8 +16,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// shardCount keeps callers on different keys out of each other's way. Its
-// bits also make the set of shards that a call locks one machine word.
+// shardCount lets callers on different keys work at once. It is 64 so that the set of locked shards fits into one
+// machine word.
 const (
 	shardBits  = 6
 	shardCount = 1 << shardBits
@@ -26,15 +25,14 @@ const (
 
 // Store is a [store.Store] and an [admin.Keyspace] in memory.
 //
-// It has no lock that all calls share, and starts no goroutine. Each call removes a few
-// keys that are unused by now, so that the Store holds at most a small multiple of the
-// keys in use.
+// It has no lock that all calls share, and starts no goroutine. Each call removes a few unused keys, so that the
+// Store holds at most a small multiple of the keys in use.
 type Store struct {
 	layout admin.OwnLayout
 	clock  func() store.Instant
 	seed   maphash.Seed
 	closed atomic.Bool
-	// The name that was hashed lately.
+	// The name that was hashed last.
 	lastName   atomic.Pointer[hashedName]
 	nameMisses atomic.Uint32
 	shards     [shardCount]shard
@@ -43,18 +41,18 @@ type Store struct {
 	overrides  overrides
 	bound      *bound // of the keys; nil for none
 	tokens     tokens
-	id         atomic.Pointer[string] // nil as long as the store has none
+	id         atomic.Pointer[string] // nil until the store has one
 }
 
-// An Option changes how a Store is made.
+// An Option configures a Store.
 type Option func(*Store)
 
-// WithClock decides by clock instead of the process's time.
+// WithClock decides by clock instead of the clock of the process.
 func WithClock(clock func() time.Time) Option {
 	return func(s *Store) { s.clock = func() store.Instant { return store.InstantOf(clock()) } }
 }
 
-// WithPrefix sets what the store keys shown by Scan begin with.
+// WithPrefix sets the prefix of the store keys that Scan shows.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.layout = admin.OwnLayout(prefix) } }
 
 // New returns an empty Store.
@@ -69,9 +67,8 @@ func New(options ...Option) *Store {
 	return s
 }
 
-// monotonicClock tells the time of day as it was at the start plus what has
-// passed since, so that setting the system's clock changes no limit; reading it
-// also costs about half of time.Now.
+// monotonicClock is the time at the start plus the monotonic time since, so that setting the system's clock changes
+// no limit. It also costs about half of time.Now.
 func monotonicClock() func() store.Instant {
 	start := time.Now()
 	startInstant := store.InstantOf(start)
@@ -80,7 +77,7 @@ func monotonicClock() func() store.Instant {
 	}
 }
 
-// Len returns how many keys are held, among them some that are not in use any more.
+// Len returns the number of keys in memory. Some of them may no longer be in use.
 func (s *Store) Len() int {
 	held := 0
 	for i := range s.shards {
@@ -89,13 +86,13 @@ func (s *Store) Len() int {
 	return held
 }
 
-// Close makes all calls from now on a [store.ErrClosed]. The memory goes with the Store.
+// Close makes all later calls fail with a [store.ErrClosed]. The memory is freed with the Store.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	return nil
 }
 
-// errClosed is the error of each call of a Store that is closed.
+// errClosed is the error of calls after Close.
 var errClosed = fmt.Errorf("the memory store is %w", store.ErrClosed)
 
 // check returns errClosed if s is closed.
@@ -106,8 +103,7 @@ func (s *Store) check() error {
 	return nil
 }
 
-// Decide implements [store.Store]. One request allocates nothing, unless its
-// key is new or its log grows.
+// Decide implements [store.Store]. A call of one request allocates nothing, unless its key is new or its log grows.
 func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if err := s.check(); err != nil {
 		return err
@@ -144,12 +140,12 @@ func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Dec
 	shard := s.shardOf(hash)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	// Read under the lock, so that the instants of a key's decisions are in the order in
-	// which they were made: else one at a window's end would say it was before it.
+	// Read the clock under the lock, so that the decisions on a key have instants in their order. Otherwise one at
+	// a window's end could say that it came before the window.
 	now := s.clock()
 	e := shard.find(hash, r.Key)
 	isNew := e == nil
-	// A key that is held was checked, and so was the limit it was charged under.
+	// An existing key was checked before, and so was its limit.
 	if isNew || e.state.Limit != r.Limit || r.Cost < 1 || r.Cost > r.Limit.Capacity() {
 		if err := r.Check(op); err != nil {
 			return err
@@ -169,13 +165,13 @@ func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Dec
 	return nil
 }
 
-// expireAfter notes when e's state equals an unused one.
+// expireAfter sets when e's state becomes equal to an unused one.
 func (e *entry) expireAfter(d time.Duration, now store.Instant) {
 	e.expiresAt = now + store.Instant(d/time.Microsecond)
 }
 
-// decideSeveral lets decide answer reqs against their states, and keeps what it changed. It may
-// ask decide a second time, if the first found no room.
+// decideSeveral calls decide with reqs and their states, and stores what it changed. It may call decide again, if
+// the first call found no room.
 func (s *Store) decideSeveral(reqs []store.Request, decisions []store.Decision,
 	decide func(states []*store.State, now store.Instant) (changed bool, err error)) error {
 	return s.withRoom(func() error { return s.decideSeveralNow(reqs, decisions, decide) })
@@ -189,7 +185,7 @@ func (s *Store) decideSeveralNow(reqs []store.Request, decisions []store.Decisio
 		hashes[i] = s.hash(reqs[i].Key)
 		locked |= 1 << shardIndex(hashes[i])
 	}
-	// Always in the same order, so that two calls cannot wait for each other.
+	// Locks are taken in one order, so that two calls cannot deadlock.
 	for rest := locked; rest != 0; rest &= rest - 1 {
 		s.shards[bits.TrailingZeros64(rest)].mu.Lock()
 	}
@@ -207,7 +203,7 @@ func (s *Store) decideSeveralNow(reqs []store.Request, decisions []store.Decisio
 		}
 		states[i] = &entries[i].state
 	}
-	if s.bound != nil && slices.Contains(isNew, true) { // there may be no room, and then nothing must have changed
+	if s.bound != nil && slices.Contains(isNew, true) { // if there is no room, nothing must have changed
 		for i := range states {
 			states[i] = states[i].Clone()
 		}
@@ -250,20 +246,20 @@ type hashedName struct {
 	hash uint64
 }
 
-// hashName returns the hash of a limit's name. A service has few names, and most calls
-// have the same as the one before.
+// hashName returns the hash of a limit's name. It caches one name: a service has few names, and most calls have the
+// same as the one before.
 func (s *Store) hashName(name string) uint64 {
 	if last := s.lastName.Load(); last != nil && last.name == name {
 		return last.hash
 	}
 	hash := maphash.String(s.seed, name)
-	if s.nameMisses.Add(1)%8 == 1 { // or names in turn would cost an allocation each
+	if s.nameMisses.Add(1)%8 == 1 { // otherwise alternating names would cost an allocation each
 		s.lastName.Store(&hashedName{name, hash})
 	}
 	return hash
 }
 
-// shardIndex takes bits of the hash that the shard's table does not.
+// shardIndex uses bits of the hash that the shard's table does not use.
 func shardIndex(hash uint64) int { return int(hash >> (64 - shardBits)) }
 
 func (s *Store) shardOf(hash uint64) *shard { return &s.shards[shardIndex(hash)] }

@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// dump writes down every entry with its state and expiry.
+// dump writes every entry with its state and expiry.
 func dump(s *Store) string {
 	var entries []*entry
 	for i := range s.shards {
@@ -49,9 +49,8 @@ func dump(s *Store) string {
 	return b.String()
 }
 
-// Ten million keys used once do not stay: while they come, only those of about
-// one period are there, and once they have lapsed, calls on other keys clear
-// them away, maps included.
+// Ten million keys that are used once do not stay: the store holds only those of about one period, and after that
+// calls on other keys remove them and release the memory of the tables.
 func TestOneOffKeysAreReclaimed(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(1_700_000_000, 0)
@@ -62,7 +61,7 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 	if testing.Short() {
 		keys /= 100
 	}
-	const perSecond = 10_000 // so many are in use at a time
+	const perSecond = 10_000 // the number in use at a time
 	most := 0
 	for i := range keys {
 		now = now.Add(time.Second / perSecond)
@@ -79,12 +78,12 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 
 	now = now.Add(time.Hour)
 	busy := store.Limit{Count: store.MaxCount, Period: time.Hour}
-	for i := range 8 * sweepEvery * held(backend) { // enough for each shard to look at all it has
+	for i := range 8 * sweepEvery * held(backend) { // enough for each shard to sweep all its slots
 		if _, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("busy:%d", i%1000), Name: "x"}, busy, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if left := held(backend); left > 1200 { // shards with few busy keys come to it later
+	if left := held(backend); left > 1200 { // shards with few busy keys sweep later
 		t.Errorf("%d keys are held, of which 1000 are in use", left)
 	}
 	for i := range backend.shards {
@@ -102,8 +101,7 @@ func held(s *Store) int {
 	return n
 }
 
-// A shard's table finds what a map would, through any additions and removals,
-// however the hashes collide.
+// A shard's table finds what a map would find, through any additions and removals, even if hashes collide.
 func TestTableAgainstAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := shard{slots: make([]slot, minSlots)}
@@ -145,7 +143,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 1000 { // grow the log once
+		for range 1000 { // so that the log has grown
 			take()
 		}
 		if allocations := testing.AllocsPerRun(1000, take); allocations != 0 {

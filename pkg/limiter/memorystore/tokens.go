@@ -8,22 +8,22 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// tokens remembers calls by their tokens. Its lock is held while such a call is decided, so that the
-// charge and what is remembered of it are one; it is taken before those of shards.
+// tokens remembers calls by their tokens. Its lock is held during the decision on such a call, so that charge and
+// memory are one step. It is taken before the locks of shards.
 type tokens struct {
 	mu      sync.Mutex
 	byToken map[string]*token
 	byEnd   tokenHeap
 }
 
-// token is one that is remembered.
+// token is a remembered token.
 type token struct {
 	text   string
 	record store.TokenRecord
 	index  int // in the heap
 }
 
-// decideSpecial decides what [store.IsSpecial].
+// decideSpecial decides the calls for which [store.IsSpecial] is true.
 func (s *Store) decideSpecial(op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	reqs, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
@@ -74,8 +74,8 @@ func (t *tokens) keep(text string, record store.TokenRecord) {
 	}
 }
 
-// forgetOld forgets what is over at now. Each call with a token does that, so that no more is
-// held than what is still remembered, and what came to its end since the last such call.
+// forgetOld removes tokens that have ended at now. Each call with a token does so, and thus the memory holds only
+// valid tokens and those that ended since the last such call.
 func (t *tokens) forgetOld(now store.Instant) {
 	for len(t.byEnd) > 0 && t.byEnd[0].record.Expires <= now {
 		delete(t.byToken, heap.Pop(&t.byEnd).(*token).text)
@@ -85,7 +85,7 @@ func (t *tokens) forgetOld(now store.Instant) {
 	}
 }
 
-// tokenHeap has first what ends first.
+// tokenHeap is a heap by the end of tokens.
 type tokenHeap []*token
 
 // Len implements [heap.Interface].

@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Tokens are held no longer than they are remembered.
+// Tokens are removed after their end.
 func TestTokensDoNotPileUp(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	backend := New(WithClock(func() time.Time { return now }))

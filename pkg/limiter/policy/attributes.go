@@ -8,8 +8,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Attributes are what is known of a request, such as ip=203.0.113.9 and
-// tenant=acme: values, which may hold anything, by name.
+// Attributes are the named values of a request, such as ip=203.0.113.9 and tenant=acme. A value can be any text.
 type Attributes map[string]string
 
 // Names returns the names of the attributes in order.
@@ -22,7 +21,7 @@ func (a Attributes) Names() []string {
 	return names
 }
 
-// has reports whether a holds all of other.
+// has reports whether a contains all of other.
 func (a Attributes) has(other Attributes) bool {
 	for name, value := range other {
 		if got, ok := a[name]; !ok || got != value {
@@ -55,12 +54,11 @@ func ParseAttributes(arguments []string) (Attributes, error) {
 	return attributes, nil
 }
 
-// MaxNameLength bounds the names of policies, limits and attributes, in bytes.
+// MaxNameLength is the most bytes in the name of a policy, a limit or an attribute.
 const MaxNameLength = subjecttext.MaxNameLength
 
-// ValidateName reports what makes name unfit to be the name of a policy, a
-// limit or an attribute, which what says: letters, digits, "-" and "_",
-// beginning with a letter.
+// ValidateName returns an error unless name can be the name of a policy, a limit or an attribute: letters, digits,
+// "-" and "_", beginning with a letter. what names the kind in the error.
 func ValidateName(what, name string) error {
 	if !subjecttext.IsName(name) {
 		return store.Invalidf("%s name %q is not valid; use at most %d letters, digits, - and _, beginning with a letter", what,
@@ -69,7 +67,7 @@ func ValidateName(what, name string) error {
 	return nil
 }
 
-// join writes the attributes named by names as "name:value:name:value".
+// join writes the attributes with these names as "name:value:name:value".
 func join(names []string, attributes Attributes) string {
 	var few [4]subjecttext.Attribute
 	list := few[:0]
@@ -82,7 +80,7 @@ func join(names []string, attributes Attributes) string {
 // Attribute is one name and value of a key.
 type Attribute struct{ Name, Value string }
 
-// listOf returns attributes as this package calls them.
+// listOf converts attributes to the type of this package.
 func listOf(attributes []subjecttext.Attribute) []Attribute {
 	list := make([]Attribute, len(attributes))
 	for i, a := range attributes {

@@ -6,18 +6,18 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Candidate is a limit that may count for a request.
+// Candidate is a limit that can apply to a request.
 type Candidate struct {
 	Limit store.Limit
 	// Override is the index of the override that it comes from, or -1.
 	Override int
-	// Unknown are the attributes of the override that are not known, in order. Without any
-	// the limit counts unless one before it does.
+	// Unknown are the unknown attributes of the override, in order. If there are none, the limit applies unless an
+	// earlier candidate does.
 	Unknown []string
 }
 
-// Candidates returns the limits that may count for a request of which only those attributes
-// are known, in the order in which they go first. The last one counts if none before it does.
+// Candidates returns the limits that can apply to a request of which only the attributes in known are known, by
+// precedence. The last one applies if no earlier one does.
 func (l *Limit) Candidates(known Attributes) []Candidate {
 	var candidates []Candidate
 	for i, override := range l.Overrides {
@@ -41,7 +41,7 @@ func (l *Limit) Candidates(known Attributes) []Candidate {
 	return append(candidates, Candidate{l.Limit, -1, nil})
 }
 
-// Missing returns the attributes of By that are not known, in order.
+// Missing returns the attributes of By that are not in known, in order.
 func (l *Limit) Missing(known Attributes) []string {
 	var missing []string
 	for _, name := range l.By {

@@ -10,8 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Whatever the attributes are that are not known, the limit that counts is a candidate, and
-// the only one if all are known.
+// Whatever the unknown attributes are, the limit that applies is a candidate. It is the only one if all are known.
 func TestTheLimitThatCountsIsACandidate(t *testing.T) {
 	attributes := rapid.MapOfN(rapid.SampledFrom([]string{"tenant", "plan", "region"}), rapid.SampledFrom([]string{"a", "b"}), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,15 +10,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Cost is what a call takes of one limit. The zero Cost is what the call says for all limits.
+// Cost is the cost of a call for one limit. The zero Cost is the cost that the call gives for all limits.
 type Cost struct {
-	// Units, if not zero, are what every call takes.
+	// Units, if not zero, is the cost of every call.
 	Units int64
-	// Field, if not empty, names the number that says it for each call, such as "tokens"; see [FieldCost].
+	// Field, if not empty, names the number that is the cost of each call, such as "tokens"; see [FieldCost].
 	Field string
 }
 
-// FieldCost is what a call takes of the limits whose cost is a field of that name.
+// FieldCost is the cost of a call for the limits whose cost is that field.
 type FieldCost struct {
 	Field string
 	Units int64
@@ -44,7 +44,7 @@ func isNumber(text string) bool {
 	return digits != "" && '0' <= digits[0] && digits[0] <= '9'
 }
 
-// check reports why c is no cost.
+// check returns what is wrong with c.
 func (c Cost) check() error {
 	switch {
 	case c.Field == "" && (c.Units < 0 || c.Units > store.MaxCount):
@@ -65,8 +65,8 @@ func (c Cost) String() string {
 	return c.Field
 }
 
-// ParseFieldCost reads what a call takes, such as tokens=3000, or tokens and 3000 of two texts. The error is a
-// [store.ErrInvalid] that names the field.
+// ParseFieldCost reads the cost of a field, such as tokens and 3000. An error is a [store.ErrInvalid] that names
+// the field.
 func ParseFieldCost(field, text string) (FieldCost, error) {
 	if err := ValidateName("cost", field); err != nil {
 		return FieldCost{}, err
@@ -88,7 +88,7 @@ func parseUnits(text string) (int64, error) {
 }
 
 // CostFields returns the names of the fields that are costs of the policy's limits, in the order of the limits.
-// A call has to say the number of each.
+// Each call needs a number for each of them.
 func (p *Policy) CostFields() []string {
 	var fields []string
 	for i := range p.Limits {
@@ -99,14 +99,12 @@ func (p *Policy) CostFields() []string {
 	return fields
 }
 
-// HasOwnCosts reports whether a limit has a cost of its own, so that calls can take different numbers of units of
-// the limits.
+// HasOwnCosts reports whether a limit has its own cost, so that a call can charge the limits differently.
 func (p *Policy) HasOwnCosts() bool {
 	return slices.ContainsFunc(p.Limits, func(l Limit) bool { return l.Cost != Cost{} })
 }
 
-// AllCosts returns the costs of a call that takes the same number of units by each field, for those who are to know
-// its keys and limits only.
+// AllCosts returns the costs of a call with units for each field, for callers that need only its keys and limits.
 func (p *Policy) AllCosts(units int64) []FieldCost {
 	var costs []FieldCost
 	for _, field := range p.CostFields() {
@@ -115,9 +113,9 @@ func (p *Policy) AllCosts(units int64) []FieldCost {
 	return costs
 }
 
-// CheckCost reports, as a [store.ErrInvalid], why op cannot be asked with that cost for all limits, or without one if it
-// is not said: no limit takes it, or a settlement leaves open what a limit really took. Taking what fits takes the same number of
-// each limit, so that none can have a cost of its own.
+// CheckCost returns a [store.ErrInvalid] if op does not fit that cost for all limits. said is whether the caller
+// gave a cost: it needs a limit that uses it, and a settlement needs one if a limit does. TakeUpTo takes the same
+// number from each limit, so no limit can have its own cost.
 func (p *Policy) CheckCost(op store.Op, cost int64, said bool) error {
 	own := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Cost != Cost{} })
 	plain := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Cost == Cost{} })
@@ -139,8 +137,8 @@ func (p *Policy) CheckCost(op store.Op, cost int64, said bool) error {
 		p.Name, fields[0], cost)
 }
 
-// CostsIn moves the costs of the policy's fields out of attributes, where doors that know texts only have found
-// them, and appends them to costs. A text that is no number of units is a [store.ErrInvalid].
+// CostsIn moves the costs of the policy's fields out of attributes, where callers with texts only put them, and
+// appends them to costs. A text that is no number of units is a [store.ErrInvalid].
 func (p *Policy) CostsIn(attributes Attributes, costs []FieldCost) ([]FieldCost, error) {
 	for _, field := range p.CostFields() {
 		text, has := attributes[field]
@@ -157,8 +155,8 @@ func (p *Policy) CostsIn(attributes Attributes, costs []FieldCost) ([]FieldCost,
 	return costs, nil
 }
 
-// checkCosts reports the costs that the policy needs and that are missing, unknown, given twice or out of range.
-// fields are the policy's.
+// checkCosts reports costs that are missing, unknown, given twice or out of range. fields are the cost fields of
+// the policy.
 func (p *Policy) checkCosts(costs []FieldCost, fields []string) error {
 	for i, cost := range costs {
 		switch {
@@ -189,8 +187,8 @@ func (p *Policy) unknownCost(field string, fields []string) error {
 	return store.Invalidf("unknown cost %q; policy %q has %s%s", field, p.Name, strings.Join(fields, ", "), meant)
 }
 
-// UnitsOf returns what a call of cost units, and of those costs by fields, takes of each limit, in their order. A cost that
-// is missing or unknown is a [store.ErrInvalid] that names it.
+// UnitsOf returns the units that a call charges to each limit, in their order, for a cost of cost units and these
+// costs by fields. A cost that is missing or unknown is a [store.ErrInvalid] that names it.
 func (p *Policy) UnitsOf(cost int64, costs ...FieldCost) ([]int64, error) {
 	if err := p.checkCosts(costs, p.CostFields()); err != nil {
 		return nil, err
@@ -202,7 +200,7 @@ func (p *Policy) UnitsOf(cost int64, costs ...FieldCost) ([]int64, error) {
 	return units, nil
 }
 
-// of is what a call of those costs takes; they have been checked.
+// of returns the units of a call with these costs, which have been checked.
 func (c Cost) of(call int64, costs []FieldCost) int64 {
 	switch {
 	case c.Units != 0:
@@ -215,5 +213,5 @@ func (c Cost) of(call int64, costs []FieldCost) int64 {
 			return costs[i].Units
 		}
 	}
-	return 0 // checkCosts has refused it
+	return 0 // unreachable: checkCosts refuses it
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// llm is the usual policy of a language model: calls and tokens.
+// llm is a usual policy of a language model: calls and tokens.
 func llm() *Policy {
 	of := func(name string, count int64, cost Cost) Limit {
 		return Limit{Name: name, By: []string{"team"}, Limit: store.Limit{Count: count, Period: time.Minute}, Cost: cost}
@@ -46,7 +46,7 @@ func TestEachLimitHasItsCost(t *testing.T) {
 	}
 }
 
-// What is wrong with costs is said with their name, by a policy that is prepared and one that is not.
+// An error about a cost names it, with a prepared policy and with one that is not.
 func TestWrongCosts(t *testing.T) {
 	tokens, bytes := FieldCost{"tokens", 1}, FieldCost{"bytes", 1}
 	for _, test := range []struct {
@@ -126,7 +126,7 @@ func TestParseFieldCost(t *testing.T) {
 	}
 }
 
-// Doors that know texts only find costs among the attributes.
+// CostsIn finds costs among the attributes.
 func TestCostsInAttributes(t *testing.T) {
 	attributes := Attributes{"team": "red", "tokens": "4000"}
 	costs, err := llm().CostsIn(attributes, []FieldCost{{"bytes", 1}})
@@ -138,7 +138,7 @@ func TestCostsInAttributes(t *testing.T) {
 	}
 }
 
-// A cost for all limits has to be of some limit, and what fits, or was really taken, has to be clear.
+// A cost for all limits needs a limit that uses it. For TakeUpTo and Settle the costs have to be clear.
 func TestCheckCost(t *testing.T) {
 	limits := llm().Limits
 	own := &Policy{Name: "own", Limits: limits[:2]}

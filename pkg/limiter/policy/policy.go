@@ -1,7 +1,7 @@
 // Package policy holds policies: named lists of limits that are decided
 // together, each for a subject made of some attributes of a request.
 //
-// A policy makes requests of attributes; any [store.Store] decides them:
+// A policy makes requests from attributes; any [store.Store] decides them:
 //
 //	login := policy.Policy{Name: "login", Limits: []policy.Limit{
 //		{Name: "ip", By: []string{"ip"}, Limit: store.Limit{Count: 10, Period: time.Minute}},
@@ -24,15 +24,14 @@ import (
 // order written.
 type Policy struct {
 	Name string
-	// OnError is what a store that is away means for requests under the policy.
+	// OnError is the failure policy of the requests.
 	OnError store.FailurePolicy
-	// LocalShare is what a local shadow gets of each limit under
-	// [store.LocalOnError]; zero stands for [store.DefaultShare].
+	// LocalShare is the part of each limit that a local shadow lets through under [store.LocalOnError]; 0 means
+	// [store.DefaultShare].
 	LocalShare store.Share
-	// HashBy puts all limits into one slot of a Redis Cluster, so that they are
-	// decided at one instant there, too. The By of every limit begins with these
-	// attributes, and they alone are the subject of its keys. Without HashBy each
-	// limit's subject is all of its By.
+	// HashBy puts all limits into one slot of a Redis Cluster, so that a Cluster, too, decides them at one instant.
+	// The By of every limit begins with these attributes, and they alone are the subject of its keys. Without
+	// HashBy the subject of a limit is all of its By.
 	HashBy []string
 	Limits []Limit
 }
@@ -40,11 +39,11 @@ type Policy struct {
 // Limit is one limit of a policy.
 type Limit struct {
 	Name string
-	// By names the attributes that together are who is limited.
+	// By names the attributes that together make the subject.
 	By []string
-	// Limit is how much is allowed where no override applies.
+	// Limit is how much is allowed if no override applies.
 	Limit store.Limit
-	// Cost is what a call takes of it, if that is not what the call says for all limits.
+	// Cost is the limit's own cost, instead of the cost of the call.
 	Cost Cost
 	// Overrides are other limits for some requests; the first that matches applies.
 	Overrides []Override
@@ -52,15 +51,14 @@ type Limit struct {
 	Shadow bool
 }
 
-// Override is how much is allowed to requests that have all attributes of When. Other
-// attributes may have any value.
+// Override is another limit for requests that have all attributes of When. Other attributes can have any value.
 type Override struct {
 	When  Attributes
 	Limit store.Limit
 }
 
-// Attributes returns the names of all attributes that the policy can use, in
-// order; needed tells those it cannot do without.
+// Attributes returns the names of all attributes that the policy can use, in order; needed has those that it
+// requires.
 func (p *Policy) Attributes() (names []string, needed map[string]bool) {
 	needed = map[string]bool{}
 	all := map[string]bool{}
@@ -77,14 +75,14 @@ func (p *Policy) Attributes() (names []string, needed map[string]bool) {
 	return slices.Sorted(maps.Keys(all)), needed
 }
 
-// Needed returns the names of the attributes that the policy cannot do without, in order.
+// Needed returns the names of the attributes that the policy requires, in order.
 func (p *Policy) Needed() []string {
 	_, needed := p.Attributes()
 	return slices.Sorted(maps.Keys(needed))
 }
 
-// CheckAttributes reports, as a [store.ErrInvalid], the attributes that no
-// limit of the policy uses: a misspelled one could keep an override from applying.
+// CheckAttributes returns a [store.ErrInvalid] if no limit of the policy uses one of the attributes: a misspelled
+// one could keep an override from applying.
 func (p *Policy) CheckAttributes(attributes Attributes) error {
 	known, _ := p.Attributes()
 	for _, name := range attributes.Names() {
@@ -102,17 +100,16 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 	return nil
 }
 
-// Requests returns the request that each limit of the policy makes of the
-// attributes, for cost units. A limit with a [Cost] of its own takes that; costs has one for
-// each field. An attribute or a cost that is missing or unknown is a
+// Requests returns a request for each limit of the policy, from the attributes and for cost units. A limit with its
+// own [Cost] uses that; costs has one for each field. An attribute or a cost that is missing or unknown is a
 // [store.ErrInvalid] that names it. The policy must have no [Problem].
 func (p *Policy) Requests(attributes Attributes, cost int64, costs ...FieldCost) ([]store.Request, error) {
 	reqs, _, err := p.RequestsWithOverrides(attributes, cost, costs...)
 	return reqs, err
 }
 
-// RequestsWithOverrides is [Policy.Requests] that also says, for each request, the index
-// of the override that its limit comes from, or -1.
+// RequestsWithOverrides is [Policy.Requests], and returns for each request also the index of the override that
+// applies, or -1.
 func (p *Policy) RequestsWithOverrides(
 	attributes Attributes, cost int64, costs ...FieldCost,
 ) (reqs []store.Request, overrides []int, err error) {
@@ -149,8 +146,7 @@ func (p *Policy) RequestsWithOverrides(
 	return reqs, overrides, nil
 }
 
-// For returns the limit that counts for the attributes, and the index of the
-// override it comes from, or -1.
+// For returns the limit that applies to the attributes, and the index of its override, or -1.
 func (l *Limit) For(attributes Attributes) (limit store.Limit, override int) {
 	for i := range l.Overrides {
 		if attributes.has(l.Overrides[i].When) {
@@ -160,14 +156,13 @@ func (l *Limit) For(attributes Attributes) (limit store.Limit, override int) {
 	return l.Limit, -1
 }
 
-// Key returns the key of one of the policy's limits for the attributes, which
-// must have those of its By. The subject is the attributes, joined without
-// ambiguity, and the name is "<policy>/<limit>":
+// Key returns the key of a limit of the policy for the attributes, which must include those of its By. The subject
+// is the attributes, joined without ambiguity, and the name is "<policy>/<limit>":
 //
 //	tenant:acme:user:7  api/user-route
 //
-// Under HashBy the subject is those attributes alone, and the others follow the
-// name: tenant:acme  api/user-route:user:7
+// With HashBy the subject has only the attributes of HashBy, and the others follow the name: tenant:acme
+// api/user-route:user:7
 func (p *Policy) Key(l *Limit, attributes Attributes) store.Key {
 	name := p.Name + "/" + l.Name
 	if n := len(p.HashBy); n > 0 {
@@ -180,14 +175,13 @@ func (p *Policy) Key(l *Limit, attributes Attributes) store.Key {
 	return store.Key{Subject: join(l.By, attributes), Name: name}
 }
 
-// Parts are what a key of a policy's limit was made of.
+// Parts are the parts of a key of a policy's limit.
 type Parts struct {
 	Policy, Limit string
 	Attributes    []Attribute
 }
 
-// ParseKey takes a key apart that [Policy.Key] made, with no policy at hand. ok
-// is false for any other key.
+// ParseKey splits a key that [Policy.Key] made; it does not need the policy. ok is false for any other key.
 func ParseKey(key store.Key) (parts Parts, ok bool) {
 	policy, limit, attributes, ok := subjecttext.SplitKey(key.Subject, key.Name)
 	if !ok || validateOwnName("policy", policy) != nil {
@@ -196,8 +190,8 @@ func ParseKey(key store.Key) (parts Parts, ok bool) {
 	return Parts{Policy: policy, Limit: limit, Attributes: listOf(attributes)}, true
 }
 
-// ParseSubject takes a subject apart that is made of attributes, such as "tenant:acme:user:42",
-// whether a policy made it or not. ok is false for any other.
+// ParseSubject splits a subject that consists of attributes, such as "tenant:acme:user:42", even if no policy made
+// it. ok is false for any other.
 func ParseSubject(subject string) (attributes []Attribute, ok bool) {
 	found, ok := subjecttext.Split(subject)
 	if !ok {
@@ -206,11 +200,10 @@ func ParseSubject(subject string) (attributes []Attribute, ok bool) {
 	return listOf(found), true
 }
 
-// LimitName is the limit's name with its policy's, as people know it.
+// LimitName is the name of the policy and the name of the limit: "api/user-route".
 func (p *Parts) LimitName() string { return p.Policy + "/" + p.Limit }
 
-// LimitName is the name of a key's limit without the attributes that a policy may have
-// put behind it.
+// LimitName is the name of a key's limit, without the attributes that a policy can append to it.
 func LimitName(key store.Key) string {
 	if parts, ok := ParseKey(key); ok {
 		return parts.LimitName()
@@ -218,7 +211,7 @@ func LimitName(key store.Key) string {
 	return key.Name
 }
 
-// Has reports whether the parts hold all of those attributes.
+// Has reports whether p has all of these attributes.
 func (p *Parts) Has(attributes Attributes) bool {
 	for name, value := range attributes {
 		if !slices.Contains(p.Attributes, Attribute{name, value}) {

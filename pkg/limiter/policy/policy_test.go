@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// awkward are pieces of values that a careless joining would mistake for its own.
+// awkward generates parts of values that careless joining would confuse with separators.
 func awkward() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.SampledFrom([]string{":", "%", "{", "}", "%3A", "%25", "a", "b", "ip", "::1", "2001:db8::7", "fe80::1%eth0",
@@ -31,7 +31,7 @@ func attributeName() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "ip", "user", "tenant"}), rapid.StringMatching(`[A-Za-z][A-Za-z0-9_-]{0,5}`))
 }
 
-// made is a key, and what it was made of.
+// made is a key, and what it was made from.
 type made struct {
 	policy     *Policy
 	attributes []Attribute
@@ -66,7 +66,7 @@ func (m made) same(other made) bool {
 		m.inSubject() == other.inSubject() && slices.Equal(m.attributes, other.attributes)
 }
 
-// inSubject is how many attributes are the subject: all, if none is to hash.
+// inSubject is the number of attributes in the subject: all, without hash_by.
 func (m made) inSubject() int {
 	if n := len(m.policy.HashBy); n > 0 {
 		return n
@@ -74,8 +74,7 @@ func (m made) inSubject() int {
 	return len(m.attributes)
 }
 
-// Whatever the values hold, no two requests that differ share a key, and a key can
-// be taken apart into what it was made of.
+// For any values, two different requests never share a key, and a key can be split into its parts.
 func TestKeysAreUnambiguous(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for i := range 5 {
@@ -100,7 +99,7 @@ func TestKeysAreUnambiguous(t *testing.T) {
 	})
 }
 
-// Values that differ only in where one ends and the next begins.
+// Values differ only in where one ends and the next begins.
 func TestWhereOneValueEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := value().Draw(t, "text")
@@ -146,7 +145,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// An IPv6 address that comes last is written as it is.
+// An IPv6 address in the last place is written as it is.
 func TestIPv6StaysReadable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		groups := make([]string, 8)
@@ -184,7 +183,7 @@ func TestParseKeyOfOthers(t *testing.T) {
 	}
 }
 
-// What is taken apart was put together so, and nothing panics.
+// ParseKey accepts only what Key can have made, and never panics.
 func FuzzParseKey(f *testing.F) {
 	f.Add("tenant:acme:user:7", "api/user-route")
 	f.Add("tenant:acme", "api/user-route:user:7:ip:::1")
@@ -257,7 +256,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// An override is never reached if an earlier one asks for no more than it does.
+// An override is never reached if an earlier one requires only a part of its attributes.
 func TestUnreachableOverrides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		when := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"1", "2"}), 1, 3)

@@ -6,8 +6,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Prepared is a policy that is ready to make many requests with little work. It is safe for
-// concurrent use. The policy must not be changed any more.
+// Prepared is a policy with precomputed parts, which makes requests with little work. It is safe for concurrent
+// use. Do not change the policy any more.
 type Prepared struct {
 	*Policy
 	known, needed []string
@@ -15,16 +15,16 @@ type Prepared struct {
 	limits        []preparedLimit
 }
 
-// preparedLimit is what is known of a limit's keys before there are attributes.
+// preparedLimit is what is known about the keys of a limit without attributes.
 type preparedLimit struct {
-	// name is that of the keys, unless HashBy puts attributes into it.
+	// name is the name of the keys, unless HashBy appends attributes to it.
 	name      string
 	fixedName bool
-	// like is the first limit of the policy whose keys have the same subject, maybe itself.
+	// like is the index of the first limit of the policy with the same subject, perhaps itself.
 	like int
 }
 
-// Prepare returns p ready to make many requests. The policy must have no [Problem].
+// Prepare precomputes the parts of p. The policy must have no [Problem].
 func (p *Policy) Prepare() *Prepared {
 	prepared := &Prepared{Policy: p, needed: p.Needed(), costs: p.CostFields()}
 	prepared.known, _ = p.Attributes()
@@ -38,8 +38,8 @@ func (p *Policy) Prepare() *Prepared {
 	return prepared
 }
 
-// AppendRequests is [Policy.RequestsWithOverrides] that appends to slices, which may be nil. After
-// an error they are as they were.
+// AppendRequests is [Policy.RequestsWithOverrides], but appends to slices, which may be nil. It leaves them
+// unchanged on an error.
 func (p *Prepared) AppendRequests(
 	reqs []store.Request, overrides []int, attributes Attributes, cost int64, costs ...FieldCost,
 ) ([]store.Request, []int, error) {
@@ -67,8 +67,7 @@ func (p *Prepared) AppendRequests(
 	return reqs, overrides, nil
 }
 
-// accepts reports whether all attributes are there that the policy needs, and none that it does
-// not use.
+// accepts reports whether attributes has all that the policy requires, and none that it does not use.
 func (p *Prepared) accepts(attributes Attributes) bool {
 	for _, name := range p.needed {
 		if attributes[name] == "" {
@@ -84,7 +83,7 @@ func (p *Prepared) accepts(attributes Attributes) bool {
 	return found == len(attributes)
 }
 
-// acceptsCosts is accepts for costs: each that is needed is there once, and no other.
+// acceptsCosts is accepts for costs: each required one once, and no other.
 func (p *Prepared) acceptsCosts(costs []FieldCost) bool {
 	if len(costs) == 0 && len(p.costs) == 0 {
 		return true

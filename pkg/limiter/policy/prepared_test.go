@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A prepared policy makes the requests of the policy, for any attributes, and the same errors.
+// A prepared policy makes the same requests and errors as the policy, for any attributes.
 func TestPreparedMakesTheSameRequests(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	names := []string{"a", "b", "c", "d", "e"}
@@ -63,7 +63,7 @@ func TestPreparedMakesTheSameRequests(t *testing.T) {
 	}
 }
 
-// With room in the slices, only the texts of subjects are allocated, each once.
+// If the slices have capacity, only the texts of subjects are allocated, each once.
 func TestPreparedAllocatesSubjectsOnly(t *testing.T) {
 	p := (&Policy{Name: "login", Limits: []Limit{
 		{Name: "minute", By: []string{"ip"}, Limit: store.Limit{Count: 1, Period: time.Minute}},

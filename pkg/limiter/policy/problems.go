@@ -8,14 +8,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Problem is a mistake in a policy. Path says where it is, from the policy on:
-// "limits[1].overrides[0].when".
+// Problem is a mistake in a policy. Path is its place, relative to the policy: "limits[1].overrides[0].when".
 type Problem struct {
 	Path string
 	Text string
 }
 
-// Problems returns all that is wrong with the policy, in the order of its parts.
+// Problems returns all mistakes in the policy, in the order of its parts.
 func (p *Policy) Problems() []Problem {
 	var problems []Problem
 	add := func(path, format string, args ...any) {
@@ -66,8 +65,8 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 	if _, err := l.Limit.Normalize(); err != nil {
 		add(path+".limit", "%s", err)
 	}
-	// An override that applies to all another would has, of each of its attributes,
-	// the other's value: so it is found by the first of them.
+	// An override that hides a later one requires only attributes of that one with the same values, so it is found
+	// by its first attribute.
 	byFirst := map[Attribute][]int{}
 	for i, override := range l.Overrides {
 		at := fmt.Sprintf("%s.overrides[%d]", path, i)
@@ -102,7 +101,7 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 	}
 }
 
-// costProblems adds what is wrong with a limit's own cost.
+// costProblems reports what is wrong with the limit's own cost.
 func (p *Policy) costProblems(l *Limit, path string, add func(path, format string, args ...any)) {
 	if err := l.Cost.check(); err != nil {
 		add(path+".cost", "%s", err)
@@ -126,8 +125,8 @@ func (p *Policy) costProblems(l *Limit, path string, add func(path, format strin
 	}
 }
 
-// validateOwnName is ValidateName for what stands in the names of keys, where an
-// algorithm's name begins that of a limit without a name of its own.
+// validateOwnName is ValidateName for texts that begin the names of keys. They cannot be the name of an algorithm,
+// with which the name of a limit without its own name begins.
 func validateOwnName(what, name string) error {
 	if _, err := store.ParseAlgorithm(name); err == nil && what == "policy" {
 		return store.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look like those "+

@@ -9,15 +9,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Selection is which keys of policies an operator means.
+// Selection says which keys of policies an operator means.
 type Selection struct {
 	// Policies and Limits select by name; the zero Pattern is every name.
 	Policies, Limits store.Pattern
-	// Attributes are those that a key must have. It may have others.
+	// Attributes are those that a key must have. It can have others.
 	Attributes Attributes
 }
 
-// Match reports whether the selection is of that key, going by the key alone.
+// Match reports whether the key is selected. It needs only the key.
 func (s *Selection) Match(key store.Key) bool {
 	parts, ok := ParseKey(key)
 	return ok && matches(s.Policies, parts.Policy) && matches(s.Limits, parts.Limit) && parts.Has(s.Attributes)
@@ -25,10 +25,9 @@ func (s *Selection) Match(key store.Key) bool {
 
 func matches(p store.Pattern, name string) bool { return p.IsZero() || p.Match(name) }
 
-// Query returns how to find the selected keys in a store. Known policies help: keys
-// whose names follow from the attributes are reached directly, and a scan looks at
-// no more subjects than it must. An attribute by which none of the selected limits
-// is, is a [store.ErrInvalid].
+// Query returns a query that finds the selected keys in a store. Known policies make it faster: it can name keys
+// that follow from the attributes, and otherwise scans as few subjects as it can. An attribute that no selected
+// limit uses is a [store.ErrInvalid].
 func (s *Selection) Query(known []*Policy) (admin.Query, error) {
 	everything, err := store.ParsePattern("*")
 	if err != nil {
@@ -96,7 +95,7 @@ func (s *Selection) limitsOf(p *Policy) ([]*Limit, error) {
 	return limits, nil
 }
 
-// keys returns the keys of limits, if the attributes are all that is in them.
+// keys returns the keys of limits, if the attributes determine them.
 func (s *Selection) keys(p *Policy, limits []*Limit) []store.Key {
 	var keys []store.Key
 	for _, l := range limits {

@@ -16,12 +16,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// operators' names: few, so that selections often meet keys.
+// names of operators: few, so that selections often match keys.
 var (
 	policyNames    = rapid.SampledFrom([]string{"api", "apix", "login", "a-b"})
 	limitNames     = rapid.SampledFrom([]string{"l", "lx", "user-route", "p_1"})
 	attributeNames = rapid.SampledFrom([]string{"tenant", "user", "ip", "tenant2"})
-	// Values that are alike, begin alike, or are what a careless glob takes for more.
+	// Values that are similar, share a beginning, or contain characters of globs.
 	values = rapid.OneOf(rapid.SampledFrom([]string{"*", "a[b]?", `\`, "%", "a:b", "acme", "acmee", "acme:user:1", "1", "{", "\n",
 		"\xff", "2001:db8::7", "::1",
 		"2001:db8::7:user:1", "x:tenant:acme", "[", "]", "^", "-", "%3A", "%2A"}), value())
@@ -54,9 +54,8 @@ func policies() *rapid.Generator[[]*Policy] {
 	})
 }
 
-// What a selection makes of a store to scan or to read is exactly the keys that it
-// matches, and those are exactly the keys made of such attributes: with the policies
-// at hand, when keys may be reached directly, and without.
+// A query of a selection finds exactly the keys that the selection matches, and these are exactly the keys with
+// such attributes: with known policies, when keys can be named directly, and without.
 func TestQuerySelectsWhatMatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		backend := memorystore.New()
@@ -77,7 +76,7 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 			}
 			take(t, backend, key)
 		}
-		for _, value := range pool { // others' keys, that look alike
+		for _, value := range pool { // similar keys of others
 			for _, subject := range []string{"tenant:" + value, value} {
 				key := store.Key{Subject: subject, Name: "token-bucket/1h"}
 				if key.Validate() == nil {
@@ -104,7 +103,7 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 		}
 		s.Policies, s.Limits = pattern(policyNames, "selected policies"), pattern(limitNames, "selected limits")
 
-		whole := wholeSelection(t, known, pool) // whose keys are reached directly
+		whole := wholeSelection(t, known, pool) // its keys are named directly
 		for _, s := range []*Selection{&s, whole} {
 			want := map[store.Key]bool{}
 			for key, isMeant := range written {
@@ -118,7 +117,7 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 			for _, hand := range [][]*Policy{nil, known} {
 				q, err := s.Query(hand)
 				if errors.Is(err, store.ErrInvalid) && len(want) == 0 && hand != nil {
-					continue // it says that no limit is by that
+					continue // no limit uses that attribute
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -142,7 +141,7 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 	})
 }
 
-// wholeSelection selects one limit of a policy by all that it is by.
+// wholeSelection selects one limit of a policy, with a value for each of its attributes.
 func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
 	p := rapid.SampledFrom(known).Draw(t, "policy")
 	l := &p.Limits[rapid.IntRange(0, len(p.Limits)-1).Draw(t, "limit")]
@@ -160,8 +159,7 @@ func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
 	return s
 }
 
-// An address is written with its colons where it comes last and without them
-// elsewhere; a scan for it finds both.
+// An address is written with its colons in the last place and without them elsewhere; a scan for it finds both.
 func TestQueryOfAnAddress(t *testing.T) {
 	limit := store.Limit{Count: 10, Period: time.Hour}
 	p := &Policy{Name: "api", Limits: []Limit{{Name: "ip", By: []string{"ip"}, Limit: limit},
@@ -182,8 +180,8 @@ func TestQueryOfAnAddress(t *testing.T) {
 	}
 }
 
-// Keys made under an earlier configuration are found by a policy that is a glob, for
-// which nothing is taken from the configuration at hand.
+// A glob as the policy finds keys of an earlier configuration, since the current configuration then does not narrow
+// the search.
 func TestQueryOfAnEarlierConfiguration(t *testing.T) {
 	limit := store.Limit{Count: 10, Period: time.Hour}
 	before := &Policy{Name: "api", Limits: []Limit{{Name: "gone", By: []string{"user", "tenant"}, Limit: limit}}}

@@ -25,7 +25,7 @@ policies:
 
 func tokens(n int64) policy.FieldCost { return policy.FieldCost{Field: "tokens", Units: n} }
 
-// One call takes one request and many tokens, and is settled at the tokens that it really took.
+// One call takes one request and many tokens, and is settled with the real number of tokens.
 func TestARuntimeTakesTheCostOfEachLimit(t *testing.T) {
 	file, err := policyfile.Parse("limitctl.yaml", []byte(llm))
 	if err != nil {
@@ -74,8 +74,8 @@ func TestARuntimeTakesTheCostOfEachLimit(t *testing.T) {
 	}
 }
 
-// A reservation is settled at the costs of the policy that asked for it, although a reload has put its limits in another
-// order meanwhile.
+// A reservation is settled with the costs of the policy that made it, even if a reload has changed the order of the
+// limits.
 func TestAReloadBetweenReservingAndSettling(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limitctl.yaml")
 	write := func(text string) {

@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 )
 
-// A service decides by a policy of the file that is reviewed and validated beside it.
+// A service decides by a policy of a file that can be reviewed and validated.
 func Example() {
 	file, err := policyfile.Parse("limitctl.yaml", []byte(`
 policies:
@@ -27,7 +27,7 @@ policies:
 		fmt.Println(err)
 		return
 	}
-	// A service has a Redis here, and the file's prefix: redisstore.WithPrefix(file.Prefix).
+	// A real service has a Redis here, with the file's prefix: redisstore.WithPrefix(file.Prefix).
 	policies, err := policyfile.NewRuntime(file, memorystore.New(), limiter.Observer{
 		OnFailure: func(err error) { fmt.Println("decided without the store:", err) },
 	})
@@ -51,7 +51,7 @@ policies:
 	// allowed false denied by [1]
 }
 
-// What is wrong is shown as the command shows it.
+// The error shows mistakes as the command does.
 func ExampleParse() {
 	_, err := policyfile.Parse("limitctl.yaml", []byte(`policies:
   login:
@@ -71,8 +71,7 @@ func ExampleParse() {
 	// the first is in line 4
 }
 
-// A service takes over a changed file while it runs, and keeps the old one if the new one
-// has a mistake.
+// A service reloads a changed file while it runs, and keeps the old one if the new one has a mistake.
 func ExampleRuntime_Reload() {
 	directory, err := os.MkdirTemp("", "policyfile")
 	if err != nil {
@@ -101,7 +100,7 @@ func ExampleRuntime_Reload() {
 	}
 	defer policies.Close()
 	show := func() { fmt.Println(policies.File().Policies[0].Limits[0].Limit) }
-	reload := func() { // such as when SIGHUP comes; Runtime.Watch does it by itself
+	reload := func() { // such as on SIGHUP; Runtime.Watch does it by itself
 		if err := policies.Reload(); err != nil {
 			fmt.Println("the limits stay as they are")
 		}

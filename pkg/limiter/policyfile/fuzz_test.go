@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 )
 
-// Parse never panics; what it accepts has no problem, and what it says can be printed.
+// Parse never panics. A file that it accepts has no problem, and its errors can be printed.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob(testdata + "*/*.yaml")
 	if err != nil {
@@ -23,7 +23,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 4096 {
-			return // the parser's time is not ours to fuzz
+			return // the time of the YAML parser is not tested here
 		}
 		file, err := policyfile.Parse("fuzz.yaml", data)
 		if err != nil {

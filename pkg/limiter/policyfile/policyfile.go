@@ -8,18 +8,17 @@
 //	      - {name: ip-minute, by: [ip], limit: 10/1m, algorithm: sliding-log}
 //	      - {name: email-minute, by: [email], limit: 5/1m}
 //
-// [Load] reads such a file, usually named limitctl.yaml. The rules are those of
-// "limitctl config validate", and so are the errors: a [*Mistakes] holds all that is wrong,
-// each mistake with its line and a caret below its column.
+// [Load] reads such a file, usually named limitctl.yaml. The rules and errors are those of "limitctl config
+// validate": a [*Mistakes] has all mistakes, each with its line and a caret below its column.
 //
-// The file may have contexts, which say where the command finds its stores. They are
-// ignored here: the service opens its own store.
+// The file may have contexts, which name the stores of the command. This package ignores them: the service opens
+// its own store.
 //
 // # In force
 //
-// A [Runtime] decides by a file: what on_error says of a store that is away, the breaker, the overrides of operators, and
-// who is denied. It puts a changed file in force while the service runs, and keeps the one before if the new one has a
-// mistake:
+// A [Runtime] decides by a file. It applies on_error while the store is away, the breaker and the overrides of
+// operators, and counts denials. It reloads a changed file while the service runs, and keeps the old one if the new
+// one has a mistake:
 //
 //	file, err := policyfile.Load("limitctl.yaml")
 //	...
@@ -43,30 +42,27 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// MaxSize is the most bytes that a file may have.
+// MaxSize is the largest size of a file in bytes.
 const MaxSize = configfile.MaxSize
 
-// File is what a file says. Do not change it.
+// File is the content of a file. Do not change it.
 type File struct {
-	// Name is the file's path, or what Parse was told to call it.
+	// Name is the file's path, or the name that Parse got.
 	Name string
-	// Prefix is what the store's keys begin with: [store.DefaultPrefix] unless the
-	// file says otherwise.
+	// Prefix is the text that the store's keys begin with. The default is [store.DefaultPrefix].
 	Prefix string
-	// Breaker has its defaults filled in; nil is that the file wants none.
+	// Breaker has its defaults filled in; nil means no breaker.
 	Breaker *limiter.Breaker
-	// Policies are in the order written.
+	// Policies are in the order of the file.
 	Policies []*policy.Policy
-	// HTTP says how HTTP requests are limited, with its defaults filled in and a rule for
-	// each policy that says so.
+	// HTTP says how HTTP requests are limited, with its defaults filled in and a rule for each policy that has one.
 	HTTP httplimit.Settings
 
 	sum [sha256.Size]byte // of the text
 }
 
-// Load reads the file at a path, which must be a regular file of at most [MaxSize] bytes.
-// It returns at once, even for a FIFO or a device. The error is a [*Mistakes] if the file was read
-// and is wrong, and else the system's, such as fs.ErrNotExist.
+// Load reads a file, which must be a regular file of at most [MaxSize] bytes. It returns at once, even for a FIFO
+// or a device. The error is a [*Mistakes] if the content is wrong, else the system's, such as fs.ErrNotExist.
 func Load(path string) (*File, error) {
 	text, err := readfile.All(path, MaxSize)
 	if err != nil {
@@ -75,8 +71,8 @@ func Load(path string) (*File, error) {
 	return Parse(path, text)
 }
 
-// Parse reads the text of a file; name is what mistakes call it. Its time and memory
-// are bounded, for any data. The error is a [*Mistakes].
+// Parse reads the text of a file; name is its name in mistakes. Time and memory are bounded for any data. An error
+// is a [*Mistakes].
 func Parse(name string, data []byte) (*File, error) {
 	read, r := configfile.Read(name, data, configfile.Operators{})
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
@@ -92,27 +88,25 @@ func Parse(name string, data []byte) (*File, error) {
 	return file, nil
 }
 
-// Policy returns the policy of that name. The error is a [limiter.ErrInvalid] that says
-// which policies there are.
+// Policy returns the policy of that name. An error is a [limiter.ErrInvalid] that lists the policies.
 func (f *File) Policy(name string) (*policy.Policy, error) {
 	return configfile.FindPolicy(f.Name, f.Policies, name)
 }
 
-// Mistake is one thing that is wrong in a file.
+// Mistake is one mistake in a file.
 type Mistake struct {
 	// Path is the file's name.
 	Path string
-	// Line and Column say where the mistake is, in characters from 1.
+	// Line and Column are the place of the mistake; Column counts characters. Both begin at 1.
 	Line, Column int
 	// Text says what is wrong, on one line.
 	Text string
-	// Excerpt is the line and the one before it, and a caret below the column. Values of
-	// contexts in it, such as passwords, are stars. Only the first mistakes have one.
+	// Excerpt is the line and the one before it, and a caret below the column. It shows values of contexts, such as
+	// passwords, as stars. Only the first mistakes have one.
 	Excerpt string
 }
 
-// Mistakes is the error of a file that is wrong: all mistakes, in the order of the lines.
-// It is a [limiter.ErrInvalid].
+// Mistakes is the error of a wrong file: all mistakes, in the order of the lines. It is a [limiter.ErrInvalid].
 type Mistakes struct {
 	List []Mistake
 	text string
@@ -126,8 +120,8 @@ func newMistakes(found []yamlfile.Mistake) *Mistakes {
 	return m
 }
 
-// Error returns several lines for each mistake, with its excerpt, for the first twenty.
-// All of it is safe to print: nothing in the file gets at a terminal.
+// Error returns several lines for each of the first twenty mistakes, with its excerpt. The text is safe to print:
+// it contains no control characters of the file.
 func (m *Mistakes) Error() string { return m.text }
 
 // Is makes Mistakes a [limiter.ErrInvalid].

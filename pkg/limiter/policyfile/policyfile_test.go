@@ -17,14 +17,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// testdata are the configurations that the command is tested with, too.
+// testdata are configurations with which the command is tested, too.
 const testdata = "../../../internal/configfile/testdata/"
 
 var update = flag.Bool("update", false, "write what is said of broken files where the command says more")
 
-// The library says of each file what the command says of it, letter by letter. Where the
-// command finds mistakes in contexts, which the library ignores, a file .library.txt has
-// what the library says; it is empty if the library accepts the file.
+// The library and the command report the same errors, letter by letter. If the command finds mistakes in contexts,
+// which the library ignores, a file .library.txt has the errors of the library; it is empty if the library accepts
+// the file.
 func TestErrorsAreTheCommands(t *testing.T) {
 	files, err := filepath.Glob(testdata + "broken/*.yaml")
 	if err != nil || len(files) < 48 {
@@ -64,7 +64,7 @@ func TestErrorsAreTheCommands(t *testing.T) {
 	}
 }
 
-// checkMistakes wants an error to be mistakes whose parts are what its text says.
+// checkMistakes checks that an error is mistakes, and that its text matches its parts.
 func checkMistakes(t *testing.T, name string, err error) {
 	t.Helper()
 	var mistakes *policyfile.Mistakes
@@ -79,7 +79,7 @@ func checkMistakes(t *testing.T, name string, err error) {
 	}
 }
 
-// What the command accepts the library does.
+// The library accepts what the command accepts.
 func TestGoodFiles(t *testing.T) {
 	files, err := filepath.Glob(testdata + "good/*.yaml")
 	if err != nil || len(files) < 5 {
@@ -145,7 +145,7 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// The command's contexts are accepted, whatever is in them, as long as it is YAML.
+// Contexts are ignored, whatever they contain, as long as they are YAML.
 func TestContextsAreIgnored(t *testing.T) {
 	for _, contexts := range []string{"{}", "5", "[a, b]", "{prod: {store: redis://h, colour: red}}", "{prod: {}}", "{bad name: x}", ""} {
 		file, err := policyfile.Parse("x.yaml", []byte("policies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}\ncontexts: "+contexts))
@@ -155,8 +155,7 @@ func TestContextsAreIgnored(t *testing.T) {
 	}
 }
 
-// No mistake shows a password: neither one in contexts, nor one that an alias brings to
-// where mistakes repeat what they find.
+// No mistake shows a password of contexts, even if an alias brings it to a place that mistakes quote.
 func TestMistakesHoldNoPassword(t *testing.T) {
 	files, err := filepath.Glob(testdata + "passwords/*.yaml")
 	if err != nil || len(files) < 17 {
@@ -189,7 +188,7 @@ func TestMistakesHoldNoPassword(t *testing.T) {
 	}
 }
 
-// What is no file, or a too large one, is refused at once.
+// Load refuses at once what is not a regular file or is too large.
 func TestLoadReadsOnlyFiles(t *testing.T) {
 	directory := t.TempDir()
 	large := filepath.Join(directory, "large.yaml")
@@ -234,7 +233,7 @@ func (s *sickStore) Decide(ctx context.Context, op store.Op, reqs []store.Reques
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// What a file says of breakers and outages where it says little.
+// The defaults of breakers and outages.
 func TestDefaultsOfOutages(t *testing.T) {
 	none, err := policyfile.Parse("x.yaml", []byte("breaker: {enabled: false}"))
 	if err != nil || none.Breaker != nil {

@@ -20,17 +20,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Runtime decides by the policies of a file, and can put a changed file in force: all its limits at one
-// instant. What is used stays used, as long as the names and attributes of a limit stay. Overrides, the
-// breaker's state and what local shares have counted outlast a reload.
+// Runtime decides by the policies of a file, and can reload the file: all its limits change at one instant. A
+// reload keeps the usage of a limit whose name and attributes stay, overrides, the state of the breaker, and what
+// local shares have counted.
 //
-// It applies what the file says: on_error of each policy, the breaker, and the rules about HTTP. If the
-// store keeps overrides and denials, it applies the overrides of operators and counts who is denied. It is
-// safe for concurrent use.
+// It applies on_error of each policy, the breaker, and the rules for HTTP. If the store keeps overrides and
+// denials, it applies the overrides of operators and counts denials. It is safe for concurrent use.
 type Runtime struct {
 	store  store.Store
-	policy []limiter.Option // of each policy's limiter
-	base   []limiter.Option // of what all policies share
+	policy []limiter.Option // of the limiter of each policy
+	base   []limiter.Option // of the part that all policies share
 
 	watch   *layers.OverrideWatch
 	denials *layers.DenialCollector
@@ -55,13 +54,12 @@ type policyInForce struct {
 	wrong      error // why there is no middleware
 }
 
-// NewRuntime decides by file with backend. Open that with the file's prefix, where operators look. A wrapper of your own
-// around it is made with [store.Wrap], or else it hides the overrides and denials that the store inside keeps. Options go
-// around the store of each policy, such as limiter.Leases, limiter.Timeout or limiter.Observer. What the file says is no
-// option: the breaker, and for a policy
-// with on_error what decides while the store is away.
+// NewRuntime decides by file with backend. Open backend with the file's prefix, where operators look. Use
+// [store.Wrap] for a wrapper of your own; otherwise it hides the overrides and denials of the store inside. Options
+// apply to the store of each policy, such as limiter.Leases, limiter.Timeout or limiter.Observer. Do not give what
+// the file decides: the breaker, and a failure policy if a policy has on_error.
 //
-// The error is a [limiter.ErrInvalid] about an option or the store.
+// An error is a [limiter.ErrInvalid] about an option or the store.
 func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Runtime, error) {
 	if file == nil {
 		return nil, store.Invalidf("the file is nil; make it with Load or Parse")
@@ -101,7 +99,7 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 	return r, nil
 }
 
-// recovered calls f with nil when what it was called with is over.
+// recovered returns a function that reports to f that an error is over.
 func recovered(f func(error)) func() {
 	if f == nil {
 		return nil
@@ -112,19 +110,19 @@ func recovered(f func(error)) func() {
 // File returns the file in force.
 func (r *Runtime) File() *File { return r.inForce.Load().file }
 
-// Call is what a policy asks about one call. All of it is of one file, whatever is reloaded meanwhile.
+// Call has the requests of a policy for one call. All of it is from one file, even if a reload happens meanwhile.
 type Call struct {
-	// Limits decides the requests: by Reserve or Wait, for instance.
+	// Limits decides the requests, with Reserve or Wait for instance.
 	Limits   *limiter.Limiter
 	Requests []limiter.Request
-	// Policy is the one that asks. Its UnitsOf has the costs at which a reservation of the requests is settled. That of a
-	// later file can have other limits, in another order.
+	// Policy made the requests. Its UnitsOf returns the costs with which to settle a reservation of them. The
+	// policy of a later file can have other limits, in another order.
 	Policy *policy.Policy
 }
 
-// Call returns what a policy asks about a call that has these attributes. costs are those of the limits whose cost is a
-// field; cost is that of the limits without a cost of their own, and 1 if there are none. The error is a
-// [limiter.ErrInvalid] if there is no such policy, or if attributes or costs are missing or too many.
+// Call returns the requests of a policy for a call with these attributes. costs has one for each field that is a
+// limit's cost; cost is for the limits without their own cost, and 1 if there are none. An error is a
+// [limiter.ErrInvalid]: there is no such policy, or attributes or costs are missing or too many.
 func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost) (Call, error) {
 	version := r.inForce.Load()
 	p := version.policies[name]
@@ -146,8 +144,8 @@ func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, co
 	return Call{p.limits, requests, p.policy.Policy}, nil
 }
 
-// Take charges cost units to all limits of a policy, or to none of them. A limit with a cost of its own takes that: costs has
-// one for each field, such as policy.FieldCost{Field: "tokens", Units: 3000}.
+// Take charges cost units to all limits of a policy, or to none. A limit with its own cost uses that: costs has one
+// for each field, such as policy.FieldCost{Field: "tokens", Units: 3000}.
 func (r *Runtime) Take(
 	ctx context.Context, name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost,
 ) (limiter.Decisions, error) {
@@ -158,10 +156,10 @@ func (r *Runtime) Take(
 	return call.Limits.Take(ctx, call.Requests...)
 }
 
-// Middleware limits HTTP requests by a policy, as the file's rules for HTTP say. It follows reloads, and from now on a
-// file without this policy is refused.
+// Middleware limits HTTP requests by a policy and the file's rules for HTTP. It follows reloads; from now on Reload
+// refuses a file without this policy.
 func (r *Runtime) Middleware(name string) (func(http.Handler) http.Handler, error) {
-	r.reloading.Lock() // no reload takes the policy away meanwhile
+	r.reloading.Lock() // no reload removes the policy meanwhile
 	defer r.reloading.Unlock()
 	version := r.inForce.Load()
 	p := version.policies[name]
@@ -184,15 +182,14 @@ func (r *Runtime) Middleware(name string) (func(http.Handler) http.Handler, erro
 func (r *Runtime) Stats() limiter.Stats {
 	version := r.inForce.Load()
 	stats := version.base.Stats()
-	stats.LocalKeys = int64(r.local.Len()) // which all policies share
+	stats.LocalKeys = int64(r.local.Len()) // all policies share it
 	for _, p := range version.policies {
 		stats.Denials += p.limits.Stats().Denials
 	}
 	return stats
 }
 
-// Reload puts in force what the file holds now. If it cannot be used, the error says why, and the file before stays in
-// force.
+// Reload reads the file again and applies it. On an error the file before stays in force.
 func (r *Runtime) Reload() error {
 	before := r.File()
 	file, err := Load(before.Name)
@@ -205,11 +202,11 @@ func (r *Runtime) Reload() error {
 	return r.put(file)
 }
 
-// settle is how long a file must hold the same until it is taken for written.
+// settle is the time for which a changed file must stay the same before it is read.
 const settle = 100 * time.Millisecond
 
-// Watch reloads the file when it has changed, until ctx ends. It looks once in a while, such as each second. onChange, if
-// not nil, gets nil after each reload, and else why the file cannot be used, once for each change of it.
+// Watch reloads the file when it changes, until ctx ends. It looks at it with the period every, such as a second.
+// onChange, if not nil, gets nil after each reload, and an error once for each change that cannot be used.
 func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(error)) {
 	inForce := r.File()
 	looked := string(inForce.sum[:])
@@ -225,7 +222,7 @@ func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(
 	}
 }
 
-// contentOf stands for what a file holds, or why it cannot be read.
+// contentOf returns a text that identifies the content of a file, or the reason why it cannot be read.
 func contentOf(path string) string {
 	text, err := readfile.All(path, MaxSize)
 	if err != nil {
@@ -278,7 +275,7 @@ func sameBreaker(one, other *limiter.Breaker) bool {
 	return one == other || one != nil && other != nil && *one == *other
 }
 
-// policyOf puts a policy in force. It keeps the limiter that it has, if that decides alike.
+// policyOf puts a policy in force. It keeps the old limiter if that decides in the same way.
 func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *limiter.Limiter) (*policyInForce, error) {
 	q := &policyInForce{policy: p.Prepare()}
 	if before != nil && before.base == base {
@@ -300,7 +297,7 @@ func (r *Runtime) policyOf(p *policy.Policy, file *File, before *version, base *
 	return q, nil
 }
 
-// onError is what decides while the store is away.
+// onError returns the failure policy of p as an option.
 func (r *Runtime) onError(p *policy.Policy) limiter.Option {
 	switch p.OnError {
 	case store.FailOnError:
@@ -319,7 +316,8 @@ func (r *Runtime) onError(p *policy.Policy) limiter.Option {
 	return nil
 }
 
-// Close writes who was denied, gives back what was taken ahead and stops what runs in the background. The store stays open.
+// Close gives back leased units, writes the denials that are not yet written, and stops the work in the background.
+// The store stays open.
 func (r *Runtime) Close() error {
 	var errs []error
 	if v := r.inForce.Load(); v != nil {

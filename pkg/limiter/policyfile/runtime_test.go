@@ -25,9 +25,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Each policy has its own word for an outage, and one breaker is for all of them.
+// Each policy has its own failure policy, and all share one breaker.
 func TestARuntimeInAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // so that no probe comes, however slow the test is
+	synctest.Test(t, func(t *testing.T) { // so that no recovery check comes, however slow the test is
 		file, err := policyfile.Load(testdata + "good/outage.yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestARuntimeInAnOutage(t *testing.T) {
 				}
 			}
 		}
-		// Of 100 a day an eighth and a fifth, which no one unit comes back in time to change.
+		// An eighth and a fifth of 100 a day. No unit comes back in time to change that.
 		if want := map[string]int{"login": 12, "api": 20}; !maps.Equal(allowed, want) {
 			t.Errorf("allowed %v, want %v", allowed, want)
 		}
@@ -87,7 +87,7 @@ func (w written) write(text string) {
 	}
 }
 
-// open decides by the file.
+// open makes a runtime of the file.
 func (w written) open(backend store.Store, options ...limiter.Option) (*policyfile.Runtime, error) {
 	file, err := policyfile.Load(w.path)
 	if err != nil {
@@ -100,7 +100,7 @@ const api = "policies: {api: {limits: [{name: user, by: [user], limit: %s}]%s}}\
 
 var ada = policy.Attributes{"user": "ada"}
 
-// A reload changes limits and keeps what is used, a block, what a local share has counted, and the state of the breaker.
+// A reload changes limits, and keeps usage, a block, what a local share has counted, and the state of the breaker.
 func TestAReloadForgetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWritten(t, fmt.Sprintf(api, "4/366d", ", on_error: local, local_share: 50%"))
@@ -152,7 +152,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		}
 		sick.err = nil
 		time.Sleep(time.Minute)
-		take(policy.Attributes{"user": "joe"}) // has the breaker look whether the store is back
+		take(policy.Attributes{"user": "joe"}) // makes the breaker check whether the store is back
 		synctest.Wait()
 		if d := take(ada); d.At(0).Used != 2 || d.At(0).Remaining != 22 { // of 24
 			t.Errorf("the store's answer is %+v", d.All())
@@ -160,7 +160,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 	})
 }
 
-// What cannot be used is refused, and what was in force stays.
+// A file that cannot be used is refused, and the old one stays in force.
 func TestAFileThatCannotBeUsed(t *testing.T) {
 	f := newWritten(t, fmt.Sprintf(api, "4/366d", ""))
 	policies, err := f.open(memorystore.New())
@@ -222,7 +222,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Watch puts a changed file in force, says each mistake once, and ends with its context. Nothing goes on after Close.
+// Watch applies a changed file, reports each mistake once, and ends with its context. Nothing goes on after Close.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWritten(t, fmt.Sprintf(api, "1/366d", ""))
@@ -258,7 +258,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// 300 reloads leave no goroutine behind, and look at the overrides no more often.
+// 300 reloads leave no goroutine behind, and do not read the overrides more often.
 func TestReloadsLeakNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWritten(t, fmt.Sprintf(api, "1/366d", ", on_error: local"))
@@ -289,7 +289,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	})
 }
 
-// countedOverrides counts how often somebody looks whether there are other overrides.
+// countedOverrides counts how often the overrides are checked for changes.
 type countedOverrides struct {
 	*memorystore.Store
 	looks int
@@ -300,7 +300,7 @@ func (c *countedOverrides) OverrideVersion(ctx context.Context) (string, error) 
 	return c.Store.OverrideVersion(ctx)
 }
 
-// Operators write under the file's prefix, so a store that is open with another one is refused, and one inside a wrapper, too.
+// Operators write under the file's prefix, so a store with another prefix is refused, even inside a wrapper.
 func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
 	for _, test := range []struct {
 		prefix string

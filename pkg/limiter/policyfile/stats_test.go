@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What all policies share counts once, and what each has of its own is added up.
+// What all policies share counts once, and the figures of each policy are added.
 func TestStatsOfARuntime(t *testing.T) {
 	backend := &sickStore{Store: memorystore.New()}
 	policies, err := newWritten(t, `

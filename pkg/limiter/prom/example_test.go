@@ -17,7 +17,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/prom"
 )
 
-// A service that serves its metrics. Its own observer sees the breaker, too.
+// A service that serves its metrics. Its own observer gets the breaker's changes, too.
 func Example() {
 	metrics := prom.New()
 	registry := prometheus.NewRegistry() // or prometheus.DefaultRegisterer

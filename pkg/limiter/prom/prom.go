@@ -1,5 +1,5 @@
-// Package prom tells Prometheus what a limiter does. It is a Go module of its own, so only a service that imports it needs
-// Prometheus' client.
+// Package prom has metrics of a limiter for Prometheus. It is a separate Go module, so only a service that imports
+// it needs Prometheus' client.
 //
 //	metrics := prom.New()
 //	prometheus.MustRegister(metrics)
@@ -11,20 +11,20 @@
 //
 // The metrics are:
 //
-//	limiter_calls_total{operation,outcome,decided_by}  calls as their callers saw them
-//	limiter_store_call_duration_seconds{operation}     time that the store itself took, a histogram
-//	limiter_failures_total{kind}                       errors of the store in place of which FailOpen, FailClosed or FailLocal decided
+//	limiter_calls_total{operation,outcome,decided_by}  calls as their callers see them
+//	limiter_store_call_duration_seconds{operation}     time of the calls to the store, a histogram
+//	limiter_failures_total{kind}                       errors of the store after which FailOpen, FailClosed or FailLocal decided
 //	limiter_breaker_changes_total{to}                  changes of the breakers
 //	limiter_breaker_state{part,state}                  1 for the state of a breaker, else 0
-//	limiter_leased_keys, limiter_leased_units          keys that Leases hold units of, and these units
+//	limiter_leased_keys, limiter_leased_units          keys with leased units, and these units
 //	limiter_local_keys                                 keys that FailLocal keeps in memory
 //	limiter_remembered_denials                         denials that the DenialMemory repeats
 //
-// No label holds a key or what else a client sends: operation and outcome are words of [limiter.Call], decided_by those of
-// [limiter.Decider] and empty where there was an error, kind is "unavailable" or "outcome-unknown". A part is a master of a
-// Cluster, and empty for other stores.
+// No label contains a key or another text of a client: operation and outcome are words of [limiter.Call],
+// decided_by is one of [limiter.Decider] and empty after an error, kind is "unavailable" or "outcome-unknown". A
+// part is a master of a Cluster, and empty for other stores.
 //
-// For several limiters make a Metrics each, and register each with a label of its own:
+// For several limiters make one Metrics each, and register each with its own label:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"limiter": "login"}, prometheus.DefaultRegisterer).MustRegister(metrics)
 package prom
@@ -39,14 +39,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// durations are the bounds of the histogram, in seconds: from what memory takes to what callers wait for.
+// durations are the bounds of the histogram, in seconds: from the time of a memory store to the time that callers
+// wait.
 var durations = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 
 var states = []limiter.BreakerState{limiter.BreakerClosed, limiter.BreakerOpen, limiter.BreakerHalfOpen}
 
 const unavailable, outcomeUnknown = "unavailable", "outcome-unknown"
 
-// Metrics are those of a limiter: a [prometheus.Collector]. It is safe for concurrent use.
+// Metrics are the metrics of a limiter: a [prometheus.Collector]. It is safe for concurrent use.
 type Metrics struct {
 	calls    *prometheus.CounterVec   // by operation, outcome, decided_by
 	took     *prometheus.HistogramVec // by operation
@@ -58,7 +59,7 @@ type Metrics struct {
 	watched atomic.Pointer[func() limiter.Stats]
 }
 
-// New returns metrics that have counted nothing.
+// New returns metrics that are all zero.
 func New() *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -80,7 +81,7 @@ func New() *Metrics {
 		localKeys:   gauge("limiter_local_keys", "Keys of which usage is kept in this process, because the store was away."),
 		denials:     gauge("limiter_remembered_denials", "Denials that are repeated without asking the store."),
 	}
-	// These exist from now on, so that their first increase is seen.
+	// Create these series now, so that their first increase is visible.
 	for _, kind := range []string{unavailable, outcomeUnknown} {
 		m.failures.WithLabelValues(kind)
 	}
@@ -90,7 +91,7 @@ func New() *Metrics {
 	return m
 }
 
-// Observer returns what counts. Give it to limiter.New or policyfile.NewRuntime. An observer of your own can be put around its
+// Observer returns the observer that counts. Give it to limiter.New or policyfile.NewRuntime. You can wrap its
 // functions before; OnOverrides, OnDenialLog and OnPanic are free.
 func (m *Metrics) Observer() limiter.Observer {
 	return limiter.Observer{
@@ -115,8 +116,8 @@ func (m *Metrics) Observer() limiter.Observer {
 	}
 }
 
-// Watch says whose figures the gauges are: those of a *limiter.Limiter, or of a *policyfile.Runtime. Before it there are no
-// gauges. The last call counts.
+// Watch sets whose figures the gauges show: a *limiter.Limiter or a *policyfile.Runtime. Before it there are no
+// gauges. The last call wins.
 func (m *Metrics) Watch(limits interface{ Stats() limiter.Stats }) {
 	stats := limits.Stats
 	m.watched.Store(&stats)

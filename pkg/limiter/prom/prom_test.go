@@ -55,7 +55,7 @@ func take(t *testing.T, limits *limiter.Limiter, r limiter.Request) {
 	}
 }
 
-// want compares all series of some metrics, each a line of the text format.
+// want compares all series of some metrics with lines of the text format.
 func want(t *testing.T, metrics prometheus.Collector, series string, names ...string) {
 	t.Helper()
 	if err := testutil.CollectAndCompare(metrics, strings.NewReader(series), names...); err != nil {
@@ -135,7 +135,7 @@ limiter_local_keys %d
 		backend.err = nil
 		time.Sleep(time.Second)
 		take(t, limits, day.For("c"))
-		synctest.Wait() // for the probe
+		synctest.Wait() // for the recovery check
 		take(t, limits, day.For("d"))
 		seen(1, 0, 3, 1, 1, 1, 3)
 		want(t, metrics, calls+`
@@ -150,7 +150,7 @@ func TestLeasesAndDenials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits, metrics := watched(t, memorystore.New(), limiter.Leases{}, limiter.DenialMemory{MaxStale: time.Minute})
 		busy := limiter.Per("busy", 1000, time.Minute).For("u")
-		for taken := 0; limits.Stats().LeasedUnits < 2; taken++ { // another number than that of the keys
+		for taken := 0; limits.Stats().LeasedUnits < 2; taken++ { // a number other than that of the keys
 			if take(t, limits, busy); taken == 100 {
 				t.Fatalf("%+v", limits.Stats())
 			}
@@ -201,7 +201,7 @@ limiter_calls_total{decided_by="local",operation="take",outcome="allowed"} 1
 	}
 }
 
-// Clients cannot make series.
+// Clients cannot create series.
 func TestClientsCannotMakeSeries(t *testing.T) {
 	limits, metrics := watched(t, memorystore.New(), limiter.Breaker{}, limiter.Leases{}, limiter.DenialMemory{}, limiter.FailClosed())
 	count := func() int {

@@ -44,7 +44,7 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 		}
 		for _, kind := range store.Kinds() {
 			for i := range 20 {
-				limit := store.Limit{Algorithm: kind.Algorithm(), Count: 1000, Period: 61*time.Second + 789*time.Microsecond}
+				limit := store.Limit{Algorithm: kind.Algorithm(), Count: 1000, Period: 61*time.Hour + 789*time.Microsecond}
 				if kind.HasSlices() {
 					limit.Period, limit.Slices = limit.Period-time.Microsecond, 4
 				}

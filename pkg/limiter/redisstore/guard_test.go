@@ -82,7 +82,7 @@ func TestOnlyAnOwnClientIsBounded(t *testing.T) {
 		make    func(redis.UniversalClient, ...redisstore.Option) (*redisstore.Store, error)
 		refused bool
 	}{"its own": {redisstore.Own, true}, "the application's": {redisstore.New, false}} {
-		client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, OnConnect: nil})
+		client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, ReadTimeout: time.Minute})
 		defer client.Close()
 		if _, err := c.make(client); err != nil {
 			t.Fatal(err)

@@ -21,10 +21,9 @@ const (
 	apacheFieldCount
 )
 
-// ApacheFields returns the names of an access log's fields: ip, the client's address
-// or name; user; time; method, path (without the query string) and protocol of the
-// request; status; bytes of the answer; referer; agent. Values are as the log has
-// them, with its escapes; "-" means no value.
+// ApacheFields returns the names of an access log's fields: ip, the client's address or name; user; time; method,
+// path (without the query string) and protocol of the request; status; bytes of the answer; referer; agent. Values
+// are as in the log, with its escapes; "-" means no value.
 func ApacheFields() []string {
 	return []string{"ip", "user", "time", "method", "path", "protocol", "status", "bytes", "referer", "agent"}
 }
@@ -33,15 +32,15 @@ func ApacheFields() []string {
 //
 //	203.0.113.9 - frank [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 2326 "http://example.com/" "Mozilla/5.0"
 //
-// Referer, agent and what follows may be missing. Before the client there may be the
-// virtual host that was asked and its port, as in Apache's vhost_combined.
+// Referer, agent and what follows may be missing. The virtual host and its port may precede the client, as in
+// Apache's vhost_combined.
 type apacheParser struct {
 	clock apacheClock
-	// fields are which of a line's fields the wanted ones are, or -1.
+	// fields are the indexes of the wanted fields among a line's fields, or -1.
 	fields []int
 	cost   int
 	found  [apacheFieldCount][]byte
-	// Which parts of a line have to be read.
+	// The parts of a line that have to be read.
 	request, quoted bool
 }
 
@@ -68,7 +67,7 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 		return "it does not begin with a client's address and a space"
 	}
 	f := &a.found
-	// A user's name may hold spaces and brackets, so it ends where a time begins.
+	// A user name can contain spaces and brackets, so it ends where a time begins.
 	begin, end := ip, 0
 	for end == 0 {
 		next := beforeBracket(line[begin:])
@@ -131,7 +130,7 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 	return ""
 }
 
-// beforeBracket returns where the first space is that a bracket follows, or -1.
+// beforeBracket returns the index of the first space before a bracket, or -1.
 func beforeBracket(text []byte) int {
 	for from := 0; ; {
 		at := bytes.IndexByte(text[from:], '[')
@@ -145,8 +144,8 @@ func beforeBracket(text []byte) int {
 	}
 }
 
-// isHostAndPort reports whether text is like example.com:443, and so not a client: an
-// IPv6 address has more than one colon.
+// isHostAndPort reports whether text is like example.com:443, and so not a client: an IPv6 address has more than
+// one colon.
 func isHostAndPort(text []byte) bool {
 	host, port, found := bytes.Cut(text, []byte{':'})
 	if len(host) > 0 && host[0] == '[' {
@@ -155,8 +154,7 @@ func isHostAndPort(text []byte) bool {
 	return found && len(host) > 0 && len(port) > 0 && len(bytes.Trim(port, "0123456789")) == 0
 }
 
-// closingQuote returns where the quote is that ends text, or -1. A backslash escapes what
-// follows it.
+// closingQuote returns the index of the quote that ends text, or -1. A backslash escapes the next character.
 func closingQuote(text []byte) int {
 	for from := 0; ; {
 		at := bytes.IndexByte(text[from:], '"')
@@ -175,8 +173,7 @@ func closingQuote(text []byte) int {
 	}
 }
 
-// number cuts a space and a number, or a "-", off text, after which text ends or another
-// space follows.
+// number cuts a space and a number, or a "-", off text. The text must end there or go on with a space.
 func number(text []byte) (number, rest []byte, ok bool) {
 	if len(text) < 2 || text[0] != ' ' {
 		return nil, nil, false
@@ -200,8 +197,8 @@ func number(text []byte) (number, rest []byte, ok bool) {
 	return number, text[end:], true
 }
 
-// splitRequest splits a request line, "GET /path?query HTTP/1.1". A text that is not a
-// request line, as scanners send it, becomes the path.
+// splitRequest splits a request line, "GET /path?query HTTP/1.1". A text that is no request line, such as scanners
+// send, becomes the path.
 func splitRequest(request []byte) (method, path, protocol []byte) {
 	if string(request) == "-" {
 		return nil, nil, nil

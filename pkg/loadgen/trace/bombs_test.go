@@ -20,7 +20,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// packed is what in is, compressed as it is read.
+// packed returns in, compressed while it is read.
 func packed(in io.Reader) io.Reader {
 	reader, writer := io.Pipe()
 	go func() {
@@ -33,8 +33,8 @@ func packed(in io.Reader) io.Reader {
 
 const soundLine = `203.0.113.9 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1` + "\n"
 
-// However much a log unpacks to, and whatever is on a line of it, it is read in memory
-// that depends on the requests alone; what is no request is counted.
+// However large a log is when it is unpacked, and whatever its lines contain, reading it takes memory for its
+// requests only. Lines that are no request are counted.
 func TestBombs(t *testing.T) {
 	const much = 200 << 20
 	repeated := func(text string) io.Reader { return strings.NewReader(strings.Repeat(text, 900_000/len(text)) + "\n") }
@@ -82,7 +82,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// What cannot be told from its beginning is an error at once, and a short one.
+// A file that is no log is refused at once, with a short error.
 func TestWhatIsNoLog(t *testing.T) {
 	var header strings.Builder
 	for i := range 150_000 {

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// chunkSize is how much of a log is parsed in one go. A line that does not fit is a bad
-// line, so that a log without line ends takes bounded memory.
+// chunkSize is the size of the parts in which a log is parsed. A longer line is a bad line, so that a log without
+// line ends takes bounded memory.
 const chunkSize = 1 << 20
 
 // chunk is some whole lines of a log.
@@ -42,7 +42,7 @@ type chunker struct {
 	in     io.Reader
 	carry  []byte // the beginning of a line, which the next chunk begins with
 	ended  bool
-	inLine bool // the beginning of the line was returned, and the rest may have no end
+	inLine bool // the beginning of the line was returned, and its end is still to come
 	damage string
 }
 
@@ -72,8 +72,7 @@ func newChunker(in io.Reader) (*chunker, error) {
 	return c, nil
 }
 
-// damage says what is wrong with a compressed log. It is empty if err is about something
-// else.
+// damage says what is wrong with a compressed log. It is empty if err has another cause.
 func damage(err error) string {
 	var corrupt flate.CorruptInputError
 	switch {
@@ -125,7 +124,7 @@ func (c *chunker) next() (*chunk, error) {
 	return next, nil
 }
 
-// skipLine reads up to the end of the line, and keeps what comes after it.
+// skipLine skips to the end of the line, and keeps what comes after it.
 func (c *chunker) skipLine() error {
 	buffer := buffers.Get().(*[chunkSize]byte)
 	defer buffers.Put(buffer)
@@ -136,7 +135,7 @@ func (c *chunker) skipLine() error {
 			c.carry = append(c.carry, buffer[end+1:n]...)
 		}
 		switch {
-		case end >= 0: // an error will come again with the next read
+		case end >= 0: // an error comes again with the next read
 			return nil
 		case err == io.EOF:
 			c.ended = true

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// csvParser reads records of CSV, each of one line.
+// csvParser reads CSV records, each on one line.
 type csvParser struct {
 	plan       *plan
 	time, cost int // columns; -1 for none
@@ -37,7 +37,7 @@ func splitHeader(line []byte) ([]string, error) {
 
 // parse implements parser.
 func (c *csvParser) parse(line []byte, r *record) (reason string) {
-	if bytes.IndexByte(line, '"') < 0 { // a line of commas takes no memory for its values
+	if bytes.IndexByte(line, '"') < 0 { // a line of commas allocates nothing for its values
 		if n := 1 + bytes.Count(line, []byte{','}); n != c.columns {
 			return fmt.Sprintf("it has %d values, and the header %d", n, c.columns)
 		}
@@ -63,8 +63,7 @@ func (c *csvParser) parse(line []byte, r *record) (reason string) {
 	return ""
 }
 
-// splitRecord appends the values of a line. Without quotes they are what is between
-// the commas.
+// splitRecord appends the values of a line. Without quotes they are the texts between the commas.
 func splitRecord(values [][]byte, line []byte) (_ [][]byte, reason string) {
 	if bytes.IndexByte(line, '"') < 0 {
 		for {

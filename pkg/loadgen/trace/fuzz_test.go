@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Each reader is held against a slow one that reads the same lines by other means.
+// Each reader is compared with a slow one that reads the same lines in another way.
 
 var apacheLines = regexp.MustCompile(`^([^ ]+) ([^ ]+) (.+?) ` +
 	`\[(\d\d/(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)/\d{4}:\d\d:\d\d:\d\d [+-](?:[01]\d|2[0-3])[0-5]\d)\] ` +
@@ -38,7 +38,7 @@ func FuzzApache(f *testing.F) {
 		}
 		reason := newApacheParser(p).parse(line, r)
 		if !utf8.Valid(line) || bytes.Count(line, []byte(" [")) > 1 {
-			return // the expression reads runes, and takes the first time whether or not it is a date
+			return // the expression reads runes, and takes the first time even if it is no date
 		}
 		m := apacheLines.FindSubmatch(line)
 		at, err := time.Time{}, error(nil)
@@ -165,7 +165,7 @@ func FuzzInstant(f *testing.F) {
 	})
 }
 
-// A whole log of anything is read or refused, and each of its lines counted.
+// A log with any content is read or refused, and all its lines are counted.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(apacheLine+"\n\nbad\n"+apacheLine), byte(0))
 	f.Add([]byte("time,key,cost\n1,a,2\n0,b,\n"), byte(0))

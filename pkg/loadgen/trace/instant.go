@@ -8,13 +8,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// maxInstant bounds the instants of a log, from 1970 on: what a state holds, up to a
-// century later, must still be exact in a script's numbers.
+// maxInstant bounds the instants of a log, which begin in 1970: a state holds instants up to a century later, and
+// they must be exact in a script's numbers.
 var maxInstant = store.InstantOf(time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC))
 
-// parseInstant reads a time of RFC 3339, or a number since 1970, perhaps with a fraction.
-// The magnitude of a number says whether it is in seconds, milliseconds, microseconds or
-// nanoseconds. Parts of a microsecond are cut off.
+// parseInstant reads a time of RFC 3339, or a number since 1970, perhaps with a fraction. The size of a number
+// decides whether it is in seconds, milliseconds, microseconds or nanoseconds. Parts of a microsecond are cut off.
 func parseInstant(text []byte) (at store.Instant, ok bool) {
 	if len(text) > 4 && text[4] == '-' && bytes.IndexByte(text, ':') > 0 {
 		t, err := time.Parse(time.RFC3339Nano, string(text))
@@ -32,7 +31,7 @@ func parseInstant(text []byte) (at store.Instant, ok bool) {
 		text = strconv.AppendFloat(nil, number, 'f', -1, 64)
 	}
 	whole, fraction, found := bytes.Cut(text, []byte{'.'})
-	const maxDigits = 19 // of an int64, below which nothing overflows
+	const maxDigits = 19 // in an int64, so that nothing overflows
 	if len(whole) == 0 || len(whole) > maxDigits || found && len(fraction) == 0 {
 		return 0, false
 	}
@@ -76,14 +75,13 @@ func microseconds(fraction []byte, places int) int64 {
 	return n
 }
 
-// apacheTime is the form of an access log's times, and apacheTimeLength its length.
+// apacheTime is the format of an access log's times, and apacheTimeLength its length.
 const (
 	apacheTime       = "02/Jan/2006:15:04:05 -0700"
 	apacheTimeLength = len(apacheTime)
 )
 
-// apacheClock reads an access log's times. Most lines have the same date as the line
-// before.
+// apacheClock reads an access log's times. It reuses the date of the line before, which is mostly the same.
 type apacheClock struct {
 	text [apacheTimeLength]byte
 	at   store.Instant
@@ -128,7 +126,7 @@ func (c *apacheClock) parse(text []byte) (at store.Instant, ok bool) {
 
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
-// monthOf returns the month of that abbreviation, or 0.
+// monthOf returns the month with that abbreviation, or 0.
 func monthOf(text []byte) time.Month {
 	for i := 0; i < len(months); i += 3 {
 		if string(text) == months[i:i+3] {

@@ -10,15 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// jsonParser reads lines that are JSON objects.
+// jsonParser reads lines with JSON objects.
 type jsonParser struct {
 	plan       *plan
 	time, cost jsonPath
 	wanted     []jsonPath
 }
 
-// jsonPath is the name of a field: as it stands, or a path of names with dots between
-// them into objects in objects.
+// jsonPath is the name of a field, or a path with dots into nested objects.
 type jsonPath struct {
 	name  string
 	first string // up to the first dot
@@ -42,11 +41,11 @@ func newJSONParser(p *plan) *jsonParser {
 	return j
 }
 
-// jsonObject is the text of an object that is known to be valid. Decoding the objects
-// would take several times as long as finding the few fields that are wanted.
+// jsonObject is the text of a valid object. Decoding it would take several times as long as finding the few fields
+// that are wanted.
 type jsonObject []byte
 
-// objectOf returns the object that text is, or nil.
+// objectOf returns text as an object, or nil.
 func objectOf(text []byte) jsonObject {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 || text[0] != '{' || !json.Valid(text) {
@@ -55,7 +54,7 @@ func objectOf(text []byte) jsonObject {
 	return text
 }
 
-// fields yields the names, as they are written between their quotes, and the values.
+// fields yields the names, as written between their quotes, and the values.
 func (o jsonObject) fields() iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for i := 1; ; {
@@ -81,8 +80,7 @@ func (o jsonObject) fields() iter.Seq2[[]byte, []byte] {
 
 func isJSONSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// valueLength returns the length of the value that text begins with. More text follows
-// it.
+// valueLength returns the length of the value at the beginning of text, which goes on after it.
 func valueLength(text []byte) int {
 	depth := 0
 	for i := 0; ; i++ {
@@ -93,7 +91,7 @@ func valueLength(text []byte) int {
 			depth++
 			continue
 		case c == '}' || c == ']':
-			if depth == 0 { // of what the value is in
+			if depth == 0 { // the end of the enclosing object or list
 				return i
 			}
 			depth--
@@ -136,8 +134,8 @@ func (j *jsonParser) parse(line []byte, r *record) (reason string) {
 	return ""
 }
 
-// text returns the value of a field: a string, or a number or truth value as it is
-// written; nil if there is none. A cost or a time may be either.
+// text returns the value of a field: the content of a string, or a number or truth value as it is written; nil if
+// there is none.
 func (o jsonObject) text(path *jsonPath) (text []byte, reason string) {
 	raw := o.find(path)
 	switch {
@@ -155,8 +153,7 @@ func (o jsonObject) text(path *jsonPath) (text []byte, reason string) {
 	return raw, ""
 }
 
-// find returns the value of a field, nil if there is none. If several have the same name
-// it is the last.
+// find returns the value of a field, nil if there is none. Of several with the same name it returns the last.
 func (o jsonObject) find(path *jsonPath) []byte {
 	var inner, value []byte
 	for name, v := range o.fields() {
@@ -173,7 +170,7 @@ func (o jsonObject) find(path *jsonPath) []byte {
 	return value
 }
 
-// isNamed reports whether a name, as it is written in JSON, is the given name.
+// isNamed reports whether a name in JSON notation equals name.
 func isNamed(written []byte, name string) bool {
 	if bytes.IndexByte(written, '\\') < 0 {
 		return string(written) == name
@@ -181,7 +178,7 @@ func isNamed(written []byte, name string) bool {
 	return unescaped(written) == name
 }
 
-// unescaped returns the text of a valid string between its quotes.
+// unescaped decodes the text between the quotes of a valid string.
 func unescaped(written []byte) (text string) {
 	if json.Unmarshal(slices.Concat([]byte{'"'}, written, []byte{'"'}), &text) != nil {
 		return string(written)

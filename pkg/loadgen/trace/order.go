@@ -2,9 +2,8 @@ package trace
 
 import "sort"
 
-// inOrder sorts requests by their instants, and keeps the order of equal ones. A log is
-// mostly in order, or consists of several logs one after the other, so this merges the
-// ordered runs that it finds.
+// inOrder sorts requests by their instants, and keeps the order of equal ones. A log is mostly in order, or
+// consists of several logs one after the other, so it merges the ordered runs that it finds.
 func inOrder(requests []Request) []Request {
 	ends := runs(requests)
 	var room []Request
@@ -22,7 +21,7 @@ func inOrder(requests []Request) []Request {
 	return requests
 }
 
-// runs returns where each run of ordered requests ends.
+// runs returns the end of each run of ordered requests.
 func runs(requests []Request) []int {
 	var ends []int
 	for i := 1; i < len(requests); i++ {
@@ -33,9 +32,9 @@ func runs(requests []Request) []int {
 	return append(ends, len(requests))
 }
 
-// merge merges two runs, the second of which begins at middle, in their place. It leaves alone what
-// is in order already, which is nearly all where lines are late by a little. The rest of the first
-// run is moved to room, which is returned to be used again.
+// merge merges two runs in place; the second begins at middle. It does not touch what is already in order, which is
+// nearly all if lines are only a little late. It moves the rest of the first run to room, and returns room for
+// reuse.
 func merge(requests []Request, middle int, room []Request) []Request {
 	if middle == len(requests) {
 		return room

@@ -9,18 +9,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// plan is how the lines of one log are read.
+// plan says how to read the lines of one log.
 type plan struct {
 	format    Format
 	time      string
-	cost      string   // empty if nothing says it
-	costGiven bool     // by the caller, so that it has to be there
-	wanted    []Field  // of which the subject is made
-	names     []string // of the log's fields, as far as is known
+	cost      string   // empty for none
+	costGiven bool     // by the caller, so it must exist
+	wanted    []Field  // that make the subject
+	names     []string // of the log's fields, as far as known
 }
 
-// newPlan finds out how to read the log that head is the beginning of, and takes a
-// header off it.
+// newPlan detects how to read the log that begins with head, and removes a header from it.
 func newPlan(head *chunk, options Options) (*plan, error) {
 	p := &plan{format: options.Format, time: options.Time, cost: options.Cost, costGiven: options.Cost != ""}
 	timeName := options.Time
@@ -78,15 +77,14 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	return p, nil
 }
 
-// defaultCost has the cost read from the field of that name, unless another field was
-// given.
+// defaultCost uses the field "cost", unless the caller named another field.
 func (p *plan) defaultCost() {
 	if p.cost == "" {
 		p.cost = "cost"
 	}
 }
 
-// want makes a field a part of the subject. A field that is named twice is wanted once.
+// want adds a field to the subject, once.
 func (p *plan) want(field Field) {
 	at := slices.IndexFunc(p.wanted, func(w Field) bool { return w.Name == field.Name })
 	if at < 0 {
@@ -129,7 +127,7 @@ func (p *plan) newParser() parser {
 	}
 }
 
-// detect returns what the first lines look like, or Auto.
+// detect returns the format that the first lines look like, or Auto.
 func detect(head *chunk, timeName string) Format {
 	if head.tooLong {
 		return Auto
@@ -137,7 +135,7 @@ func detect(head *chunk, timeName string) Format {
 	if names, err := splitHeader(firstLine(head.data)); err == nil && slices.Contains(names, timeName) {
 		return CSV
 	}
-	const most = 100 // the first of them may be bad
+	const most = 100 // the first of them can be bad
 	apache, r := newApacheParser(new(plan)), new(record)
 	n := 0
 	for line := range bytes.Lines(head.data) {
@@ -167,8 +165,7 @@ func firstLine(data []byte) []byte {
 	return bytes.TrimRight(data, "\r")
 }
 
-// takeHeader reads the names of the columns, and blanks their line so that the lines
-// after it keep their numbers.
+// takeHeader reads the names of the columns, and blanks their line so that the other lines keep their numbers.
 func (p *plan) takeHeader(head *chunk) error {
 	header := firstLine(head.data)
 	names, err := splitHeader(header)

@@ -5,25 +5,24 @@ import (
 	"hash/maphash"
 )
 
-// Subjects are distinct lists of values, one value for each of some fields, with numbers from 0
-// on. There may be millions, so their texts lie in few large pieces of memory. The zero Subjects
-// is empty.
+// Subjects are distinct lists of values, one value for each of some fields. Their numbers begin at 0. There can be
+// millions, so their texts are in a few large pieces of memory. The zero Subjects is empty.
 type Subjects struct {
 	fields int
 	count  int
 	blocks []*subjectBlock
 }
 
-// subjectsInBlock is how many subjects a block has.
+// subjectsInBlock is the number of subjects in a block.
 const subjectsInBlock = 1 << 12
 
-// subjectBlock is the texts of some subjects, one after the other, and where each ends.
+// subjectBlock is the texts of some subjects, one after the other, and the end of each.
 type subjectBlock struct {
 	text []byte
 	ends [subjectsInBlock]uint32
 }
 
-// Len returns how many subjects there are.
+// Len returns the number of subjects.
 func (s *Subjects) Len() int { return s.count }
 
 // At returns the values of a subject. A field without a value is "".
@@ -61,9 +60,9 @@ func (s *Subjects) add(encoded []byte) uint32 {
 // reset removes all subjects, and keeps their memory.
 func (s *Subjects) reset() { s.count = 0 }
 
-// By returns the distinct values of some of the fields, in the order of their first subject, and
-// which of them each subject has; that is nil if the fields are all there are, in their order, so
-// that the subjects stay the same.
+// By returns the distinct values of some of the fields, in the order of their first subject, and for each subject
+// the number of its values. The numbers are nil if the fields are all fields in their order, so that the subjects
+// stay the same.
 func (s *Subjects) By(fields []int) (distinct *Subjects, subjectOf []uint32) {
 	if s.has(fields) {
 		return s, nil
@@ -85,7 +84,7 @@ func (s *Subjects) By(fields []int) (distinct *Subjects, subjectOf []uint32) {
 	return distinct, subjectOf
 }
 
-// has reports whether the fields are all there are, in their order.
+// has reports whether fields are all fields in their order.
 func (s *Subjects) has(fields []int) bool {
 	for i, field := range fields {
 		if field != i {
@@ -111,25 +110,25 @@ func decodeSubject(encoded string, fields int) []string {
 	return values
 }
 
-// seed is that of all hashes, so that those of a chunk are those of the whole log.
+// seed is the seed of all hashes, so that a chunk and the whole log have the same ones.
 var seed = maphash.MakeSeed()
 
 func hashOf(encoded []byte) uint32 { return uint32(maphash.Bytes(seed, encoded)) }
 
-// subjectIndex finds subjects by their texts. It is a hash table with open addressing, which takes
-// far less than a map of texts, and has nothing for the garbage collector to look at. A slot
-// holds the subject's hash and, in the lower half, its number plus one; 0 is an empty slot.
+// subjectIndex finds subjects by their texts. It is a hash table with open addressing, which is far smaller than a
+// map of texts, and has no pointers for the garbage collector to follow. A slot holds the subject's hash and, in
+// the lower half, its number plus one; 0 is an empty slot.
 type subjectIndex struct {
 	slots []uint64
 	used  int
 }
 
-// leastSlots is how many slots there are at first, a power of two as later.
+// leastSlots is the initial number of slots, a power of two.
 const leastSlots = 1 << 10
 
 func newSubjectIndex() *subjectIndex { return &subjectIndex{slots: make([]uint64, leastSlots)} }
 
-// number returns the number of a subject, which it adds to s if it is not there.
+// number returns the number of a subject, and adds it to s if it is missing.
 func (x *subjectIndex) number(s *Subjects, encoded []byte, hash uint32) uint32 {
 	mask := uint32(len(x.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
@@ -180,7 +179,7 @@ func (x *subjectIndex) grow() {
 	}
 }
 
-// reset forgets all subjects.
+// reset removes all subjects.
 func (x *subjectIndex) reset() {
 	clear(x.slots)
 	x.used = 0

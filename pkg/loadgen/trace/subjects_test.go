@@ -14,8 +14,8 @@ func listed(s *Subjects) (all [][]string) {
 	return all
 }
 
-// Subjects are told apart by their texts, also where their hashes are equal, and have numbers in
-// the order in which they came.
+// Subjects are distinguished by their texts, even if their hashes are equal, and numbered in the order in which
+// they come.
 func TestSubjectIndex(t *testing.T) {
 	for name, hash := range map[string]func([]byte) uint32{
 		"hashes":     hashOf,

@@ -1,9 +1,7 @@
-// Package trace reads recorded traffic: Apache's and nginx's access logs, JSON lines
-// and CSV, plain or compressed by gzip. What it makes of them is small enough to hold
-// ten million requests in memory, in the order of their instants.
+// Package trace reads recorded traffic: Apache's and nginx's access logs, JSON lines and CSV, plain or compressed
+// by gzip. A Trace is small enough to hold ten million requests in memory, in the order of their instants.
 //
-// A line is a request. What cannot be read is counted and left out, since a real log
-// always has such lines.
+// A line is a request. Lines that cannot be read are counted and left out, since a real log always has some.
 package trace
 
 import (
@@ -33,73 +31,69 @@ type Trace struct {
 	Format Format
 	// Fields are the names of the fields that make a subject.
 	Fields []string
-	// Requests are in the order of their instants, and where those are equal in
-	// that of the log.
+	// Requests are in the order of their instants; equal ones are in the order of the log.
 	Requests []Request
-	// Subjects are the distinct values of Fields, in the order of their first line.
-	// A field that a line does not have is "".
+	// Subjects are the distinct values of Fields, in the order of their first line. A field that is missing in a
+	// line is "".
 	Subjects *Subjects
-	// Lines is how many lines there were, blank ones and a header aside.
+	// Lines is the number of lines, without blank ones and a header.
 	Lines int64
-	// Bad is how many of them could not be read, and FirstBad the first few.
+	// Bad is the number of lines that could not be read, and FirstBad the first few.
 	Bad      int64
 	FirstBad []BadLine
-	// OutOfOrder is how many requests came after one of a later instant.
+	// OutOfOrder is the number of requests that came after one with a later instant.
 	OutOfOrder int64
-	// Damage says why the log ends early, as a compressed one that was cut off
-	// does; empty if it does not. A last line without its end is left out then.
+	// Damage says why the log ends early, such as a compressed log that was cut off; empty if it does not. An
+	// incomplete last line is then left out.
 	Damage string
 }
 
 // BadLine is a line that could not be read.
 type BadLine struct {
-	Number  int64  // of the line, the first being 1
+	Number  int64  // of the line, from 1
 	Excerpt string // of its beginning
 	Reason  string
 }
 
 const (
 	keptBadLines = 5
-	// maxValue bounds a subject's values, in bytes, as a store's keys are.
+	// maxValue is the most bytes of a value, as in the keys of stores.
 	maxValue = store.MaxSubjectLength
 )
 
 // Options say how to read a log.
 type Options struct {
-	// Format is the log's; [Auto] finds out.
+	// Format is the log's format; [Auto] detects it.
 	Format Format
-	// Time, Key and Cost name the fields that say when a request was, whose it was
-	// and how many units it took. Of JSON and CSV they are "time", "key" and "cost"
-	// unless said, and a line without a cost takes one unit. Of an access log the
-	// time is given, the key is "ip" unless said, and each line takes one unit
-	// unless Cost names a field.
+	// Time, Key and Cost name the fields with the time, the subject and the cost of a request. For JSON and CSV the
+	// defaults are "time", "key" and "cost", and a line without a cost takes one unit. An access log has a fixed
+	// time, the default key is "ip", and each line takes one unit unless Cost names a field.
 	Time, Cost string
 	Key        []string
-	// Further are fields that are a part of the subject, too.
+	// Further are more fields of the subject.
 	Further []Field
 }
 
-// Field is a field that is a part of the subject.
+// Field is a field of the subject.
 type Field struct {
 	Name string
-	// Optional: a line may be without it. Otherwise such a line is a bad one.
+	// Optional: a line can lack it. Otherwise such a line is bad.
 	Optional bool
 }
 
-// Format is how a log is written.
+// Format is the format of a log.
 type Format uint8
 
 const (
-	// Auto is the format that the log's first lines look like.
+	// Auto detects the format from the log's first lines.
 	Auto Format = iota
 	// Apache is the common and the combined log format of Apache and nginx. Its
 	// fields are [ApacheFields].
 	Apache
-	// JSONLines has an object in each line. Its fields are named by their paths,
-	// such as "request.client.ip".
+	// JSONLines has an object in each line. A field is named by its path, such as "request.client.ip".
 	JSONLines
-	// CSV has the names of its fields in the first line, and a record in each of the
-	// others: a value cannot go over several.
+	// CSV has the names of its fields in the first line, and a record in each of the others: a value cannot span
+	// lines.
 	CSV
 )
 
@@ -111,7 +105,7 @@ func (f Format) String() string { return formatNames[f] }
 // FormatNames returns the names that [ParseFormat] knows.
 func FormatNames() []string { return formatNames[:] }
 
-// ParseFormat reads a format's name. The error is a [store.ErrInvalid].
+// ParseFormat reads a format's name. An error is a [store.ErrInvalid].
 func ParseFormat(name string) (Format, error) {
 	for f, known := range formatNames {
 		if name == known {
@@ -121,9 +115,9 @@ func ParseFormat(name string) (Format, error) {
 	return 0, store.Invalidf("unknown log format %q; it is one of %s", name, strings.Join(formatNames[:], ", "))
 }
 
-// Read reads a log to its end. A mistake of the log as a whole, so that no Trace can be
-// made, is a [store.ErrInvalid]. An error of in is returned as it is. When ctx ends,
-// Read returns at once. A Read of in may then still wait in the background.
+// Read reads a log to its end. If the log as a whole is wrong, so that there is no Trace, the error is a
+// [store.ErrInvalid]. It returns an error of in unchanged. When ctx ends, Read returns at once; a call of in's Read
+// can then still wait in the background.
 func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -162,7 +156,7 @@ func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 
 func workers() int { return min(8, runtime.GOMAXPROCS(0)) }
 
-// produce cuts the log into chunks, has them parsed, and queues them in order.
+// produce cuts the log into chunks, lets workers parse them, and queues them in order.
 func produce(ctx context.Context, in io.Reader, options Options, m *merger, queue chan<- *chunk) error {
 	chunks, err := newChunker(in)
 	if err != nil {
@@ -191,7 +185,7 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 	m.trace.Subjects.fields = len(m.trace.Fields)
 	jobs := make(chan *chunk)
 	var parsing goroutines.Group
-	defer parsing.Wait() // no panic gets here: that of a chunk is among what was parsed
+	defer parsing.Wait() // cannot panic: a panic in a chunk is part of its result
 	defer close(jobs)
 	for range workers() {
 		w := newWorker(plan)
@@ -211,7 +205,7 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		jobs <- c // a worker takes it in any case
+		jobs <- c // some worker always takes it
 		if c, err = chunks.next(); err != nil {
 			return err
 		}
@@ -219,14 +213,14 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 	return nil
 }
 
-// merger puts what the workers have read together, in the order of the log.
+// merger merges the results of the workers, in the order of the log.
 type merger struct {
 	trace   *Trace
 	plan    *plan
 	index   *subjectIndex // of the trace's subjects
 	damage  func() string
 	latest  store.Instant
-	skipped int64 // lines that only count for the line numbers of others
+	skipped int64 // lines that count only for the line numbers of others
 	costs   int64
 	global  []uint32 // of the subjects of a chunk
 }
@@ -256,9 +250,8 @@ func (m *merger) add(p *parsed) {
 	p.release()
 }
 
-// number finds the numbers of a chunk's subjects among all. Where there are millions, each look
-// at one waits for memory. So all are looked up by their hashes first, where no look waits for
-// the one before, and the texts are compared afterwards.
+// number finds the numbers of a chunk's subjects among all. With millions of them, each look-up waits for memory.
+// So it first looks all up by their hashes, where no look-up waits for the one before, and then compares the texts.
 func (m *merger) number(p *parsed) {
 	m.global = m.global[:0]
 	for _, hash := range p.hashes {
@@ -277,10 +270,10 @@ func (m *merger) number(p *parsed) {
 	}
 }
 
-// unknownSubject is the number of no subject.
+// unknownSubject is no subject's number.
 const unknownSubject = math.MaxUint32
 
-// finish judges the log as a whole.
+// finish checks the log as a whole.
 func (m *merger) finish() error {
 	t := m.trace
 	t.Damage = m.damage()

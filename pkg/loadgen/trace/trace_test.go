@@ -270,7 +270,7 @@ func TestAFormatIsFoundBehindBadLines(t *testing.T) {
 	}
 }
 
-// Sorting keeps the order of what is of one instant.
+// Sorting keeps the order of requests with the same instant.
 func TestLinesOutOfOrder(t *testing.T) {
 	got := read(t, "time,key\n5,a\n3,b\n5,c\n4,d\n3,e\n5,f\n", Options{})
 	var order strings.Builder
@@ -294,8 +294,7 @@ func TestLinesOutOfOrder(t *testing.T) {
 	}
 }
 
-// manyLines is a log of several chunks with every line a different number, and some
-// that are bad.
+// manyLines is a log of several chunks in which every line has a different number, and some are bad.
 func manyLines(lines int) (log string, bad int64) {
 	var b strings.Builder
 	begin := time.Date(2015, time.May, 17, 0, 0, 0, 0, time.UTC)
@@ -311,7 +310,7 @@ func manyLines(lines int) (log string, bad int64) {
 	return b.String(), bad
 }
 
-// However the log is cut into reads and chunks, and packed, the requests are the same.
+// The requests do not depend on how the log is cut into reads and chunks, or compressed.
 func TestChunksAndGzipDoNotShow(t *testing.T) {
 	const lines = 20_000
 	log, bad := manyLines(lines)

@@ -9,15 +9,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// record is what a line says.
+// record is the content of a line.
 type record struct {
 	at store.Instant
 	// cost is the text of the cost, nil if there is none.
 	cost []byte
-	// values are those of the plan's fields, nil where there is none. They may
-	// point into the line.
+	// values are the values of the plan's fields, nil if missing. They may point into the line.
 	values [][]byte
-	// encoded is the values in one text.
+	// encoded has the values in one text.
 	encoded []byte
 }
 
@@ -27,9 +26,9 @@ type parser interface {
 	parse(line []byte, r *record) (reason string)
 }
 
-// parsed is what was read of a chunk.
+// parsed is the result of a chunk.
 type parsed struct {
-	failed   error     // instead of all else
+	failed   error     // the other fields are then empty
 	requests []Request // whose subjects are indexes into subjects
 	subjects Subjects
 	hashes   []uint32 // of the subjects' texts
@@ -37,7 +36,7 @@ type parsed struct {
 	firstBad []BadLine // numbered within the chunk
 	lines    int64
 	blank    int64
-	costs    int64 // lines that say their cost
+	costs    int64 // lines with a cost
 }
 
 var parsedPool = sync.Pool{New: func() any { return new(parsed) }}
@@ -60,7 +59,7 @@ func newWorker(p *plan) *worker {
 	return &worker{plan: p, parser: p.newParser(), record: record{values: make([][]byte, len(p.wanted))}, index: newSubjectIndex()}
 }
 
-// parse reads a chunk, whose buffer is free afterwards.
+// parse reads a chunk, whose buffer can be reused afterwards.
 func (w *worker) parse(c *chunk) *parsed {
 	p := parsedPool.Get().(*parsed)
 	w.index.reset()
@@ -124,8 +123,7 @@ func (p *parsed) addBad(line []byte, reason string) {
 	}
 }
 
-// encode puts the record's values into one text: a single value as it is, and of several
-// values each after its length.
+// encode puts the record's values into one text: a single value as it is, and several values each after its length.
 func (p *plan) encode(r *record) (reason string) {
 	for i, value := range r.values {
 		if len(value) == 0 && !p.wanted[i].Optional {

@@ -1,5 +1,5 @@
-// Package api is the server's door for programs: questions about limits as JSON, and answers
-// for proxies that ask whether they may pass a request on (forward-auth).
+// Package api is the server's JSON interface for programs: it decides about limits, and tells proxies whether they
+// may pass a request on (forward-auth).
 package api
 
 import (
@@ -21,10 +21,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Options are how a door answers.
+// Options say how the handler answers.
 type Options struct {
-	// Describe says in one line, without secrets, what went wrong in a store. nil stands for the
-	// error's own text.
+	// Describe returns an error of a store in one line without secrets. nil means the error's own text.
 	Describe func(error) string
 }
 
@@ -33,7 +32,7 @@ type door struct {
 	engine  *engine.Engine
 	options Options
 	calls   sync.Pool // of *call
-	// believed are the clients of the settings that were in force last.
+	// believed are the trusted proxies of the settings that were in force last.
 	believed atomic.Pointer[believed]
 }
 
@@ -77,7 +76,7 @@ func notFound(path string) string {
 	return text + " " + prefix + "policies and " + authPrefix + "POLICY"
 }
 
-// call is what one request works with. Its memory is used again.
+// call is the memory for one request, which is reused.
 type call struct {
 	body       []byte
 	question   question
@@ -89,7 +88,7 @@ type call struct {
 
 func newCall() any { return &call{body: make([]byte, 0, firstBody), attributes: policy.Attributes{}} }
 
-// release lets another request have the memory, and forgets what was asked.
+// release clears the memory and returns it for reuse.
 func (c *call) release(calls *sync.Pool) {
 	if cap(c.body) > mostKept {
 		c.body = make([]byte, 0, firstBody)
@@ -106,7 +105,7 @@ func (c *call) release(calls *sync.Pool) {
 	calls.Put(c)
 }
 
-// serve answers one question.
+// serve answers one request.
 func (d *door) serve(w http.ResponseWriter, r *http.Request, v *verb) {
 	c := d.calls.Get().(*call)
 	defer c.release(&d.calls)
@@ -146,18 +145,17 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, v *verb) {
 	w.Write(c.body)
 }
 
-// counted is how long a body is at most whose length net/http finds out by itself, which costs
-// less than to tell it.
+// counted is the longest body for which net/http sets the length itself, which costs less.
 const counted = 2 << 10
 
 var contentType = []string{"application/json"}
 
-// decide asks the engine. A bug there costs the one request.
+// decide calls the engine. A panic there fails only this request.
 func (d *door) decide(ctx context.Context, c *call) (err error) {
 	defer panics.Catch(&err)
 	whole := false
 	defer func() {
-		if !whole { // who failed may still hold what it was asked
+		if !whole { // a call that failed can still use the answer's memory
 			c.answer = decision.Answer{}
 		}
 	}()
@@ -171,7 +169,7 @@ func (d *door) decide(ctx context.Context, c *call) (err error) {
 	return err
 }
 
-// setHeaders tells the client of its limits. A limit without a policy has no name of its own.
+// setHeaders sets the fields that inform the client about its limits. A limit without a policy has no name.
 func (d *door) setHeaders(header http.Header, c *call) {
 	var names []string
 	if c.answer.Policy != nil {
@@ -191,7 +189,7 @@ func (d *door) refuse(w http.ResponseWriter, err error) {
 		kind = errorkind.OutcomeUnknown
 		refusal.WriteUnknown(w, kind.Status, kind.Word, d.options.Describe(err))
 	case kind == errorkind.Usage:
-		// It is about what the client sent. To hide secrets in that would let it guess them.
+		// It quotes what the client sent. To hide secrets in that would let the client guess them.
 		refusal.Write(w, kind.Status, kind.Word, err.Error())
 	case errors.Is(err, store.ErrGaveUp):
 		refusal.Write(w, errorkind.Interrupted.Status, errorkind.Interrupted.Word, "the request ended before the store answered")

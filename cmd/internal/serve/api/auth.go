@@ -16,16 +16,16 @@ import (
 
 const authPrefix = prefix + "auth/"
 
-// noStore keeps caches from giving one client's answer to another. That of a GET could be kept.
+// noStore keeps caches from giving one client's answer to another. A cache could keep the answer to a GET.
 var noStore = []string{"no-store"}
 
-// believed are clients for requests about other requests, and the settings that they are of.
+// believed are the clients of forward-auth, and the settings from which they were made.
 type believed struct {
 	settings *engine.Settings
 	clients  httplimit.Clients
 }
 
-// clients are those of the settings, with the proxies on this machine.
+// clients returns the trusted proxies of the settings, and those on this machine.
 func (d *door) clients(settings *engine.Settings) *httplimit.Clients {
 	b := d.believed.Load()
 	if b == nil || b.settings != settings {
@@ -35,12 +35,12 @@ func (d *door) clients(settings *engine.Settings) *httplimit.Clients {
 	return &b.clients
 }
 
-// authorize tells a proxy whether it may pass a request on. rest is the path behind
-// [authPrefix]: the policy, and perhaps the path of the original request.
+// authorize tells a proxy whether it may pass a request on. rest is the path behind [authPrefix]: the policy, and
+// perhaps the path of the original request.
 func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	if r.ContentLength != 0 {
-		// The body is the original request's, and not needed. A proxy can announce it and then not
-		// send it, so it must not be waited for.
+		// The body belongs to the original request and is not needed. A proxy can announce it and not send it, so
+		// do not wait for it.
 		w.Header().Set("Connection", "close")
 	}
 	w.Header()["Cache-Control"] = noStore
@@ -87,8 +87,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	httplimit.Denial(rule.Status(), c.answer.DeniedBy()).Write(w)
 }
 
-// lacking says what a request, or the configuration, has to have so that p can be asked, or
-// returns nil if nothing lacks.
+// lacking returns what a request, or the configuration, lacks to decide by p; nil if nothing.
 func lacking(p *policy.Policy, rule *httplimit.Rule, attributes policy.Attributes) error {
 	names, needed := p.Attributes()
 	for _, attribute := range names {
@@ -104,7 +103,7 @@ func lacking(p *policy.Policy, rule *httplimit.Rule, attributes policy.Attribute
 		}
 	}
 	for _, field := range p.CostFields() {
-		if _, has := rule.Attributes[field]; !has { // no proxy tells the length of a body here
+		if _, has := rule.Attributes[field]; !has { // no proxy sends the length of a body here
 			return store.Invalidf("policy %q needs the cost %s; say in http.attributes of the policy where in a request it is, "+
 				"such as header:X-%s", p.Name, field, http.CanonicalHeaderKey(field))
 		}

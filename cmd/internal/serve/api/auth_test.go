@@ -22,8 +22,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// authDoor is a door with policies "site", by client, method, host, path and user, and "cheap",
-// by client alone. The proxy 10.0.0.1 is trusted.
+// authDoor is a handler with policies "site", by client, method, host, path and user, and "cheap", by client alone.
+// The proxy 10.0.0.1 is trusted.
 func authDoor(t testing.TB) http.Handler {
 	backend := memorystore.New()
 	t.Cleanup(func() { backend.Close() })
@@ -53,7 +53,7 @@ func authDoor(t testing.TB) http.Handler {
 	return Handler(e, Options{})
 }
 
-// authRequest is what a proxy asks; fields are "Name: value".
+// authRequest is a request of a proxy; fields are "Name: value".
 func authRequest(method, path, peer string, fields ...string) *http.Request {
 	r := httptest.NewRequest(method, path, nil)
 	r.RemoteAddr = peer
@@ -65,8 +65,7 @@ func authRequest(method, path, peer string, fields ...string) *http.Request {
 }
 
 func TestForwardAuthMapsTheOriginalRequest(t *testing.T) {
-	// Each is asked of a door of its own after the question that has the same attributes, and so
-	// is denied by the limit of one.
+	// Each request goes to a new handler, after one with the same attributes. So the limit of one denies it.
 	first := []string{"X-Forwarded-For: 203.0.113.9", "X-User: ann", "X-Forwarded-Method: PUT", "X-Forwarded-Uri: /a/b?c=d",
 		"X-Forwarded-Host: shop.example"}
 	for name, again := range map[string]*http.Request{
@@ -127,7 +126,7 @@ func TestForwardAuthIsRefused(t *testing.T) {
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Host: a", "X-Forwarded-Host: b"), 400,
 			"the proxy must set or remove"},
 		{authRequest("GET", "/v1/auth/cheap/a", "127.0.0.1:1", "X-Original-URI: /healthz"), 400, "name different requests"},
-		// Of a proxy that puts the path behind the policy, asked for / by a client with a field of its own.
+		// A proxy that appends the original path to the policy, for / and a client that adds a field.
 		{authRequest("GET", "/v1/auth/cheap/", "127.0.0.1:1", "X-Forwarded-Uri: /healthz"), 400, "name different requests"},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: a b"), 400, "is not an address like /path?query"},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: %zz"), 400, "is not an address like /path?query"},
@@ -206,7 +205,7 @@ func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// failing is a store that answers an error.
+// failing is a store that returns an error.
 type failing struct {
 	admin.Keyspace
 	err error

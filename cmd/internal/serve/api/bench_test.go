@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// benchmarkBody answers the same request again and again, from one of many keys.
+// benchmarkBody sends the same request again and again, for one of many keys.
 func benchmarkBody(b *testing.B, verb, format string) {
 	door := memoryDoor(b)
 	const keys = 1 << 12
@@ -32,7 +32,7 @@ func benchmarkBody(b *testing.B, verb, format string) {
 	}
 }
 
-// discard is a client that wants no answer.
+// discard is a response writer that drops the body.
 type discard struct {
 	header http.Header
 	status int

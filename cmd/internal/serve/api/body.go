@@ -13,13 +13,12 @@ import (
 const (
 	// maxBody bounds a body, in bytes.
 	maxBody = 64 << 10
-	// firstBody is the memory that a body gets at first, and mostKept how much of it is kept
-	// for the next request.
+	// firstBody is the initial memory for a body, and mostKept the most that is kept for the next request.
 	firstBody = 1 << 10
 	mostKept  = 8 << 10
 )
 
-// errTooLarge is that a body is longer than maxBody.
+// errTooLarge: a body is longer than maxBody.
 var errTooLarge = fmt.Errorf("the body is larger than %d bytes", maxBody)
 
 // readBody appends the body of r to b.
@@ -45,7 +44,7 @@ func readBody(r *http.Request, b []byte) ([]byte, error) {
 	}
 }
 
-// refuseBody answers where a body could not be read. The rest of it is not waited for.
+// refuseBody answers if a body could not be read. It does not wait for the rest.
 func (d *door) refuseBody(w http.ResponseWriter, err error) {
 	w.Header().Set("Connection", "close")
 	if errors.Is(err, errTooLarge) {

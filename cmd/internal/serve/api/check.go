@@ -9,8 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// check reports fields that contradict each other or are missing. What an ask has of them,
-// and the limits themselves, are checked later.
+// check reports fields that are missing or contradict each other. The engine checks their values and the limits
+// later.
 func (q *question) check(v *verb) error {
 	has := func(f fields) bool { return q.has&f != 0 }
 	switch {
@@ -35,7 +35,7 @@ func (q *question) check(v *verb) error {
 	return q.checkUnits(v)
 }
 
-// checkUnits is check for what is said about units and tokens.
+// checkUnits checks the fields about units and tokens.
 func (q *question) checkUnits(v *verb) error {
 	has := func(f fields) bool { return q.has&f != 0 }
 	switch {
@@ -57,7 +57,7 @@ func (q *question) checkUnits(v *verb) error {
 	return nil
 }
 
-// ask fills in what the engine is asked. attributes are filled for it.
+// ask fills in the ask for the engine, with attributes as the memory for its attributes.
 func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (err error) {
 	if err := q.check(v); err != nil {
 		return err
@@ -104,8 +104,7 @@ func parseTokenTTL(text string) (time.Duration, error) {
 	return ttl, nil
 }
 
-// subject is who is limited, as the answer repeats it: the key, or the attributes in the
-// words of the command line.
+// subject is the subject in the answer: the key, or the attributes in the form of the command line.
 func (q *question) subject() string {
 	if q.policy == "" {
 		return q.key

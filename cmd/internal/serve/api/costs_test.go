@@ -23,14 +23,14 @@ func llmPolicy(t testing.TB) *policy.Policy {
 	}}
 }
 
-// mixedPolicy has a limit that takes the cost of the question, too.
+// mixedPolicy also has a limit that uses the cost of the request.
 func mixedPolicy(t testing.TB) *policy.Policy {
 	p := llmPolicy(t)
 	p.Name, p.Limits[0].Cost = "mixed", policy.Cost{}
 	return p
 }
 
-// costDoor is a door with these policies and a clock that stands still.
+// costDoor is a handler with these policies and a clock that stands still.
 func costDoor(t testing.TB) http.Handler {
 	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
@@ -38,7 +38,7 @@ func costDoor(t testing.TB) http.Handler {
 	return doorOn(t, backend, time.Minute, llmPolicy(t), mixedPolicy(t))
 }
 
-// figures are what an answer says of each limit: its cost, and what is used.
+// figures returns the cost and the usage of each limit in an answer.
 func figures(document map[string]any) string {
 	text := ""
 	limits, _ := document["limits"].([]any)
@@ -77,7 +77,7 @@ func TestEachLimitIsAskedForItsCost(t *testing.T) {
 	}
 }
 
-// A limit without its own cost takes that of the question, which is 1 unless said.
+// A limit without its own cost uses the cost of the request, by default 1.
 func TestTheCostOfTheQuestion(t *testing.T) {
 	door := costDoor(t)
 	const red = `"policy":"mixed","attributes":{"team":"red"},"costs":{"tokens":400}`
@@ -129,7 +129,7 @@ func TestWrongCostsAreRefused(t *testing.T) {
 	}
 }
 
-// refused wants a body to be refused with that text.
+// refused checks that a body is refused with that text.
 func refused(t *testing.T, door http.Handler, verb, body, says string) {
 	t.Helper()
 	w, document := ask(t, door, "POST", "/v1/"+verb, body)
@@ -152,7 +152,7 @@ func TestPoliciesTellTheirCosts(t *testing.T) {
 	}
 }
 
-// A proxy tells the costs of the original request in fields, and not how long its body was.
+// With forward-auth the costs come from fields; the length of the original body is unknown.
 func TestForwardAuthTakesCostsOfFields(t *testing.T) {
 	settings := &engine.Settings{Policies: []*policy.Policy{llmPolicy(t)}, HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{
 		"llm": {Attributes: map[string]httplimit.Source{"team": sourceOf(t, "header:X-Team"), "tokens": sourceOf(t, "header:X-Tokens")}},

@@ -41,7 +41,7 @@ func TestErrorsOfAStore(t *testing.T) {
 		{&panicking{}, 500, "bug", "internal error: a bug", false},
 	} {
 		door := doorOn(t, test.store, time.Second)
-		for range 2 { // what one request leaves behind does the next no harm
+		for range 2 { // one request does not harm the next
 			w, document := ask(t, door, "POST", "/v1/consume", `{"key":"a","limits":["1/1h"]}`)
 			kind, message := errorOf(document)
 			if w.Code != test.status || kind != test.kind || !strings.Contains(message, test.says) {

@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// strictBody is a body as encoding/json reads it.
+// strictBody is a body for encoding/json.
 type strictBody struct {
 	Key        string            `json:"key"`
 	Limits     []string          `json:"limits"`
@@ -29,8 +29,8 @@ type strictBody struct {
 	Force      bool              `json:"force"`
 }
 
-// readStrictly reads a body with encoding/json, as strictly as that can. lax says that the body
-// has something which encoding/json overlooks and the door does not.
+// readStrictly reads a body with encoding/json, as strictly as possible. lax reports that the body has something
+// that encoding/json accepts and the scanner does not.
 func readStrictly(text string) (body strictBody, lax bool, err error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -87,7 +87,7 @@ func hasHalfASurrogate(text string) bool {
 	return bytes.Contains(again, []byte("\ufffd")) && !strings.Contains(text, "\ufffd") && !strings.Contains(strings.ToLower(text), `\ufffd`)
 }
 
-// FuzzQuestion compares how bodies are read with encoding/json.
+// FuzzQuestion compares the reading of bodies with encoding/json.
 func FuzzQuestion(f *testing.F) {
 	for _, body := range []string{
 		`{"key":"user:42","limits":["10/1m","sliding-log:100/1h"],"cost":1}`,
@@ -127,7 +127,7 @@ func FuzzQuestion(f *testing.F) {
 	})
 }
 
-// readable reports whether nothing in a body is out of the door's own bounds.
+// readable reports whether a body is within the bounds of this package.
 func readable(body *strictBody) bool {
 	for name, value := range body.Attributes {
 		if policy.ValidateName("attribute", name) != nil || value == "" {
@@ -137,8 +137,7 @@ func readable(body *strictBody) bool {
 	return len(body.Limits) <= store.MaxRequests && len(body.Attributes) <= mostAttributes
 }
 
-// FuzzDoor sends anything to the JSON door. Each answer is a document with one of the statuses
-// that the documentation names.
+// FuzzDoor sends any text to the JSON interface. Each answer is a document with one of the documented statuses.
 func FuzzDoor(f *testing.F) {
 	f.Add("consume", `{"key":"user:42","limits":["10/1m"],"cost":1}`)
 	f.Add("check", `{"policy":"login","attributes":{"ip":"203.0.113.9","email":"\u0000"}}`)

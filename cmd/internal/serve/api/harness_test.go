@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// loginPolicy limits addresses and e-mails; acme has more.
+// loginPolicy limits addresses and e-mails; acme has a higher limit.
 func loginPolicy(t testing.TB) *policy.Policy {
 	return &policy.Policy{Name: "login", Limits: []policy.Limit{
 		{Name: "ip", By: []string{"ip"}, Limit: limitOf(t, "10/1h"),
@@ -43,7 +43,7 @@ func sourceOf(t testing.TB, text string) httplimit.Source {
 	return source
 }
 
-// doorOn returns the door of a store, with the policies given and login.
+// doorOn returns the handler for a store, with the given policies and login.
 func doorOn(t testing.TB, backend admin.Keyspace, timeout time.Duration, policies ...*policy.Policy) http.Handler {
 	settings := &engine.Settings{Policies: append([]*policy.Policy{loginPolicy(t)}, policies...),
 		HTTP: httplimit.Settings{Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}}
@@ -58,7 +58,7 @@ func memoryDoor(t testing.TB) http.Handler {
 	return doorOn(t, backend, time.Minute)
 }
 
-// ask sends a body, and returns the status and the document. Every answer is JSON.
+// ask sends a body, and returns the answer and its document. Every answer is JSON.
 func ask(t testing.TB, door http.Handler, method, path, body string) (*httptest.ResponseRecorder, map[string]any) {
 	t.Helper()
 	w := httptest.NewRecorder()

@@ -12,21 +12,20 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// The fields in which proxies say what they were asked: those of Traefik and Caddy, and those
-// that configurations of nginx use.
+// Fields in which proxies describe the original request: those of Traefik and Caddy, and those in common
+// configurations of nginx.
 var (
 	methodFields = []string{"X-Forwarded-Method", "X-Original-Method"}
 	targetFields = []string{"X-Forwarded-Uri", "X-Original-Uri", "X-Original-Url"}
 	hostFields   = []string{"X-Forwarded-Host"}
 )
 
-// originalRequest is the request that a proxy asks about with r. path is what r's own path has
-// behind the policy: some proxies put the path of the original request there. It is empty if r's
-// ends with the policy, and "/" says that the original path is that: else a client could add a field
-// that names another one.
+// originalRequest returns the request about which a proxy asks with r. path is the part of r's path behind the
+// policy, where some proxies put the original path. It is empty if r's path ends with the policy. "/" means that
+// the original path is "/": otherwise a client could add a field with another one.
 //
-// A client can send such fields itself, and a proxy passes on those that it does not set. So
-// where several say the same, all must agree: then the proxy's own is among them.
+// A client can send such fields itself, and a proxy passes on those that it does not set. So if there are several
+// for one purpose, all must agree: one of them is the proxy's.
 func originalRequest(r *http.Request, path string) (*http.Request, error) {
 	method, err := said(r, methodFields)
 	if err != nil {
@@ -60,8 +59,7 @@ func originalRequest(r *http.Request, path string) (*http.Request, error) {
 	return original.WithContext(r.Context()), nil
 }
 
-// said returns what one of the fields says, which the others that are there must say, too. It
-// is empty if there is none.
+// said returns the value of the fields, which must agree. It is empty if there is none.
 func said(r *http.Request, fields []string) (value string, err error) {
 	in := ""
 	for _, field := range fields {
@@ -83,8 +81,8 @@ func disagreement(field, value, other, otherValue string) error {
 		field, shorten(value), other, shorten(otherValue))
 }
 
-// originalTarget returns the address of the original request, or nil if no field says it.
-// It has a host only if a single field says it: else a client could add one that has.
+// originalTarget returns the address of the original request, or nil if no field has it. It has a host only if
+// there is a single field: otherwise a client could add one with a host.
 func originalTarget(r *http.Request) (target *url.URL, err error) {
 	in, value := "", ""
 	for _, field := range targetFields {
@@ -108,18 +106,18 @@ func originalTarget(r *http.Request) (target *url.URL, err error) {
 	return target, nil
 }
 
-// loopback are the networks of this machine. A proxy there is always believed: who may connect
-// from there can ask in anybody's name anyway.
+// loopback are the networks of this machine. A proxy there is always trusted: who can connect from there can use
+// any name anyway.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// withLoopback returns clients that believe proxies on this machine, too.
+// withLoopback returns clients that also trust proxies on this machine.
 func withLoopback(clients httplimit.Clients) httplimit.Clients {
 	clients.Trusted = slices.Concat(loopback, clients.Trusted)
 	return clients
 }
 
-// checkPeer reports a peer that is no trusted proxy. Without this mistake being seen, the
-// clients of such a proxy would share one limit: its own.
+// checkPeer refuses a peer that is no trusted proxy. Without this error, all clients of such a proxy would share
+// one limit unnoticed: the proxy's.
 func checkPeer(r *http.Request, clients *httplimit.Clients) error {
 	peer, known := httplimit.Peer(r)
 	if known && clients.Trusts(peer) {

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// unknownPolicy says which policies there are.
+// unknownPolicy returns an error that lists the policies.
 func unknownPolicy(name string, settings *engine.Settings) error {
 	if len(settings.Policies) == 0 {
 		return store.Invalidf("policy %q is unknown; the server's configuration has no policies", shorten(name))
@@ -27,7 +27,7 @@ func unknownPolicy(name string, settings *engine.Settings) error {
 	return store.Invalidf("policy %q is unknown; there are %s", shorten(name), strings.Join(names, ", "))
 }
 
-// policyList is the answer to GET /v1/policies: what can be asked.
+// policyList is the answer to GET /v1/policies.
 type policyList struct {
 	SchemaVersion int               `json:"schema_version"`
 	Policies      []describedPolicy `json:"policies"`
@@ -35,10 +35,10 @@ type policyList struct {
 
 type describedPolicy struct {
 	Name string `json:"name"`
-	// Attributes are those that a question needs. Optional ones only choose an override.
+	// Attributes are those that a request needs. Optional ones only select an override.
 	Attributes []string `json:"attributes"`
 	Optional   []string `json:"optional_attributes,omitempty"`
-	// Costs are the names that a question's costs need.
+	// Costs are the names that a request needs in costs.
 	Costs   []string         `json:"costs,omitempty"`
 	OnError string           `json:"on_error"`
 	Limits  []describedLimit `json:"limits"`
@@ -52,7 +52,7 @@ type describedLimit struct {
 	Shadow bool     `json:"shadow,omitempty"`
 }
 
-// policies tells which policies are in force.
+// policies lists the policies in force.
 func (d *door) policies(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// fields are the names of a body's fields, as bits of a set.
+// fields is a set of the fields of a body, one bit each.
 type fields uint16
 
 const (
@@ -38,17 +38,18 @@ func (f fields) names() (names []string) {
 	return names
 }
 
-// verb is what can be asked: the last part of the path.
+// verb is an operation of the interface: the last part of the path.
 type verb struct {
 	name   string
 	op     store.Op
-	fields fields // that its body can have
+	fields fields // that a body may have
 }
 
-// whoAndWhat is what every verb needs. It is no constant, as those of its type are single fields.
+// whoAndWhat has the fields that every verb accepts. It is no constant, since constants of this type are single
+// fields.
 var whoAndWhat = fieldKey | fieldLimits | fieldPolicy | fieldAttributes | fieldCost | fieldCosts
 
-// verbs are all that can be asked.
+// verbs are all operations.
 var verbs = []verb{
 	{"check", store.Peek, whoAndWhat | fieldToken | fieldTokenTTL},
 	{"consume", store.Take, whoAndWhat | fieldToken | fieldTokenTTL | fieldUpTo | fieldForce},
@@ -66,12 +67,12 @@ func verbOf(name string) *verb {
 	return nil
 }
 
-// question is what a body says.
+// question is the content of a body.
 type question struct {
 	has         fields
 	key, policy string
 	limits      []string
-	// attributes are as they were written, for the answer's key.
+	// attributes are in the order of the body, for the key in the answer.
 	attributes      []policy.Attribute
 	cost, upTo      int64
 	costs           []policy.FieldCost
@@ -79,14 +80,14 @@ type question struct {
 	force           bool
 }
 
-// reset forgets what was read, and keeps the memory.
+// reset clears the content, and keeps the memory.
 func (q *question) reset() {
 	clear(q.limits)
 	clear(q.attributes)
 	*q = question{limits: q.limits[:0], attributes: q.attributes[:0], costs: q.costs[:0]}
 }
 
-// read reads a body for a verb. The error is a [store.ErrInvalid].
+// read reads a body for a verb. An error is a [store.ErrInvalid].
 func (q *question) read(v *verb, text string) error {
 	const byteOrderMark = "\ufeff"
 	s := scan(text)
@@ -162,8 +163,7 @@ func unknownField(v *verb, name string) error {
 	return store.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name, strings.Join(known, ", "))
 }
 
-// mostAttributes bounds the attributes of a body. A policy uses fewer, and each is compared
-// with those before it.
+// mostAttributes bounds the attributes of a body. A policy uses fewer, and each is compared with those before it.
 const mostAttributes = 64
 
 func (q *question) readAttributes(s *scanner) error {

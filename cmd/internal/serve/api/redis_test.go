@@ -19,7 +19,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// redisDoor is a server whose door decides in a Redis; login is how to get into it.
+// redisDoor is a server that decides in a Redis with these credentials.
 func redisDoor(t *testing.T, address, user, password string, timeout time.Duration, policies ...*policy.Policy) *httptest.Server {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: address, Username: user, Password: password, ContextTimeoutEnabled: true,
@@ -52,7 +52,7 @@ func post(t *testing.T, server *httptest.Server, verb, body string) int {
 	return answer.StatusCode
 }
 
-// together sends a body so many times from 64 clients, and counts the statuses.
+// together sends a body n times from 64 clients, and counts the statuses.
 func together(t *testing.T, n int, server *httptest.Server, body string) map[int]int {
 	const clients = 64
 	var mu sync.Mutex
@@ -109,7 +109,7 @@ func TestStoresThatDoNotDecide(t *testing.T) {
 		harm func(server *redistest.Server)
 		user [2]string
 		kind string // of fail
-		// The statuses of a consume by what the policy says: fail, allow, deny, local.
+		// The statuses of a consume by on_error: fail, allow, deny, local.
 		want [4]int
 	}{
 		{"killed", nil, func(s *redistest.Server) { s.Kill() }, [2]string{}, "store_away", [4]int{503, 200, 429, 200}},
@@ -119,13 +119,13 @@ func TestStoresThatDoNotDecide(t *testing.T) {
 		{"wrong password", []string{"--requirepass", "secret"}, func(*redistest.Server) {}, [2]string{"", "hunter2"}, "refused",
 			[4]int{502, 502, 502, 502}},
 		{"read-only replica", nil, func(s *redistest.Server) { s.Do("REPLICAOF", "127.0.0.1", "1") }, [2]string{}, "store_away",
-			[4]int{503, 200, 429, 200}}, // another server is the master soon
+			[4]int{503, 200, 429, 200}}, // another server becomes the master soon
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			redis := redistest.Start(t, test.args...)
 			timeout := redistest.Patience
-			if test.name == "paused" { // which is waited for
+			if test.name == "paused" { // the call waits for it
 				timeout = 300 * time.Millisecond
 			}
 			var server *httptest.Server
@@ -134,7 +134,7 @@ func TestStoresThatDoNotDecide(t *testing.T) {
 				if test.user[1] != "" {
 					return nil
 				}
-				// So that there is a connection.
+				// So that a connection exists.
 				if status := post(t, server, "consume", `{"key":"before","limits":["1000/1h"]}`); status != 200 {
 					return fmt.Errorf("a sound store is answered %d", status)
 				}

@@ -10,19 +10,18 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// scanner reads JSON of the one shape that a body has: an object of texts, whole numbers,
-// booleans, lists of texts and objects of texts. It is stricter than encoding/json, so that
-// nothing in a body is overlooked: a name may not come twice, case counts, and null, invalid
-// UTF-8 and half a surrogate pair are mistakes. Its errors are [store.ErrInvalid].
+// scanner reads JSON in the form of a body: an object of texts, whole numbers, booleans, lists of texts and objects
+// of texts. It is stricter than encoding/json, so that nothing in a body is overlooked: it refuses duplicate names,
+// names in another case, null, invalid UTF-8 and half a surrogate pair. Its errors are [store.ErrInvalid].
 type scanner struct {
 	text string
 	at   int
-	// copies: what is read does not keep the whole text in memory.
+	// copies: texts are copied, so that they do not keep the whole body in memory.
 	copies bool
 }
 
-// shares is how long a text is at most that its parts may keep in memory. A store can
-// remember a key for longer than the request takes.
+// shares is the longest body whose parts may keep it in memory. A store can remember a key for longer than the
+// request takes.
 const shares = 1 << 10
 
 func scan(text string) scanner { return scanner{text: text, copies: len(text) > shares} }
@@ -39,7 +38,7 @@ func (s *scanner) space() {
 	}
 }
 
-// next returns the next byte that is not white space, and zero at the end.
+// next returns the next byte that is not white space, or zero at the end.
 func (s *scanner) next() byte {
 	s.space()
 	if s.at == len(s.text) {
@@ -57,7 +56,7 @@ func (s *scanner) skip(c byte) bool {
 	return true
 }
 
-// wrong says what is wrong at this place, where something else was expected.
+// wrong returns an error about this place, where something else was expected.
 func (s *scanner) wrong(expected string) error {
 	if s.at >= len(s.text) {
 		return store.Invalidf("the body ends too early: %s was expected", expected)
@@ -69,7 +68,7 @@ func (s *scanner) wrong(expected string) error {
 	return store.Invalidf("the body is not valid JSON at byte %d: %q, where %s was expected", s.at+1, r, expected)
 }
 
-// kind is what the next value is, in the words of an error.
+// kind returns the kind of the next value, in the words of an error.
 func (s *scanner) kind() string {
 	switch c := s.next(); {
 	case c == '"':
@@ -88,7 +87,7 @@ func (s *scanner) kind() string {
 	return ""
 }
 
-// mistaken says that the value of a field is of another kind than it must be.
+// mistaken returns an error about a field whose value has the wrong kind.
 func (s *scanner) mistaken(field, must string) error {
 	kind := s.kind()
 	if kind == "" {
@@ -97,7 +96,7 @@ func (s *scanner) mistaken(field, must string) error {
 	return store.Invalidf("%s is %s; it must be %s", field, kind, must)
 }
 
-// open reads the begin of an object, and reports whether there is a name in it.
+// open reads the beginning of an object, and reports whether a name follows.
 func (s *scanner) open() (more bool, err error) {
 	if !s.skip('{') {
 		return false, s.wrong("an object, such as {\"key\":\"user:42\",\"limits\":[\"10/1m\"]},")
@@ -105,7 +104,7 @@ func (s *scanner) open() (more bool, err error) {
 	return !s.skip('}'), nil
 }
 
-// name reads a name in an object, up to its value.
+// name reads a name in an object, and the colon.
 func (s *scanner) name() (string, error) {
 	if s.next() != '"' {
 		return "", s.wrong("a name in quotes")
@@ -117,7 +116,7 @@ func (s *scanner) name() (string, error) {
 	return name, err
 }
 
-// more reads what is behind a value in an object, and reports whether there is another name.
+// more reads what follows a value in an object, and reports whether another name follows.
 func (s *scanner) more() (more bool, err error) {
 	if s.skip('}') {
 		return false, nil
@@ -128,7 +127,7 @@ func (s *scanner) more() (more bool, err error) {
 	return true, nil
 }
 
-// each reads an object, by calling read at each of its names.
+// each reads an object, and calls read at each of its names.
 func (s *scanner) each(read func() error) error {
 	more, err := s.open()
 	for more && err == nil {
@@ -139,7 +138,7 @@ func (s *scanner) each(read func() error) error {
 	return err
 }
 
-// textOf reads the value of a field that is a text. kind and name say which it is.
+// textOf reads the text of a field. kind and name are for errors.
 func (s *scanner) textOf(kind, name string) (string, error) {
 	if s.next() != '"' {
 		return "", s.mistaken(kind+name, "a text")
@@ -147,7 +146,7 @@ func (s *scanner) textOf(kind, name string) (string, error) {
 	return s.string()
 }
 
-// textsOf reads the value of a field that is a list of texts, and appends them.
+// textsOf reads a list of texts, and appends them.
 func (s *scanner) textsOf(field string, to []string, most int) ([]string, error) {
 	if !s.skip('[') {
 		return to, s.mistaken(field, "a list of texts")
@@ -176,7 +175,7 @@ func (s *scanner) textsOf(field string, to []string, most int) ([]string, error)
 	}
 }
 
-// booleanOf reads the value of a field that is true or false.
+// booleanOf reads true or false.
 func (s *scanner) booleanOf(field string) (bool, error) {
 	s.space()
 	for _, word := range []string{"true", "false"} {
@@ -188,7 +187,7 @@ func (s *scanner) booleanOf(field string) (bool, error) {
 	return false, s.mistaken(field, "true or false")
 }
 
-// numberOf reads the value of a field that is a whole number.
+// numberOf reads a whole number.
 func (s *scanner) numberOf(field string) (int64, error) {
 	s.space()
 	from := s.at
@@ -208,7 +207,7 @@ func (s *scanner) numberOf(field string) (int64, error) {
 	return 0, store.Invalidf("%s %s is not a whole number; write it like 1", field, output.Shorten(written, longestNumber))
 }
 
-// longestNumber is how many digits of a number an error shows.
+// longestNumber is the most digits of a number in an error.
 const longestNumber = 40
 
 func leadingZero(written string) bool {
@@ -216,7 +215,7 @@ func leadingZero(written string) bool {
 	return len(digits) > 1 && digits[0] == '0'
 }
 
-// wholeNumber reads a number as JSON has it; ok is false if it is not whole, or too large.
+// wholeNumber reads a number of JSON; ok is false if it is not whole, or too large.
 func wholeNumber(written string) (n int64, ok bool) {
 	if leadingZero(written) || strings.HasPrefix(written, "+") {
 		return 0, false
@@ -256,7 +255,7 @@ func (s *scanner) string() (string, error) {
 	return "", s.wrong("the end of a text")
 }
 
-// slowString reads a text that begins at from and has escapes or is not ASCII.
+// slowString reads a text, begun at from, that has escapes or is not ASCII.
 func (s *scanner) slowString(from int) (string, error) {
 	b := []byte(s.text[from:s.at])
 	for s.at < len(s.text) {
@@ -284,7 +283,7 @@ func (s *scanner) slowString(from int) (string, error) {
 	return "", s.wrong("the end of a text")
 }
 
-// escaped are the characters that the letters after a backslash stand for.
+// escaped are the characters of the escapes with one letter.
 var escaped = map[byte]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // escape reads an escape in a text; the next byte is its backslash.
@@ -316,7 +315,7 @@ func (s *scanner) escape() (rune, error) {
 	return r, nil
 }
 
-// unit reads the four digits of the escape \uXXXX that begins at a place.
+// unit reads the four digits of the escape \uXXXX at that index.
 func (s *scanner) unit(at int) (rune, bool) {
 	const length = len(`\u00e9`)
 	if len(s.text)-at < length || s.text[at] != '\\' || s.text[at+1] != 'u' {

@@ -9,18 +9,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// DecideAll decides several asks at one instant, all or nothing: if one of them is denied,
-// nothing is charged for any. All must have a policy, and the operation of the first. The answers
-// are by the asks' indices; also after an error they tell what was asked.
+// DecideAll decides several asks at one instant, all or nothing: if one of them is denied, nothing is charged. All
+// must have a policy, and the operation of the first. The answers have the indexes of the asks, and contain the
+// requests even after an error.
 //
-// Asks that have a key in common ask for the sum of their costs of it, and are told the same of
-// it. An ask with Limits, as many as its policy has, is decided by them instead of by those of the
-// policy.
+// Asks with a key in common charge the sum of their costs to it, and get the same decision. If an ask has Limits,
+// as many as its policy, they replace the limits of the policy.
 //
-// While the store is away, the strictest failure policy of the asks' policies counts for all:
-// fail before deny, deny before local, local before allow.
+// While the store is away, the strictest failure policy of the asks' policies applies to all: fail before deny,
+// deny before local, local before allow.
 //
-// The settings that the first ask was made by decide all of them.
+// The settings of the first ask decide all of them.
 func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
 	if len(asks) == 1 && len(asks[0].Limits) == 0 {
 		return e.Decide(ctx, &asks[0], &answers[0])
@@ -43,7 +42,7 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 	f := e.deciding(&asks[0])
 	var strictest *decider
 	requests := make([]store.Request, 0, 2*len(asks))
-	places := make([][]int, len(asks)) // of each ask's requests among all
+	places := make([][]int, len(asks)) // the indexes of each ask's requests among all
 	for i := range asks {
 		ask, answer := &asks[i], &answers[i]
 		d := f.byName[ask.Policy]
@@ -85,7 +84,7 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 	return nil
 }
 
-// requests fills in what ask asks of the store under the policy of d.
+// requests fills in the requests for ask under the policy of d.
 func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
 	*answer = decision.Answer{Policy: d.policy.Policy, Charges: charges(ask.Op)}
 	answer.Requests, answer.Overrides, err = d.policy.AppendRequests(nil, nil, ask.Attributes, ask.Cost, ask.Costs...)
@@ -101,7 +100,7 @@ func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
 	return nil
 }
 
-// placeOf returns where a request for the same is among requests, or -1.
+// placeOf returns the index of an equal request, or -1.
 func placeOf(requests []store.Request, request *store.Request) int {
 	for i := range requests {
 		if requests[i].Key == request.Key && requests[i].Limit == request.Limit && requests[i].Shadow == request.Shadow {

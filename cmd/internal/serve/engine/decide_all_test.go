@@ -49,7 +49,7 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 	}
 	for i, test := range []struct {
 		asks []Ask
-		want []int64 // what remains; -1 and below where it is denied
+		want []int64 // the remaining units; -1 and below for a denial
 	}{
 		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "b", "x", 2)}, []int64{3, 0}},
 		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "b", "x", 1)}, []int64{3, -1}},
@@ -71,7 +71,7 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A sum of costs that no request may have is no mistake of those who asked.
+// A sum of costs that exceeds the bound of a request is not the caller's mistake.
 func TestTheSumOfCostsIsBounded(t *testing.T) {
 	shadow := tenants("shadow", store.FailOnError, 5)
 	shadow.Limits[0].Shadow = true
@@ -94,7 +94,7 @@ func TestTheSumOfCostsIsBounded(t *testing.T) {
 	}
 }
 
-// Of several local policies the one with the least share decides for all.
+// Of several local policies the one with the smallest share decides for all.
 func TestTheLeastLocalShareCountsForAll(t *testing.T) {
 	few, many := tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
 	few.LocalShare, many.LocalShare = store.WholeShare/5, store.WholeShare/2

@@ -1,5 +1,4 @@
-// Package engine decides for the server's doors by the settings that are in force, which can be
-// replaced while it decides.
+// Package engine decides for all listeners of the server by the settings in force, which can be replaced meanwhile.
 package engine
 
 import (
@@ -20,20 +19,20 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ErrUnknownPolicy is that no policy of that name is in force.
+// ErrUnknownPolicy: no policy of that name is in force.
 var ErrUnknownPolicy = errors.New("unknown policy")
 
-// Settings are what is decided by. They are not changed once they are given to an engine.
+// Settings are the part of a configuration that decides. Do not change them once an engine has them.
 type Settings struct {
 	Policies []*policy.Policy
-	// Breaker has its defaults filled in; nil is that there is none.
+	// Breaker has its defaults filled in; nil means no breaker.
 	Breaker *layers.Breaker
-	// Denials: who is denied is counted, for limitctl denials.
+	// Denials: denials are counted, for limitctl denials.
 	Denials bool
 	HTTP    httplimit.Settings
 	Envoy   configfile.EnvoyDomains
 
-	force *force // what decides by them; nil unless an engine returned them
+	force *force // decides by these settings; nil unless an engine returned them
 }
 
 // Policy returns the policy of that name, or nil.
@@ -46,11 +45,10 @@ func (s *Settings) Policy(name string) *policy.Policy {
 	return nil
 }
 
-// Ask is what is asked: limits of a policy for attributes, or limits of a key.
+// Ask is a question to the engine: about the limits of a policy for attributes, or about limits of a key.
 type Ask struct {
-	// Settings are those that the ask was made by, as [Engine.Settings] returned them; nil for
-	// those that are in force. A door that takes attributes from a request by some settings gives
-	// them here, so that no others decide.
+	// Settings are the settings for which the ask was made, from [Engine.Settings]; nil means those in force. A
+	// listener that uses settings to get attributes from a request sets them here, so that no others decide.
 	Settings   *Settings
 	Op         store.Op
 	Policy     string
@@ -58,61 +56,60 @@ type Ask struct {
 	Key        string
 	Limits     []store.Limit // of Key, or instead of those of Policy, one for each; see [Engine.DecideAll]
 	Cost       int64
-	CostSaid   bool               // Cost is no default, so that a limit must take it
+	CostSaid   bool               // Cost was given, so that a limit must use it
 	Costs      []policy.FieldCost // of the limits whose cost is a field
 	Token      string
 	TokenTTL   time.Duration
 }
 
-// Options are what an engine decides with, whatever settings are in force. A function that is nil
-// is not called. The functions must be quick and safe for concurrent use, and must not ask the
-// engine.
+// Options are the parts of an engine that do not depend on the settings. Functions can be nil. They must be quick
+// and safe for concurrent use, and must not call the engine.
 type Options struct {
-	// Timeout is the store's time for an answer.
+	// Timeout is the store's time budget for a call.
 	Timeout time.Duration
-	// OnReplace is told of settings before anything is decided by them, and whether their breaker
-	// begins anew, closed; else it is the one before, in whatever state that is.
+	// OnReplace gets settings before they decide anything. newBreaker says that their breaker is new and closed;
+	// otherwise it is the one before, in its state.
 	OnReplace func(settings *Settings, newBreaker bool)
-	// OnDecision is told of each ask, when it is answered. After an error the answer has no
-	// decisions, and no policy if that is unknown. Both are only to be read, until it returns.
+	// OnDecision gets each ask with its answer. After an error the answer has no decisions, and no policy if that
+	// is unknown. It must not change or keep either.
 	OnDecision func(ask *Ask, answer *decision.Answer, err error, took time.Duration)
-	// StoreObserver is told of each call of the store itself, inside of all that wraps it.
+	// StoreObserver observes each call of the store itself, inside all layers.
 	StoreObserver layers.Observer
-	// OnBreaker is told of each change of the breaker, in order.
+	// OnBreaker gets each change of the breaker, in order.
 	OnBreaker func(change layers.BreakerChange)
-	// OnFailure is told each error that a policy replaced by a decision.
+	// OnFailure gets each error that a failure policy replaced by a decision.
 	OnFailure func(p *policy.Policy, err error)
-	// OnOverrides is told why overrides cannot be read: once, until they can be again.
+	// OnOverrides gets the error when overrides can no longer be read, once.
 	OnOverrides func(error)
-	// OnOverridesRead is told that they can be.
+	// OnOverridesRead is called when overrides can be read again.
 	OnOverridesRead func()
-	// OnDenials is told why denials cannot be written: once, until they can be again.
+	// OnDenials gets the error when denials can no longer be written, once.
 	OnDenials func(error)
-	// OnDenialsWritten is told that they can be.
+	// OnDenialsWritten is called when denials can be written again.
 	OnDenialsWritten func()
 }
 
-// Engine decides. It is safe for concurrent use.
+// Engine decides asks. It is safe for concurrent use.
 type Engine struct {
 	options Options
-	start   time.Time // since when time is told, which costs half of time.Now
+	start   time.Time // the base of a monotonic clock, which costs half of time.Now
 	inForce atomic.Pointer[force]
 
-	// These stay whatever settings are in force, so that replacing settings loses nothing.
-	store     store.Store // with its budget
+	// These stay when settings are replaced, so that nothing is lost.
+	store     store.Store // with its time budget
 	overrides *layers.OverrideWatch
 	denials   *layers.DenialCollector
-	// shadow decides in an outage for all policies with on_error: local. A key holds its
-	// policy's name, so they do not meet there.
+	// shadow decides in an outage for all policies with on_error: local. The keys of different policies differ,
+	// since they contain the policy's name.
 	shadow store.Store
 
-	replacing sync.Mutex // for one after the other, and for what follows
-	breaker   *breaker   // nil if there is none
+	replacing sync.Mutex // for one replacement at a time, and for the fields below
+	breaker   *breaker   // nil for none
 
-	probed atomic.Uint64 // keys that Probe has asked about
+	probed atomic.Uint64 // the number of keys that Probe has peeked at
 }
 
-// New returns an engine with those settings in force. The store stays the caller's to close.
+// New returns an engine with those settings in force. The caller closes the store.
 func New(backend admin.Keyspace, settings *Settings, options Options) *Engine {
 	e := &Engine{
 		options: options,
@@ -130,20 +127,20 @@ func New(backend admin.Keyspace, settings *Settings, options Options) *Engine {
 	return e
 }
 
-// always is for how long overrides are looked at after the last decision. Somebody who is blocked
-// while nothing is asked must be turned away from the next ask on.
+// always is the idle time after which overrides are no longer read. A subject that is blocked while nobody calls
+// must be denied from the next call on.
 const always = 100 * 365 * 24 * time.Hour
 
-// LoadOverrides reads the overrides that operators have set, so that they apply to the first ask.
-// Without it, and after an error, they apply as soon as they can be read.
+// LoadOverrides reads the overrides of operators, so that they apply to the first ask. Without it, and after an
+// error, they apply as soon as they can be read.
 func (e *Engine) LoadOverrides(ctx context.Context) error { return e.overrides.Load(ctx) }
 
-// Settings are those that are in force.
+// Settings returns the settings in force.
 func (e *Engine) Settings() *Settings { return e.inForce.Load().settings }
 
-// Decide asks the store, and fills answer in, whose slices it uses again: an answer can serve any
-// number of asks, one after the other. Its Key is that of the ask. What is wrong with the ask is a
-// [store.ErrInvalid], and [ErrUnknownPolicy] for a policy that its settings do not have.
+// Decide decides an ask, and fills in answer. It reuses the answer's slices, so one answer can serve many asks in
+// turn. Its Key is the key of the ask. A wrong ask is a [store.ErrInvalid], and an unknown policy an
+// [ErrUnknownPolicy].
 func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) error {
 	if e.options.OnDecision == nil {
 		return e.decide(ctx, ask, answer)
@@ -154,7 +151,7 @@ func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 	return err
 }
 
-// deciding is what decides an ask: what its settings say, else what is in force.
+// deciding returns what decides an ask: its own settings, else those in force.
 func (e *Engine) deciding(ask *Ask) *force {
 	if ask.Settings != nil && ask.Settings.force != nil {
 		return ask.Settings.force
@@ -190,7 +187,7 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 			answer.Requests[i].Token, answer.Requests[i].TokenTTL = ask.Token, ask.TokenTTL
 		}
 	}
-	// They are normalized where they are.
+	// They are normalized in place.
 	if answer.Requests, err = store.NormalizeAll(answer.Requests[:0], ask.Op, answer.Requests); err != nil {
 		return err
 	}
@@ -203,11 +200,11 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 	return err
 }
 
-// charges reports whether an answer to op tells what was granted.
+// charges reports whether an answer to op has granted units.
 func charges(op store.Op) bool { return op != store.Peek && op != store.Refund }
 
-// Close writes the denials that are left, and ends what the engine does in the background. It
-// leaves the store open. Nothing is to be asked any more.
+// Close writes the denials that are not yet written, and ends the work in the background. The store stays open. Do
+// not call the engine afterwards.
 func (e *Engine) Close() error {
 	e.denials.Close()
 	e.overrides.Close()

@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// settingsOf reads settings from the text of a configuration.
+// settingsOf parses the text of a configuration.
 func settingsOf(t testing.TB, text string) *Settings {
 	t.Helper()
 	file, r := configfile.Read("limitctl.yaml", []byte(text), configfile.Operators{})
@@ -29,7 +29,7 @@ func settingsOf(t testing.TB, text string) *Settings {
 func newEngine(t testing.TB, backend admin.Keyspace, text string, options Options) *Engine {
 	t.Helper()
 	if options.Timeout == 0 {
-		options.Timeout = time.Minute // nothing here depends on how fast the machine is
+		options.Timeout = time.Minute // no test here depends on the speed of the machine
 	}
 	e := New(backend, settingsOf(t, text), options)
 	t.Cleanup(func() { e.Close() })
@@ -55,7 +55,7 @@ func allowed(t testing.TB, e *Engine, ask *Ask) bool {
 	return store.AllAllowed(answer.Decisions)
 }
 
-// away is a store that can go away.
+// away is a store that a test can make unavailable.
 type away struct {
 	admin.Keyspace
 	gone atomic.Bool
@@ -68,7 +68,7 @@ func (s *away) Decide(ctx context.Context, op store.Op, reqs []store.Request, de
 	return s.Keyspace.Decide(ctx, op, reqs, decisions)
 }
 
-// Unwrap lets the store's overrides and denials be reached.
+// Unwrap gives access to the store's overrides and denials.
 func (s *away) Unwrap() store.Store { return s.Keyspace }
 
 func TestPoliciesAndKeysAreDecided(t *testing.T) {
@@ -84,7 +84,7 @@ func TestPoliciesAndKeysAreDecided(t *testing.T) {
 	}
 }
 
-// An answer serves many asks, and holds nothing of the one before.
+// A reused answer has nothing of the ask before.
 func TestAnAnswerIsUsedAgain(t *testing.T) {
 	e := newEngine(t, memorystore.New(), loginFile, Options{})
 	var answer decision.Answer
@@ -110,8 +110,8 @@ func TestAnAnswerIsUsedAgain(t *testing.T) {
 	}
 }
 
-// With an answer that was used before, an ask of a policy allocates the text of its subject and
-// what the store's time takes, and nothing for each limit.
+// With a reused answer, an ask of a policy allocates the text of its subject and the time budget, and nothing per
+// limit.
 func TestDecidingAllocatesLittle(t *testing.T) {
 	e := newEngine(t, memorystore.New(), `
 policies:
@@ -126,7 +126,7 @@ policies:
 	}
 }
 
-// Asks that are decided together are told of one by one, and by the settings that they were made by.
+// OnDecision gets each of several asks that are decided together, with the settings for which they were made.
 func TestAsksTogetherAreToldOf(t *testing.T) {
 	var told []string
 	e := newEngine(t, memorystore.New(), loginFile, Options{OnDecision: func(ask *Ask, answer *decision.Answer, err error, _ time.Duration) {
@@ -148,7 +148,7 @@ func TestAsksTogetherAreToldOf(t *testing.T) {
 	}
 }
 
-// An ask is decided by the settings that it was made by, whatever is in force by now.
+// An ask is decided by its own settings, whatever is in force.
 func TestAnAskIsDecidedByItsSettings(t *testing.T) {
 	e := newEngine(t, memorystore.New(), loginFile, Options{})
 	before := e.Settings()
@@ -175,7 +175,7 @@ policies:
 	}
 }
 
-// What deciding costs beside asking the store for the same.
+// Compares the engine with the store for the same requests.
 func BenchmarkDecide(b *testing.B) {
 	const file = `
 policies:

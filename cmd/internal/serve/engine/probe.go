@@ -8,13 +8,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// probes is how many keys Probe asks about in a store in parts: enough for some key of each part to
-// be among them within a few times.
+// probes is the number of keys that Probe peeks at if the store has parts: enough to reach each part within a few
+// calls.
 const probes = 64
 
-// Probe has a breaker that is open ask the store again, if it is time for that. Calls do so, too,
-// but without calls a breaker would stay open when the store is back, and refuse the next one.
-// parts says that it is open for parts of the store, and not for all of it. Nothing is charged.
+// Probe lets an open breaker check the store, if it is time. Calls do so, too, but without calls a breaker would
+// stay open when the store is back, and refuse the next call. parts says that the breaker is open for some parts of
+// the store only. Nothing is charged.
 func (e *Engine) Probe(ctx context.Context, parts bool) {
 	e.replacing.Lock()
 	breaker := e.breaker

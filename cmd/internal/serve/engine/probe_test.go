@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A breaker closes when the store is back, also while nobody calls, and nothing is charged for that.
+// A breaker closes when the store is back, even if nobody calls, and nothing is charged.
 func TestABreakerClosesWithoutCalls(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	backend.gone.Store(true)

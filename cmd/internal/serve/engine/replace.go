@@ -8,9 +8,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// force is settings and what decides by them. It is never changed. All that it has of its own is
-// memory, so calls that are under way when others take its place go on, and nothing is left of it
-// when the last has ended.
+// force is settings and what decides by them. It is immutable and owns nothing but memory, so calls under way can
+// finish after a replacement, and the garbage collector frees it afterwards.
 type force struct {
 	settings *Settings
 	byName   map[string]*decider
@@ -29,10 +28,10 @@ type breaker struct {
 	store store.Store
 }
 
-// Replace puts settings in force. Calls that are being decided are decided by those before.
+// Replace puts settings in force. Calls that are under way finish with the old ones.
 //
-// The overrides that are known, the denials that are counted, what local shadows were charged, and
-// a breaker whose settings stay the same are as they were.
+// It keeps the known overrides, the denials that are not yet written, the usage of local shadows, and a breaker
+// whose settings stay the same.
 func (e *Engine) Replace(settings *Settings) {
 	e.replacing.Lock()
 	defer e.replacing.Unlock()
@@ -55,7 +54,7 @@ func (e *Engine) Replace(settings *Settings) {
 	e.inForce.Store(f)
 }
 
-// stack puts around a store behind its breaker what a policy's asks go through.
+// stack puts the layers of a policy around a store that has its breaker.
 func (e *Engine) stack(backend store.Store, denials bool, failure *layers.Failure) store.Store {
 	with := layers.Layers{Overrides: e.overrides.Wrap}
 	if denials {
@@ -67,8 +66,8 @@ func (e *Engine) stack(backend store.Store, denials bool, failure *layers.Failur
 	return layers.Stack(backend, with)
 }
 
-// withBreaker returns the store behind a breaker of those settings: behind the one that there is
-// if it has the same. The caller holds replacing.
+// withBreaker returns the store behind a breaker with those settings, which is the existing one if its settings are
+// the same. The caller holds replacing.
 func (e *Engine) withBreaker(settings *layers.Breaker) (backend store.Store, isNew bool) {
 	switch {
 	case settings == nil:
@@ -84,7 +83,7 @@ func (e *Engine) withBreaker(settings *layers.Breaker) (backend store.Store, isN
 	return e.breaker.store, isNew
 }
 
-// alike reports whether two breakers behave alike.
+// alike reports whether two breakers behave the same.
 func alike(a, b *layers.Breaker) bool {
 	return a.Failures == b.Failures && [3]time.Duration{a.Slow, a.Pause, a.MaxPause} == [3]time.Duration{b.Slow, b.Pause, b.MaxPause}
 }

@@ -28,8 +28,8 @@ policies:
     limits: [{name: ip, by: [ip], limit: fixed-window:8/1h}]
 `
 
-// A reload in an outage refills no local share: not for the same settings, not when the policy is
-// gone for a while, and not for another share but by what that is more.
+// A reload in an outage does not refill a local share: not for the same settings, not when the policy is gone for a
+// while, and for a higher share only by the difference.
 func TestAReplacementRefillsNoLocalShare(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	backend.gone.Store(true)
@@ -67,7 +67,7 @@ policies:
 	}
 }
 
-// A breaker stays open over a reload that says nothing else of it, and only then.
+// A breaker stays open over a reload that does not change its settings, and only then.
 func TestABreakerStaysOverAReplacement(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	backend.gone.Store(true)
@@ -97,8 +97,8 @@ func TestABreakerStaysOverAReplacement(t *testing.T) {
 	}
 }
 
-// Overrides and denials are not told apart by settings: a block stays over a replacement, and so do
-// denials that are not written yet.
+// Overrides and denials do not depend on settings: a block stays after a replacement, and so do denials that are
+// not yet written.
 func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
 	backend := memorystore.New()
 	e := newEngine(t, backend, loginFile, Options{})
@@ -128,11 +128,11 @@ func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
 	}
 }
 
-// Whatever is replaced while others ask, the store never lets through more than the loosest of the
-// settings, and what comes after the last replacement is decided by it.
+// While settings are replaced, the store never lets through more than the loosest settings allow, and later calls
+// are decided by the last ones.
 func TestReplacingWhileDecidingKeepsToTheLimits(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	now := time.Now() // and stays it, so that no window ends
+	now := time.Now() // does not advance, so that no window ends
 	e := newEngine(t, memorystore.New(memorystore.WithClock(func() time.Time { return now })), loginFile, Options{})
 	var texts []*Settings
 	for limit := range 20 {
@@ -179,7 +179,7 @@ policies:
 	}
 }
 
-// Replacing ten thousand times leaves nothing behind.
+// Ten thousand replacements leave nothing behind.
 func TestReplacingLeavesNothing(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	e := newEngine(t, backend, localFile, Options{OnFailure: func(*policy.Policy, error) {}})
@@ -187,7 +187,7 @@ func TestReplacingLeavesNothing(t *testing.T) {
 	settings := []*Settings{settingsOf(t, localFile), settingsOf(t, loginFile)}
 	live := func() (bytes uint64) {
 		runtime.GC()
-		runtime.GC() // pools keep what they hold for one
+		runtime.GC() // pools keep their content for one collection
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
@@ -210,8 +210,7 @@ func TestReplacingLeavesNothing(t *testing.T) {
 	}
 }
 
-// Asks that begin before a replacement end by what they began with, also while the store keeps
-// them waiting.
+// Calls that begin before a replacement finish with their settings, even if the store delays them.
 func TestCallsUnderWayEndByWhatTheyBeganWith(t *testing.T) {
 	slow := &held{Keyspace: memorystore.New(), arrived: make(chan struct{}), release: make(chan struct{})}
 	e := newEngine(t, slow, loginFile, Options{})

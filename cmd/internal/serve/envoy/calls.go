@@ -22,14 +22,14 @@ type call struct {
 	ask    engine.Ask
 	answer decision.Answer
 	denied bool
-	// undecided: nothing is known of the limit, as it is zero, an entry is no cost, or as one of the calls asks for more than
-	// its limit ever allows and no store could say what is left.
+	// undecided: nothing is known about the limit: its override is zero, an entry is no valid cost, or one of the
+	// calls costs more than its limit ever allows and the store did not say what remains.
 	undecided bool
 }
 
 type calls []*call
 
-// group is calls of one operation, and their asks.
+// group is the calls of one operation, and their asks.
 type group struct {
 	calls []*call
 	asks  []engine.Ask
@@ -44,8 +44,7 @@ func (c calls) of(op store.Op) (g group) {
 	return g
 }
 
-// callsOf returns what the descriptors of r ask, leaving out those that the configuration does not
-// have. The error is a [store.ErrInvalid].
+// callsOf returns a call for each descriptor of r that the configuration has. An error is a [store.ErrInvalid].
 func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
 	known := settings.Envoy[r.Domain]
 	for i := range r.Descriptors {
@@ -70,8 +69,8 @@ func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
 	return all, nil
 }
 
-// addCosts takes what the entries say of costs. Any error would let the request pass: so an entry that is no cost is a
-// denial, and each costs 1 at least.
+// addCosts reads the costs in the entries. An error would let the request pass: so an entry that is no valid cost
+// is a denial, and each cost is at least 1.
 func (c *call) addCosts(settings *engine.Settings) {
 	p := settings.Policy(c.ask.Policy)
 	if p == nil {
@@ -86,8 +85,8 @@ func (c *call) addCosts(settings *engine.Settings) {
 	}
 }
 
-// override puts Envoy's limit in the place of the policy's, if that has a single one: of several it
-// could mean any, so they stay.
+// override replaces the policy's limit by Envoy's, if the policy has a single one. With several it is unclear which
+// one Envoy means, so they stay.
 func (c *call) override(l *rls.LimitOverride, settings *engine.Settings) error {
 	period := l.Period()
 	if period == 0 {
@@ -106,7 +105,7 @@ func (c *call) override(l *rls.LimitOverride, settings *engine.Settings) error {
 	return nil
 }
 
-// operation is what a descriptor asks for, and of how many units.
+// operation returns the operation and the cost of a descriptor.
 func operation(d *rls.Descriptor, ofRequest uint32) (store.Op, int64) {
 	hits := uint64(max(1, ofRequest))
 	if d.HasHits {
@@ -122,7 +121,7 @@ func operation(d *rls.Descriptor, ofRequest uint32) (store.Op, int64) {
 	}
 }
 
-// match returns the attributes of d, if it has exactly the entries that known names.
+// match returns the attributes of d, if it has exactly the entries of known.
 func match(d *rls.Descriptor, known *configfile.EnvoyDescriptor) (policy.Attributes, bool) {
 	if len(d.Entries) != len(known.Entries) {
 		return nil, false
@@ -150,20 +149,19 @@ func match(d *rls.Descriptor, known *configfile.EnvoyDescriptor) (policy.Attribu
 	return attributes, true
 }
 
-// emptyValue stands for a value that is empty, which no attribute can be. All clients without one
-// share their limits, as an error would let all of them pass.
+// emptyValue replaces an empty value, which no attribute can have. All clients without a value share their limits,
+// since an error would let all of them pass.
 const emptyValue = "(empty)"
 
-// attributeOf returns what stands for the value of an entry in keys. A long value is cut, and a
-// hash of all of it stands for the rest, so that no client can make its key too long to be
-// limited. of is how many values a key has at most.
+// attributeOf returns the form of an entry's value in keys. A long value is cut and ends with a hash of the whole
+// value, so that a client cannot make its key too long to be limited. of is the most values of a key.
 func attributeOf(value string, of int) string {
 	if value == "" {
 		return emptyValue
 	}
 	const (
 		room    = 800 // of the 1,024 bytes of a subject; the rest is for names
-		escaped = 3   // what a byte takes at most
+		escaped = 3   // the most that a byte takes
 		hash    = 24  // bytes: 192 bits
 	)
 	longest := max(room/of, 48)
@@ -175,7 +173,7 @@ func attributeOf(value string, of int) string {
 	return value[:(longest-len(mark))/escaped] + mark
 }
 
-// appendResponse appends a RateLimitResponse to a request of so many descriptors.
+// appendResponse appends the RateLimitResponse to a request with that many descriptors.
 func (c calls) appendResponse(response []byte, descriptors int, headers httplimit.Headers) []byte {
 	overall := rls.OK
 	for _, each := range c {
@@ -206,7 +204,7 @@ func (c calls) appendResponse(response []byte, descriptors int, headers httplimi
 	return response
 }
 
-// status is what Envoy is told of a descriptor: of the limit that is nearest to its end.
+// status is Envoy's status of a descriptor, about the limit that is nearest to its end.
 func (c *call) status() rls.Status {
 	s := rls.Status{Code: rls.OK}
 	if c.denied {
@@ -237,7 +235,7 @@ func (c *call) status() rls.Status {
 	return s
 }
 
-// tighter reports whether d says more of what is in the way than other does.
+// tighter reports whether d is nearer to its end than other.
 func tighter(d, other *store.Decision) bool {
 	if d.Allowed != other.Allowed {
 		return !d.Allowed
@@ -248,5 +246,5 @@ func tighter(d, other *store.Decision) bool {
 	return d.Remaining < other.Remaining
 }
 
-// clamped returns n as Envoy's messages have it.
+// clamped converts n to the range of Envoy's messages.
 func clamped(n int64) uint32 { return uint32(max(0, min(n, math.MaxUint32))) }

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// llmSettings limit a team's requests, tokens and hits, by descriptors of a team and its tokens.
+// llmSettings limit a team's requests, tokens and hits, with descriptors of a team and its tokens.
 func llmSettings() *engine.Settings {
 	limit := func(name string, count int64, cost policy.Cost) policy.Limit {
 		return policy.Limit{Name: name, By: []string{"team"}, Limit: store.Limit{Count: count, Period: 366 * 24 * time.Hour}, Cost: cost}
@@ -26,7 +26,8 @@ func llmSettings() *engine.Settings {
 	}
 }
 
-// askFor asks for descriptors of a team with those tokens, and says whether one is denied and what is used then.
+// askFor sends descriptors of a team with those tokens, and returns whether one is denied, and the usage after
+// that.
 func askFor(t *testing.T, hits uint32, tokens ...string) (denied bool, used [3]int64) {
 	t.Helper()
 	settings, backend := llmSettings(), memorystore.New()
@@ -59,7 +60,7 @@ func askFor(t *testing.T, hits uint32, tokens ...string) (denied bool, used [3]i
 	return denied, [3]int64{decisions[0].Used, decisions[1].Used, decisions[2].Used}
 }
 
-// An entry of a descriptor can be the cost of a limit. hits_addend is that of limits without a cost of their own.
+// An entry of a descriptor can be the cost of a limit. hits_addend is the cost for limits without their own.
 func TestCostsOfDescriptors(t *testing.T) {
 	for _, test := range []struct {
 		tokens string
@@ -70,7 +71,7 @@ func TestCostsOfDescriptors(t *testing.T) {
 		{"1000", 7, false, [3]int64{1, 1000, 7}},
 		{"1001", 7, true, [3]int64{}}, // it can never fit
 		{"0", 0, false, [3]int64{1, 1, 1}},
-		{"-1", 1, true, [3]int64{}}, // no number is a way around the limits
+		{"-1", 1, true, [3]int64{}}, // an invalid number does not avoid the limits
 		{"1.5", 1, true, [3]int64{}},
 		{"", 1, true, [3]int64{}},
 		{"many", 1, true, [3]int64{}},
@@ -81,7 +82,7 @@ func TestCostsOfDescriptors(t *testing.T) {
 	}
 }
 
-// Descriptors of one key ask for the sum of their costs.
+// Descriptors with the same key charge the sum of their costs.
 func TestCostsOfSeveralDescriptors(t *testing.T) {
 	if denied, used := askFor(t, 1, "400", "600"); denied || used != [3]int64{2, 1000, 2} {
 		t.Errorf("denied %t, %v are used", denied, used)

@@ -1,5 +1,5 @@
-// Package envoy is the server's door for Envoy: its rate limit service, by which the policies of a
-// configuration decide descriptors.
+// Package envoy is the server's rate limit service for Envoy: the policies of a configuration decide its
+// descriptors.
 package envoy
 
 import (
@@ -22,27 +22,27 @@ import (
 const (
 	Service         = "envoy.service.ratelimit.v3.RateLimitService"
 	shouldRateLimit = "/" + Service + "/ShouldRateLimit"
-	// peerService is what envoyproxy/ratelimit calls itself in health checks, which probes written for it ask.
+	// peerService is the name of envoyproxy/ratelimit in health checks, which probes written for it use.
 	peerService = "ratelimit"
 )
 
-// Options are what the door is made with.
+// Options are the parts of the service.
 type Options struct {
-	// Ready says whether the server is healthy; nil is that it always is.
+	// Ready reports whether the server is healthy; nil means always.
 	Ready func() bool
-	// Gate bounds the calls that are decided at a time; nil is no bound.
+	// Gate bounds the calls that are decided at a time; nil means no bound.
 	Gate grpc.Gate
-	// Describe is an error of a store as clients are told it: one line without secrets.
+	// Describe returns an error of a store for clients: one line without secrets.
 	Describe func(error) string
-	// OnUnknownDomain, if set, is told each domain that no configuration names.
+	// OnUnknownDomain, if set, gets each domain that no configuration names.
 	OnUnknownDomain func(domain string)
-	// OnBug, if set, is told each bug.
+	// OnBug, if set, gets each panic.
 	OnBug func(error)
-	// OnEnd, if set, is told the code of gRPC that each call ended with.
+	// OnEnd, if set, gets the gRPC code of each call.
 	OnEnd func(code uint8)
 }
 
-// New returns a server that answers Envoy by what e decides.
+// New returns a server that answers Envoy with the decisions of e.
 func New(e *engine.Engine, options Options) *grpc.Server {
 	if options.Ready == nil {
 		options.Ready = func() bool { return true }
@@ -90,8 +90,8 @@ func (d *door) answer(ctx context.Context, message, response []byte) ([]byte, er
 	return calls.appendResponse(response, len(r.Descriptors), settings.HTTP.Headers), nil
 }
 
-// decide decides all descriptors that match: first what is given back, then what only asks, and
-// then, all or nothing, what takes. If one that only asks is denied, nothing is taken.
+// decide decides all descriptors that match: first refunds, then peeks, and then, all or nothing, takes. If a peek
+// is denied, nothing is taken.
 func (d *door) decide(ctx context.Context, calls calls) error {
 	denied := slices.ContainsFunc(calls, func(c *call) bool { return c.denied })
 	for _, op := range [...]store.Op{store.Refund, store.Peek, store.Take} {
@@ -126,7 +126,7 @@ func (d *door) decide(ctx context.Context, calls calls) error {
 	return nil
 }
 
-// look tells the calls of a group that was not decided what is left of their limits, if the store says it.
+// look fills in what remains of the limits of a group that was not decided, if the store answers.
 func (d *door) look(ctx context.Context, group group) {
 	for i := range group.asks {
 		group.asks[i].Op, group.asks[i].Cost = store.Peek, 1
@@ -136,18 +136,18 @@ func (d *door) look(ctx context.Context, group group) {
 	}
 	answers := make([]decision.Answer, len(group.asks))
 	if d.engine.DecideAll(ctx, group.asks, answers) != nil {
-		return // it is a denial all the same
+		return // it is a denial in any case
 	}
 	for i, call := range group.calls {
 		call.answer, call.undecided = answers[i], false
 		for j := range answers[i].Decisions {
-			answers[i].Decisions[j].RetryAfter = 0 // that is of one unit
+			answers[i].Decisions[j].RetryAfter = 0 // it is for one unit
 		}
 	}
 }
 
-// markNeverFits says which of the calls ask for more than a limit ever allows, which is an answer
-// for Envoy and not an error: an error would let the request pass.
+// markNeverFits marks the calls that cost more than a limit ever allows. For Envoy that is a denial, because an
+// error would let the request pass.
 func markNeverFits(group []*call) {
 	found := false
 	for _, call := range group {
@@ -158,15 +158,14 @@ func markNeverFits(group []*call) {
 			}
 		}
 	}
-	if !found { // together they ask for too much
+	if !found { // only their sum is too much
 		for _, call := range group {
 			call.denied = true
 		}
 	}
 }
 
-// statusOf is what Envoy is told of an error. Its filter then lets the request pass, unless its
-// failure_mode_deny says otherwise.
+// statusOf converts an error for Envoy. Its filter then lets the request pass, unless failure_mode_deny is set.
 func (d *door) statusOf(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -185,13 +184,13 @@ func (d *door) statusOf(ctx context.Context, err error) error {
 	case http.StatusServiceUnavailable:
 		code = grpc.Unavailable
 	default:
-		return err // a bug, of which the client is told nothing
+		return err // a bug, whose text the client does not get
 	}
 	return &grpc.Status{Code: code, Message: d.options.Describe(err)}
 }
 
-// appendHeaders appends the fields that tell a client of its limits, in the order of their names, so that
-// equal answers are equal bytes.
+// appendHeaders appends the fields about the client's limits, in the order of their names, so that equal answers
+// are equal bytes.
 func appendHeaders(response []byte, header http.Header) []byte {
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		for _, value := range header[name] {

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Whatever a client sends as a value, there is a key for it, and another one for another value.
+// For any value there is a key, and different values have different keys.
 func TestEveryValueHasAKeyOfItsOwn(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 10} {
 		seen := map[string]string{}
@@ -92,7 +92,7 @@ func TestSeldomTellsEachOnceAndFewOfMany(t *testing.T) {
 	}
 }
 
-// A client joins its fields by the names of limits, so each has another one.
+// A client joins its fields by the names of limits, so the names are unique.
 func TestNamesOfLimitsThatAreTold(t *testing.T) {
 	all := told{policies: []string{"a", "b", "b", "b", "a"}, limits: []string{"m", "m", "m", "own", "m"}}
 	if got := strings.Join(all.names(), " "); got != "a/m b/m b/m+ own a/m+" {

@@ -7,14 +7,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// told is what a client is told of all descriptors together.
+// told collects the limits of all descriptors for the client.
 type told struct {
 	policies, limits []string // their names
 	reqs             []store.Request
 	decisions        []store.Decision
 }
 
-// add adds what is told of a descriptor. What was asked twice is told once: what leaves less.
+// add adds the limits of a descriptor. Of two equal limits it keeps the one with less remaining.
 func (t *told) add(answer *decision.Answer) {
 	for i := range answer.Decisions {
 		if at := t.find(&answer.Requests[i]); at >= 0 {
@@ -30,7 +30,7 @@ func (t *told) add(answer *decision.Answer) {
 	}
 }
 
-// find returns where a request for the same is, or -1.
+// find returns the index of an equal request, or -1.
 func (t *told) find(request *store.Request) int {
 	for i := range t.reqs {
 		if r := &t.reqs[i]; r.Key == request.Key && r.Limit == request.Limit && r.Shadow == request.Shadow {
@@ -40,9 +40,9 @@ func (t *told) find(request *store.Request) int {
 	return -1
 }
 
-// names are what the limits are called, each in another way, as a client joins its fields by them: LIMIT,
-// or POLICY/LIMIT if several policies have a limit of that name, as current_limit says. A "+" is added for
-// each other subject of the same limit that comes before.
+// names returns a unique name for each limit, by which a client joins its fields: LIMIT, or POLICY/LIMIT if several
+// policies have a limit of that name, as in current_limit. A "+" is added for each earlier subject of the same
+// limit.
 func (t *told) names() []string {
 	names := make([]string, len(t.limits))
 	for i, limit := range t.limits {

@@ -14,31 +14,31 @@ import (
 	"github.com/limitctl/limitctl/internal/layers"
 )
 
-// errorsOf says whose errors they are, and of which kind.
+// errorsOf identifies errors by policy and kind.
 type errorsOf struct{ policy, kind string }
 
-// failing is that callers get errors instead of decisions.
+// failing: callers get errors instead of decisions.
 type failing struct {
 	errorsOf
 	spell
 	text atomic.Pointer[string] // of the first error
 }
 
-// Errors are what callers get instead of decisions of a policy.
+// Errors are errors that callers get instead of decisions of a policy.
 type Errors struct {
 	Policy string    `json:"policy"`
-	Kind   string    `json:"kind"` // as the label of limitctl_errors_total
+	Kind   string    `json:"kind"` // the label of limitctl_errors_total
 	Since  time.Time `json:"since"`
 	Calls  int64     `json:"calls"`
 	Error  string    `json:"error"`
 }
 
-// noPolicy is what the log calls what is asked without a policy, as the metrics do.
+// noPolicy is the name in the log for calls without a policy, as in the metrics.
 const noPolicy = "(none)"
 
-// failed tells that a caller got err instead of a decision: once when that begins. Refresh tells the
-// rest. Mistakes of callers are not the server's, nor is the time that they give it: that units may be charged
-// for a call that nobody waited for is a warning.
+// failed reports an error that a caller got instead of a decision, once at the beginning of a spell. Refresh
+// reports the rest. Mistakes of callers are not reported, nor is the time that they give the server; it is a
+// warning if units may be charged for a call that nobody waited for.
 func (l *Log) failed(ask *engine.Ask, err error) {
 	if errors.Is(err, engine.ErrUnknownPolicy) {
 		return
@@ -60,13 +60,13 @@ func (l *Log) failed(ask *engine.Ask, err error) {
 	}
 }
 
-// refreshErrors tells of errors that have ended, and now and then of those that go on.
+// refreshErrors reports spells of errors that have ended, and regularly those that go on.
 func (l *Log) refreshErrors(now time.Time) {
 	l.errors.Range(func(kind, found any) bool {
 		f := found.(*failing)
 		switch news, count := f.refresh(now); news {
 		case isOver:
-			l.errors.Delete(kind) // the next one begins another spell
+			l.errors.Delete(kind) // the next error begins a new spell
 			l.Log.Info("no caller got such an error for "+quiet.String(), "policy", f.policy, "kind", f.kind, "errors", count,
 				"lasted", f.lasted().String())
 		case goesOn:
@@ -81,7 +81,7 @@ func (l *Log) refreshErrors(now time.Time) {
 // gaveUp is the kind of errors of callers that did not wait for the store, which may have charged them.
 const gaveUp = "gave-up-unknown"
 
-// tell logs an error, or in other words a warning if it is the callers' own.
+// tell logs an error, or a warning with another text if the callers caused it.
 func (f *failing) tell(l *Log, failed, gave string, more ...any) {
 	level, text := slog.LevelError, failed
 	if f.kind == gaveUp {
@@ -90,7 +90,7 @@ func (f *failing) tell(l *Log, failed, gave string, more ...any) {
 	l.Log.Log(context.Background(), level, text, append([]any{"policy", f.policy, "kind", f.kind}, more...)...)
 }
 
-// callers are the errors that callers get now, and that are not their own.
+// callers returns the current errors that callers did not cause.
 func (l *Log) callers() (all []Errors) {
 	l.errors.Range(func(_, found any) bool {
 		if f := found.(*failing); f.active.Load() && f.kind != gaveUp {
@@ -108,8 +108,8 @@ func (l *Log) callers() (all []Errors) {
 	return all
 }
 
-// withoutSubject takes out of an error who is limited, unless the log may name them: in the keys of the
-// store, which it may name, the subject is in braces.
+// withoutSubject removes the subject from the text of an error, unless the log may name subjects: in store keys the
+// subject is in braces.
 func (l *Log) withoutSubject(text string) string {
 	if l.Subjects {
 		return text

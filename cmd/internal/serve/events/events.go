@@ -1,5 +1,5 @@
-// Package events tells operators what happens while the server decides: in its log, with no line for
-// each request unless that is asked for, and as facts for /readyz.
+// Package events reports to operators what happens while the server decides: in its log, with a line for each
+// request only at the level debug, and as facts for /readyz.
 package events
 
 import (
@@ -19,38 +19,38 @@ import (
 )
 
 const (
-	// quiet is how long no decision may have been made without the store for an outage to be over.
+	// quiet is the time without a failure after which an outage is over.
 	quiet = 10 * time.Second
-	// repeat is how often an outage that goes on is told of.
+	// repeat is the time between two reports of an outage that goes on.
 	repeat = time.Minute
 )
 
-// Options are what a Log works with.
+// Options are the parts of a Log.
 type Options struct {
 	Log *slog.Logger
 	Now func() time.Time
-	// Describe is an error in one line without secrets.
+	// Describe returns an error in one line without secrets.
 	Describe func(error) string
-	// Subjects: the log may name who is limited.
+	// Subjects: the log may name subjects.
 	Subjects bool
 }
 
-// Log tells of events. It is safe for concurrent use.
+// Log reports events. It is safe for concurrent use.
 type Log struct {
 	Options
 	outages sync.Map // of *outage by the policy's name
 	errors  sync.Map // of *failing by errorsOf
 
 	mu    sync.Mutex
-	parts map[string]brokenPart // parts of the store whose breaker is not closed
-	// Since when, and why; nil if all is well.
+	parts map[string]brokenPart // the parts of the store whose breaker is not closed
+	// The time and the cause of a fault; nil if there is none.
 	overrides, denials *Stale
 }
 
-// outage is that a policy decides without the store.
+// outage: a policy decides without the store.
 type outage struct {
 	policy string
-	// decides is what the policy's on_error says.
+	// decides is the policy's on_error.
 	decides string
 	spell   // of decisions without the store
 }
@@ -60,11 +60,10 @@ type brokenPart struct {
 	reason string
 }
 
-// New returns a Log that nothing has happened to.
+// New returns a Log without events.
 func New(o Options) *Log { return &Log{Options: o, parts: map[string]brokenPart{}} }
 
-// Failure tells that a policy decided without the store: once when that begins. Refresh
-// tells the rest.
+// Failure reports that a policy decided without the store, once at the beginning. Refresh reports the rest.
 func (l *Log) Failure(p *policy.Policy, err error) {
 	found, known := l.outages.Load(p.Name)
 	if !known {
@@ -75,8 +74,7 @@ func (l *Log) Failure(p *policy.Policy, err error) {
 	}
 }
 
-// Refresh tells of outages and errors that are over, and now and then of those that go on. It is
-// for one goroutine.
+// Refresh reports outages and errors that are over, and regularly those that go on. It is for one goroutine.
 func (l *Log) Refresh(context.Context, bool) {
 	now := l.Now()
 	l.refreshErrors(now)
@@ -84,7 +82,7 @@ func (l *Log) Refresh(context.Context, bool) {
 		o := found.(*outage)
 		switch news, count := o.refresh(now); news {
 		case isOver:
-			l.outages.Delete(name) // the next failure begins another
+			l.outages.Delete(name) // the next failure begins a new outage
 			l.Log.Info("no decision was made without the store for "+quiet.String(), "policy", o.policy, "on_error", o.decides,
 				"without_store", count, "lasted", o.lasted().String())
 		case goesOn:
@@ -96,7 +94,7 @@ func (l *Log) Refresh(context.Context, bool) {
 	})
 }
 
-// Breaker tells of a change of the store's breaker. Tries that fail are told of at the level debug.
+// Breaker reports a change of the store's breaker. Recovery checks that fail are reported at the level debug.
 func (l *Log) Breaker(change layers.BreakerChange) {
 	part := change.Part
 	log := l.Log
@@ -123,18 +121,18 @@ func (l *Log) Breaker(change layers.BreakerChange) {
 		}
 		l.parts[part] = brokenPart{change.At, reason}
 		log.Warn("the breaker is open: the store is not asked", "error", reason)
-	case layers.BreakerHalfOpen: // a try says how it ends
+	case layers.BreakerHalfOpen: // the result of the recovery check is reported
 	}
 }
 
-// NewBreaker forgets what is known of the breaker, since a new one, which is closed, has its place.
+// NewBreaker forgets the state of the breaker, which a new, closed one has replaced.
 func (l *Log) NewBreaker() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.parts)
 }
 
-// Decision tells of errors that callers get, and of each ask at the level debug.
+// Decision reports errors that callers get, and each ask at the level debug.
 func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
 	if err != nil {
 		l.failed(ask, err)
@@ -162,7 +160,7 @@ func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took
 	l.Log.Debug(message, args...)
 }
 
-// subject is who is limited, as it was asked.
+// subject returns the subject of an ask as the caller wrote it.
 func subject(ask *engine.Ask) string {
 	if ask.Policy == "" {
 		return ask.Key
@@ -174,21 +172,21 @@ func subject(ask *engine.Ask) string {
 	return strings.Join(words, " ")
 }
 
-// State is what is known of the store, for operators.
+// State is the state of the store, for operators.
 type State struct {
-	// Breaker is open for these parts of the store; the name is empty for one in one piece.
+	// Breaker has the parts of the store whose breaker is open; the name is empty for a store without parts.
 	Breaker []OpenBreaker `json:"breaker_open,omitempty"`
 	// Without are the policies that decide without the store.
 	Without []Outage `json:"without_store,omitempty"`
-	// Errors are what callers get instead of decisions.
+	// Errors are the errors that callers get instead of decisions.
 	Errors []Errors `json:"errors,omitempty"`
-	// Overrides is why other overrides than those that are known do not apply yet.
+	// Overrides says why the known overrides are out of date.
 	Overrides *Stale `json:"overrides_stale,omitempty"`
-	// Denials is why who is denied is not written to the store.
+	// Denials says why denials are not written to the store.
 	Denials *Stale `json:"denials_stale,omitempty"`
 }
 
-// OpenBreaker is a part of the store that is not asked.
+// OpenBreaker is a part of the store that is not called.
 type OpenBreaker struct {
 	Part  string    `json:"part,omitempty"`
 	Since time.Time `json:"since"`
@@ -203,7 +201,8 @@ type Outage struct {
 	Decisions int64     `json:"decisions"`
 }
 
-// State returns what is known of the store. ok is that it decides as operators say, as far as is known.
+// State returns the state of the store. ok reports that the store decides as operators have configured it, as far
+// as is known.
 func (l *Log) State() (ok bool, state State) {
 	l.mu.Lock()
 	for _, part := range slices.Sorted(maps.Keys(l.parts)) {

@@ -25,7 +25,7 @@ func newLog(level slog.Level) (l *Log, text *bytes.Buffer, now *time.Time) {
 	return l, text, now
 }
 
-// An outage is told of when it begins, once a minute with how many were decided, and when it is over.
+// An outage is reported at its beginning, once a minute with a count of decisions, and at its end.
 func TestAnOutageIsToldOf(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	p := &policy.Policy{Name: "login", OnError: store.AllowOnError}
@@ -57,7 +57,7 @@ func TestAnOutageIsToldOf(t *testing.T) {
 	}
 }
 
-// A breaker is told of when it opens and when it closes, not of each try between.
+// A breaker is reported when it opens and when it closes, but not at each recovery check.
 func TestABreakerIsToldOf(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	change := func(from, to layers.BreakerState) {
@@ -83,7 +83,7 @@ func TestABreakerIsToldOf(t *testing.T) {
 	}
 }
 
-// Asks are told of at the level debug only, and whom they are about if that is asked for.
+// Asks are reported at the level debug only, and with their subject only if the log may name subjects.
 func TestAsksAreToldOfAtDebug(t *testing.T) {
 	ask := &engine.Ask{Policy: "login", Attributes: policy.Attributes{"ip": "203.0.113.9"}}
 	answer := &decision.Answer{Requests: make([]store.Request, 1), Decisions: []store.Decision{{RetryAfter: time.Second}}}
@@ -103,8 +103,8 @@ func TestAsksAreToldOfAtDebug(t *testing.T) {
 	}
 }
 
-// What callers get instead of a decision is told of, whatever on_error says: a store that refuses is
-// asked again and again, and no policy decides in its place.
+// Errors of callers are reported, whatever on_error says: a store that refuses is called again and again, and no
+// policy decides in its place.
 func TestErrorsOfCallersAreToldOf(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	ask, plain := &engine.Ask{Policy: "login"}, &engine.Ask{Key: "user:42"}
@@ -140,8 +140,8 @@ func TestErrorsOfCallersAreToldOf(t *testing.T) {
 	}
 }
 
-// A caller that gives up after the store was asked may have been charged. That is worth a warning, and no fault of the
-// server's or the store's.
+// A caller that gives up after the store was called may have been charged. That is a warning, and no fault of the
+// server or the store.
 func TestCallersThatGiveUpAreAWarning(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	for range 90 {
@@ -158,8 +158,8 @@ func TestCallersThatGiveUpAreAWarning(t *testing.T) {
 	}
 }
 
-// Overrides that cannot be read are told of until they can be again: what an operator says has no
-// effect meanwhile. Denials that cannot be written are told of, and harm nobody.
+// Overrides that cannot be read are reported until they can be read again, since new overrides have no effect
+// meanwhile. Denials that cannot be written are reported, and harm nobody.
 func TestWhatIsStaleIsToldOf(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	l.OverridesRead()

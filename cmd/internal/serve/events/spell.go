@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// spell is a time in which the same thing happens again and again. It is told of when it begins,
-// now and then while it goes on, and when it is over.
+// spell is a time in which the same thing happens again and again. It is reported at its beginning, regularly while
+// it goes on, and at its end.
 type spell struct {
 	active atomic.Bool
 	total  atomic.Int64 // how often it happened
 	last   atomic.Int64 // when it last did, in nanoseconds of unix time
 	since  atomic.Int64 // when it first did
-	told   int64        // total, and
-	toldAt time.Time    // when it was last told; both for refresh
+	told   int64        // total at the last report
+	toldAt time.Time    // when it was last reported; both are for refresh
 }
 
-// count says that it happened, and returns whether that is the beginning.
+// count counts an event, and returns whether it begins the spell.
 func (s *spell) count(now time.Time) (begins bool) {
 	s.last.Store(now.UnixNano())
 	s.total.Add(1)
@@ -27,7 +27,7 @@ func (s *spell) count(now time.Time) (begins bool) {
 	return true
 }
 
-// news is what there is to tell of a spell.
+// news is what to report about a spell.
 type news int
 
 const (
@@ -36,8 +36,8 @@ const (
 	isOver
 )
 
-// refresh returns what there is to tell, and how often it happened: since it was last told
-// if it goes on, in all if it is over. It is for one goroutine.
+// refresh returns what to report, and the number of events: since the last report if the spell goes on, in all if
+// it is over. It is for one goroutine.
 func (s *spell) refresh(now time.Time) (what news, count int64) {
 	total := s.total.Load()
 	switch {
@@ -55,7 +55,7 @@ func (s *spell) refresh(now time.Time) (what news, count int64) {
 
 func (s *spell) begun() time.Time { return time.Unix(0, s.since.Load()).UTC() }
 
-// lasted is how long it went on.
+// lasted is the length of the spell.
 func (s *spell) lasted() time.Duration {
 	return time.Duration(s.last.Load() - s.since.Load()).Round(time.Millisecond)
 }

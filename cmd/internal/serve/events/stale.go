@@ -2,18 +2,18 @@ package events
 
 import "time"
 
-// Stale is that something of the store can be read or written no more.
+// Stale says since when and why something of the store cannot be read or written.
 type Stale struct {
 	Since time.Time `json:"since"`
 	Error string    `json:"error"`
 }
 
-// Overrides tells why overrides cannot be read. Those that are known apply until their ends.
+// Overrides reports why overrides cannot be read. The known ones apply until their ends.
 func (l *Log) Overrides(err error) {
 	l.fail(&l.overrides, "operators' overrides are out of date", err)
 }
 
-// OverridesRead tells that overrides can be read again.
+// OverridesRead reports that overrides can be read again.
 func (l *Log) OverridesRead() { l.recover(&l.overrides, "operators' overrides are up to date again") }
 
 // OverridesStale reports whether overrides cannot be read.
@@ -23,10 +23,10 @@ func (l *Log) OverridesStale() bool {
 	return l.overrides != nil
 }
 
-// Denials tells why denials cannot be written.
+// Denials reports why denials cannot be written.
 func (l *Log) Denials(err error) { l.fail(&l.denials, "who is denied cannot be told", err) }
 
-// DenialsWritten tells that denials can be written again.
+// DenialsWritten reports that denials can be written again.
 func (l *Log) DenialsWritten() { l.recover(&l.denials, "who is denied can be told again") }
 
 func (l *Log) fail(what **Stale, message string, err error) {

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// patience is for what takes no time, on however busy a machine.
+// patience is a bound for what takes no time, however busy the machine is.
 const patience = 30 * time.Second
 
-// client speaks HTTP/2 frame by frame, so that it can do what no honest client does.
+// client speaks HTTP/2 frame by frame, so that it can break the rules.
 type client struct {
 	*http2.Framer
 	t      testing.TB
@@ -27,7 +27,7 @@ type client struct {
 	fields *hpack.Encoder
 }
 
-// start serves methods on a listener of its own until the test ends.
+// start serves methods on a new listener until the test ends.
 func start(t testing.TB, options Options) (*Server, net.Addr) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -45,7 +45,7 @@ func start(t testing.TB, options Options) (*Server, net.Addr) {
 	return server, listener.Addr()
 }
 
-// dial connects, with the preface and these settings.
+// dial connects, and sends the preface and these settings.
 func dial(t testing.TB, address net.Addr, settings ...http2.Setting) *client {
 	t.Helper()
 	conn, err := net.Dial("tcp", address.String())
@@ -62,7 +62,7 @@ func dial(t testing.TB, address net.Addr, settings ...http2.Setting) *client {
 	return c
 }
 
-// begin sends the headers of a call, with more fields.
+// begin sends the headers of a call, with additional fields.
 func (c *client) begin(stream uint32, path string, more ...string) {
 	c.headers(stream, false, append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "x",
 		"content-type", "application/grpc", "te", "trailers"}, more...)...)
@@ -94,7 +94,7 @@ func framed(message string) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
 
-// answer is what came of a call.
+// answer is the answer to a call.
 type answer struct {
 	message         string
 	status, text    string

@@ -17,57 +17,57 @@ import (
 )
 
 const (
-	// connectionWindow is how much of requests the client may send ahead of what was read of the
-	// connection. It is given back by halves.
+	// connectionWindow is how much a client may send ahead of what the server has read. The server gives it back in
+	// halves.
 	connectionWindow = 1 << 20
 	defaultWindow    = 1<<16 - 1 // RFC 9113, section 6.9.2
 	largestWindow    = 1<<31 - 1
 	// frameBytes is the largest frame that either side sends, the default of HTTP/2.
 	frameBytes = 1 << 14
-	// unreadBytes is how much of answers is held for a client that does not read them.
+	// unreadBytes is the most bytes of answers that are kept for a client that does not read them.
 	unreadBytes = 4 << 20
-	// fewBytes is how much of that a client may always leave unread.
+	// fewBytes is how many of these a client may always leave unread.
 	fewBytes = 16 << 10
-	// idleFrames is how many frames that ask for nothing, such as pings, a client may send
-	// between two sweeps, beyond one for each answer: grpc-go's clients ping as often as that.
+	// idleFrames is how many frames without a request, such as pings, a client may send between two sweeps, in
+	// addition to one for each answer: clients of grpc-go ping that often.
 	idleFrames   = 1000
 	mostSettings = 100        // in a frame
 	lastPing     = "limitctl" // the data of the ping that ends a drain
 )
 
-// conn is a connection. One goroutine reads, one writes, and each call has one of its own.
+// conn is a connection. One goroutine reads, one writes, and each call has its own.
 type conn struct {
 	server *Server
 	net    net.Conn
 	opened time.Time
 
-	// Of the goroutine that reads.
+	// Only for the goroutine that reads.
 	buffered *bufio.Reader
 	framer   *http2.Framer
-	why      string // what the client is told of the end of its connection, for those who debug it
-	taken    int    // bytes of the connection's window that were not given back
-	told     int    // what server.unread has of this connection
+	why      string // the reason for the end, which the client gets for debugging
+	taken    int    // bytes of the connection's window that were not yet given back
+	told     int    // this connection's part of server.unread
 
-	wake chan struct{} // that there is something to write, or an end
+	wake chan struct{} // something has to be written, or the connection ends
 
 	mu      sync.Mutex
 	streams map[uint32]*stream
-	active  uint32 // calls that have begun and not ended, also those that the client has reset
+	active  uint32 // calls that have begun and not ended, including those that the client has reset
 	lastID  uint32
-	begun   bool // the server's preface is written, so the client can be told something
+	begun   bool // the server's preface is written, so the client can be sent more
 	ready   bool // the client's preface was read
 	idle    int  // idleFrames since the last sweep
 	lastUse time.Time
 
 	out, spare    []byte
-	writing       time.Time // since when the client has not taken what was written; zero if nothing waits
-	window        int64     // what may be sent
-	initialWindow int64     // and of a new stream
-	turns         []*stream // those that could send if window were not shut, the longest waiting first
+	writing       time.Time // since when the client has not read; zero if nothing waits
+	window        int64     // what the server may send
+	initialWindow int64     // the same for a new stream
+	turns         []*stream // those that only the connection's window stops, the longest waiting first
 
 	draining  time.Time // since when
-	lastAsked bool      // the client was told that no call after lastID is answered
-	closing   bool      // after what is in out, no more is written
+	lastAsked bool      // the client knows that no call after lastID is answered
+	closing   bool      // nothing is written after out
 	dead      bool
 }
 
@@ -88,7 +88,7 @@ func newConn(s *Server, accepted net.Conn) *conn {
 
 // serve answers the calls of the connection until it ends.
 func (c *conn) serve() error {
-	// Until the preface is there, sweep sees to it that it does not take too long.
+	// Until the preface is there, sweep bounds the time.
 	if secured, is := c.net.(*tls.Conn); is {
 		if err := secured.HandshakeContext(context.Background()); err != nil {
 			return err
@@ -135,10 +135,10 @@ func (c *conn) begin() {
 	c.signal()
 }
 
-// streamWindow is how much a client may send of one call: a message with its prefix, and some padding.
+// streamWindow is how much a client may send for one call: a message with its prefix, and some padding.
 func (c *conn) streamWindow() int { return c.server.options.Bounds.MessageBytes + prefixBytes + 1024 }
 
-// signal wakes the goroutine that writes. c.mu is held.
+// signal wakes the goroutine that writes. The caller holds c.mu.
 func (c *conn) signal() {
 	select {
 	case c.wake <- struct{}{}:
@@ -146,7 +146,7 @@ func (c *conn) signal() {
 	}
 }
 
-// read reads frames until the connection ends, and returns why it did, which is never nil.
+// read reads frames until the connection ends, and returns the cause, which is never nil.
 func (c *conn) read() error {
 	if err := c.readPreface(); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (c *conn) readPreface() error {
 	return c.handle(frame)
 }
 
-// handle does what a frame asks. An error ends the connection.
+// handle handles a frame. An error ends the connection.
 func (c *conn) handle(frame http2.Frame) error {
 	if n := c.unread(); n > unreadBytes || c.tell(n) > c.server.options.Bounds.UnreadBytes && n > fewBytes {
 		return errors.New("the client does not read its answers")
@@ -217,7 +217,7 @@ func (c *conn) handle(frame http2.Frame) error {
 		if frame.StreamID > c.lastID && !c.lastAsked {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
-		c.idle-- // a client gives up as many calls as it likes; what they cost is bounded elsewhere
+		c.idle-- // a client may give up any number of calls; other bounds limit their cost
 		c.reset(c.streams[frame.StreamID])
 	case *http2.PingFrame:
 		if !frame.IsAck() {
@@ -229,39 +229,38 @@ func (c *conn) handle(frame http2.Frame) error {
 	case *http2.PushPromiseFrame:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	return nil // priorities, a GOAWAY, and frames that are not known
+	return nil // priorities, a GOAWAY, and unknown frames
 }
 
-// tooManyPings is what gRPC says of pings. Clients of gRPC that read it ping less.
+// tooManyPings is gRPC's text for too many pings. gRPC clients that read it ping less.
 const tooManyPings = "too_many_pings"
 
-// calm ends a connection whose client sends too much that asks for nothing.
+// calm ends a connection whose client sends too many frames without a request.
 func (c *conn) calm(why string) error {
 	c.why = why
 	return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 }
 
-// unread is how much was not written yet.
+// unread is the number of bytes that are not yet written.
 func (c *conn) unread() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.out)
 }
 
-// tell tells the server how much this connection has not written yet, and returns what all have
-// not.
+// tell reports this connection's unwritten bytes to the server, and returns those of all connections.
 func (c *conn) tell(unread int) (all int64) {
 	all = c.server.unread.Add(int64(unread - c.told))
 	c.told = unread
 	return all
 }
 
-// settings puts the client's settings in force. c.mu is held.
+// settings applies the client's settings. The caller holds c.mu.
 func (c *conn) settings(frame *http2.SettingsFrame) error {
 	if frame.IsAck() {
 		return nil
 	}
-	// Each change of the initial window looks at all streams.
+	// Each change of the initial window takes time for all streams.
 	if frame.NumSettings() > mostSettings || frame.HasDuplicates() {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
@@ -294,7 +293,7 @@ func (c *conn) settings(frame *http2.SettingsFrame) error {
 	return nil
 }
 
-// windowUpdate lets more be sent. c.mu is held.
+// windowUpdate allows more to be sent. The caller holds c.mu.
 func (c *conn) windowUpdate(frame *http2.WindowUpdateFrame) error {
 	if frame.StreamID == 0 {
 		if c.window += int64(frame.Increment); c.window > largestWindow {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// write writes what there is until the connection ends.
+// write writes pending bytes until the connection ends.
 func (c *conn) write() error {
 	for range c.wake {
-		runtime.Gosched() // calls that were decided together get one write together
+		runtime.Gosched() // so that calls that were decided together share one write
 		for {
 			c.mu.Lock()
 			out := c.out
@@ -48,8 +48,8 @@ func (c *conn) write() error {
 	return nil
 }
 
-// hangUp ends the connection so that the client can still read what was written: to close a
-// connection that has something to be read takes that away.
+// hangUp ends the connection so that the client can still read what was written: closing a connection with unread
+// input would discard that.
 func (c *conn) hangUp() {
 	half, is := c.net.(interface{ CloseWrite() error })
 	if !is || half.CloseWrite() != nil {
@@ -63,7 +63,7 @@ func (c *conn) hangUp() {
 	io.CopyN(io.Discard, plain, connectionWindow)
 }
 
-// kill closes the connection and gives up its calls.
+// kill closes the connection and cancels its calls.
 func (c *conn) kill() {
 	c.mu.Lock()
 	c.dead = true
@@ -73,7 +73,7 @@ func (c *conn) kill() {
 	c.cancelAll()
 }
 
-// abort tells the client why its connection ends, and ends it once it is told.
+// abort sends the client the reason for the end, and then ends the connection.
 func (c *conn) abort(code http2.ErrCode, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +82,7 @@ func (c *conn) abort(code http2.ErrCode, why string) {
 	c.signal()
 }
 
-// cancelAll gives up the calls that are being decided.
+// cancelAll cancels the calls that are being decided.
 func (c *conn) cancelAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +91,8 @@ func (c *conn) cancelAll() {
 	}
 }
 
-// drain tells the client that the server is to end. What it has sent already is answered: a ping
-// that comes back shows that it has read this.
+// drain announces the end of the server to the client. What the client has already sent is answered: the answer to
+// a ping shows that it has read the announcement.
 func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *conn) drain() {
 	c.signal()
 }
 
-// lastCall tells the client which call is the last that is answered. c.mu is held.
+// lastCall announces the last call that will be answered. The caller holds c.mu.
 func (c *conn) lastCall() {
 	if c.lastAsked {
 		return
@@ -117,14 +117,14 @@ func (c *conn) lastCall() {
 	c.endDrain()
 }
 
-// state tells whether the connection has calls. c.mu is held.
+// state reports whether the connection has calls. The caller holds c.mu.
 func (c *conn) state(state http.ConnState) {
 	if c.server.onState != nil {
 		c.server.onState(c.net, state)
 	}
 }
 
-// less ends a call. c.mu is held.
+// less ends a call. The caller holds c.mu.
 func (c *conn) less() {
 	if c.active--; c.active == 0 {
 		c.state(http.StateIdle)
@@ -132,7 +132,7 @@ func (c *conn) less() {
 	c.endDrain()
 }
 
-// endDrain ends a connection whose last call was answered. c.mu is held.
+// endDrain ends a connection whose last call was answered. The caller holds c.mu.
 func (c *conn) endDrain() {
 	if c.lastAsked && c.active == 0 {
 		c.closing = true
@@ -160,8 +160,8 @@ func (c *conn) sweep(now time.Time) {
 		c.drain()
 		c.mu.Lock()
 	}
-	// A client that does not answer the ping is told without it. One that is not done with its
-	// handshake can be told nothing, and has sent no call.
+	// A client that does not answer the ping gets the last call without it. One that is still in its handshake
+	// cannot get anything, and has sent no call.
 	if !c.draining.IsZero() && now.Sub(c.draining) > min(bounds.Stall, time.Second) {
 		c.lastCall()
 		kill = kill || !c.begun

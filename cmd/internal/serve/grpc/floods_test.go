@@ -9,10 +9,10 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// A client of grpc-go pings about once for each answer that it reads, to find out how much it can
-// be sent. However many calls it makes, that is no flood.
+// A client of grpc-go pings about once for each answer, to measure how much it can be sent. That is no flood,
+// however many calls it makes.
 func TestAPingForEachAnswerIsNoFlood(t *testing.T) {
-	_, address := start(t, Options{Methods: methods, Bounds: Bounds{Stall: time.Hour}}) // and so no sweep
+	_, address := start(t, Options{Methods: methods, Bounds: Bounds{Stall: time.Hour}}) // so that no sweep happens
 	c := dial(t, address)
 	for i := range uint32(3 * idleFrames) {
 		c.call(2*i+1, "/a/Upper", "x")
@@ -23,8 +23,7 @@ func TestAPingForEachAnswerIsNoFlood(t *testing.T) {
 	}
 }
 
-// waiting is a connection with its window shut, and with calls whose answers wait, each of which has so
-// much window of its own.
+// waiting is a connection with its window closed, and with calls whose answers wait, each with its own window.
 func waiting(t *testing.T, windows ...int64) (*conn, []*stream) {
 	local, far := net.Pipe()
 	t.Cleanup(func() { local.Close(); far.Close() })
@@ -41,7 +40,7 @@ func waiting(t *testing.T, windows ...int64) (*conn, []*stream) {
 	return c, all
 }
 
-// update lets the server send so much more, of one call or of all.
+// update enlarges the window of one call or of all.
 func update(t *testing.T, c *conn, stream, increment uint32) {
 	t.Helper()
 	frame := &http2.WindowUpdateFrame{FrameHeader: http2.FrameHeader{StreamID: stream}, Increment: increment}
@@ -50,7 +49,7 @@ func update(t *testing.T, c *conn, stream, increment uint32) {
 	}
 }
 
-// left is how much of each answer waits.
+// left is how much of each answer still waits.
 func left(all []*stream) (n []int) {
 	for _, s := range all {
 		n = append(n, len(s.unsent))
@@ -58,8 +57,8 @@ func left(all []*stream) (n []int) {
 	return n
 }
 
-// A window of the connection goes to those that wait for it, each in its turn, and to no more of them than it
-// is enough for. So a frame of 13 bytes makes little work, however many calls wait.
+// The window of the connection goes in turns to the calls that wait for it, and to no more of them than it is
+// enough for. So a frame of 13 bytes makes little work, however many calls wait.
 func TestAWindowIsGivenInTurns(t *testing.T) {
 	c, all := waiting(t, 100, 0, 100, 100)
 	for i, want := range [][]int{{9, 10, 10, 10}, {9, 10, 9, 10}, {9, 10, 9, 9}, {8, 10, 9, 9}} {
@@ -75,11 +74,11 @@ func TestAWindowIsGivenInTurns(t *testing.T) {
 	}
 }
 
-// A call that waits for its own window is not looked at when that of the connection, or of another call, grows.
+// A call that waits for its own window costs nothing when the window of the connection, or of another call, grows.
 func TestAWindowWakesOnlyWhoWaitsForIt(t *testing.T) {
 	c, all := waiting(t, 0, 0, 0)
 	for _, s := range all {
-		s.window = 5 // each would send if it were looked at
+		s.window = 5 // each would send if it were checked
 	}
 	for range 3 {
 		update(t, c, 0, 1000)
@@ -93,7 +92,7 @@ func TestAWindowWakesOnlyWhoWaitsForIt(t *testing.T) {
 	}
 }
 
-// Each change of the initial window is work for all calls, so a frame has one of them.
+// Each change of the initial window is work for all calls, so a frame may have only one.
 func TestSettingsAreFew(t *testing.T) {
 	many := func(n int) (settings []http2.Setting) {
 		for i := range n {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// frames appends the frames that a server sends (RFC 9113, section 6).
+// frames appends the frames of a server (RFC 9113, section 6).
 type frames struct{ to *[]byte }
 
 // header appends the header of a frame whose payload of n bytes follows.
@@ -15,7 +15,7 @@ func (f frames) header(n int, kind http2.FrameType, flags http2.Flags, stream ui
 	*f.to = binary.BigEndian.AppendUint32(*f.to, stream)
 }
 
-// headers appends a header block, which must fit one frame.
+// headers appends a header block, which must fit into one frame.
 func (f frames) headers(stream uint32, block []byte, last bool) {
 	flags := http2.FlagHeadersEndHeaders
 	if last {
@@ -25,7 +25,7 @@ func (f frames) headers(stream uint32, block []byte, last bool) {
 	*f.to = append(*f.to, block...)
 }
 
-// data appends bytes of an answer, which trailers follow.
+// data appends bytes of an answer; trailers follow it.
 func (f frames) data(stream uint32, bytes []byte) {
 	f.header(len(bytes), http2.FrameData, 0, stream)
 	*f.to = append(*f.to, bytes...)

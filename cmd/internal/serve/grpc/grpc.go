@@ -1,9 +1,9 @@
 // Package grpc answers unary gRPC calls over HTTP/2: a small server for methods that read and write
 // their messages themselves.
 //
-// It is what a rate limit service needs of gRPC, and no more: no streams of messages, no
-// compression, no reflection. It registers nothing, so that a program that links it starts as fast
-// as before. Frames and header compression are golang.org/x/net/http2's.
+// It has only what a rate limit service needs: no streams of messages, no compression, no reflection. It registers
+// nothing, so that a program that links it starts as fast as before. Frames and header compression come from
+// golang.org/x/net/http2.
 package grpc
 
 import (
@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// A Method answers one call. It appends its message to response, and returns that. Both slices
-// are its own until it returns. ctx ends with the caller's deadline, and when the caller gives up.
+// A Method answers one call. It appends its message to response, and returns that. It must not keep either slice.
+// ctx ends with the caller's deadline, and when the caller gives up.
 //
-// An error that is not a [*Status] is told as [Internal], without its text.
+// The caller gets an error that is not a [*Status] as [Internal], without its text.
 type Method func(ctx context.Context, request, response []byte) ([]byte, error)
 
-// Code says how a call ended, as gRPC numbers it.
+// Code is gRPC's number for the result of a call.
 type Code uint8
 
-// The codes that are used here.
+// The codes that this package uses.
 const (
 	OK                 Code = 0
 	Canceled           Code = 1
@@ -35,7 +35,7 @@ const (
 	Unavailable        Code = 14
 )
 
-// Status is an error that the caller is told.
+// Status is an error for the caller.
 type Status struct {
 	Code    Code
 	Message string
@@ -43,22 +43,22 @@ type Status struct {
 
 func (s *Status) Error() string { return fmt.Sprintf("grpc status %d: %s", s.Code, s.Message) }
 
-// Bounds are what clients can make the server hold. A zero field stands for its default.
+// Bounds limit what clients can make the server hold. A zero field means its default.
 type Bounds struct {
-	// MessageBytes is the size of a request's message: 256 KiB.
+	// MessageBytes is the most bytes of a request's message: 256 KiB.
 	MessageBytes int
-	// HeaderBytes is the size of a request's headers, as HTTP/2 counts them: 16 KiB.
+	// HeaderBytes is the most bytes of a request's headers, as HTTP/2 counts them: 16 KiB.
 	HeaderBytes uint32
-	// Streams is how many calls one connection may have at once: 1,000.
+	// Streams is the most calls that one connection can have at once: 1,000.
 	Streams uint32
-	// BufferedBytes is how much of requests that are not complete yet is held on all connections
-	// together: 64 MiB. Who sends more is told that it is exhausted.
+	// BufferedBytes is the most bytes of incomplete requests on all connections together: 64 MiB. A call beyond
+	// that fails as exhausted.
 	BufferedBytes int64
-	// UnreadBytes is how much of answers is held for clients that do not read them, on all connections
-	// together: 64 MiB. Beyond that, connections end that leave more than a few unread.
+	// UnreadBytes is the most bytes of answers that clients have not read, on all connections together: 64 MiB.
+	// Beyond that, connections end that leave more than a few unread.
 	UnreadBytes int64
-	// Stall is how long a client may take for a handshake, for a request once it has begun, and to
-	// read an answer: 10 s.
+	// Stall is the time that a client may take for a handshake, for a request once it has begun, and to read an
+	// answer: 10 s.
 	Stall time.Duration
 	// Idle is how long a connection may be without a call: 1 h, which is Envoy's own bound.
 	Idle time.Duration
@@ -88,23 +88,22 @@ func (b *Bounds) setDefaults() {
 	}
 }
 
-// Gate bounds what is done at a time.
+// Gate bounds the calls under way.
 type Gate interface {
-	// Enter reports whether one more may begin. It ends with Leave.
+	// Enter reports whether another call may begin. If so, the caller has to call Leave afterwards.
 	Enter() bool
 	Leave()
 }
 
-// Options are what a server answers, and within which bounds.
+// Options are the methods and bounds of a server.
 type Options struct {
 	// Methods are by their paths, such as "/package.Service/Method".
 	Methods map[string]Method
 	Bounds  Bounds
-	// Gate, if not nil, bounds how many calls are decided at a time. Those beyond are told that the
-	// server is unavailable.
+	// Gate, if not nil, bounds the calls that are decided at a time. Others fail as unavailable.
 	Gate Gate
-	// OnBug, if set, is told each panic of a method, which the caller is told as [Internal].
+	// OnBug, if set, gets each panic of a method; the caller gets [Internal].
 	OnBug func(error)
-	// OnEnd, if set, is told how each call ended. It is called by many at once, so it must be quick.
+	// OnEnd, if set, gets the code of each call. It is called concurrently and must be quick.
 	OnEnd func(Code)
 }

@@ -38,7 +38,7 @@ func TestCallsAreAnswered(t *testing.T) {
 	}
 }
 
-// A message comes in as many frames as its client likes, an answer in as many as windows allow.
+// A message can come in any number of frames, and an answer in as many as the windows allow.
 func TestMessagesInPieces(t *testing.T) {
 	_, address := start(t, Options{Methods: methods, Bounds: Bounds{MessageBytes: 1 << 20}})
 	c := dial(t, address, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 3})
@@ -190,8 +190,8 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// All calls that were sent before the client could know of the end are answered, also those that
-// are still being decided.
+// All calls that a client sent before it could know of the end are answered, including those that are still being
+// decided.
 func TestShutdownLosesNoCall(t *testing.T) {
 	begun, go_ := make(chan bool, 100), make(chan bool)
 	server, address := start(t, Options{Methods: map[string]Method{"/a/Slow": func(_ context.Context, _, r []byte) ([]byte, error) {

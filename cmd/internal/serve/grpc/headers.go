@@ -53,7 +53,7 @@ func appendStatus(block []byte, status *Status) []byte {
 	return block
 }
 
-// percentEncoded writes a text as gRPC has it in headers: bytes from space to ~ but % as they are.
+// percentEncoded encodes a text as gRPC requires in headers: it keeps the bytes from space to ~, except %.
 func percentEncoded(text string) string {
 	if len(text) > longestMessage {
 		text = text[:longestMessage]
@@ -82,13 +82,13 @@ func percentEncoded(text string) string {
 
 var errCompressed = &Status{Unimplemented, "the message is compressed; send it as it is"}
 
-// request is what the headers of a call say.
+// request is the content of a call's headers.
 type request struct {
 	path    string
 	timeout time.Duration // 0 for none
-	// refusal, if not nil, is why there is no call.
+	// refusal, if not nil, says why there is no call.
 	refusal *Status
-	// httpStatus, if not empty, is the answer to what is not gRPC at all.
+	// httpStatus, if not empty, is the answer to a request that is not gRPC at all.
 	httpStatus string
 }
 
@@ -122,15 +122,15 @@ func readRequest(frame *http2.MetaHeadersFrame) (r request) {
 	return r
 }
 
-// isGRPC reports whether a content type is that of gRPC, perhaps with the messages' format or with
-// parameters. That of gRPC-Web, which frames messages in another way, is not.
+// isGRPC reports whether a content type is gRPC's, perhaps with the format of messages or with parameters.
+// gRPC-Web, which frames messages in another way, is not.
 func isGRPC(contentType string) bool {
 	rest, found := strings.CutPrefix(contentType, "application/grpc")
 	return found && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
-// isMalformed reports whether a header block has fields that are about a connection, which HTTP/2
-// forbids (RFC 9113, section 8.2.2).
+// isMalformed reports whether a header block has fields about a connection, which HTTP/2 forbids (RFC 9113, section
+// 8.2.2).
 func isMalformed(frame *http2.MetaHeadersFrame) bool {
 	for i := range frame.Fields {
 		switch field := &frame.Fields[i]; field.Name {
@@ -145,8 +145,8 @@ func isMalformed(frame *http2.MetaHeadersFrame) bool {
 	return false
 }
 
-// parseTimeout reads a grpc-timeout: up to 8 digits and a unit. One of zero has passed already,
-// and is told as a nanosecond.
+// parseTimeout reads a grpc-timeout: up to 8 digits and a unit. It returns a nanosecond for zero, which has already
+// passed.
 func parseTimeout(text string) (time.Duration, bool) {
 	if len(text) < 2 || len(text) > 9 {
 		return 0, false

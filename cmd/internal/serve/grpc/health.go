@@ -6,11 +6,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// HealthCheck is the path of grpc.health.v1's unary method, which Envoy and Kubernetes ask.
+// HealthCheck is the path of grpc.health.v1's unary method, which Envoy and Kubernetes call.
 const HealthCheck = "/grpc.health.v1.Health/Check"
 
-// Health returns a method for [HealthCheck] that knows those services, and the empty one, which is
-// the server. It serves as long as ready says so. A service that it does not know is not found.
+// Health returns a method for [HealthCheck] that knows these services, and the empty one, which is the server. They
+// serve as long as ready reports it. An unknown service is not found.
 func Health(ready func() bool, services ...string) Method {
 	known := map[string]bool{"": true}
 	for _, service := range services {

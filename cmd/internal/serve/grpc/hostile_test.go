@@ -16,10 +16,10 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// quick are bounds of time that a test can wait for.
+// quick are time bounds for which a test can wait.
 var quick = Bounds{Stall: 200 * time.Millisecond, Idle: 300 * time.Millisecond}
 
-// answers reports whether the server still answers a client who is honest.
+// answers checks that the server still answers an honest client.
 func answers(t *testing.T, address net.Addr) {
 	t.Helper()
 	c := dial(t, address)
@@ -29,7 +29,7 @@ func answers(t *testing.T, address net.Addr) {
 	}
 }
 
-// Whatever a client does, it loses its call or its connection, and others are answered.
+// Whatever a client does, it loses only its call or its connection, and others are answered.
 func TestHostileClients(t *testing.T) {
 	flood := func(c *client, send func(i int) error) {
 		for i := range 1 << 20 {
@@ -123,8 +123,7 @@ func TestMessagesAndHeadersThatAreTooLargeAreRefused(t *testing.T) {
 	}
 }
 
-// Requests that do not end, clients that say nothing, and clients that do not read are left alone
-// for so long, and no longer.
+// Requests that do not end, silent clients, and clients that do not read are tolerated for a bounded time.
 func TestSlowClients(t *testing.T) {
 	big := func(_ context.Context, _, r []byte) ([]byte, error) { return append(r, make([]byte, 1<<20)...), nil }
 	server, address := start(t, Options{Methods: map[string]Method{"/a/Upper": upper, "/a/Big": big}, Bounds: quick})
@@ -152,7 +151,7 @@ func TestSlowClients(t *testing.T) {
 	}
 	silent.SetReadDeadline(time.Now().Add(patience))
 	if _, err := silent.Read(make([]byte, 1)); err == nil {
-		// The server's preface is sent at once; what follows is the end.
+		// The server's preface comes at once; after it comes the end.
 		for err == nil {
 			_, err = silent.Read(make([]byte, 100))
 		}
@@ -168,7 +167,7 @@ func TestSlowClients(t *testing.T) {
 	answers(t, address)
 }
 
-// narrow is a listener whose connections hold little of what their clients do not read.
+// narrow is a listener whose connections buffer little for clients that do not read.
 type narrow struct{ net.Listener }
 
 func (l narrow) Accept() (net.Conn, error) {
@@ -179,7 +178,7 @@ func (l narrow) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// What all clients together do not read is bounded, too.
+// The unread answers of all clients together are bounded, too.
 func TestUnreadAnswersOfAllAreBounded(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -216,7 +215,7 @@ func TestUnreadAnswersOfAllAreBounded(t *testing.T) {
 		defer c.mu.Unlock()
 		return c.lastID == 1 && c.active == 0 && len(c.out) == 0 && !c.writing.IsZero()
 	})
-	for i := range uint32(3) { // less than one connection may leave
+	for i := range uint32(3) { // less than the bound of one connection
 		deaf.call(2*i+3, "/a/Big", "x")
 	}
 	until("the answers are not held", func(c *conn) bool { return c.unread() > 2<<20+fewBytes })
@@ -244,7 +243,8 @@ func TestResetCallsCount(t *testing.T) {
 	close(release)
 }
 
-// A client that connects and never begins its handshake cannot be told of the end, so nothing is waited for.
+// A client that connects and never begins its handshake cannot be informed of the end, so the server does not wait
+// for it.
 func TestASilentClientDoesNotHoldUpTheEnd(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -281,14 +281,14 @@ func TestASilentClientDoesNotHoldUpTheEnd(t *testing.T) {
 	}
 }
 
-// A call whose answer comes while its connection is being ended is counted out once.
+// A call whose answer comes while its connection ends is counted once.
 func TestACallOfADyingConnectionEndsOnce(t *testing.T) {
 	local, far := net.Pipe()
 	defer far.Close()
 	c := newConn(New(Options{Methods: methods}), local)
 	s := &stream{id: 1, started: true, wasRead: true, cancel: func() {}, answer: make([]byte, prefixBytes)}
 	c.streams[1], c.active = s, 1
-	c.dead = true // as kill leaves it, before it gives up the calls
+	c.dead = true // the state after kill, before it cancels the calls
 	c.finish(s, nil)
 	c.kill()
 	if c.active != 0 || len(c.streams) != 0 {
@@ -296,7 +296,7 @@ func TestACallOfADyingConnectionEndsOnce(t *testing.T) {
 	}
 }
 
-// A method that panics, and one that hangs, cost their own calls and nobody else's.
+// A method that panics or hangs affects only its own calls.
 func TestASickMethodHoldsUpNobody(t *testing.T) {
 	release := make(chan bool)
 	defer close(release)
@@ -333,7 +333,7 @@ func TestASickMethodHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// places is a gate with so many of them.
+// places is a gate with that many places.
 type places struct {
 	most  int64
 	taken atomic.Int64
@@ -373,7 +373,7 @@ func TestTheGateAndTheBufferAreBounds(t *testing.T) {
 	c.begin(7, "/a/Upper")
 	c.WriteData(7, false, framed(strings.Repeat("x", 60)))
 	c.WriteData(7, true, nil)
-	if got := c.answerTo(7); got.status != "14" { // what the reset call held is free again
+	if got := c.answerTo(7); got.status != "14" { // the place of the reset call is free again
 		t.Errorf("answered %+v", got)
 	}
 }

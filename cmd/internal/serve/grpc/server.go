@@ -15,14 +15,14 @@ import (
 // Server answers calls on its listeners until it is shut down.
 type Server struct {
 	options  Options
-	buffered atomic.Int64 // bytes of requests that are not complete
-	unread   atomic.Int64 // bytes of answers that were not written, when their connections were looked at last
+	buffered atomic.Int64 // bytes of incomplete requests
+	unread   atomic.Int64 // bytes of unwritten answers, when their connections last reported
 
 	mu        sync.Mutex
 	listeners []net.Listener
 	conns     map[*conn]struct{}
 	stopping  bool
-	gone      chan struct{} // closed when it is stopping and the last connection has gone
+	gone      chan struct{} // closed when it is stopping and the last connection has ended
 	sweeping  bool
 	onState   func(net.Conn, http.ConnState)
 }
@@ -33,13 +33,12 @@ func New(options Options) *Server {
 	return &Server{options: options, conns: map[*conn]struct{}{}, gone: make(chan struct{})}
 }
 
-// ConnState has told be told of each connection that begins to have calls, as active, and of each
-// that has none any more, as idle. It is for a listener that bounds its connections, and is called
-// before Serve.
+// ConnState sets a function that gets each connection as active when it gets its first call, and as idle when it
+// has none any more. It is for a listener that bounds its connections. Call it before Serve.
 func (s *Server) ConnState(told func(net.Conn, http.ConnState)) { s.onState = told }
 
-// Serve answers what comes to the listener, which it closes at the end. The listener may be one
-// of TLS that offers the protocol "h2". After Shutdown the error is [http.ErrServerClosed], as that of an HTTP server.
+// Serve answers the connections of the listener, which it closes at the end. It can be a TLS listener that offers
+// the protocol "h2". After Shutdown the error is [http.ErrServerClosed], like that of an HTTP server.
 func (s *Server) Serve(listener net.Listener) error {
 	s.mu.Lock()
 	if s.stopping {
@@ -67,7 +66,7 @@ func (s *Server) Serve(listener net.Listener) error {
 		if stopping {
 			return http.ErrServerClosed
 		}
-		// What passes, such as too many open files, is waited for.
+		// Wait for errors to pass, such as too many open files.
 		if temporary, is := errors.AsType[interface {
 			error
 			Temporary() bool
@@ -96,14 +95,14 @@ func (s *Server) accept(accepted net.Conn) {
 	})
 }
 
-// told passes a bug on.
+// told passes a panic to OnBug.
 func (s *Server) told(err error) {
 	if bug, is := errors.AsType[*panics.Error](err); is && s.options.OnBug != nil {
 		s.options.OnBug(bug)
 	}
 }
 
-// ended passes on how a call ended.
+// ended passes the result of a call to OnEnd.
 func (s *Server) ended(status *Status) {
 	if s.options.OnEnd == nil {
 		return
@@ -142,7 +141,7 @@ func (s *Server) connections() []*conn {
 	return conns
 }
 
-// sweep ends what takes too long, until the server is gone.
+// sweep ends what takes too long, until the server has stopped.
 func (s *Server) sweep() error {
 	ticker := time.NewTicker(s.options.Bounds.Stall / 10)
 	defer ticker.Stop()
@@ -158,7 +157,7 @@ func (s *Server) sweep() error {
 	}
 }
 
-// stop takes no more connections.
+// stop accepts no more connections.
 func (s *Server) stop() {
 	s.mu.Lock()
 	s.stopping = true
@@ -172,8 +171,8 @@ func (s *Server) stop() {
 	}
 }
 
-// Shutdown takes no more connections and calls, and waits for the answers to the calls that are
-// under way. When ctx ends before, it returns ctx's error.
+// Shutdown accepts no more connections and calls, and waits for the calls under way. If ctx ends before, it returns
+// ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	for _, c := range s.connections() {

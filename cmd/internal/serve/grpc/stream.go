@@ -13,17 +13,17 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// prefixBytes come before a message: whether it is compressed, and its length.
+// prefixBytes precede a message: whether it is compressed, and its length.
 const prefixBytes = 5
 
-// stream is a call. What follows the blank line is guarded by the connection's mu.
+// stream is a call. The fields below the blank line are guarded by the connection's mu.
 type stream struct {
 	id       uint32
 	method   Method
 	deadline time.Time // zero for none
 	request  []byte    // with its prefix
 	received int       // with padding
-	answer   []byte    // with its prefix; of the goroutine that decides until it ends
+	answer   []byte    // with its prefix; belongs to the goroutine that decides until it ends
 
 	opened  time.Time
 	started bool // the request is complete, or refused
@@ -62,7 +62,7 @@ func (c *conn) headers(frame *http2.MetaHeadersFrame) error {
 		return nil
 	}
 	if id <= c.lastID || c.lastAsked || c.closing {
-		return nil // it has ended, or comes too late to be answered, which the client was told
+		return nil // it has ended, or came after the announced last call
 	}
 	c.lastID = id
 	now := time.Now()
@@ -98,7 +98,7 @@ func (c *conn) headers(frame *http2.MetaHeadersFrame) error {
 	return nil
 }
 
-// data takes what a client sends of its request.
+// data handles a part of a request.
 func (c *conn) data(frame *http2.DataFrame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,10 +143,10 @@ func (c *conn) data(frame *http2.DataFrame) error {
 	return nil
 }
 
-// length is that of the message, as its prefix says.
+// length is the length of the message in its prefix.
 func (s *stream) length() int { return int(binary.BigEndian.Uint32(s.request[1:prefixBytes])) }
 
-// start decides a call whose request is complete. c.mu is held.
+// start decides a call whose request is complete. The caller holds c.mu.
 func (c *conn) start(s *stream) {
 	if s.started {
 		return
@@ -181,14 +181,14 @@ func (c *conn) start(s *stream) {
 	}, func(err error) { c.finish(s, err) })
 }
 
-// release takes the request of s out of what is held of requests that are not complete.
+// release removes s from the incomplete requests.
 func (c *conn) release(s *stream) {
 	if !s.started {
 		c.server.buffered.Add(-int64(len(s.request)))
 	}
 }
 
-// refuseCall answers a call that is not decided. c.mu is held.
+// refuseCall answers a call without a decision. The caller holds c.mu.
 func (c *conn) refuseCall(s *stream, status *Status) {
 	c.release(s)
 	s.started, s.status, s.request = true, status, nil
@@ -197,7 +197,7 @@ func (c *conn) refuseCall(s *stream, status *Status) {
 	c.signal()
 }
 
-// answerHTTP answers what is not a call of gRPC. c.mu is held.
+// answerHTTP answers a request that is not gRPC. The caller holds c.mu.
 func (c *conn) answerHTTP(s *stream, status string) {
 	s.started = true
 	out := frames{&c.out}
@@ -206,7 +206,7 @@ func (c *conn) answerHTTP(s *stream, status string) {
 	c.signal()
 }
 
-// finish sends the answer of a call that was decided.
+// finish sends the answer of a decided call.
 func (c *conn) finish(s *stream, err error) {
 	if gate := c.server.options.Gate; gate != nil {
 		gate.Leave()
@@ -227,7 +227,7 @@ func (c *conn) finish(s *stream, err error) {
 	s.answer = nil
 	c.server.ended(s.status)
 	if s.reset || c.dead {
-		delete(c.streams, s.id) // else cancelAll would end it again
+		delete(c.streams, s.id) // otherwise cancelAll would end it again
 		c.less()
 		return
 	}
@@ -235,7 +235,7 @@ func (c *conn) finish(s *stream, err error) {
 	c.signal()
 }
 
-// send sends what the windows allow of the answer to s. c.mu is held.
+// send sends as much of the answer to s as the windows allow. The caller holds c.mu.
 func (c *conn) send(s *stream) {
 	out := frames{&c.out}
 	if s.status != nil {
@@ -262,11 +262,11 @@ func (c *conn) send(s *stream) {
 	c.end(s)
 }
 
-// block makes s wait for a window. c.mu is held.
+// block makes s wait for a window. The caller holds c.mu.
 func (c *conn) block(s *stream) {
 	if !s.blocked {
 		s.blocked = true
-		s.opened = time.Now() // sweep gives the client so long to make room
+		s.opened = time.Now() // sweep bounds the time until the client makes room
 	}
 	if s.window > 0 && !s.hasTurn {
 		s.hasTurn = true
@@ -274,7 +274,7 @@ func (c *conn) block(s *stream) {
 	}
 }
 
-// sendWaiting sends what only the connection's window kept from being sent. c.mu is held.
+// sendWaiting sends what was waiting for the connection's window. The caller holds c.mu.
 func (c *conn) sendWaiting() {
 	for c.window > 0 && len(c.turns) > 0 {
 		s := c.turns[0]
@@ -286,7 +286,7 @@ func (c *conn) sendWaiting() {
 	}
 }
 
-// unblock makes s wait no longer. c.mu is held.
+// unblock ends the wait of s. The caller holds c.mu.
 func (c *conn) unblock(s *stream) {
 	if s.hasTurn {
 		i := slices.Index(c.turns, s)
@@ -295,7 +295,7 @@ func (c *conn) unblock(s *stream) {
 	}
 }
 
-// end forgets a stream that was answered. c.mu is held.
+// end removes an answered stream. The caller holds c.mu.
 func (c *conn) end(s *stream) {
 	if !s.wasRead { // the rest of the request is not needed
 		frames{&c.out}.reset(s.id, http2.ErrCodeNo)
@@ -306,7 +306,7 @@ func (c *conn) end(s *stream) {
 	c.less()
 }
 
-// reset forgets a stream that the client gave up. c.mu is held.
+// reset removes a stream that the client gave up. The caller holds c.mu.
 func (c *conn) reset(s *stream) {
 	if s == nil {
 		return
@@ -322,14 +322,14 @@ func (c *conn) reset(s *stream) {
 	c.less()
 }
 
-// resetWith tells the client that its call has failed. c.mu is held.
+// resetWith fails a call. The caller holds c.mu.
 func (c *conn) resetWith(s *stream, code http2.ErrCode) {
 	frames{&c.out}.reset(s.id, code)
 	c.reset(s)
 	c.signal()
 }
 
-// refuse answers a frame that is wrong for its stream only.
+// refuse answers a frame that is wrong only for its stream.
 func (c *conn) refuse(failed http2.StreamError) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// mostParts is how many parts of a store have series of their own at most.
+	// mostParts is the most parts of a store with their own series.
 	mostParts = 64
 	// otherParts is the label of the rest.
 	otherParts = "(others)"
@@ -34,7 +34,7 @@ func (b *breakerMetrics) register(r prometheus.Registerer) {
 	r.MustRegister(b.state, b.changes)
 }
 
-// begin says that a breaker begins anew, or that there is none.
+// begin resets the breaker's series, or removes them if there is none.
 func (b *breakerMetrics) begin(exists bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,7 +45,7 @@ func (b *breakerMetrics) begin(exists bool) {
 	}
 }
 
-// set says which state a part is in. The caller holds the lock.
+// set sets the state of a part. The caller holds the lock.
 func (b *breakerMetrics) set(part string, state layers.BreakerState) {
 	b.parts[part] = state
 	for _, each := range breakerStates {
@@ -54,7 +54,7 @@ func (b *breakerMetrics) set(part string, state layers.BreakerState) {
 			value = 1
 		}
 		b.state.WithLabelValues(part, each.String()).Set(value)
-		b.changes.WithLabelValues(part, each.String()) // which exists from now on
+		b.changes.WithLabelValues(part, each.String()) // the series exists from now on
 	}
 }
 
@@ -71,7 +71,7 @@ func (b *breakerMetrics) changed(change layers.BreakerChange) {
 	b.changes.WithLabelValues(part, change.To.String()).Inc()
 }
 
-// makeRoom forgets a part that is closed, if there is one. The caller holds the lock.
+// makeRoom forgets a part whose breaker is closed, if there is one. The caller holds the lock.
 func (b *breakerMetrics) makeRoom() bool {
 	for part, state := range b.parts {
 		if part != "" && state == layers.BreakerClosed {

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// WatchCertificate tells of the certificate that TLS doors show: when it expires, and whether
-// stale says why its files cannot be read again.
+// WatchCertificate adds metrics about the certificate of TLS listeners: when it expires, and whether its files
+// cannot be read again, which stale reports.
 func (m *Metrics) WatchCertificate(expires func() time.Time, stale func() string) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(gauge("certificate_expiry_timestamp_seconds",

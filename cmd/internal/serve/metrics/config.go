@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// configMetrics are about the configuration that is in force.
+// configMetrics are about the configuration in force.
 type configMetrics struct {
 	reloads          *prometheus.CounterVec // by result
 	succeeded, stale prometheus.Gauge
@@ -29,7 +29,7 @@ func (c *configMetrics) register(r prometheus.Registerer, now time.Time) {
 	c.succeeded.Set(seconds(now))
 }
 
-// Loaded says which configuration the server begins with.
+// Loaded sets the configuration with which the server begins.
 func (m *Metrics) Loaded(hash string) {
 	m.config.info.Reset()
 	if hash != "" {
@@ -39,7 +39,7 @@ func (m *Metrics) Loaded(hash string) {
 	m.config.stale.Set(0)
 }
 
-// Reloaded says that the configuration was read again and is in force, or why it is not.
+// Reloaded counts a reload of the configuration, or its failure.
 func (m *Metrics) Reloaded(hash string, err error) {
 	if err != nil {
 		m.config.reloads.WithLabelValues("failure").Inc()

@@ -11,14 +11,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// What stands in the labels policy and limit for what has no such name. No configuration has
-// names with parentheses.
+// Values of the labels policy and limit without a configured name. No configuration has names with parentheses.
 const (
 	noPolicy      = "(none)"    // a key and limits that the caller chose
-	unknownPolicy = "(unknown)" // a name of the caller's
+	unknownPolicy = "(unknown)" // a name that the caller invented
 )
 
-// decisionMetrics are about calls by policy and limit.
+// decisionMetrics count calls by policy and limit.
 type decisionMetrics struct {
 	decisions, checks *prometheus.CounterVec // by policy, limit, outcome
 	granted           *prometheus.CounterVec // by policy, limit
@@ -56,7 +55,7 @@ type countedPolicy struct {
 	calls   [operations][results]prometheus.Counter
 	errors  map[string]prometheus.Counter
 	took    prometheus.Observer
-	limits  map[string]*countedLimit // also those that are in force no more
+	limits  map[string]*countedLimit // including those no longer in force
 	retired time.Time                // zero while it is in force
 }
 
@@ -93,7 +92,7 @@ func (d *decisionMetrics) forgetLimit(policy, name string) {
 	d.granted.DeleteLabelValues(policy, name)
 }
 
-// forgetPolicy removes the series of a policy whose limits are forgotten.
+// forgetPolicy removes the series of a policy whose limits are already removed.
 func (d *decisionMetrics) forgetPolicy(name string) {
 	for _, operation := range operationWords {
 		for _, result := range resultWords {
@@ -145,11 +144,11 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 	}
 }
 
-// counting says which counters of a limit a call counts for.
+// counting selects the counters of a limit for a call.
 type counting uint8
 
 const (
-	countsNothing counting = iota // what gives back or settles decides nothing
+	countsNothing counting = iota // refunds and settlements decide nothing
 	countsDecision
 	countsCheck
 )
@@ -165,7 +164,7 @@ func countsOf(op store.Op) counting {
 	}
 }
 
-// fail counts an error. A mistake of the caller's says nothing about the limits.
+// fail counts an error. A mistake of the caller says nothing about the limits.
 func (c *countedInForce) fail(op store.Op, err error) {
 	word := errorWord(err)
 	if c.errors[word] != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// doorMetrics are about requests by the door they came through.
+// doorMetrics count requests by listener.
 type doorMetrics struct {
 	requests *prometheus.CounterVec // by door, status
 	took     *prometheus.HistogramVec
@@ -19,7 +19,7 @@ type doorMetrics struct {
 	connectionsRefused *prometheus.CounterVec
 }
 
-// statusClasses are by the first digit of a status. What has none is counted as the first.
+// statusClasses are by the first digit of a status. The first is for those without one.
 var statusClasses = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}
 
 func (d *doorMetrics) register(r prometheus.Registerer) {
@@ -45,18 +45,17 @@ func (d *doorMetrics) register(r prometheus.Registerer) {
 // Refused counts a request that is refused because too many are in flight.
 func (m *Metrics) Refused() { m.doors.refused.Inc() }
 
-// codes is how many codes gRPC has.
+// codes is the number of codes in gRPC.
 const codes = 17
 
-// codeWords are the codes of gRPC, as its documents write them.
+// codeWords are the codes of gRPC in its documents.
 var codeWords = [codes]string{
 	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
 	"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
 	"UNAUTHENTICATED",
 }
 
-// CallEnded counts a call of gRPC that ended with that code. A code that gRPC does not have is
-// UNKNOWN, which is 2.
+// CallEnded counts a gRPC call with that code. An unknown code counts as UNKNOWN, which is 2.
 func (m *Metrics) CallEnded(code uint8) {
 	if code >= codes {
 		code = 2
@@ -64,7 +63,7 @@ func (m *Metrics) CallEnded(code uint8) {
 	m.doors.calls[code].Inc()
 }
 
-// Connections counts connections of a door that were opened, or closed if change is below 0.
+// Connections counts connections of a listener that were opened, or closed if change is below 0.
 func (m *Metrics) Connections(door string, change int) {
 	m.doors.connections.WithLabelValues(door).Add(float64(change))
 }
@@ -74,8 +73,7 @@ func (m *Metrics) ConnectionRefused(door string) {
 	m.doors.connectionsRefused.WithLabelValues(door).Inc()
 }
 
-// Door wraps what answers at a door, so that its requests are counted. name is a word of the
-// server's own.
+// Door wraps the handler of a listener, to count its requests. name is one of the server's own words.
 func (m *Metrics) Door(name string, next http.Handler) http.Handler {
 	door := &countedDoor{next: next, took: m.doors.took.WithLabelValues(name), inFlight: m.doors.inFlight.WithLabelValues(name)}
 	for i, class := range statusClasses {
@@ -130,7 +128,7 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
 func (w *statusWriter) WriteHeader(status int) {
-	if w.status < 200 { // informational ones come before the answer's own
+	if w.status < 200 { // informational statuses precede the final one
 		w.status = status
 	}
 	w.ResponseWriter.WriteHeader(status)

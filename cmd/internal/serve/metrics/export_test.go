@@ -2,5 +2,5 @@ package metrics
 
 import "context"
 
-// Round is the n-th round of [Metrics.Sample].
+// Round runs round n of [Metrics.Sample].
 func (m *Metrics) Round(ctx context.Context, s Sampling, n int) { m.sampleOnce(ctx, &s, n) }

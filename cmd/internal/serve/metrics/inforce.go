@@ -8,24 +8,23 @@ import (
 )
 
 const (
-	// keepRetired is how long series stay whose policy or limit is in force no more, so that
-	// Prometheus scrapes their last values.
+	// keepRetired is how long the series of a removed policy or limit stay, so that Prometheus scrapes their last
+	// values.
 	keepRetired = 10 * time.Minute
-	// mostRetired is how many limits that are in force no more have series at most, however
-	// often the configuration changes.
+	// mostRetired is the most removed limits that have series, however often the configuration changes.
 	mostRetired = 500
 )
 
-// view is what is in force. It is not changed once it is.
+// view is the settings in force with their counters. It is immutable.
 type view struct {
 	settings      *engine.Settings
 	byPolicy      map[*policy.Policy]*countedInForce
 	none, unknown countedInForce
 }
 
-// Configure makes series for what settings name, before anything is decided by them. Those of
-// policies and limits that are gone stay for some minutes. newBreaker says that the breaker begins
-// anew, or that there is none. It is for [engine.Options].
+// Configure makes series for the names in settings, before they decide anything. Series of removed policies and
+// limits stay for some minutes. newBreaker says that the breaker is new, or that there is none. It is for
+// [engine.Options].
 func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 	if settings == nil {
 		settings = &engine.Settings{}
@@ -72,7 +71,7 @@ func (m *Metrics) counted(p *policy.Policy) countedInForce {
 	return counted
 }
 
-// retire says that the policy and its limits are in force no more, since then.
+// retire notes that the policy and its limits are no longer in force.
 func (p *countedPolicy) retire(now time.Time) {
 	if p.retired.IsZero() {
 		p.retired = now
@@ -84,8 +83,8 @@ func (p *countedPolicy) retire(now time.Time) {
 	}
 }
 
-// retired returns the counters of a policy that was in force when a call began, and is no
-// more. If they are forgotten already, the call counts as one without a policy.
+// retired returns the counters of a policy that was in force when a call began, and is removed now. If they are
+// already forgotten, the call counts as one without a policy.
 func (m *Metrics) retired(v *view, p *policy.Policy) *countedInForce {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +103,7 @@ func (m *Metrics) retired(v *view, p *policy.Policy) *countedInForce {
 	return counted
 }
 
-// forgetRetired removes series that have been retired for long.
+// forgetRetired removes series that were retired long ago.
 func (m *Metrics) forgetRetired() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

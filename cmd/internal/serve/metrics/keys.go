@@ -12,24 +12,24 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// keysSample is what a round found of the store's keys.
+// keysSample is the result of a round over the store's keys.
 type keysSample struct {
 	at time.Time
-	// looked is how many keys of the store the round looked at, and total how many there are,
-	// with those that somebody else wrote.
+	// looked is the number of keys that the round read, and total the number of all keys, including those of
+	// others.
 	looked, total int64
 	counts        map[policyLimit]*keyCounts
 }
 
 type policyLimit struct{ policy, limit string }
 
-// keyCounts are the keys of one limit that a round found.
+// keyCounts counts the keys of one limit in a round.
 type keyCounts struct{ keys, near, at int64 }
 
-// errEnough ends a scan that has looked at as many keys as it may.
+// errEnough ends a scan that has read enough keys.
 var errEnough = errors.New("looked at as many keys as a round may")
 
-// sampleKeys looks at some keys of the store.
+// sampleKeys reads some keys of the store.
 func (m *Metrics) sampleKeys(ctx context.Context, s *Sampling) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -65,7 +65,7 @@ func (m *Metrics) sampleKeys(ctx context.Context, s *Sampling) error {
 	return nil
 }
 
-// names are the limits in force.
+// names returns the limits in force.
 func (m *Metrics) names() map[policyLimit]bool {
 	names := map[policyLimit]bool{}
 	for _, p := range m.inForce.Load().settings.Policies {
@@ -96,7 +96,7 @@ func (k *keysSample) add(names map[policyLimit]bool, entry *admin.Entry) {
 	}
 }
 
-// estimate returns how many of all keys there are by what the sample has.
+// estimate extrapolates a number of the sample to all keys.
 func (k *keysSample) estimate(sampled int64) float64 {
 	if k.looked >= k.total || k.looked == 0 {
 		return float64(sampled)
@@ -104,7 +104,7 @@ func (k *keysSample) estimate(sampled int64) float64 {
 	return float64(sampled) * float64(k.total) / float64(k.looked)
 }
 
-// sampleCollector tells what the last rounds found.
+// sampleCollector has the metrics of the last rounds.
 type sampleCollector struct {
 	*Metrics
 	used, keys, near, at, looked, total, when, denied *prometheus.Desc

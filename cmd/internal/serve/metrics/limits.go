@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// limitCollector tells of the limits in force.
+// limitCollector has the metrics of the limits in force.
 type limitCollector struct {
 	*Metrics
 	count, period, burst, info *prometheus.Desc

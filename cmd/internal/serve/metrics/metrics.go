@@ -1,8 +1,7 @@
-// Package metrics counts what the server decides, for Prometheus.
+// Package metrics counts the decisions of the server, for Prometheus.
 //
-// Labels hold names of the configuration and words of this package only, so the number of
-// series is bounded whatever clients send. The exception are the keys that are denied most,
-// which are there if somebody asks for them.
+// Labels contain only names of the configuration and words of this package, so the number of series is bounded
+// whatever clients send. The exception is the most denied keys, which are optional.
 package metrics
 
 import (
@@ -17,16 +16,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options are what metrics know from the start.
+// Options are the settings of Metrics.
 type Options struct {
-	// Version is the program's.
+	// Version is the version of the program.
 	Version string
-	// Clock is the time; time.Now unless said.
+	// Clock is the clock; the default is time.Now.
 	Clock func() time.Time
 }
 
-// Metrics are the server's. Each Metrics has a registry of its own. Its methods are safe for
-// concurrent use.
+// Metrics are the metrics of the server, in their own registry. The methods are safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 	clock    func() time.Time
@@ -40,10 +38,10 @@ type Metrics struct {
 
 	inForce atomic.Pointer[view]
 	mu      sync.Mutex                // for the fields below
-	known   map[string]*countedPolicy // by name, also those that are in force no more
+	known   map[string]*countedPolicy // by name, including those no longer in force
 }
 
-// New returns metrics that have counted nothing.
+// New returns metrics that are all zero.
 func New(options Options) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), clock: options.Clock, known: map[string]*countedPolicy{}}
 	if m.clock == nil {
@@ -67,9 +65,9 @@ func New(options Options) *Metrics {
 }
 
 const (
-	// scrapes is how many requests for the metrics are answered at once. Others are refused.
+	// scrapes is the most scrapes at once. Others are refused.
 	scrapes = 4
-	// scrapeTime is how long an answer may take.
+	// scrapeTime is the longest time of a scrape.
 	scrapeTime = 10 * time.Second
 )
 
@@ -84,16 +82,16 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// counter returns what a counter is called and means.
+// counter returns the name and the help of a counter.
 func counter(name, help string) prometheus.CounterOpts {
 	return prometheus.CounterOpts{Name: "limitctl_" + name, Help: help}
 }
 
-// gauge is counter for a gauge.
+// gauge does the same for a gauge.
 func gauge(name, help string) prometheus.GaugeOpts {
 	return prometheus.GaugeOpts{Name: "limitctl_" + name, Help: help}
 }
 
-// durations are the bounds of histograms of time, in seconds: from what memory takes to what
-// callers wait for.
+// durations are the bounds of histograms of time, in seconds: from the time of a memory store to the time that
+// callers wait.
 var durations = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}

@@ -24,7 +24,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// observed is an engine on a store, with metrics of it.
+// observed is an engine on a store, with its metrics.
 func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
 	m := metrics.New(metrics.Options{Version: "test"})
 	e := engine.New(backend, settings, engine.Options{
@@ -34,7 +34,7 @@ func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (
 	return e, m
 }
 
-// samples are the values of a scrape by series, as the text format writes them.
+// samples are the values of a scrape by series, in the text format.
 type samples map[string]float64
 
 func scrape(t testing.TB, m *metrics.Metrics) (samples, string) {
@@ -61,7 +61,7 @@ func scrape(t testing.TB, m *metrics.Metrics) (samples, string) {
 	return found, text
 }
 
-// sum adds up the series of a metric that have all of the labels.
+// sum adds the series of a metric that have all of the labels.
 func (s samples) sum(name string, labels ...string) (sum float64) {
 	for series, value := range s {
 		rest, ok := strings.CutPrefix(series, name)
@@ -86,7 +86,7 @@ func (s samples) want(t *testing.T, series string, want float64) {
 	}
 }
 
-// perMinute is a limit of so many units a minute.
+// perMinute is a limit of count units a minute.
 func perMinute(count int64) store.Limit { return store.Limit{Count: count, Period: time.Minute} }
 
 func login() *policy.Policy {
@@ -109,7 +109,7 @@ func decide(t *testing.T, e *engine.Engine, ask *engine.Ask) *decision.Answer {
 	return answer
 }
 
-// Each limit of a call is counted exactly once, by what became of it.
+// Each limit of a call is counted exactly once, by its outcome.
 func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
 	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}})
 	for range 7 {
@@ -145,7 +145,7 @@ func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
 	}
 }
 
-// What became of a limit, by what a decision says of it.
+// The outcome of a limit for each kind of decision.
 func TestOutcomes(t *testing.T) {
 	block := &store.Override{Effect: store.OverrideBlock}
 	times := &store.Override{Effect: store.OverrideTimes}
@@ -182,7 +182,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Nothing that clients send makes a series, and nothing of it is in a label.
+// Clients cannot create series, and no label contains what they send.
 func TestClientsCannotMakeSeries(t *testing.T) {
 	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}})
 	door := m.Door("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -231,7 +231,7 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 	}
 }
 
-// The exposition is what Prometheus expects, by its own tool.
+// Prometheus' own tool accepts the exposition.
 func TestTheExpositionIsValid(t *testing.T) {
 	tier.Full(t, "Prometheus")
 	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &layers.Breaker{}})
@@ -259,7 +259,7 @@ func TestTheExpositionIsValid(t *testing.T) {
 	}
 }
 
-// Series of what is in force no more go some minutes later.
+// Series of removed policies go some minutes later.
 func TestSeriesOfOldPoliciesGo(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	m := metrics.New(metrics.Options{Clock: func() time.Time { return now }})
@@ -279,7 +279,7 @@ func TestSeriesOfOldPoliciesGo(t *testing.T) {
 		t.Error("a limit that is in force no more has a gauge")
 	}
 	now = now.Add(9 * time.Minute)
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{login()}}, true) // another with the name
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{login()}}, true) // another policy with the name
 	m.Configure(&engine.Settings{Policies: []*policy.Policy{next}}, true)
 	now = now.Add(9 * time.Minute)
 	s, _ = scrape(t, m)
@@ -372,7 +372,7 @@ func TestBreakers(t *testing.T) {
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 0)
 }
 
-// Doors count what they answered, also when a handler panics or says nothing.
+// Doors count their answers, even if a handler panics or writes nothing.
 func TestDoors(t *testing.T) {
 	m := metrics.New(metrics.Options{})
 	door := m.Door("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -409,7 +409,7 @@ func TestDoors(t *testing.T) {
 	s.want(t, `limitctl_grpc_calls_total{code="UNKNOWN"}`, 1)
 }
 
-// What counts a decision must not slow it down: it allocates nothing.
+// Counting a decision allocates nothing, so that it does not slow it down.
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := metrics.New(metrics.Options{})
 	p := login()

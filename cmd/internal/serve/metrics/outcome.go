@@ -8,29 +8,29 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// outcome is what became of one limit in one call.
+// outcome is the outcome of one limit in one call.
 type outcome uint8
 
 const (
-	// allowed: the limit had room for it.
+	// allowed: the limit had room.
 	allowed outcome = iota
-	// denied: the limit had none, or an operator's override of it had none.
+	// denied: the limit, or its override, had no room.
 	denied
-	// shadowDenied: a shadow's limit had none, which denied nothing.
+	// shadowDenied: a shadow limit had no room, which denied nothing.
 	shadowDenied
 	// local: the store was away, and the local share of the limit had room.
 	local
 	// localDenied: the store was away, and the local share had no room.
 	localDenied
-	// unguarded: the store was away, and the policy lets everybody in.
+	// unguarded: the store was away, and the policy allows.
 	unguarded
-	// unguardedDenied: the store was away, and the policy lets nobody in.
+	// unguardedDenied: the store was away, and the policy denies.
 	unguardedDenied
-	// blocked: an operator blocks who asked.
+	// blocked: an operator blocks the subject.
 	blocked
-	// notAsked: another limit of the call had denied already.
+	// notAsked: another limit of the call had already denied.
 	notAsked
-	// failed: there is no answer, but an error.
+	// failed: there is an error instead of an answer.
 	failed
 
 	outcomes
@@ -41,7 +41,7 @@ var outcomeWords = [outcomes]string{
 	"allowed", "denied", "shadow-denied", "local", "local-denied", "unguarded", "unguarded-denied", "blocked", "not-asked", "error",
 }
 
-// outcomeOf returns the outcome that d is.
+// outcomeOf returns the outcome of d.
 func outcomeOf(d *store.Decision) outcome {
 	switch {
 	case d.Unguarded && d.DecidedBy != store.DecidedByFailurePolicy:
@@ -64,11 +64,11 @@ func outcomeOf(d *store.Decision) outcome {
 	return denied
 }
 
-// operation is what a call asks for, as callers of the server know it.
+// operation is the operation of a call, in the words of the server's interface.
 type operation uint8
 
 const (
-	consume operation = iota // a take, up to what fits, or a charge
+	consume operation = iota // a take, a take of what fits, or a charge
 	check
 	refund
 	settle
@@ -91,7 +91,7 @@ func operationOf(op store.Op) operation {
 	}
 }
 
-// result is what became of a whole call.
+// result is the result of a whole call.
 type result uint8
 
 const (
@@ -104,8 +104,7 @@ const (
 
 var resultWords = [results]string{"allowed", "denied", "error"}
 
-// errorWords are the kinds of errors as labels: those of [layers.Call.Outcome], and that the
-// policy is unknown.
+// errorWords are the kinds of errors as labels: those of [layers.Call.Outcome], and one for an unknown policy.
 var errorWords = []string{
 	"invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown", "refused", "foreign", "error", unknownPolicyError,
 }

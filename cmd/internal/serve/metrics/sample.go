@@ -15,20 +15,19 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Sampling says what of the store is looked at in the background. What decides never waits
-// for that.
+// Sampling says what to read from the store in the background. Decisions never wait for that.
 type Sampling struct {
 	Store admin.Keyspace
-	// Timeout is the store's time for one answer.
+	// Timeout is the store's time budget for one call.
 	Timeout time.Duration
-	// Keys is how many keys are looked at in a round at most; 0 for none.
+	// Keys is the most keys that a round reads; 0 means none.
 	Keys int
-	// Huge: keys are looked at even if the store has more than a million.
+	// Huge: read keys even if the store has more than a million.
 	Huge bool
-	// TopDenied is how many of the keys that are denied most have series, at most MaxTopDenied.
-	// Their labels are subjects, so 0 is for none.
+	// TopDenied is how many of the most denied keys have series, at most MaxTopDenied. Their labels are subjects,
+	// so the default 0 is none.
 	TopDenied int
-	// OnError is told each error of a round, if set.
+	// OnError, if set, gets each error of a round.
 	OnError func(error)
 }
 
@@ -36,25 +35,25 @@ const (
 	// MaxTopDenied bounds [Sampling.TopDenied].
 	MaxTopDenied = 20
 
-	// samplePause is the mean time between two rounds. Each also looks at what has its turn.
+	// samplePause is the mean time between two rounds. Each round reads what has its turn.
 	samplePause = 10 * time.Second
-	// Rounds that look at keys and at denials, the first of them included.
+	// Keys and denials are read every so many rounds, beginning with the first.
 	everyKeys, everyDenials = 6, 3
-	// keysPerSecond is how many keys of the store a round looks at in a second at most.
+	// keysPerSecond is the most keys that a round reads in a second.
 	keysPerSecond = 2000
-	// hugeStore is how many keys make a store huge.
+	// hugeStore is the number of keys above which a store is huge.
 	hugeStore = 1_000_000
-	// mostUsed is how many limits are asked what is used of them at most.
+	// mostUsed is the most limits whose usage is read.
 	mostUsed = 100
-	// sampleLife is how long a sample is told of if there is no newer one.
+	// sampleLife is how long a sample is shown if there is no newer one.
 	sampleLife = 5 * time.Minute
-	// deniedLast is the time that the keys that are denied most are of.
+	// deniedLast is the time over which denials are counted.
 	deniedLast = 10 * time.Minute
-	// nearShare is the share of a limit in use from which a key is near its limit.
+	// nearShare is the used share from which a key is near its limit.
 	nearShare = 0.8
 )
 
-// sampleMetrics are what the last rounds found.
+// sampleMetrics are the results of the last rounds.
 type sampleMetrics struct {
 	errors *prometheus.CounterVec
 	used   atomic.Pointer[usedSample]
@@ -71,9 +70,9 @@ func (s *sampleMetrics) register(r prometheus.Registerer) {
 	r.MustRegister(s.errors)
 }
 
-// Sample looks at the store in rounds until ctx ends.
+// Sample reads from the store in rounds until ctx ends.
 func (m *Metrics) Sample(ctx context.Context, s Sampling) {
-	timer := time.NewTimer(rand.N(samplePause)) // servers that start together do not look together
+	timer := time.NewTimer(rand.N(samplePause)) // so that servers that start together do not read together
 	defer timer.Stop()
 	for n := 0; ; n++ {
 		select {
@@ -86,7 +85,7 @@ func (m *Metrics) Sample(ctx context.Context, s Sampling) {
 	}
 }
 
-// sampleOnce is the n-th round.
+// sampleOnce is round n.
 func (m *Metrics) sampleOnce(ctx context.Context, s *Sampling, n int) {
 	look := func(what string, look func(context.Context, *Sampling) error) {
 		if err := look(ctx, s); err != nil && ctx.Err() == nil {
@@ -106,7 +105,7 @@ func (m *Metrics) sampleOnce(ctx context.Context, s *Sampling, n int) {
 	}
 }
 
-// usedSample is the share in use of limits that have one key.
+// usedSample is the used share of limits with one key.
 type usedSample struct {
 	at     time.Time
 	shares []usedShare
@@ -117,7 +116,7 @@ type usedShare struct {
 	share         float64
 }
 
-// sampleUsed asks what is used of the limits that have one key, by peeks.
+// sampleUsed reads the usage of limits with one key, by peeks.
 func (m *Metrics) sampleUsed(ctx context.Context, s *Sampling) error {
 	sample := &usedSample{at: m.clock()}
 	backend := store.WithBudget(s.Store, s.Timeout)
@@ -139,8 +138,8 @@ type oneKeyLimit struct {
 	request       store.Request
 }
 
-// oneKeyLimits returns the limits that have one key, as far as the configuration says where
-// attributes come from, at most mostUsed of them.
+// oneKeyLimits returns the limits with one key, as far as the sources of attributes in the configuration show it,
+// at most mostUsed of them.
 func oneKeyLimits(settings *engine.Settings) []oneKeyLimit {
 	var found []oneKeyLimit
 	for _, p := range settings.Policies {
@@ -163,8 +162,7 @@ func oneKeyLimits(settings *engine.Settings) []oneKeyLimit {
 	return found
 }
 
-// fixedAttributes returns the attributes of a policy that have the same value in all that the
-// configuration says about where requests have it.
+// fixedAttributes returns the attributes of a policy that have the same constant value in all their sources.
 func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
 	fixed, varies := policy.Attributes{}, map[string]bool{}
 	add := func(attribute, value string, isFixed bool) {
@@ -195,13 +193,13 @@ func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
 	return fixed
 }
 
-// deniedSample are the keys that were denied most.
+// deniedSample are the most denied keys.
 type deniedSample struct {
 	at   time.Time
 	rows []admin.Denied
 }
 
-// sampleDenied reads who was denied most.
+// sampleDenied reads the most denied keys.
 func (m *Metrics) sampleDenied(ctx context.Context, s *Sampling) error {
 	table, has := admin.DenialTableOf(s.Store)
 	if !has {

@@ -27,7 +27,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// redisStore is a store on a server of the test's own.
+// redisStore is a store on a test server.
 func redisStore(t *testing.T, server *redistest.Server, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
@@ -38,7 +38,7 @@ func redisStore(t *testing.T, server *redistest.Server, options ...redisstore.Op
 	return backend
 }
 
-// Keys are counted by limit: exactly if the sample has all of them, else estimated.
+// Keys are counted by limit: exactly if the sample has all of them, otherwise by an estimate.
 func TestKeysAreSampled(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	for name, backend := range map[string]admin.Keyspace{"memory": memorystore.New(), "redis": redisStore(t, redistest.Start(t))} {
@@ -80,7 +80,7 @@ func TestKeysAreSampled(t *testing.T) {
 	}
 }
 
-// hugeStore says that it has that many keys, and counts how many it was made to tell.
+// hugeStore claims that many keys, and counts how many were read.
 type hugeStore struct {
 	*memorystore.Store
 	total, told int64
@@ -101,7 +101,7 @@ func (s *hugeStore) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Entry
 	}
 }
 
-// A round looks at a bounded number of keys, and at none of a huge store unless asked.
+// A round reads a bounded number of keys, and none of a huge store by default.
 func TestTheSampleIsBounded(t *testing.T) {
 	backend := &hugeStore{Store: memorystore.New(), total: 5_000_000}
 	_, m := observed(t, backend, &engine.Settings{})
@@ -128,7 +128,7 @@ func TestTheSampleIsBounded(t *testing.T) {
 	}
 }
 
-// The share in use of limits that have one key is told, and of no others.
+// The metrics show the used share of limits with one key, and of no others.
 func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
 	fixed, err := httplimit.ParseSource("value:all")
 	if err != nil {
@@ -165,10 +165,10 @@ func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
 	}
 	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute}, 1)
 	again, _ := scrape(t, m)
-	again.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4) // looking charges nothing
+	again.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4) // a peek charges nothing
 }
 
-// Subjects are named only if asked for, and then the few that are denied most.
+// Subjects are named only on request, and then only the few most denied.
 func TestTheDeniedMostAreNamedOnlyIfAskedFor(t *testing.T) {
 	backend := memorystore.New()
 	_, m := observed(t, backend, &engine.Settings{})
@@ -191,8 +191,8 @@ func TestTheDeniedMostAreNamedOnlyIfAskedFor(t *testing.T) {
 	}
 }
 
-// What a dead server means: each limit has its outcome once, the store's errors and times are
-// counted, the breaker is told of, and what was sampled before goes.
+// The metrics of an outage: each limit has one outcome, the store's errors and times are counted, the breaker is
+// shown, and old samples go.
 func TestAnOutage(t *testing.T) {
 	for _, test := range []struct {
 		policy  store.FailurePolicy
@@ -250,7 +250,7 @@ func TestAnOutage(t *testing.T) {
 			for _, limit := range []string{"ip", "email"} {
 				outcome := test.outcome
 				if limit == "email" && outcome == "unguarded-denied" {
-					outcome = "unguarded" // it is a shadow, which denies nothing
+					outcome = "unguarded" // a shadow limit denies nothing
 				}
 				s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit=%q,outcome=%q,policy="login"}`, limit, outcome), 7)
 				s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit=%q,outcome="allowed",policy="login"}`, limit), 10)
@@ -258,7 +258,7 @@ func TestAnOutage(t *testing.T) {
 			if sum := s.sum("limitctl_decisions_total"); sum != 34 {
 				t.Errorf("%v outcomes, want 2 of each of 17 calls", sum)
 			}
-			// Three failures open the breaker, and then nobody asks the store.
+			// Three failures open the breaker, and then no call reaches the store.
 			errs := s.sum("limitctl_store_errors_total")
 			s.want(t, `limitctl_store_duration_seconds_count{operation="consume"}`, 13)
 			if errs != 3 {
@@ -271,7 +271,7 @@ func TestAnOutage(t *testing.T) {
 	}
 }
 
-// A scrape while calls are counted and settings replaced.
+// Scrapes while calls are counted and settings replaced.
 func TestScrapesUnderLoadConcurrently(t *testing.T) {
 	backend := memorystore.New()
 	e, m := observed(t, backend, &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &layers.Breaker{}})

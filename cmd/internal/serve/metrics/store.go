@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/internal/layers"
 )
 
-// storeMetrics are about the store itself, inside of all that wraps it.
+// storeMetrics are about the store itself, inside all layers.
 type storeMetrics struct {
 	took    *prometheus.HistogramVec // by operation
 	errors  *prometheus.CounterVec   // by kind
@@ -40,7 +40,7 @@ func (s *storeMetrics) register(r prometheus.Registerer) {
 	}
 }
 
-// StoreObserver times the store and counts its errors. It goes next to the store.
+// StoreObserver measures the calls of the store and counts its errors. It belongs next to the store.
 func (m *Metrics) StoreObserver() layers.Observer {
 	return layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
 		m.store.tookBy[operationOf(call.Op)].Observe(call.Took.Seconds())

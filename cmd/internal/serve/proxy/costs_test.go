@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// The bytes of a request are counted before it is passed on, and a length that is not told is no way around that.
+// The bytes of a request are counted before it is passed on, and an unknown length does not avoid the limit.
 func TestTheProxyCountsBytes(t *testing.T) {
 	passed := 0
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed++ }))

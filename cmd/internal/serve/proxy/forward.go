@@ -11,12 +11,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
-// unfit says why a request is not passed on, whatever its limits are. status is 0 if it is.
+// unfit returns why a request is not passed on, whatever its limits are. status is 0 if it is fit.
 func unfit(r *http.Request) (status int, why string) {
 	switch {
 	case r.Method == http.MethodConnect:
 		return http.StatusMethodNotAllowed, "CONNECT is not supported."
-	case r.URL.Path != "" && r.URL.Path[0] != '/': // such as *, which is for OPTIONS alone
+	case r.URL.Path != "" && r.URL.Path[0] != '/': // such as *, which is only for OPTIONS
 		return http.StatusBadRequest, "The path must begin with a slash."
 	case hasDotSegment(r.URL.Path):
 		return http.StatusBadRequest, `A path may not have "." or ".." between slashes.`
@@ -24,10 +24,9 @@ func unfit(r *http.Request) (status int, why string) {
 	return 0, ""
 }
 
-// hasDotSegment reports whether a decoded path has a segment "." or "..", where an upstream may
-// take a backslash for a slash, and leave off what follows a semicolon. The upstream would find
-// another path there than the one that was counted, or one outside its prefix. Clients resolve
-// such segments before they send.
+// hasDotSegment reports whether a decoded path has a segment "." or "..", for an upstream that reads a backslash as
+// a slash and ignores what follows a semicolon. Such an upstream would see another path than the one that was
+// counted, or one outside its prefix. Clients resolve such segments before they send.
 func hasDotSegment(path string) bool {
 	for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
 		segment, _, _ = strings.Cut(segment, ";")
@@ -38,9 +37,8 @@ func hasDotSegment(path string) bool {
 	return false
 }
 
-// endToEnd returns the request without the fields that its Connection field names, so that it is
-// counted by what the upstream sees. The fields that say who sent it, one of which is own, stay:
-// this proxy reads them and writes new ones.
+// endToEnd returns the request without the fields that its Connection field names, so that it is counted by what
+// the upstream sees. The fields about the sender stay, among them own: this proxy reads them and writes new ones.
 func endToEnd(r *http.Request, own string) *http.Request {
 	var header http.Header
 	for _, value := range r.Header["Connection"] {
@@ -63,8 +61,8 @@ func endToEnd(r *http.Request, own string) *http.Request {
 	return r
 }
 
-// saysSender reports whether a field of that name tells an upstream who sent a request, or how.
-// own is the field that the configuration names. An upstream behind CGI or WSGI reads _ as -.
+// saysSender reports whether a field describes the sender of a request to an upstream. own is the field that the
+// configuration names. An upstream behind CGI or WSGI reads _ as -.
 func saysSender(name, own string) bool {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	return name == "forwarded" || name == "x-real-ip" || strings.HasPrefix(name, "x-forwarded-") ||
@@ -73,17 +71,17 @@ func saysSender(name, own string) bool {
 
 // rewrite makes the upstream's request.
 func (d *door) rewrite(p *httputil.ProxyRequest) {
-	query := p.In.URL.RawQuery // as it is: an upstream may have its own way of reading it
+	query := p.In.URL.RawQuery // unchanged: an upstream can have its own way to read it
 	p.SetURL(d.Upstream.url)
 	p.Out.URL.RawQuery = query
 	p.Out.URL.ForceQuery = p.In.URL.ForceQuery
-	p.Out.Trailer = p.In.Trailer // whose values are known after the body
+	p.Out.Trailer = p.In.Trailer // its values are known after the body
 	p.Out.Host = p.In.Host
 	if d.Host != "" {
 		p.Out.Host = d.Host
 	}
-	// Only a WebSocket may leave HTTP. Another protocol, such as HTTP/2 without TLS, could carry
-	// requests that nobody counts.
+	// Only a WebSocket may leave HTTP. Another protocol, such as HTTP/2 without TLS, could carry requests that
+	// nobody counts.
 	if !strings.EqualFold(p.Out.Header.Get("Upgrade"), "websocket") {
 		p.Out.Header.Del("Upgrade")
 		p.Out.Header.Del("Connection")
@@ -91,9 +89,9 @@ func (d *door) rewrite(p *httputil.ProxyRequest) {
 	d.tellSender(p)
 }
 
-// tellSender says to the upstream who sent the request. What the peer says of that is passed on
-// only if the peer is a trusted proxy, and of the two lists of addresses only the one that such
-// proxies are configured to write. The other one a client can have written.
+// tellSender writes the fields about the sender for the upstream. It passes the peer's fields on only if the peer
+// is a trusted proxy, and of the two lists of addresses only the one that the configuration names, since a client
+// can have written the other one.
 func (d *door) tellSender(p *httputil.ProxyRequest) {
 	clients := d.engine.Settings().HTTP.Clients
 	for name := range p.Out.Header {
@@ -133,7 +131,7 @@ func scheme(r *http.Request) string {
 	return "http"
 }
 
-// forwardedNode writes an address as RFC 7239 has it.
+// forwardedNode writes an address in the form of RFC 7239.
 func forwardedNode(address netip.Addr) string {
 	if address.Is6() {
 		return `"[` + address.String() + `]"`

@@ -8,8 +8,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
-// What an upstream believes of who sent a request comes from this proxy, or from one that it
-// trusts.
+// The fields about the sender come from this proxy, or from one that it trusts.
 func TestTheUpstreamIsToldWhoSentARequest(t *testing.T) {
 	const lies = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 1\r\n" +
 		"X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX_Forwarded_For: 6.6.6.6\r\n"
@@ -73,7 +72,7 @@ func TestTheUpstreamIsToldWhoSentARequest(t *testing.T) {
 	}
 }
 
-// A request is counted by the fields that the upstream sees of it.
+// A request is counted by the fields that the upstream sees.
 func TestAFieldOfOneHopIsNotCountedBy(t *testing.T) {
 	upstream := startStrict(t)
 	settings := settingsOf(t, "1000/1h")

@@ -32,7 +32,7 @@ type rig struct {
 	policy *policy.Policy
 }
 
-// settingsOf is a policy "door" with that limit for each client, and what HTTP needs to know.
+// settingsOf has a policy "door" with that limit for each client, and its settings for HTTP.
 func settingsOf(t *testing.T, limit string) *engine.Settings {
 	t.Helper()
 	parsed, err := store.ParseLimit(limit)
@@ -55,7 +55,7 @@ func source(t *testing.T, text string) httplimit.Source {
 	return s
 }
 
-// newRig starts a proxy in front of upstream with those settings.
+// newRig starts a proxy with these settings in front of upstream.
 func newRig(t *testing.T, settings *engine.Settings, options Options) *rig {
 	t.Helper()
 	backend := memorystore.New()
@@ -71,7 +71,7 @@ func newRig(t *testing.T, settings *engine.Settings, options Options) *rig {
 
 func (r *rig) address() string { return r.server.Listener.Addr().String() }
 
-// counted is how many requests of that client have been charged.
+// counted returns the number of charged requests of that client.
 func (r *rig) counted(t *testing.T, ip string) int64 {
 	t.Helper()
 	reqs, err := r.policy.Requests(policy.Attributes{"ip": ip}, 1)
@@ -85,8 +85,8 @@ func (r *rig) counted(t *testing.T, ip string) int64 {
 	return decisions[0].Used
 }
 
-// exchange sends bytes as they are, and returns so many answers and what more the proxy sends
-// before it sees that the client has left.
+// exchange sends bytes unchanged, and returns n answers and what else the proxy sends before it notices that the
+// client has left.
 func (r *rig) exchange(t *testing.T, raw string, n int) []*http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", r.address())
@@ -102,7 +102,7 @@ func (r *rig) exchange(t *testing.T, raw string, n int) []*http.Response {
 	reader := bufio.NewReader(conn)
 	for {
 		if len(answers) == n {
-			conn.(*net.TCPConn).CloseWrite() // the proxy ends the connection
+			conn.(*net.TCPConn).CloseWrite() // makes the proxy end the connection
 		}
 		answer, err := http.ReadResponse(reader, nil)
 		if err != nil {
@@ -114,8 +114,8 @@ func (r *rig) exchange(t *testing.T, raw string, n int) []*http.Response {
 	}
 }
 
-// strict is an upstream that takes only what has a single reading: it notes each request, and
-// whatever a careful parser would refuse.
+// strict is an upstream that accepts only what has a single reading: it records each request, and whatever a
+// careful parser would refuse.
 type strict struct {
 	address string
 	mu      sync.Mutex
@@ -123,7 +123,7 @@ type strict struct {
 	wrong   []string
 }
 
-// seen is a request as it came.
+// seen is a request as it arrived.
 type seen struct {
 	line   string
 	header textproto.MIMEHeader
@@ -168,7 +168,7 @@ func (s *strict) upstream(t *testing.T, path string) *Upstream {
 	return u
 }
 
-// requests returns what was seen, and fails the test if anything had two readings.
+// requests returns the requests, and fails the test if anything had two readings.
 func (s *strict) requests(t *testing.T) []seen {
 	t.Helper()
 	s.mu.Lock()

@@ -1,10 +1,8 @@
-// Package proxy is the server's door for clients that know nothing of it: a reverse proxy that
-// limits in front of an upstream.
+// Package proxy limits clients that know nothing about it: it is a reverse proxy in front of an upstream.
 //
-// What is counted and what the upstream sees are the same: one request goes to the upstream for
-// each request that was counted and allowed, made anew from what was parsed. Bodies are passed
-// on in both directions as they come, and none is held as a whole. A request that the upstream
-// did not answer has been charged, since the upstream may have done its work.
+// The upstream sees exactly what is counted: for each allowed request it gets one request, written anew from what
+// was parsed. Bodies pass in both directions as they come, and none is held as a whole. A request that the upstream
+// does not answer stays charged, since the upstream may have done its work.
 //
 // Over HTTP/1.1 the answer's first byte follows the request's last one: net/http reads the rest of
 // a request before it writes, and closes the connection if that rest is malformed. Over HTTP/2
@@ -32,29 +30,27 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// DefaultTimeout is how long an upstream may take to begin its answer, unless something else
-// is said.
+// DefaultTimeout is the default of [Options].Timeout.
 const DefaultTimeout = time.Minute
 
 // Options say what is limited and how.
 type Options struct {
-	// Upstream is where requests go.
+	// Upstream is the server behind the proxy.
 	Upstream *Upstream
-	// Policy is the name of the policy that limits. It is looked up for each request, since the
-	// configuration can change.
+	// Policy is the name of the policy. It is looked up for each request, since the configuration can change.
 	Policy string
 	// Host replaces the Host header of requests; empty keeps the client's.
 	Host string
-	// Timeout is how long the upstream may take to begin its answer; zero stands for
-	// [DefaultTimeout]. Bodies may take as long as they need.
+	// Timeout is how long the upstream may take to begin its answer; 0 means [DefaultTimeout]. Bodies may take as
+	// long as they need.
 	Timeout time.Duration
-	// MaxBody is how many bytes the body of a request may have; zero is no bound.
+	// MaxBody is the most bytes of a request's body; 0 means no bound.
 	MaxBody int64
-	// Log is told of an upstream that does not answer.
+	// Log reports an upstream that does not answer.
 	Log *slog.Logger
 }
 
-// door limits and passes on.
+// door limits requests and passes them on.
 type door struct {
 	Options
 	engine *engine.Engine
@@ -70,7 +66,7 @@ func Handler(e *engine.Engine, options Options) http.Handler {
 	d.pass = &httputil.ReverseProxy{
 		Rewrite:        d.rewrite,
 		Transport:      options.Upstream.transport(options.Timeout),
-		FlushInterval:  -1, // what the upstream sends is for the client at once
+		FlushInterval:  -1, // pass on at once what the upstream sends
 		BufferPool:     &buffers{},
 		ModifyResponse: tellLimits,
 		ErrorHandler:   d.failed,
@@ -121,13 +117,13 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		// A request waits for its turn in a leaky bucket.
 		if err := sleep.For(r.Context(), store.Summarize(answer.Decisions).Delay); err != nil {
-			panic(http.ErrAbortHandler) // the client has left, and its turn stays taken
+			panic(http.ErrAbortHandler) // the client has left, and its turn stays charged
 		}
 	}
 	d.pass.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passageKey{}, p)))
 }
 
-// fieldsOf are the header fields that tell a client of its limits.
+// fieldsOf returns the header fields about a client's limits.
 func fieldsOf(headers httplimit.Headers, answer *decision.Answer) http.Header {
 	fields := http.Header{}
 	names := make([]string, len(answer.Requests))
@@ -138,18 +134,18 @@ func fieldsOf(headers httplimit.Headers, answer *decision.Answer) http.Header {
 	return fields
 }
 
-// passage is what is known of a request that goes to the upstream.
+// passage is the proxy's data about a request to the upstream.
 type passage struct {
-	limits http.Header // the fields that tell its client of its limits; nil if it is not limited
+	limits http.Header // the fields about the client's limits; nil if it is not limited
 	body   clientBody
 }
 
-// passageKey is the passage's key in the request's context.
+// passageKey is the key of the passage in the request's context.
 type passageKey struct{}
 
 func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*passage) }
 
-// clientBody notes the error that ended the body of a request before its end.
+// clientBody records the error that ended the body of a request early.
 type clientBody struct {
 	io.ReadCloser
 	err atomic.Pointer[error]
@@ -163,14 +159,14 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tellLimits puts what a client is told of its limits into an upstream's answer. Fields of the
-// same names that the upstream sent are dropped: two answers to one question help nobody.
+// tellLimits adds the fields about the client's limits to an upstream's answer. It drops the upstream's fields of
+// the same names, since two answers to one question help nobody.
 func tellLimits(response *http.Response) error {
 	replace(response.Header, passageOf(response.Request.Context()).limits)
 	return nil
 }
 
-// replace makes header have the fields of those that it is given.
+// replace sets fields in header.
 func replace(header, fields http.Header) {
 	for name, values := range fields {
 		header[name] = values
@@ -180,7 +176,7 @@ func replace(header, fields http.Header) {
 // failed answers a request that the upstream did not answer.
 func (d *door) failed(w http.ResponseWriter, r *http.Request, err error) {
 	p := passageOf(r.Context())
-	replace(w.Header(), p.limits) // it is charged, and the client may know
+	replace(w.Header(), p.limits) // it is charged, so the client gets its limits
 	var tooLarge *http.MaxBytesError
 	switch broken := p.body.err.Load(); {
 	case errors.As(err, &tooLarge):
@@ -200,7 +196,7 @@ func (d *door) failed(w http.ResponseWriter, r *http.Request, err error) {
 	refuse(w, status, why)
 }
 
-// missing says what a request lacks that could not be decided, or returns nil.
+// missing returns what an undecided request lacks; nil if nothing.
 func missing(ask *engine.Ask, rule *httplimit.Rule) error {
 	if p := ask.Settings.Policy(ask.Policy); p != nil {
 		return rule.Missing(p, ask.Attributes)

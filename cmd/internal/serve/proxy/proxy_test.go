@@ -38,7 +38,7 @@ func frontOf(t *testing.T, limit string, options Options, upstream string) *rig 
 	return newRig(t, settingsOf(t, limit), options)
 }
 
-// get answers with a response whose body has been read.
+// get returns the response and its body.
 func (r *rig) get(t *testing.T, path string) (*http.Response, string) {
 	t.Helper()
 	answer, err := http.Get(r.server.URL + path)
@@ -93,7 +93,7 @@ func TestADeniedRequestNeverReachesTheUpstream(t *testing.T) {
 	}
 }
 
-// Where the configuration says that clients are told nothing, what the upstream tells them stays.
+// If the configuration selects no fields, those of the upstream stay.
 func TestTheUpstreamsOwnLimitsAreToldIfOursAreNot(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("RateLimit", "mine") }))
 	t.Cleanup(server.Close)
@@ -167,7 +167,7 @@ func TestWhatAnUpstreamDoesWrongIsTold(t *testing.T) {
 					conn.Close()
 				}
 			}()
-			options := Options{} // patient: a large answer takes its time on a busy machine
+			options := Options{} // patient: a large answer takes time on a busy machine
 			if c.status == http.StatusGatewayTimeout {
 				options.Timeout = 100 * time.Millisecond
 			}
@@ -223,7 +223,7 @@ func TestBodiesArePassedOnAsTheyCome(t *testing.T) {
 		}
 		answered <- answer
 	}()
-	for i := range 5 { // each line comes before the next is sent
+	for i := range 5 { // each line arrives before the next is sent
 		fmt.Fprintln(sent, i)
 		if line := <-came; line != fmt.Sprint(i) {
 			t.Fatalf("line %d: %q", i, line)
@@ -289,7 +289,7 @@ func TestABodyOverTheBoundIsRefused(t *testing.T) {
 		counted int64 // so far
 	}{
 		{strings.NewReader(strings.Repeat("x", 1000)), http.StatusOK, 1},
-		{strings.NewReader(strings.Repeat("x", 1001)), http.StatusRequestEntityTooLarge, 1}, // it says so before it is counted
+		{strings.NewReader(strings.Repeat("x", 1001)), http.StatusRequestEntityTooLarge, 1}, // its length is known before it is counted
 		{io.LimitReader(zeros{}, 1000), http.StatusOK, 2},
 		{io.LimitReader(zeros{}, 1001), http.StatusRequestEntityTooLarge, 3},
 	} {
@@ -367,7 +367,7 @@ func TestEarlyAnswersArePassedOn(t *testing.T) {
 	}
 }
 
-// An upstream that never ends its answer is left as soon as its client has.
+// When the client leaves, the request to an upstream with an endless answer ends at once.
 func TestAClientThatLeavesEndsTheUpstreamsRequest(t *testing.T) {
 	left := make(chan error, 1)
 	r := front(t, "10/1h", Options{}, func(w http.ResponseWriter, q *http.Request) {

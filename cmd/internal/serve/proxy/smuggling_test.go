@@ -5,17 +5,17 @@ import (
 	"testing"
 )
 
-// A form of a request that two parsers may read differently is one request to the upstream
-// for each that was counted, or a refusal.
+// A request that two parsers may read differently becomes one request to the upstream for each that was counted, or
+// is refused.
 func TestEachRequestThatTheUpstreamSeesWasCounted(t *testing.T) {
 	const smuggled = "GET /admin HTTP/1.1\r\nHost: a\r\n\r\n"
 	post := func(fields, body string) string { return "POST /p HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n" + body }
 	for _, c := range []struct {
 		name, raw string
 		statuses  string   // of the answers
-		lines     []string // that the upstream is to see
+		lines     []string // that the upstream should see
 		body      string   // of the first
-		broken    bool     // the body turned out to be malformed after the request was counted
+		broken    bool     // the proxy notices only after counting that the body is malformed
 	}{
 		{"plain", "GET /a?b=c;d HTTP/1.1\r\nHost: a\r\n\r\n", "200", []string{"GET /a?b=c;d HTTP/1.1"}, "", false},
 		{"two in a row", "GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n", "200 200",

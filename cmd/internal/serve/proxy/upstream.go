@@ -13,8 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Bounds of the connections to an upstream. How many requests are under way at once is bounded
-// by the server.
+// Bounds of the connections to an upstream. The server bounds the number of requests under way.
 const (
 	dialTimeout     = 5 * time.Second
 	idleTimeout     = time.Minute
@@ -23,14 +22,14 @@ const (
 	bufferBytes     = 32 << 10
 )
 
-// Upstream is the server that requests are passed on to.
+// Upstream is the server that gets the requests.
 type Upstream struct {
 	url    *url.URL
 	socket string // path of a unix socket, or empty
 }
 
-// ParseUpstream reads http://HOST[:PORT][/PREFIX], https://… or unix:/PATH/OF/SOCKET. The error
-// is a [store.ErrInvalid].
+// ParseUpstream reads http://HOST[:PORT][/PREFIX], https://… or unix:/PATH/OF/SOCKET. An error is a
+// [store.ErrInvalid].
 func ParseUpstream(text string) (*Upstream, error) {
 	if path, is := strings.CutPrefix(text, "unix:"); is {
 		path = strings.TrimPrefix(path, "//")
@@ -51,7 +50,7 @@ func ParseUpstream(text string) (*Upstream, error) {
 	return &Upstream{url: u}, nil
 }
 
-// String is the address, as ParseUpstream reads it.
+// String returns the address in the form that ParseUpstream reads.
 func (u *Upstream) String() string {
 	if u.socket != "" {
 		return "unix:" + u.socket
@@ -59,8 +58,7 @@ func (u *Upstream) String() string {
 	return u.url.String()
 }
 
-// transport keeps connections to the upstream. It goes through no other proxy, and bodies come
-// out as they came in, compressed or not.
+// transport keeps connections to the upstream. It uses no other proxy, and does not compress or decompress bodies.
 func (u *Upstream) transport(timeout time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: min(dialTimeout, timeout)}
 	t := &http.Transport{
@@ -89,10 +87,10 @@ func timedOut(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// buffers are what bodies are copied through.
+// buffers are for copying bodies.
 type buffers struct{ pool sync.Pool }
 
-// Get returns a buffer, which may hold what was copied before.
+// Get returns a buffer, which can contain old data.
 func (b *buffers) Get() []byte {
 	if buffer, is := b.pool.Get().(*[bufferBytes]byte); is {
 		return buffer[:]

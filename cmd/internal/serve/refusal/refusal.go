@@ -1,5 +1,5 @@
-// Package refusal writes the server's answers that are no decisions: the error document of
-// the commands over HTTP, and documents about the server itself.
+// Package refusal writes the server's answers that are not decisions: the error document of the commands over HTTP,
+// and documents about the server itself.
 package refusal
 
 import (
@@ -9,33 +9,32 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// longest is how many bytes of a message are shown. A message can quote what a client sent.
+// longest is the most bytes of a message, which can quote a client.
 const longest = 2000
 
-// Write answers with a status and the error document of a kind (see errorkind) and a message.
-// The message holds no secret.
+// Write answers with a status and the error document of a kind (see errorkind) and a message without secrets.
 func Write(w http.ResponseWriter, status int, kind, message string) {
 	told := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
 	WriteJSON(w, status, told.Document())
 }
 
-// unknown is the error document with what became of the request: nobody knows.
+// unknown is the error document for a request whose outcome is unknown.
 type unknown struct {
 	SchemaVersion int           `json:"schema_version"`
 	Outcome       string        `json:"outcome"`
 	Error         *output.Error `json:"error"`
 }
 
-// WriteUnknown is [Write] for a request that may or may not have been charged.
+// WriteUnknown is [Write] for a request that may have been charged.
 func WriteUnknown(w http.ResponseWriter, status int, kind, message string) {
 	told := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
 	WriteJSON(w, status, unknown{output.SchemaVersion, "unknown", &told})
 }
 
-// WriteJSON answers with a document. No cache keeps it, since it is true now only.
+// WriteJSON answers with a document. It forbids caches to keep it, since it is true only now.
 func WriteJSON(w http.ResponseWriter, status int, document any) {
 	text, err := output.JSON(document)
-	if err != nil { // documents of texts, numbers and times can always be written
+	if err != nil { // texts, numbers and times can always be written
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// Hash tells configurations apart by what they say of policies and how they are served. Contexts,
-// which can hold passwords, and comments do not count.
+// Hash identifies the part of a configuration about policies and how they are served. Contexts, which can contain
+// passwords, and comments do not count.
 func Hash(c *config.Config) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %t %v\n", c.Prefix, c.ServesDenials(), c.LocalShare)
@@ -30,12 +30,12 @@ func Hash(c *config.Config) string {
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
-// mostTold is how many differences the log names at most.
+// mostTold is the most differences that the log lists.
 const mostTold = 50
 
-// tell tells what is in force now, and for whom that is more or less.
+// tell logs what is in force now, and for whom that is more or less.
 func (r *Reloader) tell(before, after *config.Config, hash string) {
-	// What is fixed is told of by itself.
+	// tellFixed reports what is fixed.
 	differences := slices.DeleteFunc(config.Differences(before, after), func(d config.Difference) bool {
 		return d.Policy == "" && strings.HasPrefix(d.New, "prefix ")
 	})
@@ -67,7 +67,7 @@ func (r *Reloader) tell(before, after *config.Config, hash string) {
 		"limits_dropped", counts[config.Dropped])
 }
 
-// who is whom a difference is for, empty for all others.
+// who returns for whom a difference is, empty for all others.
 func (r *Reloader) who(when policy.Attributes) string {
 	var words []string
 	for _, name := range when.Names() {
@@ -80,7 +80,7 @@ func (r *Reloader) who(when policy.Attributes) string {
 	return strings.Join(words, " ")
 }
 
-// names are the policies that one has and another has not.
+// names returns the policies of one configuration that the other does not have.
 func names(of, not *config.Config) []string {
 	names := []string{}
 	for _, p := range of.Policies {
@@ -91,7 +91,7 @@ func names(of, not *config.Config) []string {
 	return names
 }
 
-// bothKeys are the keys of two maps, each once.
+// bothKeys returns the keys of two maps, each once.
 func bothKeys(a, b map[string]string) iter.Seq[string] {
 	both := maps.Clone(a)
 	maps.Copy(both, b)

@@ -1,9 +1,9 @@
-// Package reload keeps the configuration in force that the files have: it looks at them again and
-// again, and keeps the one before while they have mistakes.
+// Package reload keeps the configuration of the files in force: it reads them again and again, and keeps the old
+// configuration while they have mistakes.
 //
-// It reads the files, and compares what they hold. Notices of the file system would come sooner, but
-// not from every file system, not for what a symbolic link leads to, and not for a directory that is
-// made anew. What a file holds is the same wherever it lies, and reading it costs little.
+// It compares the contents of the files. Notices of the file system would come sooner, but not from every file
+// system, not for the target of a symbolic link, and not for a directory that is created anew. The content is the
+// same wherever a file is, and reading it costs little.
 package reload
 
 import (
@@ -22,61 +22,60 @@ import (
 )
 
 const (
-	// settle is how long files must hold the same until they are taken for written, and settles
-	// how often that is tried at one look.
+	// settle is the time for which changed files must stay the same before they are used, and settles the number of
+	// tries per check.
 	settle  = 100 * time.Millisecond
 	settles = 5
 )
 
-// Options are what a Reloader works with.
+// Options are the parts of a Reloader.
 type Options struct {
 	// Environment says where the configuration is.
 	Environment config.Environment
-	// Config is the one in force at the start.
+	// Config is the configuration at the start.
 	Config *config.Config
-	// Check, if set, says why a configuration cannot be put in force here.
+	// Check, if set, says why a configuration cannot be used here.
 	Check func(c *config.Config) error
 	// Apply puts a configuration in force.
 	Apply func(c *config.Config)
-	// Fixed returns what a configuration says that counts at the start only, by name, such as the
-	// prefix. The values may be secret; they are compared and not shown.
+	// Fixed returns the parts of a configuration that apply only at the start, by name, such as the prefix. The
+	// values can be secret; they are compared and not shown.
 	Fixed func(c *config.Config) map[string]string
-	// OnReload, if set, is told of each time that the configuration was read again: the hash of the one in
-	// force, and why it is not that of the files.
+	// OnReload, if set, is called after each reading of the configuration, with the hash of the one in force and
+	// the reason why it is not the one of the files.
 	OnReload func(hash string, err error)
-	// Describe is an error in one line without secrets.
+	// Describe returns an error in one line without secrets.
 	Describe func(error) string
-	// Subjects: the log may name whom overrides of policies are for.
+	// Subjects: the log may name the subjects of overrides in policies.
 	Subjects bool
 	Log      *slog.Logger
 	Now      func() time.Time
 	Sleep    func(ctx context.Context, d time.Duration) error
 }
 
-// Reloader puts other configurations in force. State is safe for concurrent use; Refresh is for
-// one goroutine.
+// Reloader replaces the configuration in force. State is safe for concurrent use; Refresh is for one goroutine.
 type Reloader struct {
 	Options
-	start  map[string]string // what is fixed
-	paths  []string          // the files that are looked for
-	seen   [sha256.Size]byte // what they held when they were last loaded
+	start  map[string]string // the fixed parts at the start
+	paths  []string          // the files to read
+	seen   [sha256.Size]byte // their content at the last loading
 	loaded *config.Config    // the last one without mistakes, which is in force
-	fixed  map[string]string // of that one
+	fixed  map[string]string // the fixed parts of loaded
 
 	mu    sync.Mutex
 	state State
 }
 
-// State is what is known of the configuration, for operators.
+// State is the state of the configuration, for operators.
 type State struct {
-	// Files are those that it was read from.
+	// Files are the files of the configuration.
 	Files []string `json:"files"`
 	// Hash is for comparing servers of one version; see [Hash].
 	Hash     string `json:"hash"`
 	Policies int    `json:"policies"`
-	// LoadedAt is when the one in force was put there.
+	// LoadedAt is when the configuration in force was loaded.
 	LoadedAt time.Time `json:"loaded_at"`
-	// Error is why what the files hold now is not in force, and StaleSince is since when.
+	// Error says why the current content of the files is not in force, and StaleSince since when.
 	Error      string     `json:"error,omitempty"`
 	StaleSince *time.Time `json:"stale_since,omitempty"`
 }
@@ -89,15 +88,15 @@ func New(o Options) *Reloader {
 	return r
 }
 
-// State returns what is known of the configuration.
+// State returns the state of the configuration.
 func (r *Reloader) State() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state
 }
 
-// Refresh looks at the files, and loads the configuration if they have changed, or if that was asked
-// for. Files that are being written are left for the next look.
+// Refresh reads the files, and loads the configuration if they have changed, or if asked is set. It leaves files
+// that are being written for the next call.
 func (r *Reloader) Refresh(ctx context.Context, asked bool) {
 	now := r.read()
 	for tries := 0; now.sum != r.seen; tries++ {
@@ -121,7 +120,7 @@ func (r *Reloader) Refresh(ctx context.Context, asked bool) {
 	r.replace(c, asked)
 }
 
-// contents are what files held at one time.
+// contents are the contents of the files at one time.
 type contents struct {
 	files map[string]content
 	sum   [sha256.Size]byte
@@ -145,7 +144,7 @@ func (r *Reloader) read() contents {
 	return now
 }
 
-// load reads the configuration that files held.
+// load loads the configuration from these contents.
 func (r *Reloader) load(now contents) (*config.Config, error) {
 	environment := r.Environment
 	environment.ReadFile = func(path string) ([]byte, error) {
@@ -169,7 +168,7 @@ func (r *Reloader) load(now contents) (*config.Config, error) {
 	return c, err
 }
 
-// keep keeps the configuration in force, since the files have none.
+// keep keeps the configuration in force, because of an error in the files.
 func (r *Reloader) keep(err error) {
 	text := r.Describe(err)
 	if mistakes := new(config.Mistakes); errors.As(err, &mistakes) {
@@ -202,7 +201,7 @@ func (r *Reloader) keep(err error) {
 	}
 }
 
-// replace puts a configuration in force, unless it says the same.
+// replace puts a configuration in force, unless it is equal.
 func (r *Reloader) replace(c *config.Config, asked bool) {
 	before, hash := r.loaded, Hash(c)
 	changed := hash != r.state.Hash
@@ -232,7 +231,7 @@ func (r *Reloader) replace(c *config.Config, asked bool) {
 	}
 }
 
-// tellFixed tells what of a configuration is not in force until the next start.
+// tellFixed logs which parts of a configuration apply only after the next start.
 func (r *Reloader) tellFixed(c *config.Config) {
 	fixed := r.Fixed(c)
 	for _, name := range slices.Sorted(bothKeys(fixed, r.start)) {

@@ -26,7 +26,7 @@ type rig struct {
 	now     time.Time
 	applied []string // the limits that were put in force
 	told    []string
-	onSleep func() // what happens while it waits for files to settle
+	onSleep func() // called while Refresh waits for files to settle
 }
 
 func withLimit(n int) string {
@@ -77,7 +77,7 @@ func (r *rig) write(text string) {
 	}
 }
 
-// rename puts a file in the place of the one that is there, as editors do.
+// rename replaces the file by renaming another, as editors do.
 func (r *rig) rename(text string) {
 	r.t.Helper()
 	next := r.path + ".next"
@@ -86,7 +86,7 @@ func (r *rig) rename(text string) {
 	}
 }
 
-// wants looks at the files once, and wants those limits to have been put in force by now.
+// wants calls Refresh once, and checks which limits were put in force so far.
 func (r *rig) wants(what string, applied ...string) {
 	r.t.Helper()
 	r.Refresh(r.t.Context(), false)
@@ -118,8 +118,8 @@ func TestAChangedFileIsPutInForce(t *testing.T) {
 	}
 }
 
-// A file with mistakes keeps the one before, and says so once: in the log, in the state, and to
-// metrics. The mistake's text may not hold what is secret in the file.
+// A file with mistakes keeps the old configuration, and is reported once: in the log, in the state, and to metrics.
+// The text must not contain secrets of the file.
 func TestABrokenFileKeepsTheOneBefore(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
 	r.told = nil
@@ -153,7 +153,7 @@ func TestABrokenFileKeepsTheOneBefore(t *testing.T) {
 	r.wants("better", "4")
 }
 
-// A file that vanishes keeps what it said, also one that nobody named and that need not be there.
+// A file that vanishes keeps its configuration in force, even one that is optional.
 func TestAVanishedFileKeepsTheOneBefore(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile(config.LocalFile, []byte(withLimit(1)), 0o600); err != nil {
@@ -177,7 +177,7 @@ func TestAVanishedFileKeepsTheOneBefore(t *testing.T) {
 	}
 }
 
-// A ConfigMap is a directory behind symbolic links, which another one replaces as a whole.
+// A ConfigMap is a directory behind symbolic links, which is replaced as a whole.
 func TestASwappedLinkIsFollowed(t *testing.T) {
 	directory := t.TempDir()
 	in := func(name string) string { return filepath.Join(directory, name) }
@@ -200,7 +200,7 @@ func TestASwappedLinkIsFollowed(t *testing.T) {
 	r.wants("swapped", "2")
 }
 
-// Half a file can be valid and say less: what is still being written is not put in force.
+// Half a file can be valid and contain less: a file that is still being written is not used.
 func TestHalfAFileIsNotPutInForce(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
 	r.write("prefix: rl\n")
@@ -220,7 +220,7 @@ func TestHalfAFileIsNotPutInForce(t *testing.T) {
 	r.wants("at rest", "2", fmt.Sprint(waits))
 }
 
-// What is asked for is loaded, and told of even if nothing differs.
+// An operator's request loads the files again, and is logged even if nothing differs.
 func TestAskingLoadsAgain(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
 	r.Refresh(t.Context(), true)
@@ -229,7 +229,7 @@ func TestAskingLoadsAgain(t *testing.T) {
 	}
 }
 
-// What counts at the start only is told of, once for each change, without what it is.
+// A change of what applies only at the start is logged once, without its value.
 func TestWhatIsFixedIsToldOf(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), "prefix: a\n"+withLimit(1))
 	r.write("prefix: secretprefix\n" + withLimit(1))
@@ -241,7 +241,7 @@ func TestWhatIsFixedIsToldOf(t *testing.T) {
 	}
 }
 
-// A configuration that the server cannot work with is not put in force.
+// A configuration that the server cannot use is not put in force.
 func TestACheckCanRefuse(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
 	r.Check = func(*config.Config) error { return errors.New("not this one") }
@@ -268,8 +268,8 @@ func TestTheLogNamesNoSubjectUnlessAsked(t *testing.T) {
 	}
 }
 
-// While a file is written, renamed, broken and removed as fast as it goes, what is put in force is
-// always one of the whole ones, and in the end the last.
+// While a file is written, renamed, broken and removed as fast as possible, the configuration in force is always a
+// complete one, and at the end the last.
 func TestAStormOfChanges(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
 	r.onSleep = func() { time.Sleep(time.Millisecond) }
