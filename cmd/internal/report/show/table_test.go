@@ -28,13 +28,27 @@ func TestPrintedDocumentsHaveNoHistograms(t *testing.T) {
 
 func TestVerdictsInWords(t *testing.T) {
 	for want, totals := range map[string]audit.Totals{
-		"✓ never more than the limit":                                                                         {WorstRatio: 1},
-		"! let 1.97 × the limit through in one period, as this algorithm may":                                 {WorstRatio: 1.97},
-		"! let 1.0004 × the limit through in one period, as this algorithm may":                               {WorstRatio: 1.0004},
-		"✗ admitted 1 unit too many; let 1.01 × the limit through in one period":                              {WorstRatio: 1.01, OverAdmitted: 1},
-		"✗ never more than the limit; denied 1,200 units that fitted":                                         {WorstRatio: 0.9, UnderAdmitted: 1200},
-		"✗ let 1.97 × the limit through in one period; denied 2 units that fitted":                            {WorstRatio: 1.97, UnderAdmitted: 2},
-		"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted": {WorstRatio: 2, OverAdmitted: 3, UnderAdmitted: 2},
+		"✓ never more than the limit": {
+			WorstRatio: 1,
+		},
+		"! let 1.97 × the limit through in one period, as this algorithm may": {
+			WorstRatio: 1.97,
+		},
+		"! let 1.0004 × the limit through in one period, as this algorithm may": {
+			WorstRatio: 1.0004,
+		},
+		"✗ admitted 1 unit too many; let 1.01 × the limit through in one period": {
+			WorstRatio: 1.01, OverAdmitted: 1,
+		},
+		"✗ never more than the limit; denied 1,200 units that fitted": {
+			WorstRatio: 0.9, UnderAdmitted: 1200,
+		},
+		"✗ let 1.97 × the limit through in one period; denied 2 units that fitted": {
+			WorstRatio: 1.97, UnderAdmitted: 2,
+		},
+		"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted": {
+			WorstRatio: 2, OverAdmitted: 3, UnderAdmitted: 2,
+		},
 	} {
 		f := verdictOf(&report.Run{Figures: report.Figures{Requests: 10, Audit: report.Audit{Totals: totals}}})
 		if got := f.mark() + " " + f.text; got != want {
