@@ -37,7 +37,8 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		if wrong != nil {
 			return &Result{Discovery: *discovery}, wrong
 		}
-		v.model = explain.Standard{Limit: limit, Phase: discovery.Phase, Resolution: explain.Resolution}.WithManner(discovery.Manner)
+		v.model = explain.Standard{Model: explain.Model{Limit: limit, Phase: discovery.Phase}, Resolution: explain.Resolution}
+		v.model = v.model.WithManner(discovery.Manner)
 		if discovery.PhaseKnown && discovery.Phase != 0 {
 			v.model.Resolution += min(discovery.PhaseWithin, limit.Period/inexactly)
 		}
@@ -137,8 +138,8 @@ func (v *verification) result() *Result {
 		r.Notes = append(r.Notes, fmt.Sprintf("The windows do not begin at whole periods since 1970, but about %s later.",
 			span(e.model.Phase)))
 	}
-	if discovered := v.discovery.Manner != (explain.Manner{}); e.hasLimit && !discovered && e.model.By != (explain.Manner{}) {
-		m := explain.Model{Limit: e.model.Limit, Manner: e.model.By}
+	if discovered := v.discovery.Manner != (explain.Manner{}); e.hasLimit && !discovered && e.model.Manner != (explain.Manner{}) {
+		m := explain.Model{Limit: e.model.Limit, Manner: e.model.Manner}
 		r.Notes = append(r.Notes, "What was seen is as of the limit, and "+strings.Join(m.Peculiarities(), ", and ")+".")
 	}
 	if other := e.others(v.discovery.PhaseKnown); other != "" {

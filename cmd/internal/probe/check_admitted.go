@@ -15,13 +15,13 @@ import (
 func (e *proof) fit(phaseKnown bool) {
 	e.model, e.judged = explain.Fit(e.model, e.keys, phaseKnown)
 	other := e.model
-	if other.By != (explain.Manner{}) {
-		if other.By.Refreshed {
-			other.By.Refreshed = false
+	if other.Manner != (explain.Manner{}) {
+		if other.Manner.Refreshed {
+			other.Manner.Refreshed = false
 		} else {
-			other.By.ChargesDenied = !other.By.ChargesDenied
+			other.Manner.ChargesDenied = !other.Manner.ChargesDenied
 		}
-		other = other.WithManner(other.By)
+		other = other.WithManner(other.Manner)
 	} else {
 		other.Charges = !other.Charges
 	}
@@ -48,7 +48,7 @@ func (e *proof) others(phaseKnown bool) string {
 			return
 		}
 		candidate := *e
-		candidate.model = explain.Standard{Limit: limit, Resolution: e.model.Resolution}
+		candidate.model = explain.Standard{Model: explain.Model{Limit: limit}, Resolution: e.model.Resolution}
 		if candidate.fit(phaseKnown); candidate.least() == 0 {
 			names = append(names, limit.String())
 		}
@@ -130,7 +130,7 @@ func (e *proof) admitted() Check {
 // proven is what the audit by intervals is sure of: it is wrong whenever in between the requests
 // were decided. It knows limits that are counted as here, and is nil of others.
 func (e *proof) proven() *audit.Finding {
-	if e.model.By != (explain.Manner{}) {
+	if e.model.Manner != (explain.Manner{}) {
 		return nil
 	}
 	finding := explain.Proven(e.model.Limit, e.keys, e.model.Resolution)

@@ -13,22 +13,19 @@ import (
 // Resolution is how exactly the clocks of limiters are read: seldom finer than a millisecond.
 const Resolution = time.Millisecond
 
-// Standard is what an endpoint is held to: it says how a limit counts.
+// Standard is what an endpoint is held to: it says how a limit counts. The zero Manner is how limits
+// count here.
 type Standard struct {
-	Limit store.Limit // normalized
-	// Phase is by how much windows begin later than whole periods since the epoch.
-	Phase time.Duration
+	Model
 	// Charges: a denied request counts, too.
 	Charges bool
 	// Resolution is how exactly times are known.
 	Resolution time.Duration
-	// By is how the endpoint counts, if that is not how limits count here.
-	By Manner
 }
 
 // WithManner returns the standard with another manner.
 func (m Standard) WithManner(by Manner) Standard {
-	m.By, m.Charges = by, by.ChargesDenied || by.Refreshed
+	m.Manner, m.Charges = by, by.ChargesDenied || by.Refreshed
 	return m
 }
 
@@ -85,8 +82,8 @@ type tracks struct {
 // before, nothing is judged until that must be over.
 func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
 	j := &Judgement{Views: make([]View, 0, len(events))}
-	t := tracks{Model: Model{Limit: m.Limit, Phase: m.Phase, Manner: m.By}}
-	if t.anew = m.Charges && m.By == (Manner{}) && m.Limit.FromFirst; m.Charges && m.By == (Manner{}) {
+	t := tracks{Model: m.Model}
+	if t.anew = m.Charges && m.Manner == (Manner{}) && m.Limit.FromFirst; m.Charges && m.Manner == (Manner{}) {
 		t.ChargesDenied = !t.anew
 	}
 	var all store.State // with everything charged, as late as it can be
@@ -104,7 +101,7 @@ func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
 		if i > 0 && !e.Sent.Before(events[i-1].Answered) {
 			first = max(first, min(floor, last)) // it was not decided before the one before it
 		}
-		if e.Outcome == endpoint.Allowed && m.By == (Manner{}) {
+		if e.Outcome == endpoint.Allowed && m.Manner == (Manner{}) {
 			now := last
 			if m.Limit.Algorithm == store.FixedWindow { // the window that began is the one to fill
 				now = first
@@ -119,7 +116,7 @@ func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
 		if v.Judged && v.Under {
 			j.Under += e.Cost
 		}
-		if e.Outcome == endpoint.Allowed && m.By != (Manner{}) {
+		if e.Outcome == endpoint.Allowed && m.Manner != (Manner{}) {
 			j.Peak = max(j.Peak, m.Limit.Capacity()-t.room(&t.early.usage, floor))
 		}
 		t.look(&v, first, last)
@@ -312,7 +309,7 @@ func Fit(m Standard, keys []Key, phaseKnown bool) (best Standard, judgements []*
 		}
 		return wrong == 0
 	}
-	if m.By != (Manner{}) {
+	if m.Manner != (Manner{}) {
 		explains(m)
 		return best, judgements
 	}
