@@ -94,7 +94,9 @@ var layers = map[string][]string{
 		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report",
 		"cmd/internal/report/show", "pkg/limiter/store",
 	},
-	"cmd/internal/report/sample": {"cmd/internal/output", "cmd/internal/report", "internal/hostiletext"},
+	"cmd/internal/report/sample": {
+		"cmd/internal/output", "cmd/internal/report", "internal/hostiletext", "pkg/loadgen/audit",
+	},
 	"cmd/internal/serve": {
 		"cmd/internal/errorkind", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/refusal",
 		"internal/goroutines", "internal/panics",
