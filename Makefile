@@ -128,7 +128,7 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./cmd/internal/storeurl -run '^$$' -fuzz '^FuzzShown$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/backup -run '^$$' -fuzz '^FuzzBackup$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzParseThreshold$$' -fuzztime 30s -fuzzminimizetime 20x
-	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzRead$$' -fuzztime 30s -fuzzminimizetime 20x
+	go test ./cmd/internal/report/compare -run '^$$' -fuzz '^FuzzRead$$' -fuzztime 30s -fuzzminimizetime 20x
 
 mutants: ## breaks the code in many ways, one at a time, and fails where no test fails
 	@go run ./internal/mutants

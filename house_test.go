@@ -63,7 +63,8 @@ var layers = map[string][]string{
 	"cmd/internal/lab": {
 		"cmd/internal/cli", "cmd/internal/connect", "cmd/internal/endpoint", "cmd/internal/files",
 		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/outcome", "cmd/internal/output",
-		"cmd/internal/probe", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell",
+		"cmd/internal/probe", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/report/compare",
+		"cmd/internal/report/show", "cmd/internal/shell",
 		"cmd/internal/storeurl", "cmd/internal/trial", "internal/layers", "internal/spelling",
 		"pkg/limiter/policy", "pkg/limiter/store", "pkg/loadgen", "pkg/loadgen/audit/interval",
 		"pkg/loadgen/trace",
@@ -131,8 +132,18 @@ var layers = map[string][]string{
 	"cmd/internal/junit":        {},
 	"cmd/internal/markdown":     {"cmd/internal/output"},
 	"cmd/internal/report": {
-		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report/chart",
-		"cmd/internal/shell", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/joint",
+		"cmd/internal/output", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/joint",
+	},
+	"cmd/internal/report/show": {
+		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report",
+		"cmd/internal/report/chart", "cmd/internal/shell", "pkg/limiter/store",
+	},
+	"cmd/internal/report/compare": {
+		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report",
+		"cmd/internal/report/show", "pkg/limiter/store",
+	},
+	"cmd/internal/report/sample": {
+		"cmd/internal/output", "cmd/internal/report", "internal/hostiletext", "pkg/loadgen/audit",
 	},
 	"cmd/internal/serve": {
 		"cmd/internal/errorkind", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/refusal",
@@ -276,9 +287,14 @@ var layers = map[string][]string{
 	"cmd/internal/serve/grpc": {"internal/panics"},
 	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter/store"},
 	"cmd/internal/probe": {
-		"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter/store", "pkg/loadgen/audit",
-		"pkg/loadgen/audit/interval",
+		"cmd/internal/endpoint", "cmd/internal/probe/explain", "cmd/internal/probe/headers", "internal/goroutines",
+		"pkg/limiter/store", "pkg/loadgen/audit",
 	},
+	"cmd/internal/probe/explain": {
+		"cmd/internal/endpoint", "pkg/limiter/store", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",
+	},
+	"cmd/internal/probe/headers": {"cmd/internal/endpoint", "pkg/limiter/store"},
+
 	"pkg/limiter/admin":     {"pkg/limiter/store"},
 	"internal/recordformat": {},
 	"internal/layers": {
@@ -304,12 +320,15 @@ var drivers = map[string][]string{
 		"cmd/internal/keys", "cmd/internal/lab", "cmd/internal/override", "cmd/internal/server",
 		"cmd/internal/setup",
 	},
-	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
-	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},
-	"github.com/charmbracelet":                {"cmd/internal/dash"},
-	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
-	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
-	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
+	"github.com/olekukonko/tablewriter": {"cmd/internal/output"},
+	"github.com/HdrHistogram/hdrhistogram-go": {
+		"cmd/internal/endpoint", "cmd/internal/report", "cmd/internal/report/compare", "cmd/internal/report/sample",
+		"cmd/internal/report/show", "pkg/loadgen",
+	},
+	"github.com/charmbracelet": {"cmd/internal/dash"},
+	"encoding/csv":             {"cmd/internal/output", "pkg/loadgen/trace"},
+	"github.com/goccy/go-yaml": {"internal/yamlfile"},
+	"pgregory.net/rapid":       {"pkg/limiter/storetest"},
 	"testing": {
 		"cmd/internal/clitest", "pkg/limiter/storetest", "internal/redistest", "internal/hostile", "internal/tier",
 	},

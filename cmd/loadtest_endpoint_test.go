@@ -125,7 +125,7 @@ func TestSubjectsOfAnEndpointAreFresh(t *testing.T) {
 	for range 2 {
 		document := endpointTested(t, newWorld(t), exitYes, args...)
 		for _, run := range document.Runs {
-			if run.Allowed != 40 || run.Audit.LeastUnderAdmitted != 0 {
+			if run.Allowed != 40 || run.Audit.LeastUnder != 0 {
 				t.Errorf("%s: %d allowed", run.Algorithm, run.Allowed)
 			}
 		}
@@ -139,8 +139,8 @@ func TestAnEndpointThatLetsOneTooManyThrough(t *testing.T) {
 	s := newLimitedService(t, "11/1h")
 	run := endpointTested(t, newWorld(t), exitNo, s.URL+"/?key={subject}", "--limit", "10/1h", "-n", "200", "--keys", "4",
 		"--timeout", "1m").Runs[0]
-	if run.Audit.LeastOverAdmitted != 4 {
-		t.Errorf("%d too many", run.Audit.LeastOverAdmitted)
+	if run.Audit.LeastOver != 4 {
+		t.Errorf("%d too many", run.Audit.LeastOver)
 	}
 }
 

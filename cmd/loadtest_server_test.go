@@ -182,7 +182,7 @@ func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
 		if r.Unknown == 0 || r.Allowed == 0 || r.Denied == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 800 {
 			t.Errorf("%s: %d allowed, %d denied, %d errors, %d unknown, %d dropped", algorithm, r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped)
 		}
-		if r.Late == 0 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 || r.Audit.WorstWindowRatio > 1 {
+		if r.Late == 0 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 || r.Audit.WorstRatio > 1 {
 			t.Errorf("%s: %d late, %+v", algorithm, r.Late, r.Audit)
 		}
 		if n := server.Do("DBSIZE"); n != int64(0) {

@@ -111,7 +111,7 @@ func TestMachinesTogetherFindWhatNeitherSeesAlone(t *testing.T) {
 	if code != exitNo {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	if a := both.Runs[0].Audit; a.OverAdmitted == 0 || a.LeastOverAdmitted == 0 || !both.Runs[0].Shared.Audited {
+	if a := both.Runs[0].Audit; a.OverAdmitted == 0 || a.LeastOver == 0 || !both.Runs[0].Shared.Audited {
 		t.Errorf("together: %+v", a)
 	}
 	for _, file := range files {

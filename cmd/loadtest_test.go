@@ -85,10 +85,10 @@ func shows(t *testing.T, r *report.Run, keys string) bool {
 	}
 	exact := r.Algorithm == "token-bucket" || r.Algorithm == "leaky-bucket" || r.Algorithm == "sliding-log"
 	switch {
-	case exact && a.WorstWindowRatio > 1, a.WorstWindowRatio > 2:
-		t.Errorf("%s: %v × the limit", r.Algorithm, a.WorstWindowRatio)
-	case exact && r.Denied > 0 && a.WorstWindowRatio != 1: // nobody is denied below the limit
-		t.Errorf("%s: %d denied at %v × the limit", r.Algorithm, r.Denied, a.WorstWindowRatio)
+	case exact && a.WorstRatio > 1, a.WorstRatio > 2:
+		t.Errorf("%s: %v × the limit", r.Algorithm, a.WorstRatio)
+	case exact && r.Denied > 0 && a.WorstRatio != 1: // nobody is denied below the limit
+		t.Errorf("%s: %d denied at %v × the limit", r.Algorithm, r.Denied, a.WorstRatio)
 	}
 	switch {
 	case r.Scenario == "slow-drip":
@@ -98,12 +98,12 @@ func shows(t *testing.T, r *report.Run, keys string) bool {
 		if r.Latency.Max >= delayed {
 			return false
 		}
-		if r.Denied != 0 || a.WorstWindowRatio > 1 {
-			t.Errorf("%s: %d of what is below the limit was denied, worst window %v", r.Algorithm, r.Denied, a.WorstWindowRatio)
+		if r.Denied != 0 || a.WorstRatio > 1 {
+			t.Errorf("%s: %d of what is below the limit was denied, worst window %v", r.Algorithm, r.Denied, a.WorstRatio)
 		}
 		return r.Allowed > 0
 	case r.Scenario == "boundary" && r.Algorithm == "fixed-window":
-		return a.WorstWindowRatio >= 1.9
+		return a.WorstRatio >= 1.9
 	case r.Scenario == "noisy-neighbour":
 		return r.Denied > 0 && r.Neighbours != nil && r.Neighbours.Denied == 0 && r.Neighbours.Allowed > 0
 	}

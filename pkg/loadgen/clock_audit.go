@@ -5,6 +5,7 @@ import (
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
 // clockAudit audits answers by the instants of their arrival.
@@ -26,11 +27,12 @@ func (c *clockAudit) add(answers []answer) {
 
 func (c *clockAudit) fold(safe store.Instant) {
 	c.pending, c.room = mergeRuns(c.pending, c.room)
-	c.pending = observe(c.auditors, c.pending, safe)
+	c.pending = observe(c.auditors, nil, c.pending, safe)
 }
 
-// observe audits the answers before the instant safe, which are sorted, and returns the others.
-func observe(auditors []*audit.Auditor, answers []answer, safe store.Instant) (rest []answer) {
+// observe audits the answers before the instant safe, which are sorted, records them if there is a
+// record, and returns the others.
+func observe(auditors []*audit.Auditor, record *joint.Writer, answers []answer, safe store.Instant) (rest []answer) {
 	n := 0
 	var told audit.Figures
 	for ; n < len(answers) && answers[n].at < safe; n++ {
@@ -47,6 +49,9 @@ func observe(auditors []*audit.Auditor, answers []answer, safe store.Instant) (r
 			o.Told = &told
 		}
 		auditor.Observe(o)
+		if record != nil {
+			record.Add(&joint.Entry{Observation: o, Limit: a.limit, Doubted: a.doubted})
+		}
 	}
 	return answers[:copy(answers, answers[n:])]
 }

@@ -80,6 +80,26 @@ func newCollector(r *runner) *collector {
 	return c
 }
 
+// newRecord begins a record of the answers of a run. It is nil if none is wanted or the instants of answers are
+// unknown.
+func newRecord(r *runner) *joint.Writer {
+	if !r.Record || r.Intervals != nil {
+		return nil
+	}
+	all := make([]joint.Keys, r.Population.limits)
+	for limit := range all {
+		k := &all[limit]
+		for _, owner := range r.Population.owners[limit] {
+			request := &r.Population.requests[owner]
+			k.Add(request.Key.Subject, request.Limit)
+		}
+		for key := range r.Population.mixed[limit] {
+			k.Doubted = append(k.Doubted, key)
+		}
+	}
+	return joint.NewWriter(all)
+}
+
 // intervalFor returns the resolution of a run's timeline, for about a hundred intervals.
 func intervalFor(length time.Duration) time.Duration {
 	for _, interval := range []time.Duration{
@@ -180,7 +200,10 @@ func (c *collector) fetchAll() {
 		for _, u := range b.unknown {
 			u.gaveUp += store.Instant((c.clock.ahead.most + c.run.Skew) / time.Microsecond)
 			c.auditors[u.limit].Unknown(u.key, int64(u.cost), u.gaveUp)
-			recordUnknown(c.record, &u)
+			if c.record != nil {
+				unknown := audit.Observation{Key: u.key, Cost: int64(u.cost), At: u.gaveUp}
+				c.record.Add(&joint.Entry{Observation: unknown, Limit: u.limit, Unknown: true})
+			}
 		}
 		for _, err := range b.errors {
 			c.addError(err)
@@ -217,8 +240,7 @@ func (c *collector) time(s *sample, answers []answer) {
 // fold audits the answers before the instant safe.
 func (c *collector) fold(safe store.Instant) {
 	c.pending, c.room = mergeRuns(c.pending, c.room)
-	recordAnswers(c.record, c.pending, safe)
-	c.pending = observe(c.auditors, c.pending, safe)
+	c.pending = observe(c.auditors, c.record, c.pending, safe)
 }
 
 // add counts and times one request.

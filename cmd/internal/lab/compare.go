@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/compare"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/spelling"
 )
@@ -55,13 +56,13 @@ reports have no limit in common.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			options := report.CompareOptions{Margins: report.DefaultMargins()}
+			options := compare.Options{Margins: compare.DefaultMargins()}
 			if cmd.Flags().Changed("margin") {
 				share, ok := parsePercent(o.margin)
 				if !ok {
 					return cli.Usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
 				}
-				options.Margins = report.OneMargin(share)
+				options.Margins = compare.OneMargin(share)
 			}
 			var err error
 			if options.Only, err = o.parseOnly(); err != nil {
@@ -78,7 +79,7 @@ reports have no limit in common.`,
 		"the audit's")
 	cmd.Flags().StringSliceVar(&o.only, "only", nil, "judge nothing but these `METRICS`, such as p99,errors,over_admitted")
 	cmd.RegisterFlagCompletionFunc("margin", cobra.NoFileCompletions)
-	cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(report.ComparedMetrics(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(compare.Metrics(), cobra.ShellCompDirectiveNoFileComp))
 	o.summaryFlags.addFlags(cmd)
 	return cmd
 }
@@ -86,7 +87,7 @@ reports have no limit in common.`,
 // parseOnly reads the names of the judged metrics. The units at the ends of their JSON names are optional.
 func (o *compareOptions) parseOnly() ([]string, error) {
 	var only []string
-	metrics := report.ComparedMetrics()
+	metrics := compare.Metrics()
 	for _, name := range o.only {
 		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(name), "_us"), "_percent")
 		if !slices.Contains(metrics, name) {
@@ -106,7 +107,7 @@ func completeReports(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 	return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-func runCompare(o *compareOptions, paths []string, options report.CompareOptions) error {
+func runCompare(o *compareOptions, paths []string, options compare.Options) error {
 	all := make([]report.Named, len(paths))
 	for i, path := range paths {
 		var err error
@@ -115,7 +116,7 @@ func runCompare(o *compareOptions, paths []string, options report.CompareOptions
 		}
 	}
 	last := len(all) - 1
-	comparison, err := report.Compare(all[:last], all[last], options)
+	comparison, err := compare.Reports(all[:last], all[last], options)
 	if err != nil {
 		return err
 	}

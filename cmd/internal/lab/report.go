@@ -5,6 +5,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/show"
 )
 
 type reportOptions struct {
@@ -85,11 +86,11 @@ func runReport(o *reportOptions, paths []string) error {
 			return err
 		}
 	}
-	if err := o.summaryFlags.write(o.Globals, d); err != nil {
+	if err := o.summaryFlags.write(o.Globals, show.Answer{Report: d}); err != nil {
 		return err
 	}
 	if !o.summaryFlags.replacesAnswer() {
-		if err := o.Print(d); err != nil {
+		if err := o.Print(show.Answer{Report: d}); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/show"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
@@ -80,7 +81,7 @@ func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, pro
 		failure = errors.Join(err, failure)
 	}
 	if !o.summaryFlags.replacesAnswer() {
-		if err := g.Print(document); err != nil {
+		if err := g.Print(show.Answer{Report: document}); err != nil {
 			return errors.Join(err, failure)
 		}
 	}
@@ -105,13 +106,13 @@ func (o *reportingOptions) write(g *cli.Globals, document *report.Document) erro
 			return cli.NotPrinted(err)
 		}
 	}
-	return o.summaryFlags.write(g, document)
+	return o.summaryFlags.write(g, show.Answer{Report: document})
 }
 
 // writePage writes a report as HTML.
 func writePage(g *cli.Globals, d *report.Document, path string) error {
 	var page bytes.Buffer
-	if err := d.HTML(&page); err != nil {
+	if err := (show.Answer{Report: d}).HTML(&page); err != nil {
 		return err
 	}
 	if err := g.Env.WriteShared(path, page.Bytes()); err != nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -23,22 +25,10 @@ const (
 	checkRecovery     = "recovery"
 )
 
-// CheckNames returns the names of all checks, in the order in which they are told.
-func CheckNames() []string {
-	return []string{
-		checkAdmitted, checkDenialStatus, checkRetryAfter, checkHeaders, checkDenialsCost, checkSubjects, checkRecovery,
-	}
-}
-
-// Verify holds the endpoint to the limit of a discovery: by the answers that the discovery got,
-// and by further requests where these leave something open. Without a limit it tells what can
-// be told of the answers. What was seen until an error is in the result, which is never nil.
-// A budget that is spent is no error.
-func Verify(ctx context.Context, config *Config, discovery *Discovery) (*Result, error) {
-	return verify(ctx, config, discovery, true)
-}
-
-// verify does so with further requests only if it may ask.
+// verify holds the endpoint to the limit of a discovery: by the answers that the discovery got, and, if
+// it may ask, by further requests where these leave something open. Without a limit it tells what can
+// be told of the answers. What was seen until an error is in the result, which is never nil. A budget
+// that is spent is no error.
 func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bool) (*Result, error) {
 	v := &verification{config: config, discovery: *discovery, session: newSession(ctx, config, discovery.Events)}
 	var err error
@@ -47,12 +37,13 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		if wrong != nil {
 			return &Result{Discovery: *discovery}, wrong
 		}
-		v.model = standard{limit: limit, phase: discovery.Phase, resolution: resolution}.withManner(discovery.Manner)
+		v.model = explain.Standard{Model: explain.Model{Limit: limit, Phase: discovery.Phase}, Resolution: explain.Resolution}
+		v.model = v.model.WithManner(discovery.Manner)
 		if discovery.PhaseKnown && discovery.Phase != 0 {
-			v.model.resolution += min(discovery.PhaseWithin, limit.Period/inexactly)
+			v.model.Resolution += min(discovery.PhaseWithin, limit.Period/inexactly)
 		}
 		if !discovery.Exact {
-			v.model.resolution += limit.Period / inexactly
+			v.model.Resolution += limit.Period / inexactly
 		}
 		if mayAsk {
 			err = v.experiments()
@@ -77,7 +68,7 @@ type verification struct {
 	*session
 	config    *Config
 	discovery Discovery
-	model     standard // without a limit if there is none
+	model     explain.Standard // without a limit if there is none
 	notes     []string
 }
 
@@ -87,34 +78,34 @@ type proof struct {
 	hasLimit,
 	// exact: count and period of the limit are known exactly.
 	exact bool
-	model standard
+	model explain.Standard
 	// alternatives are limits that answer alike.
 	alternatives []store.Limit
-	keys         []key
+	keys         []explain.Key
 	// judged is what came of the keys, in the same order; none without a limit.
-	judged []*judgement
+	judged []*explain.Judgement
 	// wrong is how many units the limit does not explain if denials cost nothing, and if they do.
 	wrong, wrongIfCharged int64
 	// sharing is the check of subjects.
 	sharing Check
 	// canChoose: who asks stands in the request.
 	canChoose bool
-	readings  map[*Event]*fieldReading
+	readings  map[*explain.Event]*headers.Reading
 	skew      time.Duration
 }
 
 // proof judges what was seen until now.
 func (v *verification) proof() *proof {
 	e := &proof{config: v.config, hasLimit: v.discovery.Limit != nil, exact: v.discovery.Exact, model: v.model,
-		alternatives: v.discovery.Alternatives, canChoose: v.canChoose(), readings: make(map[*Event]*fieldReading)}
-	e.keys = keysOf(v.events, e.canChoose)
+		alternatives: v.discovery.Alternatives, canChoose: v.canChoose(), readings: make(map[*explain.Event]*headers.Reading)}
+	e.keys = explain.KeysOf(v.events, e.canChoose)
 	for i := range v.events {
 		event := &v.events[i]
 		if i == 0 {
-			e.skew = skewOf(event.Header, event.Sent, event.Answered)
+			e.skew = headers.SkewOf(event.Header, event.Sent, event.Answered)
 		}
-		r := readHeader(event.Header, event.Answered, e.skew)
-		r.readLimits(event.Limits)
+		r := headers.Read(event.Header, event.Answered, e.skew)
+		r.ReadLimits(event.Limits)
 		e.readings[event] = &r
 	}
 	if !e.hasLimit {
@@ -143,13 +134,13 @@ func (v *verification) result() *Result {
 	e := v.proof()
 	r := &Result{Discovery: v.discovery}
 	r.Events, r.Notes = v.events, append(r.Notes[:len(r.Notes):len(r.Notes)], v.notes...)
-	if e.hasLimit && !v.discovery.PhaseKnown && e.model.phase != 0 && e.wrong == 0 {
+	if e.hasLimit && !v.discovery.PhaseKnown && e.model.Phase != 0 && e.wrong == 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("The windows do not begin at whole periods since 1970, but about %s later.",
-			span(e.model.phase)))
+			span(e.model.Phase)))
 	}
-	if discovered := v.discovery.Manner != (Manner{}); e.hasLimit && !discovered && e.model.by != (Manner{}) {
-		m := model{limit: e.model.limit, Manner: e.model.by}
-		r.Notes = append(r.Notes, "What was seen is as of the limit, and "+strings.Join(m.peculiarities(), ", and ")+".")
+	if discovered := v.discovery.Manner != (explain.Manner{}); e.hasLimit && !discovered && e.model.Manner != (explain.Manner{}) {
+		m := explain.Model{Limit: e.model.Limit, Manner: e.model.Manner}
+		r.Notes = append(r.Notes, "What was seen is as of the limit, and "+strings.Join(m.Peculiarities(), ", and ")+".")
 	}
 	if other := e.others(v.discovery.PhaseKnown); other != "" {
 		r.Notes = append(r.Notes, "The answers are as of "+other+".")
@@ -172,7 +163,7 @@ func (e *proof) denialStatus() Check {
 	c := Check{Name: checkDenialStatus, Verdict: Unknown, Expected: fmt.Sprintf("status %d", want), Seen: "no request was denied"}
 	other, denials := make(map[int]int), 0
 	for i := range e.keys {
-		for _, event := range e.keys[i].events {
+		for _, event := range e.keys[i].Events {
 			if event.Outcome != endpoint.Denied {
 				continue
 			}
@@ -198,36 +189,18 @@ func (e *proof) denialStatus() Check {
 	return c
 }
 
-// counted is a count with its noun.
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
+// Run finds out what limit the endpoint has, unless the configuration says it, and checks the
+// endpoint. What was seen until an error is in the result. That no limit was found is an
+// [ErrNoLimit], and what could be checked without is in the result.
+func Run(ctx context.Context, config *Config) (*Result, error) {
+	discovery := &Discovery{Limit: config.Limit, Exact: true}
+	var failure error
+	if config.Limit == nil {
+		discovery, failure = Discover(ctx, config)
 	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// span writes a duration to the precision that matters in a sentence.
-func span(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "-" + span(-d)
-	case d >= time.Hour:
-		d = d.Round(time.Second)
-	case d >= 10*time.Second:
-		d = d.Round(100 * time.Millisecond)
-	case d >= time.Second:
-		d = d.Round(10 * time.Millisecond)
-	default:
-		d = d.Round(time.Millisecond)
+	result, err := verify(ctx, config, discovery, failure == nil)
+	if failure == nil {
+		failure = err
 	}
-	if d >= time.Minute && d%time.Second == 0 {
-		return store.FormatPeriod(d)
-	}
-	if d >= time.Minute {
-		return d.String()
-	}
-	if d >= time.Second {
-		return fmt.Sprintf("%g s", d.Seconds())
-	}
-	return fmt.Sprintf("%d ms", d.Milliseconds())
+	return result, failure
 }

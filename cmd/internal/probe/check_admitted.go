@@ -6,32 +6,32 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // fit judges all keys by the phase and the manner that explain them best.
 func (e *proof) fit(phaseKnown bool) {
-	e.model, e.judged = fit(e.model, e.keys, phaseKnown)
+	e.model, e.judged = explain.Fit(e.model, e.keys, phaseKnown)
 	other := e.model
-	if other.by != (Manner{}) {
-		if other.by.Refreshed {
-			other.by.Refreshed = false
+	if other.Manner != (explain.Manner{}) {
+		if other.Manner.Refreshed {
+			other.Manner.Refreshed = false
 		} else {
-			other.by.ChargesDenied = !other.by.ChargesDenied
+			other.Manner.ChargesDenied = !other.Manner.ChargesDenied
 		}
-		other = other.withManner(other.by)
+		other = other.WithManner(other.Manner)
 	} else {
-		other.charges = !other.charges
+		other.Charges = !other.Charges
 	}
 	wrong, wrongOther := int64(0), int64(0)
 	for i := range e.keys {
-		wrong += e.judged[i].over + e.judged[i].under
-		j := other.judge(e.keys[i].events, e.keys[i].fresh)
-		wrongOther += j.over + j.under
+		wrong += e.judged[i].Over + e.judged[i].Under
+		j := other.Judge(e.keys[i].Events, e.keys[i].Fresh)
+		wrongOther += j.Over + j.Under
 	}
-	if e.wrong, e.wrongIfCharged = wrong, wrongOther; e.model.charges {
+	if e.wrong, e.wrongIfCharged = wrong, wrongOther; e.model.Charges {
 		e.wrong, e.wrongIfCharged = wrongOther, wrong
 	}
 }
@@ -44,19 +44,19 @@ func (e *proof) others(phaseKnown bool) string {
 	var names []string
 	add := func(other store.Limit) {
 		limit, err := other.Normalize()
-		if err != nil || limit == e.model.limit {
+		if err != nil || limit == e.model.Limit {
 			return
 		}
 		candidate := *e
-		candidate.model = standard{limit: limit, resolution: e.model.resolution}
+		candidate.model = explain.Standard{Model: explain.Model{Limit: limit}, Resolution: e.model.Resolution}
 		if candidate.fit(phaseKnown); candidate.least() == 0 {
 			names = append(names, limit.String())
 		}
 	}
 	for _, algorithm := range store.Algorithms() {
-		add(store.Limit{Algorithm: algorithm, Count: e.model.limit.Count, Period: e.model.limit.Period})
+		add(store.Limit{Algorithm: algorithm, Count: e.model.Limit.Count, Period: e.model.Limit.Period})
 	}
-	add(store.Limit{Algorithm: store.FixedWindow, Count: e.model.limit.Count, Period: e.model.limit.Period, FromFirst: true})
+	add(store.Limit{Algorithm: store.FixedWindow, Count: e.model.Limit.Count, Period: e.model.Limit.Period, FromFirst: true})
 	return strings.Join(names, ", or of ")
 }
 
@@ -71,38 +71,38 @@ func (e *proof) admitted() Check {
 		c.Expected = "a limit"
 		return c
 	}
-	capacity := e.model.limit.Capacity()
-	c.Expected = fmt.Sprintf("at most %s", allowance(&e.model.limit))
+	capacity := e.model.Limit.Capacity()
+	c.Expected = fmt.Sprintf("at most %s", allowance(&e.model.Limit))
 	reached, over, peak := false, int64(0), int64(0)
-	var first, early *view
+	var first, early *explain.View
 	var place, earlyPlace int
 	for i, j := range e.judged {
-		over += j.over
-		peak = max(peak, j.peak)
+		over += j.Over
+		peak = max(peak, j.Peak)
 		denied := false
-		for n := range j.views {
-			v := &j.views[n]
-			if v.judged && v.over && first == nil {
+		for n := range j.Views {
+			v := &j.Views[n]
+			if v.Judged && v.Over && first == nil {
 				first, place = v, n+1
 			}
 			if v.Outcome != endpoint.Denied || denied {
 				continue
 			}
 			denied, reached = true, true
-			if v.judged && v.under && e.keys[i].fresh && early == nil {
+			if v.Judged && v.Under && e.keys[i].Fresh && early == nil {
 				early, earlyPlace = v, n+1
 			}
 		}
 	}
-	proven := e.proven()
+	certain := e.proven()
 	switch {
-	case proven != nil && proven.LeastOver == 0 && first != nil:
+	case certain != nil && certain.LeastOver == 0 && first != nil:
 		c.Seen = fmt.Sprintf("request %d of a subject may be one too many, depending on when exactly it was decided", place)
-	case proven != nil && proven.LeastOver > 0 && first == nil:
-		c.Verdict, c.Seen = Fail, fmt.Sprintf("%d too many, whenever the requests were decided", proven.LeastOver)
+	case certain != nil && certain.LeastOver > 0 && first == nil:
+		c.Verdict, c.Seen = Fail, fmt.Sprintf("%d too many, whenever the requests were decided", certain.LeastOver)
 	case first != nil:
-		if proven != nil {
-			over = proven.LeastOver
+		if certain != nil {
+			over = certain.LeastOver
 		}
 		c.Verdict = Fail
 		c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left; %s in use at worst",
@@ -111,7 +111,7 @@ func (e *proof) admitted() Check {
 			c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left, and no request was denied",
 				over, place)
 		}
-	case early != nil && proven != nil && proven.LeastUnder == 0:
+	case early != nil && certain != nil && certain.LeastUnder == 0:
 		c.Seen = fmt.Sprintf("request %d of a new subject may have been denied too early, depending on when exactly it was decided", earlyPlace)
 	case early != nil:
 		c.Verdict = Fail
@@ -130,28 +130,12 @@ func (e *proof) admitted() Check {
 // proven is what the audit by intervals is sure of: it is wrong whenever in between the requests
 // were decided. It knows limits that are counted as here, and is nil of others.
 func (e *proof) proven() *audit.Finding {
-	if e.model.by != (Manner{}) {
+	if e.model.Manner != (explain.Manner{}) {
 		return nil
 	}
-	auditor := interval.New(interval.Options{Resolution: 2 * e.model.resolution, Skew: -1})
-	for key, j := range e.judged {
-		auditor.SetLimit(uint32(key), e.model.limit)
-		for i := range j.views {
-			if event := j.views[i].Event; event.Cost > 0 {
-				auditor.Observe(interval.Observation{
-					Key: uint32(key), Sent: store.InstantOf(event.Sent), Answered: store.InstantOf(event.Answered), Cost: event.Cost,
-					Answer: answers[event.Outcome],
-				})
-			}
-		}
-	}
-	auditor.Settle(1 << 62)
-	finding := auditor.Finding()
+	finding := explain.Proven(e.model.Limit, e.keys, e.model.Resolution)
 	return &finding
 }
-
-// answers are outcomes as the audit by intervals knows them.
-var answers = [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}
 
 // allowance says in words what a limit allows.
 func allowance(l *store.Limit) string {
@@ -175,7 +159,7 @@ func (e *proof) denialsCost() Check {
 		c.Verdict, c.Seen = Pass, "denied requests cost nothing"
 	case e.wrongIfCharged == 0 && e.wrong > 0:
 		c.Verdict, c.Seen = Pass, "denied requests count as well: who goes on asking waits longer"
-	case e.model.limit.Algorithm == store.FixedWindow && !e.model.limit.FromFirst && e.least() == 0:
+	case e.model.Limit.Algorithm == store.FixedWindow && !e.model.Limit.FromFirst && e.least() == 0:
 		c.Seen = "it makes no difference: the window ends when it ends"
 	case e.least() == 0:
 		c.Seen = "what was seen is the same either way"
@@ -194,9 +178,9 @@ func (e *proof) subjects() Check {
 		return c
 	}
 	for i := range e.keys {
-		first := e.keys[i].events[0] // of a new subject
+		first := e.keys[i].Events[0] // of a new subject
 		for k := range e.keys {
-			if i == k || !exhaustedAt(e.keys[k].events, first) {
+			if i == k || !exhaustedAt(e.keys[k].Events, first) {
 				continue
 			}
 			switch first.Outcome {
@@ -222,12 +206,12 @@ func (e *proof) judgeSubjects(phaseKnown bool) Check {
 		return c
 	}
 	together := *e
-	all := key{subject: "all", fresh: e.keys[0].fresh}
+	all := explain.Key{Subject: "all", Fresh: e.keys[0].Fresh}
 	for i := range e.keys {
-		all.events = append(all.events, e.keys[i].events...)
+		all.Events = append(all.Events, e.keys[i].Events...)
 	}
-	all.events = inOrder(all.events)
-	together.keys = []key{all}
+	all.Events = explain.InOrder(all.Events)
+	together.keys = []explain.Key{all}
 	together.fit(phaseKnown)
 	switch {
 	case e.least() == 0 && together.least() > 0:
@@ -243,7 +227,7 @@ func (e *proof) judgeSubjects(phaseKnown bool) Check {
 
 // exhaustedAt reports whether a key was denied right before and after another's event, or
 // right before it if nothing came after.
-func exhaustedAt(events []*Event, other *Event) bool {
+func exhaustedAt(events []*explain.Event, other *explain.Event) bool {
 	const soon = 50 * time.Millisecond
 	for i, event := range events {
 		if event.Outcome != endpoint.Denied || event.Answered.After(other.Sent) {
@@ -268,7 +252,7 @@ func (e *proof) recovery() Check {
 		c.Seen = "no limit was found"
 		return c
 	}
-	c.Expected = comesBack(&e.model.limit)
+	c.Expected = comesBack(&e.model.Limit)
 	most := 0
 	for _, j := range e.judged {
 		if !recovers(j, &c, &most) {
@@ -283,27 +267,27 @@ func (e *proof) recovery() Check {
 
 // recovers looks at one key, and reports whether nothing was wrong. most becomes the most requests that were
 // admitted between two denials.
-func recovers(j *judgement, c *Check, most *int) bool {
-	var denied *view // the last denial
-	run := 0         // admitted since
-	wrong := true    // what came before is not known
-	for n := range j.views {
-		v := &j.views[n]
+func recovers(j *explain.Judgement, c *Check, most *int) bool {
+	var denied *explain.View // the last denial
+	run := 0                 // admitted since
+	wrong := true            // what came before is not known
+	for n := range j.Views {
+		v := &j.Views[n]
 		switch {
-		case v.Outcome == endpoint.Denied && denied != nil && v.judged && v.under && run == 0:
+		case v.Outcome == endpoint.Denied && denied != nil && v.Judged && v.Under && run == 0:
 			c.Verdict, c.Seen = Fail, tooLate(j, n, denied)
 			return false
-		case v.Outcome == endpoint.Denied && denied != nil && v.judged && v.under:
+		case v.Outcome == endpoint.Denied && denied != nil && v.Judged && v.Under:
 			c.Verdict, c.Seen = Fail, fmt.Sprintf("too little: %s after a denial %s were admitted, and the next was denied",
-				span(j.views[n].Sent.Sub(denied.Sent)), counted(run, "request"))
+				span(j.Views[n].Sent.Sub(denied.Sent)), counted(run, "request"))
 			return false
 		case v.Outcome == endpoint.Denied:
 			if !wrong && run > 0 {
 				*most = max(*most, run)
 			}
-			denied, run, wrong = v, 0, !v.judged
+			denied, run, wrong = v, 0, !v.Judged
 		case v.Outcome == endpoint.Allowed && denied != nil:
-			if run++; v.judged && v.over {
+			if run++; v.Judged && v.Over {
 				c.Verdict = Fail
 				c.Seen = fmt.Sprintf("too much or too early: %s after a denial request %d was admitted although nothing was left",
 					span(v.Sent.Sub(denied.Sent)), run)
@@ -315,13 +299,13 @@ func recovers(j *judgement, c *Check, most *int) bool {
 }
 
 // tooLate says how late a key recovered, the denial at n being wrong.
-func tooLate(j *judgement, n int, denied *view) string {
+func tooLate(j *explain.Judgement, n int, denied *explain.View) string {
 	begin := denied // the first denial since something was admitted
-	for k := n - 1; k >= 0 && j.views[k].Outcome == endpoint.Denied; k-- {
-		begin = &j.views[k]
+	for k := n - 1; k >= 0 && j.Views[k].Outcome == endpoint.Denied; k-- {
+		begin = &j.Views[k]
 	}
-	last := &j.views[n]
-	for _, later := range j.views[n:] {
+	last := &j.Views[n]
+	for _, later := range j.Views[n:] {
 		if later.Outcome == endpoint.Allowed {
 			return fmt.Sprintf("too late: denied at first, still denied %s later, admitted %s later",
 				span(last.Sent.Sub(begin.Sent)), span(later.Sent.Sub(begin.Sent)))

@@ -6,23 +6,14 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-)
-
-const (
-	// justAfter is how long after an instant a request is sent that should be admitted from
-	// then on, and justBefore how long before one that should be denied.
-	justAfter, justBefore = 3 * time.Millisecond, 10 * time.Millisecond
-	// polls is how many times a key is asked during a wait, besides the instants that matter.
-	polls = 6
-	// overdue is how many times as long as it should take a key may take to recover until
-	// nobody waits for it any longer.
-	overdue = 2.5
 )
 
 // experiments sends what the checks still need.
 func (v *verification) experiments() error {
-	capacity := v.model.limit.Capacity()
+	capacity := v.model.Limit.Capacity()
 	if len(v.events) == 0 && v.config.Observer != nil {
 		v.config.Observer.Plan(Plan(v.config))
 	}
@@ -61,7 +52,7 @@ func (v *verification) experiments() error {
 // edge uses up a window right before its end, and asks for all right after it. Windows that
 // begin with a request let through twice as much then, which a sliding limit must not.
 func (v *verification) edge() error {
-	l := &v.model.limit
+	l := &v.model.Limit
 	if l.Algorithm.HasBurst() || !v.canChoose() || l.Count < 2 || v.config.Limit == nil {
 		return nil
 	}
@@ -129,7 +120,7 @@ func (v *verification) step(atMost time.Duration, what string) {
 
 // quiet waits until what others may have used of the only key is unused.
 func (v *verification) quiet() error {
-	wait := drain(&v.model.limit) + v.model.limit.Period
+	wait := drain(&v.model.Limit) + v.model.Limit.Period
 	if len(v.events) > 0 {
 		return nil // it is known by the requests so far
 	}
@@ -139,7 +130,7 @@ func (v *verification) quiet() error {
 
 // fill asks until a request is denied, or until twice as much was admitted as there should be.
 func (v *verification) fill(subject string) (reached bool, err error) {
-	most := 2*v.model.limit.Capacity() + 2
+	most := 2*v.model.Limit.Capacity() + 2
 	v.step(0, "asking until a request is denied")
 	burst, err := v.exhaust(subject, int(min(most, int64(v.requestsLeft()))))
 	if err == nil && burst.denied == 0 && v.requestsLeft() == 0 {
@@ -157,13 +148,13 @@ func (v *verification) other(subject string) error {
 	// A bucket may get units back while it is asked, so one request more would say nothing.
 	const meanwhile = 50 * time.Millisecond
 	back := 0
-	if l := &v.model.limit; l.Algorithm.HasBurst() {
+	if l := &v.model.Limit; l.Algorithm.HasBurst() {
 		back = int(min(float64(l.Capacity())/2, 2*meanwhile.Seconds()*float64(l.Count)/l.Period.Seconds()))
 	}
 	if _, err := v.sendMany(v.subject(), 1+back, 0); err != nil {
 		return err
 	}
-	_, err := v.exhaust(subject, int(min(v.model.limit.Capacity()+1, int64(v.requestsLeft()))))
+	_, err := v.exhaust(subject, int(min(v.model.Limit.Capacity()+1, int64(v.requestsLeft()))))
 	return err
 }
 
@@ -174,8 +165,8 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	if begin == nil || begin.Outcome != endpoint.Denied {
 		return false, nil
 	}
-	due := v.view(subject).fits[1]
-	giveUp := begin.Answered.Add(max(time.Duration(overdue*float64(due.Sub(begin.Answered))), 2*v.model.limit.Period+time.Second))
+	due := v.view(subject).Fits[1]
+	giveUp := begin.Answered.Add(max(time.Duration(overdue*float64(due.Sub(begin.Answered))), 2*v.model.Limit.Period+time.Second))
 	v.step(due.Sub(begin.Answered), "waiting until the subject is admitted again")
 	told := false
 	for {
@@ -183,7 +174,7 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 		if at.IsZero() {
 			return v.leaveAlone(subject)
 		}
-		if !told && at.After(due.Add(v.model.limit.Period/8)) {
+		if !told && at.After(due.Add(v.model.Limit.Period/8)) {
 			told = true
 			v.step(giveUp.Sub(at), "waiting on, although the subject should be admitted by now")
 		}
@@ -204,10 +195,10 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 // requests can keep it out, if they do.
 func (v *verification) leaveAlone(subject string) (back bool, err error) {
 	e := v.proof()
-	if !e.model.charges || e.least() > 0 {
+	if !e.model.Charges || e.least() > 0 {
 		return false, nil
 	}
-	at := e.viewOf(subject).fits[1].Add(justAfter)
+	at := e.viewOf(subject).Fits[1].Add(justAfter)
 	v.step(at.Sub(v.clock.Now()), "asking no more for a while, since denied requests seem to keep the subject out")
 	if err := v.waitUntil(at); err != nil {
 		return false, err
@@ -226,32 +217,32 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 			next = t
 		}
 	}
-	fits := v.view(subject).fits
+	fits := v.view(subject).Fits
 	offer(fits[0].Add(-justBefore))
 	offer(fits[1].Add(justAfter))
-	if r := readHeader(last.Header, last.Answered, 0); r.retryAfter != notTold {
-		offer(last.Sent.Add(r.retryAfter - mostLate - justBefore))
-		offer(last.Answered.Add(r.retryAfter + justAfter))
+	if r := headers.Read(last.Header, last.Answered, 0); r.RetryAfter != headers.NotTold {
+		offer(last.Sent.Add(r.RetryAfter - mostLate - justBefore))
+		offer(last.Answered.Add(r.RetryAfter + justAfter))
 	}
 	spacing := max(due.Sub(begin)/(polls+1), 20*time.Millisecond)
 	for n := time.Duration(1); n <= polls; n++ {
 		offer(begin.Add(n * spacing))
 	}
 	for n := time.Duration(1); n <= 2*polls; n++ { // it is late
-		offer(due.Add(n * max(spacing, v.model.limit.Period/8)))
+		offer(due.Add(n * max(spacing, v.model.Limit.Period/8)))
 	}
 	return next
 }
 
 // idle waits until all of a subject is unused, and longer than a period, and then asks for all.
 func (v *verification) idle(subject string) error {
-	unused := v.view(subject).unused
-	at := latest(unused, v.clock.Now().Add(v.model.limit.Period+v.model.limit.Period/2)).Add(justAfter)
+	unused := v.view(subject).Unused
+	at := explain.Latest(unused, v.clock.Now().Add(v.model.Limit.Period+v.model.Limit.Period/2)).Add(justAfter)
 	wait := at.Sub(v.clock.Now())
 	if left := v.timeLeft(); left < wait {
 		return errTime
 	}
-	if int64(v.requestsLeft()) <= v.model.limit.Capacity() {
+	if int64(v.requestsLeft()) <= v.model.Limit.Capacity() {
 		return errRequests
 	}
 	v.step(wait, "waiting until all is unused")
@@ -263,7 +254,7 @@ func (v *verification) idle(subject string) error {
 }
 
 // last is the last event of a subject; nil if there is none.
-func (v *verification) last(subject string) *Event {
+func (v *verification) last(subject string) *explain.Event {
 	for i := len(v.events) - 1; i >= 0; i-- {
 		if v.events[i].Subject == subject {
 			return &v.events[i]
@@ -273,16 +264,16 @@ func (v *verification) last(subject string) *Event {
 }
 
 // view is what must be true after the last event of a subject.
-func (v *verification) view(subject string) *view { return v.proof().viewOf(subject) }
+func (v *verification) view(subject string) *explain.View { return v.proof().viewOf(subject) }
 
-func (e *proof) viewOf(subject string) *view {
+func (e *proof) viewOf(subject string) *explain.View {
 	for i := range e.keys {
-		events := e.keys[i].events
+		events := e.keys[i].Events
 		for n := len(events) - 1; n >= 0; n-- {
 			if events[n].Subject == subject {
-				return &e.judged[i].views[len(events)-1]
+				return &e.judged[i].Views[len(events)-1]
 			}
 		}
 	}
-	return &view{}
+	return &explain.View{}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 )
 
 // mostFindings is how many findings about headers are told in one line.
@@ -14,8 +16,9 @@ const mostFindings = 4
 
 // dialectOrder orders the dialects: what is told first is what clients should read.
 var dialectOrder = []string{
-	dialectDraft8, dialectDraft7, dialectDraft6, dialectKong, dialectGitHub, dialectEnvoy, dialectAPISIX, dialectSpring,
-	dialectXUnix, dialectX, dialectRLS,
+	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, headers.DialectKong, headers.DialectGitHub,
+	headers.DialectEnvoy, headers.DialectAPISIX, headers.DialectSpring,
+	headers.DialectXUnix, headers.DialectX, headers.DialectRLS,
 }
 
 // findings are what is wrong with headers, one of a kind: the first, and how many there are.
@@ -52,23 +55,23 @@ func (e *proof) headers() (c Check, dialects []string) {
 	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field tells of a limit"}
 	c.Expected = "fields that can be read, agree and are true"
 	if e.hasLimit {
-		c.Expected = fmt.Sprintf("fields that can be read, agree and are true of %s", e.model.limit)
+		c.Expected = fmt.Sprintf("fields that can be read, agree and are true of %s", e.model.Limit)
 	}
 	var found findings
 	told := 0
 	for i := range e.keys {
-		for _, event := range e.keys[i].events {
+		for _, event := range e.keys[i].Events {
 			r := e.readings[event]
-			if len(r.families) > 0 {
+			if len(r.Families) > 0 {
 				told++
 			}
-			for _, problem := range r.problems {
+			for _, problem := range r.Problems {
 				kind, _, _ := strings.Cut(problem, "=")
 				kind, _, _ = strings.Cut(kind, ": ")
 				found.add("syntax "+kind, "%s", problem)
 			}
-			for k := range r.families {
-				if name := r.families[k].dialect; !slices.Contains(dialects, name) {
+			for k := range r.Families {
+				if name := r.Families[k].Dialect; !slices.Contains(dialects, name) {
 					dialects = append(dialects, name)
 				}
 			}
@@ -107,14 +110,14 @@ func (e *proof) headers() (c Check, dialects []string) {
 func (e *proof) dialects(seen []string, found *findings) []string {
 	withReset := false
 	for i := range e.keys {
-		for _, event := range e.keys[i].events {
-			for _, f := range e.readings[event].families {
-				withReset = withReset || f.dialect == dialectX && f.limits[0].hasReset
+		for _, event := range e.keys[i].Events {
+			for _, f := range e.readings[event].Families {
+				withReset = withReset || f.Dialect == headers.DialectX && f.Limits[0].HasReset
 			}
 		}
 	}
-	for _, unix := range []string{dialectXUnix, dialectGitHub} {
-		if !slices.Contains(seen, unix) || !slices.Contains(seen, dialectX) {
+	for _, unix := range []string{headers.DialectXUnix, headers.DialectGitHub} {
+		if !slices.Contains(seen, unix) || !slices.Contains(seen, headers.DialectX) {
 			continue
 		}
 		if withReset {
@@ -122,49 +125,49 @@ func (e *proof) dialects(seen []string, found *findings) []string {
 			continue
 		}
 		for i := range e.keys {
-			for _, event := range e.keys[i].events {
-				for k := range e.readings[event].families {
-					if f := &e.readings[event].families[k]; f.dialect == dialectX {
-						f.dialect = unix
+			for _, event := range e.keys[i].Events {
+				for k := range e.readings[event].Families {
+					if f := &e.readings[event].Families[k]; f.Dialect == headers.DialectX {
+						f.Dialect = unix
 					}
 				}
 			}
 		}
-		seen = slices.DeleteFunc(seen, func(name string) bool { return name == dialectX })
+		seen = slices.DeleteFunc(seen, func(name string) bool { return name == headers.DialectX })
 	}
 	slices.SortFunc(seen, func(a, b string) int { return slices.Index(dialectOrder, a) - slices.Index(dialectOrder, b) })
 	return seen
 }
 
 // agree finds families in one answer that say different things are left.
-func agree(r *fieldReading, found *findings) {
-	var first *toldLimit
-	for i := range r.families {
-		limit := r.families[i].tightest()
+func agree(r *headers.Reading, found *findings) {
+	var first *headers.Limit
+	for i := range r.Families {
+		limit := r.Families[i].Tightest()
 		switch {
-		case limit == nil || limit.unit != "":
+		case limit == nil || limit.Unit != "":
 		case first == nil:
 			first = limit
-		case limit.remaining != first.remaining:
-			found.add("contradict "+first.leftField+limit.leftField, "%s and %s contradict each other: %d and %d in one answer",
-				first.leftField, limit.leftField, first.remaining, limit.remaining)
+		case limit.Remaining != first.Remaining:
+			found.add("contradict "+first.LeftField+limit.LeftField, "%s and %s contradict each other: %d and %d in one answer",
+				first.LeftField, limit.LeftField, first.Remaining, limit.Remaining)
 		}
 	}
 }
 
 // retryAgrees finds a t of RateLimit that is later than Retry-After in the same denial.
-func retryAgrees(r *fieldReading, found *findings) {
-	if r.retryAfter == notTold || r.retryDate {
+func retryAgrees(r *headers.Reading, found *findings) {
+	if r.RetryAfter == headers.NotTold || r.RetryDate {
 		return
 	}
-	for i := range r.families {
-		f := &r.families[i]
-		if f.dialect != dialectDraft8 && f.dialect != dialectDraft7 {
+	for i := range r.Families {
+		f := &r.Families[i]
+		if f.Dialect != headers.DialectDraft8 && f.Dialect != headers.DialectDraft7 {
 			continue
 		}
-		for k := range f.limits {
-			if l := &f.limits[k]; l.remaining == 0 && l.hasReset && l.reset > r.retryAfter && len(f.limits) == 1 {
-				found.add("later "+l.resetField, "%s=%d is later than Retry-After: %s", l.resetField, l.reset/time.Second, r.retryText)
+		for k := range f.Limits {
+			if l := &f.Limits[k]; l.Remaining == 0 && l.HasReset && l.Reset > r.RetryAfter && len(f.Limits) == 1 {
+				found.add("later "+l.ResetField, "%s=%d is later than Retry-After: %s", l.ResetField, l.Reset/time.Second, r.RetryText)
 			}
 		}
 	}
@@ -172,24 +175,24 @@ func retryAgrees(r *fieldReading, found *findings) {
 
 // subject is what a dialect told of the limit in question, in the answers of one key.
 type toldAnswer struct {
-	*view
+	*explain.View
 	number int // of the request, from 1
-	told   *toldLimit
+	told   *headers.Limit
 }
 
 // truth holds what a dialect told of one key to what is true.
 func (e *proof) truth(dialect string, at int, found *findings) {
 	var answers []toldAnswer
-	for n, event := range e.keys[at].events {
+	for n, event := range e.keys[at].Events {
 		r := e.readings[event]
-		for k := range r.families {
-			if r.families[k].dialect != dialect {
+		for k := range r.Families {
+			if r.Families[k].Dialect != dialect {
 				continue
 			}
-			if limit := e.inQuestion(&r.families[k]); limit != nil {
-				v := &view{Event: event}
+			if limit := e.inQuestion(&r.Families[k]); limit != nil {
+				v := &explain.View{Event: event}
 				if e.hasLimit {
-					v = &e.judged[at].views[n]
+					v = &e.judged[at].Views[n]
 				}
 				answers = append(answers, toldAnswer{v, n + 1, limit})
 			}
@@ -203,7 +206,7 @@ func (e *proof) truth(dialect string, at int, found *findings) {
 	e.policyTrue(answers, found)
 	// What is true after the first answer that the limit does not explain is not known.
 	for i := range answers {
-		if answers[i].over || answers[i].under || e.least() > 0 && !answers[i].judged {
+		if answers[i].Over || answers[i].Under || e.least() > 0 && !answers[i].Judged {
 			answers = answers[:i]
 			break
 		}
@@ -216,22 +219,22 @@ func (e *proof) truth(dialect string, at int, found *findings) {
 }
 
 // inQuestion is the one of several limits that is like the one found, or else the tightest.
-func (e *proof) inQuestion(f *fieldFamily) *toldLimit {
-	var units []*toldLimit
-	for i := range f.limits {
-		if f.limits[i].unit == "" {
-			units = append(units, &f.limits[i])
+func (e *proof) inQuestion(f *headers.Family) *headers.Limit {
+	var units []*headers.Limit
+	for i := range f.Limits {
+		if f.Limits[i].Unit == "" {
+			units = append(units, &f.Limits[i])
 		}
 	}
 	if len(units) == 1 {
 		return units[0]
 	}
 	for _, l := range units {
-		if e.hasLimit && l.window != notTold && e.isLimit(l) {
+		if e.hasLimit && l.Window != headers.NotTold && e.isLimit(l) {
 			return l
 		}
 	}
-	if tightest := f.tightest(); tightest != nil && tightest.unit == "" {
+	if tightest := f.Tightest(); tightest != nil && tightest.Unit == "" {
 		return tightest
 	}
 	return nil
@@ -241,14 +244,14 @@ func (e *proof) inQuestion(f *fieldFamily) *toldLimit {
 func grows(e *proof, answers []toldAnswer, found *findings) {
 	for i := 1; i < len(answers); i++ {
 		a, b := &answers[i-1], &answers[i]
-		if b.Outcome != endpoint.Denied || a.Outcome == endpoint.Failed || !a.told.hasReset || !b.told.hasReset || e.model.charges ||
-			b.number != a.number+1 || a.Outcome == endpoint.Allowed && e.hasLimit && e.model.limit.Algorithm.HasBurst() {
+		if b.Outcome != endpoint.Denied || a.Outcome == endpoint.Failed || !a.told.HasReset || !b.told.HasReset || e.model.Charges ||
+			b.number != a.number+1 || a.Outcome == endpoint.Allowed && e.hasLimit && e.model.Limit.Algorithm.HasBurst() {
 			continue
 		}
-		before, after := a.Answered.Add(a.told.reset), b.Sent.Add(b.told.reset)
-		if grown := after.Sub(before); grown > time.Second+resolution {
-			found.add("grows "+b.told.resetField, "%s grows while nothing is admitted: request %d says %s, and request %d, %s later, %s",
-				b.told.resetField, a.number, span(a.told.reset), b.number, span(b.Sent.Sub(a.Sent)), span(b.told.reset))
+		before, after := a.Answered.Add(a.told.Reset), b.Sent.Add(b.told.Reset)
+		if grown := after.Sub(before); grown > time.Second+explain.Resolution {
+			found.add("grows "+b.told.ResetField, "%s grows while nothing is admitted: request %d says %s, and request %d, %s later, %s",
+				b.told.ResetField, a.number, span(a.told.Reset), b.number, span(b.Sent.Sub(a.Sent)), span(b.told.Reset))
 		}
 	}
 }
@@ -259,8 +262,8 @@ func neverFalls(answers []toldAnswer, found *findings) bool {
 	run := 0
 	for i := range answers {
 		a := &answers[i]
-		if a.Outcome != endpoint.Allowed || a.told.remaining == notTold || a.overlaps || i > 0 && a.told.remaining != answers[0].told.remaining ||
-			i > 0 && a.remaining[1] >= answers[i-1].remaining[0] {
+		if a.Outcome != endpoint.Allowed || a.told.Remaining == headers.NotTold || a.Overlaps ||
+			i > 0 && a.told.Remaining != answers[0].told.Remaining || i > 0 && a.Remaining[1] >= answers[i-1].Remaining[0] {
 			break
 		}
 		run++
@@ -268,8 +271,8 @@ func neverFalls(answers []toldAnswer, found *findings) bool {
 	if run < enough {
 		return false
 	}
-	found.add("stays "+answers[0].told.leftField, "%s never falls: it is %d in each of %d answers although all were admitted",
-		answers[0].told.leftField, answers[0].told.remaining, run)
+	found.add("stays "+answers[0].told.LeftField, "%s never falls: it is %d in each of %d answers although all were admitted",
+		answers[0].told.LeftField, answers[0].told.Remaining, run)
 	return true
 }
 
@@ -277,40 +280,40 @@ func neverFalls(answers []toldAnswer, found *findings) bool {
 func remainingTrue(answers []toldAnswer, found *findings) {
 	for i := range answers {
 		a := &answers[i]
-		if a.told.remaining == notTold || !a.judged || a.overlaps || a.Outcome == endpoint.Failed {
+		if a.told.Remaining == headers.NotTold || !a.Judged || a.Overlaps || a.Outcome == endpoint.Failed {
 			continue
 		}
-		least, most := a.remaining[0], a.remaining[1]
+		least, most := a.Remaining[0], a.Remaining[1]
 		switch {
-		case a.told.remaining > most:
-			found.add("more "+a.told.leftField, "%s is %d after request %d, and only %d are left: %d too many",
-				a.told.leftField, a.told.remaining, a.number, most, a.told.remaining-most)
-		case a.told.remaining < least:
-			found.add("less "+a.told.leftField, "%s is %d after request %d, and %d are left: %d too few",
-				a.told.leftField, a.told.remaining, a.number, least, least-a.told.remaining)
+		case a.told.Remaining > most:
+			found.add("more "+a.told.LeftField, "%s is %d after request %d, and only %d are left: %d too many",
+				a.told.LeftField, a.told.Remaining, a.number, most, a.told.Remaining-most)
+		case a.told.Remaining < least:
+			found.add("less "+a.told.LeftField, "%s is %d after request %d, and %d are left: %d too few",
+				a.told.LeftField, a.told.Remaining, a.number, least, least-a.told.Remaining)
 		}
 	}
 }
 
 // resetTrue finds resets at which nothing happens.
 func (e *proof) resetTrue(answers []toldAnswer, found *findings) {
-	slack := time.Second + e.model.resolution // they are whole seconds, rounded up or down
+	slack := time.Second + e.model.Resolution // they are whole seconds, rounded up or down
 	if e.skew != 0 {
 		slack += time.Second // which is known by the second only
 	}
 	for i := range answers {
 		a := &answers[i]
-		if !a.told.hasReset || !a.judged || a.overlaps || a.Outcome == endpoint.Failed || e.least() > 0 {
+		if !a.told.HasReset || !a.Judged || a.Overlaps || a.Outcome == endpoint.Failed || e.least() > 0 {
 			continue
 		}
-		early, late := a.Answered.Add(a.told.reset), a.Sent.Add(a.told.reset)
+		early, late := a.Answered.Add(a.told.Reset), a.Sent.Add(a.told.Reset)
 		switch {
-		case early.Before(a.more.Add(-slack)):
-			found.add("early "+a.told.resetField, "%s says %s after request %d, and nothing is back for %s",
-				a.told.resetField, span(a.told.reset), a.number, span(a.more.Sub(a.Answered)))
-		case late.After(a.unused.Add(slack)):
-			found.add("late "+a.told.resetField, "%s says %s after request %d, and all is back after %s already",
-				a.told.resetField, span(a.told.reset), a.number, span(a.unused.Sub(a.Answered)))
+		case early.Before(a.More.Add(-slack)):
+			found.add("early "+a.told.ResetField, "%s says %s after request %d, and nothing is back for %s",
+				a.told.ResetField, span(a.told.Reset), a.number, span(a.More.Sub(a.Answered)))
+		case late.After(a.Unused.Add(slack)):
+			found.add("late "+a.told.ResetField, "%s says %s after request %d, and all is back after %s already",
+				a.told.ResetField, span(a.told.Reset), a.number, span(a.Unused.Sub(a.Answered)))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -14,20 +15,20 @@ func (e *proof) policyTrue(answers []toldAnswer, found *findings) {
 	}
 	for i := range answers {
 		l := answers[i].told
-		if l.count == notTold || e.isLimit(l) {
+		if l.Count == headers.NotTold || e.isLimit(l) {
 			continue
 		}
-		seen := fmt.Sprint(l.count)
-		if l.window != notTold {
-			seen += " in " + store.FormatPeriod(l.window)
+		seen := fmt.Sprint(l.Count)
+		if l.Window != headers.NotTold {
+			seen += " in " + store.FormatPeriod(l.Window)
 		}
-		found.add("policy "+l.countField, "%s tells %s, and the limit is %s", l.countField, seen, e.model.limit)
+		found.add("policy "+l.CountField, "%s tells %s, and the limit is %s", l.CountField, seen, e.model.Limit)
 	}
 }
 
 // isLimit reports whether the policy that is told is the limit, or one that answers alike.
-func (e *proof) isLimit(l *toldLimit) bool {
-	if tells(l, &e.model.limit) {
+func (e *proof) isLimit(l *headers.Limit) bool {
+	if tells(l, &e.model.Limit) {
 		return true
 	}
 	for i := range e.alternatives {
@@ -40,22 +41,22 @@ func (e *proof) isLimit(l *toldLimit) bool {
 }
 
 // tells reports whether a policy that is told is of a limit.
-func tells(told *toldLimit, limit *store.Limit) bool {
-	if told.window == notTold {
-		return told.count == limit.Count || told.count == limit.Capacity()
+func tells(told *headers.Limit, limit *store.Limit) bool {
+	if told.Window == headers.NotTold {
+		return told.Count == limit.Count || told.Count == limit.Capacity()
 	}
 	window := max(time.Second, (limit.Period+time.Second-1)/time.Second*time.Second) // headers have whole seconds
-	if told.window == window && told.count == limit.Count {
+	if told.Window == window && told.Count == limit.Count {
 		return true
 	}
-	if limit.Period < time.Second && told.window == time.Second {
-		return told.count == limit.Count*int64(time.Second)/int64(limit.Period)
+	if limit.Period < time.Second && told.Window == time.Second {
+		return told.Count == limit.Count*int64(time.Second)/int64(limit.Period)
 	}
 	if !limit.Algorithm.HasBurst() {
 		return false
 	}
 	// A bucket has a rate, which can be told in many ways.
-	return sameRate(told.count, told.window, limit.Count, limit.Period)
+	return sameRate(told.Count, told.Window, limit.Count, limit.Period)
 }
 
 // sameRate reports whether two rates are the same. A window that was rounded up to a whole second makes

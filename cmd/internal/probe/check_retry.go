@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 )
-
-// mostLate is how much later than need be Retry-After may be: it has whole seconds.
-const mostLate = time.Second
 
 // retryAfter is the check that Retry-After is there and true.
 func (e *proof) retryAfter() Check {
@@ -18,7 +17,7 @@ func (e *proof) retryAfter() Check {
 	told, missing, denials, status := 0, 0, 0, 0
 	waited, nearest := "", time.Duration(0)
 	for i := range e.keys {
-		events := e.keys[i].events
+		events := e.keys[i].Events
 		for n, event := range events {
 			if event.Outcome != endpoint.Denied {
 				continue
@@ -26,23 +25,23 @@ func (e *proof) retryAfter() Check {
 			denials++
 			r := e.readings[event]
 			switch {
-			case r.retryProblem != "":
-				return failed(c, r.retryProblem)
-			case r.retryAfter == notTold:
+			case r.RetryProblem != "":
+				return failed(c, r.RetryProblem)
+			case r.RetryAfter == headers.NotTold:
 				missing, status = missing+1, event.Status
 				continue
 			}
 			told++
 			wrong, seen, gap := e.retried(r, events, n)
 			if wrong == "" && e.hasLimit && e.least() == 0 {
-				wrong = e.retryByModel(r, event, &e.judged[i].views[n])
+				wrong = e.retryByModel(r, event, &e.judged[i].Views[n])
 			}
 			if wrong != "" {
-				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.retryText, wrong))
+				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.RetryText, wrong))
 			}
 			if seen != "" && (waited == "" || gap < nearest) {
 				nearest = gap
-				waited = fmt.Sprintf("Retry-After: %s%s", r.retryText, seen)
+				waited = fmt.Sprintf("Retry-After: %s%s", r.RetryText, seen)
 			}
 		}
 	}
@@ -68,7 +67,7 @@ func failed(c Check, seen string) Check {
 
 // retried says what became of the requests after a denial: what is wrong with what it told, or
 // that somebody waited and was admitted. gap is how near to the instant that was told anybody asked.
-func (e *proof) retried(r *fieldReading, events []*Event, n int) (wrong, seen string, gap time.Duration) {
+func (e *proof) retried(r *headers.Reading, events []*explain.Event, n int) (wrong, seen string, gap time.Duration) {
 	event := events[n]
 	before := time.Duration(0)
 	for _, later := range events[n+1:] {
@@ -78,23 +77,23 @@ func (e *proof) retried(r *fieldReading, events []*Event, n int) (wrong, seen st
 		wait := later.Sent.Sub(event.Answered)
 		switch later.Outcome {
 		case endpoint.Allowed:
-			if latest := later.Answered.Sub(event.Sent); latest < r.retryAfter-mostLate {
-				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), hint(r.retryAfter, latest)), "", 0
+			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-mostLate {
+				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), hint(r.RetryAfter, latest)), "", 0
 			}
-			gap = wait - r.retryAfter
+			gap = wait - r.RetryAfter
 			switch {
-			case wait+r.coarse() < r.retryAfter:
+			case wait+r.Coarse() < r.RetryAfter:
 				return "", "", 0
 			case before > 0:
 				return "", fmt.Sprintf(": a request %s later was denied, and one %s later admitted", span(before), span(wait)), gap
 			}
 			return "", fmt.Sprintf(": a request %s later was admitted", span(wait)), gap + mostLate
 		case endpoint.Denied:
-			if wait >= r.retryAfter+r.coarse()+resolution && later.Answered != event.Answered {
+			if wait >= r.RetryAfter+r.Coarse()+explain.Resolution && later.Answered != event.Answered {
 				return fmt.Sprintf(", but a request %s later was denied%s", span(wait), e.whenAdmitted(events, event)), "", 0
 			}
 			before = wait
-			if e.model.charges {
+			if e.model.Charges {
 				return "", "", 0 // it made the wait longer, and told so itself
 			}
 		default:
@@ -104,17 +103,8 @@ func (e *proof) retried(r *fieldReading, events []*Event, n int) (wrong, seen st
 	return "", "", 0
 }
 
-// coarse is how exactly Retry-After can be known: a date has whole seconds, and is of another
-// clock.
-func (r *fieldReading) coarse() time.Duration {
-	if r.retryDate {
-		return time.Second
-	}
-	return 0
-}
-
 // whenAdmitted says when a request was admitted after a denial.
-func (e *proof) whenAdmitted(events []*Event, denied *Event) string {
+func (e *proof) whenAdmitted(events []*explain.Event, denied *explain.Event) string {
 	for _, event := range events {
 		if event.Sent.After(denied.Answered) && event.Outcome == endpoint.Allowed {
 			return fmt.Sprintf("; the first was admitted %s later", span(event.Sent.Sub(denied.Answered)))
@@ -124,17 +114,17 @@ func (e *proof) whenAdmitted(events []*Event, denied *Event) string {
 }
 
 // retryByModel says what is wrong with Retry-After by the limit, which explains all answers.
-func (e *proof) retryByModel(r *fieldReading, event *Event, v *view) string {
-	if v.overlaps || !v.judged {
+func (e *proof) retryByModel(r *headers.Reading, event *explain.Event, v *explain.View) string {
+	if v.Overlaps || !v.Judged {
 		return ""
 	}
-	early, late := event.Answered.Add(r.retryAfter+r.coarse()+e.model.resolution), event.Sent.Add(r.retryAfter-r.coarse()-e.model.resolution)
+	early, late := event.Answered.Add(r.RetryAfter+r.Coarse()+e.model.Resolution), event.Sent.Add(r.RetryAfter-r.Coarse()-e.model.Resolution)
 	switch {
-	case early.Before(v.fits[0]):
-		return fmt.Sprintf(", but the limit admits it after %s", span(v.fits[0].Sub(event.Answered)))
-	case late.After(v.fits[1].Add(mostLate)):
-		wait := v.fits[1].Sub(event.Answered)
-		return fmt.Sprintf(", but the limit admits it after %s%s", span(wait), hint(r.retryAfter, wait))
+	case early.Before(v.Fits[0]):
+		return fmt.Sprintf(", but the limit admits it after %s", span(v.Fits[0].Sub(event.Answered)))
+	case late.After(v.Fits[1].Add(mostLate)):
+		wait := v.Fits[1].Sub(event.Answered)
+		return fmt.Sprintf(", but the limit admits it after %s%s", span(wait), hint(r.RetryAfter, wait))
 	}
 	return ""
 }
@@ -142,7 +132,7 @@ func (e *proof) retryByModel(r *fieldReading, event *Event, v *view) string {
 // hint guesses why a wait is far too long.
 func hint(told, truly time.Duration) string {
 	switch n := told / time.Second; {
-	case n >= leastUnix:
+	case n >= headers.LeastUnix:
 		return "; it looks like a unix time"
 	case n >= 100 && time.Duration(n)*time.Millisecond <= truly+2*mostLate && time.Duration(n)*time.Millisecond >= truly/2:
 		return "; it looks like milliseconds"

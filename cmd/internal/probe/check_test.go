@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -18,8 +19,9 @@ var testLimits = []string{
 }
 
 var testDialects = []string{
-	dialectDraft8, dialectDraft7, dialectDraft6, "express-6", dialectKong, dialectX, dialectXUnix, dialectGitHub, dialectAPISIX,
-	dialectEnvoy, "laravel", "limitctl", "date", "none",
+	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, "express-6", headers.DialectKong, headers.DialectX,
+	headers.DialectXUnix, headers.DialectGitHub, headers.DialectAPISIX,
+	headers.DialectEnvoy, "laravel", "limitctl", "date", "none",
 }
 
 // What keeps its limit and tells the truth fails no check.
@@ -65,72 +67,73 @@ func TestLiesAreCaught(t *testing.T) {
 		held                 string // if it is not limit
 		check, words         string
 	}{
-		{"429 without Retry-After", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+		{"429 without Retry-After", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) { h.Del("Retry-After") }
 		}, "", checkRetryAfter, "missing on"},
-		{"Retry-After one second early", "token-bucket:1/5s", dialectDraft8, func(s *served) {
+		{"Retry-After one second early", "token-bucket:1/5s", headers.DialectDraft8, func(s *served) {
 			s.lie = retry(func(d *store.Decision) int64 { return ceil(d.RetryAfter) - 1 })
 		}, "", checkRetryAfter, "later was denied"},
-		{"Retry-After two seconds late", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+		{"Retry-After two seconds late", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = retry(func(d *store.Decision) int64 { return ceil(d.RetryAfter) + 2 })
 		}, "", checkRetryAfter, "was admitted already"},
-		{"Retry-After in milliseconds", "fixed-window:10/10s", dialectX, func(s *served) {
+		{"Retry-After in milliseconds", "fixed-window:10/10s", headers.DialectX, func(s *served) {
 			s.lie = retry(func(d *store.Decision) int64 { return d.RetryAfter.Milliseconds() })
 		}, "", checkRetryAfter, "looks like milliseconds"},
-		{"Retry-After as unix time", "fixed-window:10/10s", dialectX, func(s *served) {
+		{"Retry-After as unix time", "fixed-window:10/10s", headers.DialectX, func(s *served) {
 			s.lie = set("Retry-After", func(d *store.Decision, now time.Time) int64 { return now.Add(d.RetryAfter).Unix() + 1 })
 		}, "", checkRetryAfter, "looks like a unix time"},
-		{"Retry-After with a fraction", "fixed-window:10/10s", dialectX, func(s *served) {
+		{"Retry-After with a fraction", "fixed-window:10/10s", headers.DialectX, func(s *served) {
 			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
 				if !d.Allowed {
 					h.Set("Retry-After", "1.5")
 				}
 			}
 		}, "", checkRetryAfter, `"1.5" is neither a whole number of seconds nor a date`},
-		{"unix time sold as seconds", "fixed-window:10/10s", dialectDraft6, func(s *served) {
+		{"unix time sold as seconds", "fixed-window:10/10s", headers.DialectDraft6, func(s *served) {
 			s.lie = set("RateLimit-Reset", func(d *store.Decision, now time.Time) int64 { return now.Add(d.ResetAfter).Unix() })
 		}, "", checkHeaders, "is a unix time; this dialect has seconds"},
-		{"remaining never falls", "fixed-window:10/10s", dialectX, func(s *served) {
+		{"remaining never falls", "fixed-window:10/10s", headers.DialectX, func(s *served) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return 10 })
 		}, "", checkHeaders, "X-RateLimit-Remaining never falls"},
-		{"remaining is one too many", "sliding-log:10/10s", dialectX, func(s *served) {
+		{"remaining is one too many", "sliding-log:10/10s", headers.DialectX, func(s *served) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return d.Remaining + 1 })
 		}, "", checkHeaders, "1 too many"},
-		{"remaining is negative", "fixed-window:10/10s", dialectX, func(s *served) {
+		{"remaining is negative", "fixed-window:10/10s", headers.DialectX, func(s *served) {
 			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
 				if !d.Allowed {
 					h.Set("X-RateLimit-Remaining", "-1")
 				}
 			}
 		}, "", checkHeaders, "X-RateLimit-Remaining: -1 is below 0"},
-		{"reset grows", "fixed-window:10/10s", dialectX, func(s *served) {
+		{"reset grows", "fixed-window:10/10s", headers.DialectX, func(s *served) {
 			s.lie = set("X-RateLimit-Reset", func(*store.Decision, time.Time) int64 { return 10 })
 		}, "", checkHeaders, "X-RateLimit-Reset grows while nothing is admitted"},
-		{"a wrong limit in the header", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+		{"a wrong limit in the header", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=10`)
 			}
 		}, "", checkHeaders, "tells 20 in 10s, and the limit is fixed-window:10/10s"},
-		{"a wrong window in the header", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+		{"a wrong window in the header", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=10;w=60`)
 			}
 		}, "", checkHeaders, "tells 10 in 1m"},
-		{"503", "fixed-window:10/10s", dialectX, func(s *served) { s.status = 503 }, "", checkDenialStatus, "status 503 (Service Unavailable)"},
-		{"subjects share", "fixed-window:10/10s", dialectX, func(s *served) { s.shared = true }, "", checkSubjects, "they share it"},
+		{"503", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.status = 503 }, "", checkDenialStatus,
+			"status 503 (Service Unavailable)"},
+		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.shared = true }, "", checkSubjects, "they share it"},
 		{"one too many", "fixed-window:11/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "request 11 of a subject was admitted"},
 		{"one too few", "fixed-window:9/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "request 10 of a new subject was denied"},
 		{"a window twice as long", "fixed-window:10/20s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery, "too late"},
 		{"a window half as long", "fixed-window:10/5s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery, "too early"},
 		{"bursts at the boundary", "fixed-window:10/10s", "none", nil, "sliding-log:10/10s", checkAdmitted, "too many"},
-		{"denied requests count", "sliding-log:10/10s", dialectX, func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
+		{"denied requests count", "sliding-log:10/10s", headers.DialectX, func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
 			"denied requests count as well"},
 		{"denied requests count in a bucket", "token-bucket:10/10s", "none", func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
 			"denied requests count as well"},
 		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery,
 			"never admitted again"},
 		{"it recovers too much", "token-bucket:10/10s", "none", func(s *served) { s.extraAfter = 5 }, "", checkRecovery, "too much"},
-		{"the name is not in the policy", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+		{"the name is not in the policy", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit", strings.Replace(h.Get("RateLimit"), "default", "other", 1))
 			}
@@ -138,19 +141,19 @@ func TestLiesAreCaught(t *testing.T) {
 		{"two dialects contradict", "fixed-window:10/10s", "limitctl", func(s *served) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return max(0, d.Remaining-1) })
 		}, "", checkHeaders, "contradict each other"},
-		{"t is later than Retry-After", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+		{"t is later than Retry-After", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
 				if !d.Allowed {
 					h.Set("RateLimit", `"default";r=0;t=`+strconv.FormatInt(ceil(d.RetryAfter)+1, 10))
 				}
 			}
 		}, "", checkHeaders, "is later than Retry-After"},
-		{"the reset is the period, always", "fixed-window:10/1m", dialectDraft7, func(s *served) {
+		{"the reset is the period, always", "fixed-window:10/1m", headers.DialectDraft7, func(s *served) {
 			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
 				h.Set("RateLimit", "limit=10, remaining="+strconv.FormatInt(d.Remaining, 10)+", reset=60")
 			}
 		}, "", checkHeaders, "RateLimit reset"},
-		{"a policy of one draft and a state of another", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+		{"a policy of one draft and a state of another", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) { h.Set("RateLimit-Policy", "10;w=10") }
 		}, "", checkHeaders, "RateLimit-Policy is of draft-7, and RateLimit of draft-8"},
 	} {
@@ -188,7 +191,7 @@ func TestAnotherAlgorithmIsNamed(t *testing.T) {
 		{"fixed-window:10/10s,from=first", "sliding-log:10/10s"}, {"token-bucket:10/10s", "fixed-window:10/10s"},
 		{"sliding-log:10/10s", "token-bucket:10/10s"},
 	} {
-		r, err := hold(newServed(test.served, dialectX, 5), test.held)
+		r, err := hold(newServed(test.served, headers.DialectX, 5), test.held)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +199,7 @@ func TestAnotherAlgorithmIsNamed(t *testing.T) {
 			t.Errorf("%s held to %s: %q", test.served, test.held, notes)
 		}
 	}
-	if r, err := hold(newServed("sliding-log:10/10s", dialectX, 5), "sliding-log:10/10s"); err != nil || len(r.Notes) > 0 {
+	if r, err := hold(newServed("sliding-log:10/10s", headers.DialectX, 5), "sliding-log:10/10s"); err != nil || len(r.Notes) > 0 {
 		t.Errorf("what is kept is told as another: %q, %v", r.Notes, err)
 	}
 }
@@ -204,7 +207,7 @@ func TestAnotherAlgorithmIsNamed(t *testing.T) {
 // Without a limit given, one is found, and headers that tell another are not believed.
 func TestHeadersAreNotBelieved(t *testing.T) {
 	for _, lie := range []bool{false, true} {
-		s := newServed("fixed-window:10/10s,from=first", dialectDraft8, 9)
+		s := newServed("fixed-window:10/10s,from=first", headers.DialectDraft8, 9)
 		if lie {
 			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=60`)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -11,10 +12,10 @@ import (
 const mostCompared = 16
 
 // models returns models that are left, some of each family.
-func (x *explorer) models() (models []model) {
+func (x *explorer) models() (models []explain.Model) {
 	for nth := range mostCompared {
 		for i := range x.explanations {
-			if all := x.explanations[i].models; nth < len(all) && len(models) < mostCompared {
+			if all := x.explanations[i].Models; nth < len(all) && len(models) < mostCompared {
 				models = append(models, all[nth])
 			}
 		}
@@ -24,13 +25,13 @@ func (x *explorer) models() (models []model) {
 
 // rest returns how long to leave a limit alone that all subjects share, so that the next
 // experiment finds it unused.
-func (x *explorer) rest(models []model) (longest time.Duration) {
+func (x *explorer) rest(models []explain.Model) (longest time.Duration) {
 	if !x.shared {
 		return 0
 	}
 	for i := range models {
-		span := models[i].fullSpan()
-		if models[i].limit.Algorithm == store.SlidingCounter {
+		span := models[i].FullSpan()
+		if models[i].Limit.Algorithm == store.SlidingCounter {
 			span *= 2
 		}
 		longest = max(longest, span)
@@ -52,29 +53,29 @@ func (x *explorer) compare() error {
 			return nil
 		}
 		each, unsure := x.latency()
-		p := pace{each, x.config.Workers}
+		p := explain.Pace{Each: each, Workers: x.config.Workers}
 		now := x.clock.Now().Add(20 * time.Millisecond).Add(x.rest(models))
-		all := design(int(models[0].limit.Capacity()), x.spans(models), x.windowEdges(models), now)
-		all = slices.DeleteFunc(all, func(e experiment) bool { return repeated[e.signature()] >= 2 })
-		chosen := choose(all, models, now, p, unsure, x.requestsLeft(), x.timeLeft())
+		all := explain.Design(int(models[0].Limit.Capacity()), explain.SpansOf(models), x.evidence.WindowEdges(models), now)
+		all = slices.DeleteFunc(all, func(e explain.Experiment) bool { return repeated[e.Signature()] >= 2 })
+		chosen := explain.Choose(all, models, now, p, unsure, x.requestsLeft(), x.timeLeft())
 		if x.shared && len(chosen) > 0 {
 			chosen = chosen[:1]
-			if chosen[0].begin.IsZero() {
-				chosen[0].begin = now
+			if chosen[0].Begin.IsZero() {
+				chosen[0].Begin = now
 			}
 		}
 		if len(chosen) == 0 && !confirmed {
-			chosen, confirmed = x.confirmation(&models[0], now, x.rest(models)), true
+			chosen, confirmed = explain.Confirmation(&models[0], x.requestsLeft(), now, x.clock.Now().Add(x.timeLeft()), x.rest(models)), true
 		}
 		if len(chosen) == 0 {
 			return nil
 		}
 		longest := time.Duration(0)
 		for i := range chosen {
-			repeated[chosen[i].signature()]++
-			took := chosen[i].last()
-			if !chosen[i].begin.IsZero() {
-				took += chosen[i].begin.Sub(now)
+			repeated[chosen[i].Signature()]++
+			took := chosen[i].Last()
+			if !chosen[i].Begin.IsZero() {
+				took += chosen[i].Begin.Sub(now)
 			}
 			longest = max(longest, took)
 		}
@@ -86,67 +87,6 @@ func (x *explorer) compare() error {
 	}
 	x.judge()
 	return nil
-}
-
-// confirmation returns experiments that would show what no model here does, one after the
-// other with a rest in between if there is one.
-func (x *explorer) confirmation(m *model, now time.Time, rest time.Duration) (all []experiment) {
-	full, span := int(m.limit.Capacity()), m.fullSpan()
-	requests, begin, end := x.requestsLeft(), time.Time{}, x.clock.Now().Add(x.timeLeft())
-	if rest > 0 {
-		begin = now
-	}
-	for _, e := range designFor(full, span, begin) {
-		wanted := e.name == "recovery" && (e.last() == span/100*50 || e.last() == span/100*97) ||
-			e.name == "two halves" && e.last() == span/100*110 && e.steps[1].at == span/100*50 ||
-			e.name == "denied again and again" && e.last() == span/100*90 || e.name == "a second window" && e.last() == span/100*210
-		if !wanted || e.steps[len(e.steps)-1].n == 1 || e.requests() > requests/3 || now.Add(e.last()+rest).After(end) {
-			continue
-		}
-		if rest > 0 {
-			e.begin = now
-			now = now.Add(e.last() + rest)
-		}
-		requests -= e.requests()
-		all = append(all, e)
-	}
-	return all
-}
-
-// fullSpan returns how long all that is admitted at once takes to come back.
-func (m *model) fullSpan() time.Duration {
-	if m.limit.Algorithm.HasBurst() {
-		return time.Duration(float64(m.limit.Period) * float64(m.limit.Burst) / float64(m.limit.Count))
-	}
-	return m.limit.Period
-}
-
-// spans returns times that models are told apart by: their periods, and what lies in the
-// middle of two.
-func (x *explorer) spans(models []model) (all []time.Duration) {
-	var full []time.Duration
-	for i := range models {
-		full = append(full, models[i].fullSpan())
-	}
-	slices.Sort(full)
-	for i, span := range full {
-		if i > 0 && span-full[i-1] > span/1000 {
-			all = append(all, (full[i-1]+span)/2)
-		}
-		if i == 0 || span-full[i-1] > span/50 {
-			all = append(all, span)
-		}
-	}
-	return all
-}
-
-// windowEdges returns when a window may end of the models whose windows do not begin with a request.
-func (x *explorer) windowEdges(models []model) (edges []time.Time) {
-	if !slices.ContainsFunc(models, func(m model) bool { return m.isAligned() }) || len(x.evidence.sharp) == 0 {
-		return nil
-	}
-	e := x.evidence.sharp[0]
-	return []time.Time{e.after.Add(e.by.Sub(e.after) / 2)}
 }
 
 // latency returns how long a request takes of the time of a step, and how exactly a request's
@@ -162,4 +102,40 @@ func (x *explorer) latency() (each, unsure time.Duration) {
 	each = all[len(all)/2]
 	unsure = 2*all[len(all)*9/10] + 3*time.Millisecond
 	return each, unsure
+}
+
+// perform runs experiments at the same time, each with a subject of its own.
+func (s *session) perform(all []explain.Experiment) error {
+	type action struct {
+		at      time.Time
+		subject string
+		explain.Step
+	}
+	var actions []action
+	now := s.clock.Now()
+	for i := range all {
+		begin := all[i].Begin
+		if begin.IsZero() {
+			begin = now
+		}
+		subject := s.subject()
+		for _, step := range all[i].Steps {
+			actions = append(actions, action{begin.Add(step.At), subject, step})
+		}
+	}
+	slices.SortStableFunc(actions, func(a, b action) int { return a.at.Compare(b.at) })
+	for i := range actions {
+		a := &actions[i]
+		if err := s.waitUntil(a.at); err != nil {
+			return err
+		}
+		denials := 0
+		if a.UntilDenied {
+			denials = 1
+		}
+		if _, err := s.sendMany(a.subject, a.N, denials); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // conclude says what was found out, and what could not be told apart.
@@ -21,40 +22,46 @@ func (x *explorer) conclude(spent error) {
 	}
 	if len(x.explanations) == 0 {
 		x.note("%d were admitted at once, and the next request was denied", x.burst.admitted)
-		if n := len(x.events); n > 0 && len(x.evidence.edges) == 0 {
+		if n := len(x.events); n > 0 && !x.evidence.Recovered() {
 			x.note("nothing came back in %s; what comes back later was not waited for", span(x.events[n-1].Answered.Sub(x.events[0].Sent)))
 			x.noteHint()
 		}
 		return
 	}
-	best := slices.MinFunc(x.explanations, func(a, b explanation) int { return plainness(&a.models[0]) - plainness(&b.models[0]) })
-	m := &best.models[0]
-	together := x.deniedOnlyTogether()
+	best := slices.MinFunc(x.explanations, func(a, b explain.Explanation) int {
+		return explain.Plainness(&a.Models[0]) - explain.Plainness(&b.Models[0])
+	})
+	m := &best.Models[0]
+	together := x.evidence.DeniedOnlyTogether()
+	if together {
+		x.note("only requests that were under way together were denied: it may be a limit of concurrent requests, or one that " +
+			"comes back faster than requests can be sent one by one")
+	}
 	if together && queued {
 		return // no model here waits
 	}
-	if best.wrong > 0 {
+	if best.Wrong > 0 {
 		x.note("no algorithm known here explains all answers; the nearest one is %s, which does not explain %d of %d",
-			m.limit, best.wrong, len(x.events))
-		if best.wrong > 1+len(x.events)/100 || !best.round || together {
+			m.Limit, best.Wrong, len(x.events))
+		if best.Wrong > 1+len(x.events)/100 || !best.Round || together {
 			return
 		}
 	}
-	limit := m.limit
+	limit := m.Limit
 	x.d.Limit, x.d.Manner = &limit, m.Manner
-	others := slices.ContainsFunc(x.explanations, func(e explanation) bool { return e.models[0].limit != limit })
-	x.d.Exact = best.wrong == 0 && best.round && !others && !together && !x.provenWrong(m)
-	if !best.round {
-		x.note("the period can be from %s to %s", store.FormatPeriod(best.low), store.FormatPeriod(best.high))
+	others := slices.ContainsFunc(x.explanations, func(e explain.Explanation) bool { return e.Models[0].Limit != limit })
+	x.d.Exact = best.Wrong == 0 && best.Round && !others && !together && !x.provenWrong(m)
+	if !best.Round {
+		x.note("the period can be from %s to %s", store.FormatPeriod(best.Low), store.FormatPeriod(best.High))
 	}
-	if m.isAligned() && m.Tick == 0 {
-		x.findPhase(m, best.wrong)
+	if m.IsAligned() && m.Tick == 0 {
+		x.findPhase(m, best.Wrong)
 	}
 	x.peculiarities(m)
 	for i := range x.explanations {
-		for _, other := range x.explanations[i].models {
-			if other.limit != limit && len(x.d.Alternatives) < mostAlternatives && !slices.Contains(x.d.Alternatives, other.limit) {
-				x.d.Alternatives = append(x.d.Alternatives, other.limit)
+		for _, other := range x.explanations[i].Models {
+			if other.Limit != limit && len(x.d.Alternatives) < mostAlternatives && !slices.Contains(x.d.Alternatives, other.Limit) {
+				x.d.Alternatives = append(x.d.Alternatives, other.Limit)
 			}
 		}
 	}
@@ -71,16 +78,16 @@ func (x *explorer) conclude(spent error) {
 
 // noteHint notes what a denial said of the limit and of when to come again, which nobody waited for.
 func (x *explorer) noteHint() {
-	i := slices.IndexFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Denied })
+	i := slices.IndexFunc(x.events, func(e explain.Event) bool { return e.Outcome == endpoint.Denied })
 	if i < 0 {
 		return
 	}
 	e := &x.events[i]
-	r := readHeader(e.Header, e.Answered, skewOf(e.Header, e.Sent, e.Answered))
-	for k := range r.families {
-		if l := r.families[k].tightest(); l != nil && l.count > 0 && l.window > 0 {
-			x.note("its headers tell of %d in %s, which was not seen; hold it to that by --limit %d/%s", l.count,
-				store.FormatPeriod(l.window), l.count, store.FormatPeriod(l.window))
+	r := headers.Read(e.Header, e.Answered, headers.SkewOf(e.Header, e.Sent, e.Answered))
+	for k := range r.Families {
+		if l := r.Families[k].Tightest(); l != nil && l.Count > 0 && l.Window > 0 {
+			x.note("its headers tell of %d in %s, which was not seen; hold it to that by --limit %d/%s", l.Count,
+				store.FormatPeriod(l.Window), l.Count, store.FormatPeriod(l.Window))
 			break
 		}
 	}
@@ -88,7 +95,7 @@ func (x *explorer) noteHint() {
 		wait := told.Sub(e.Answered)
 		from := "its first denial says to come again in " + span(wait)
 		if text := e.Header.Get("Retry-After"); text != "" {
-			from = "its first denial says Retry-After: " + shown(text)
+			from = "its first denial says Retry-After: " + headers.Shown(text)
 		}
 		x.note("%s; to see that, give a --max-time of %s or more", from, span((5 * wait).Round(time.Second)))
 	}
@@ -96,44 +103,15 @@ func (x *explorer) noteHint() {
 
 // provenWrong reports whether the audit by intervals is sure that a limit did not decide what was
 // seen. It knows plain limits only.
-func (x *explorer) provenWrong(m *model) bool {
-	if len(m.peculiarities()) > 0 {
+func (x *explorer) provenWrong(m *explain.Model) bool {
+	if len(m.Peculiarities()) > 0 {
 		return false
 	}
-	auditor := interval.New(interval.Options{Resolution: 2 * time.Millisecond, Skew: -1})
-	for key, one := range x.evidence.h {
-		auditor.SetLimit(uint32(key), m.limit)
-		for i := range one {
-			o := &one[i]
-			for range o.n {
-				auditor.Observe(interval.Observation{
-					Key: uint32(key), Sent: o.sent, Answered: o.answered, Cost: o.cost, Answer: answers[o.outcome],
-				})
-			}
-		}
-	}
-	auditor.Settle(1 << 62)
-	finding := auditor.Finding()
+	finding := explain.Proven(m.Limit, explain.KeysOf(x.events, !x.shared), explain.Resolution)
 	if finding.OverAdmitted+finding.UnderAdmitted == 0 {
 		return false
 	}
-	x.note("the audit by intervals is sure that at least %d of the answers are not those of %s", finding.LeastOver+finding.LeastUnder, m.limit)
-	return true
-}
-
-// deniedOnlyTogether reports whether no request was denied but while others of its subject
-// were under way.
-func (x *explorer) deniedOnlyTogether() bool {
-	for _, one := range x.evidence.h {
-		for i := range one {
-			alone := one[i].n == 1 && (i == 0 || one[i-1].answered <= one[i].sent) && (i+1 == len(one) || one[i+1].sent >= one[i].answered)
-			if one[i].outcome == endpoint.Denied && alone {
-				return false
-			}
-		}
-	}
-	x.note("only requests that were under way together were denied: it may be a limit of concurrent requests, or one that " +
-		"comes back faster than requests can be sent one by one")
+	x.note("the audit by intervals is sure that at least %d of the answers are not those of %s", finding.LeastOver+finding.LeastUnder, m.Limit)
 	return true
 }
 
@@ -156,7 +134,7 @@ func (x *explorer) noteQueue() bool {
 	}
 	x.note("requests took from %s to %s until they were let through: they may wait in a queue, and what is found out is less exact",
 		shortest.Round(time.Millisecond), longest.Round(time.Millisecond))
-	if n := min(sequential, len(x.burst.events)); n > 2 {
+	if n := min(explain.Sequential, len(x.burst.events)); n > 2 {
 		each := x.burst.events[n-1].Answered.Sub(x.burst.events[1].Answered) / time.Duration(n-2)
 		x.note("sent one by one, a request was let through every %s", each.Round(time.Millisecond))
 	}
@@ -165,33 +143,14 @@ func (x *explorer) noteQueue() bool {
 
 // findPhase says when windows begin: in the middle of all phases that explain as much, and 0 if
 // that is one of them.
-func (x *explorer) findPhase(m *model, wrong int) {
-	period := m.limit.Period
-	reach := func(direction time.Duration) time.Duration {
-		explains := func(by time.Duration) bool {
-			other := *m
-			other.phase = ((m.phase+direction*by)%period + period) % period
-			return x.evidence.h.contradictions(&other, wrong+1) <= wrong
-		}
-		good, bad := time.Duration(0), time.Millisecond
-		for bad < period/2 && explains(bad) {
-			good, bad = bad, bad*2
-		}
-		for bad-good > time.Millisecond/2 {
-			if middle := ((good + bad) / 2).Truncate(time.Microsecond); explains(middle) {
-				good = middle
-			} else {
-				bad = middle
-			}
-		}
-		return good
-	}
-	earlier, later := reach(-1), reach(1)
-	x.d.Phase, x.d.PhaseKnown, x.d.PhaseWithin = m.phase, true, max(earlier, later)
-	if m.phase != 0 {
-		x.d.Phase = (m.phase + (later-earlier)/2 + period) % period
+func (x *explorer) findPhase(m *explain.Model, wrong int) {
+	period := m.Limit.Period
+	earlier, later := x.evidence.Reach(m, wrong)
+	x.d.Phase, x.d.PhaseKnown, x.d.PhaseWithin = m.Phase, true, max(earlier, later)
+	if m.Phase != 0 {
+		x.d.Phase = (m.Phase + (later-earlier)/2 + period) % period
 		x.d.PhaseWithin = (earlier + later) / 2
-		m.phase = x.d.Phase
+		m.Phase = x.d.Phase
 	}
 	if earlier+later > period/4 {
 		x.d.PhaseKnown = false
@@ -205,9 +164,9 @@ const mostAlternatives = 8
 func (x *explorer) undecided() string {
 	var names []string
 	for i := range x.explanations {
-		m := &x.explanations[i].models[0]
-		name := m.limit.String()
-		for _, text := range m.peculiarities() {
+		m := &x.explanations[i].Models[0]
+		name := m.Limit.String()
+		for _, text := range m.Peculiarities() {
 			name += " (" + text + ")"
 		}
 		names = append(names, name)
@@ -216,57 +175,8 @@ func (x *explorer) undecided() string {
 }
 
 // peculiarities notes what a limit cannot say about a model.
-func (x *explorer) peculiarities(m *model) {
-	for _, text := range m.peculiarities() {
+func (x *explorer) peculiarities(m *explain.Model) {
+	for _, text := range m.Peculiarities() {
 		x.note("%s", text)
 	}
-}
-
-// peculiarities returns what a limit cannot say about a model, in words.
-func (m *model) peculiarities() (all []string) {
-	for _, p := range []struct {
-		is   bool
-		text string
-	}{
-		{m.Anchored, "its windows begin with a subject's first request, and follow each other without a gap"},
-		{m.ChargesDenied, "denied requests count as admitted ones do, so who goes on asking stays out longer"},
-		{m.Refreshed, "each request begins the window anew, also a denied one, so who goes on asking stays out"},
-		{m.Thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
-		{m.RoundsDown, "it rounds down what is left of the window before"},
-		{m.RoundsNearest, "it rounds what is left of the window before to the nearest whole number, so it can let one too many through"},
-		{m.Tick > 0, "its clock counts in steps of " + store.FormatPeriod(m.Tick)},
-		{m.phase != 0, "its windows begin " + m.phase.Round(time.Millisecond).String() +
-			" later than whole periods since the epoch, by this machine's clock"},
-		{m.Ban > 0, "who was denied stays out for " + store.FormatPeriod(m.Ban)},
-	} {
-		if p.is {
-			all = append(all, p.text)
-		}
-	}
-	return all
-}
-
-// plainness orders models that explain the same: the lower, the more usual.
-func plainness(m *model) int {
-	order := 0
-	switch {
-	case m.limit.Algorithm == store.TokenBucket:
-		order = 0
-	case m.limit.FromFirst:
-		order = 20
-	case m.limit.Algorithm == store.FixedWindow:
-		order = 10
-	case m.limit.Algorithm == store.SlidingLog:
-		order = 30
-	default:
-		order = 40 + int(min(m.limit.Slices, 50))
-	}
-	for _, unusual := range []bool{
-		m.Anchored, m.Tick > 0, m.ChargesDenied, m.Refreshed, m.floored() && !m.Anchored, m.RoundsNearest, m.Thousandths, m.Ban > 0, m.phase != 0,
-	} {
-		if unusual {
-			order += 100
-		}
-	}
-	return order
 }

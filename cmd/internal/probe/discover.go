@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 )
 
 // ErrNoLimit is the error of a probe that was never denied within its budget.
@@ -44,8 +45,8 @@ type explorer struct {
 	// later is how long to wait by what denials say, if that is longer than the probe may take.
 	later time.Duration
 
-	evidence     evidence
-	explanations []explanation
+	evidence     explain.Evidence
+	explanations []explain.Explanation
 }
 
 func (x *explorer) note(format string, values ...any) {
@@ -55,11 +56,11 @@ func (x *explorer) note(format string, values ...any) {
 }
 
 func (x *explorer) wasDenied() bool {
-	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Denied })
+	return slices.ContainsFunc(x.events, func(e explain.Event) bool { return e.Outcome == endpoint.Denied })
 }
 
 func (x *explorer) wasAdmitted() bool {
-	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Allowed })
+	return slices.ContainsFunc(x.events, func(e explain.Event) bool { return e.Outcome == endpoint.Allowed })
 }
 
 // noteSameAnswer notes that all answers were one that may come from something before the limit.
@@ -68,7 +69,7 @@ func (x *explorer) noteSameAnswer() {
 		return
 	}
 	first := &x.events[0]
-	same := !slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome != first.Outcome || e.Status != first.Status })
+	same := !slices.ContainsFunc(x.events, func(e explain.Event) bool { return e.Outcome != first.Outcome || e.Status != first.Status })
 	switch {
 	case !same:
 	case first.Outcome == endpoint.Failed && first.Err != nil:
@@ -156,73 +157,11 @@ func (x *explorer) askAtOnce() (err error) {
 
 // gather makes evidence of all that was seen.
 func (x *explorer) gather() {
-	v := &x.evidence
-	*v = evidence{h: historyOf(x.events, x.shared), counts: x.counts, longest: 400 * 24 * time.Hour}
-	first := slices.IndexFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Allowed })
-	v.first = &x.events[first]
-	for i := range x.burst.events {
-		if e := &x.burst.events[i]; e.Outcome == endpoint.Allowed && (v.last == nil || e.Answered.After(v.last.Answered)) {
-			v.last = e
-		}
-	}
-	v.fast = v.first
-	if len(x.burst.events) > sequential {
-		v.fast = &x.burst.events[sequential-1]
-	}
-	v.edges = edgesOf(v.h[0])
-	for _, one := range v.h {
-		v.sharp = append(v.sharp, edgesOf(one)...)
-	}
-	slices.SortFunc(v.sharp, func(a, b edge) int {
-		if c := a.by.Sub(a.after) - b.by.Sub(b.after); c != 0 {
-			return int(c)
-		}
-		return a.after.Compare(b.after)
-	})
+	x.evidence = explain.NewEvidence(x.events, x.burst.events, x.shared, x.counts)
 }
 
-// judge finds the models that explain all that was seen. A family that did not explain what was
-// seen before cannot explain more.
+// judge finds the models that explain all that was seen.
 func (x *explorer) judge() {
 	x.gather()
-	if len(x.evidence.edges) == 0 {
-		return
-	}
-	hypotheses := x.evidence.hypotheses()
-	if x.judgeAmong(x.narrowed(hypotheses)); len(x.explanations) == 0 || x.explanations[0].wrong > 0 {
-		for i := range hypotheses {
-			hypotheses[i].index = i
-		}
-		x.judgeAmong(hypotheses)
-	}
-}
-
-// narrowed returns the hypotheses that are left, with the periods that are left.
-func (x *explorer) narrowed(all []hypothesis) (left []hypothesis) {
-	for i := range x.explanations {
-		e := &x.explanations[i]
-		if e.index >= len(all) || e.wrong > 0 {
-			return nil
-		}
-		h := all[e.index]
-		h.index, h.low, h.high = e.index, max(h.low, e.low-e.low/1000), min(h.high, e.high+e.high/1000)
-		left = append(left, h)
-	}
-	return left
-}
-
-// judgeAmong keeps the explanations that are least wrong.
-func (x *explorer) judgeAmong(hypotheses []hypothesis) {
-	x.explanations = nil
-	for _, h := range hypotheses {
-		e := x.evidence.explain(h)
-		e.index = h.index
-		if len(e.models) == 0 || len(x.explanations) > 0 && e.wrong > x.explanations[0].wrong {
-			continue
-		}
-		if len(x.explanations) > 0 && e.wrong < x.explanations[0].wrong {
-			x.explanations = nil
-		}
-		x.explanations = append(x.explanations, e)
-	}
+	x.explanations = x.evidence.Explanations(x.explanations)
 }

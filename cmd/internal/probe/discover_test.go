@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -232,7 +233,7 @@ func TestTheTruthIsNotRuledOut(t *testing.T) {
 		if d.Limit == nil || *d.Limit != limit {
 			t.Errorf("seed %d: found %v (%q), want %s", seed, d.Limit, d.Notes, limit)
 		}
-		if n := historyOf(d.Events, false).contradictions(&model{limit: limit}, len(d.Events)); n > 0 {
+		if n := explain.HistoryOf(d.Events, false).Contradictions(&explain.Model{Limit: limit}, len(d.Events)); n > 0 {
 			t.Errorf("seed %d: %d answers contradict the limit that the server has", seed, n)
 		}
 	}

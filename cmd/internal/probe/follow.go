@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 )
 
 const (
@@ -77,7 +79,7 @@ func (x *explorer) follow() error {
 }
 
 // tellWait says what is waited for.
-func (x *explorer) tellWait(edges int, last []Event) {
+func (x *explorer) tellWait(edges int, last []explain.Event) {
 	if edges > 0 {
 		x.step(x.timeLeft(), "waiting until a request is admitted again (%d of %d)", edges+1, mostEdges)
 		return
@@ -92,19 +94,19 @@ func (x *explorer) tellWait(edges int, last []Event) {
 
 // toldBack returns when a request is admitted again by what the last denial says, at the latest; zero
 // if it says nothing. It is a hint when to ask, and nothing is concluded from it.
-func toldBack(events []Event) time.Time {
+func toldBack(events []explain.Event) time.Time {
 	if len(events) == 0 || events[len(events)-1].Outcome != endpoint.Denied {
 		return time.Time{}
 	}
 	e := &events[len(events)-1]
-	r := readHeader(e.Header, e.Answered, skewOf(e.Header, e.Sent, e.Answered))
-	r.readLimits(e.Limits)
-	if r.retryAfter > 0 {
-		return e.Answered.Add(r.retryAfter)
+	r := headers.Read(e.Header, e.Answered, headers.SkewOf(e.Header, e.Sent, e.Answered))
+	r.ReadLimits(e.Limits)
+	if r.RetryAfter > 0 {
+		return e.Answered.Add(r.RetryAfter)
 	}
-	for i := range r.families {
-		if l := r.families[i].tightest(); l != nil && l.hasReset && l.remaining == 0 && l.reset > 0 {
-			return e.Answered.Add(l.reset)
+	for i := range r.Families {
+		if l := r.Families[i].Tightest(); l != nil && l.HasReset && l.Remaining == 0 && l.Reset > 0 {
+			return e.Answered.Add(l.Reset)
 		}
 	}
 	return time.Time{}

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -42,20 +43,20 @@ func TestPeculiarServersFailNoCheckOfTheirLimit(t *testing.T) {
 		name, given string
 		server      func(t *testing.T) *server
 		limit       string
-		manner      Manner
+		manner      explain.Manner
 	}{
-		{"haproxy", "", haproxy, "sliding-counter:10/10s", Manner{Anchored: true, RoundsDown: true, ChargesDenied: true}},
-		{"haproxy, given", "sliding-counter:10/10s", haproxy, "sliding-counter:10/10s", Manner{}},
-		{"nginx", "", nginx, "token-bucket:10/1s,burst=6", Manner{}},
-		{"nginx, given", "token-bucket:10/1s,burst=6", nginx, "token-bucket:10/1s,burst=6", Manner{}},
-		{"rounded", "", rounded, "sliding-counter:10/1s", Manner{RoundsNearest: true}},
-		{"refreshed", "", refreshed, "fixed-window:10/10s,from=first", Manner{Refreshed: true}},
-		{"refreshed, given", "fixed-window:10/10s,from=first", refreshed, "fixed-window:10/10s,from=first", Manner{}},
-		{"counted", "", counted, "sliding-log:10/10s", Manner{ChargesDenied: true}},
-		{"counted, given", "sliding-log:10/10s", counted, "sliding-log:10/10s", Manner{}},
-		{"at intervals", "", atIntervals, "fixed-window:10/10s", Manner{Anchored: true}},
-		{"at intervals, given", "fixed-window:10/10s", atIntervals, "fixed-window:10/10s", Manner{}},
-		{"ban", "", ban, "sliding-log:10/2s", Manner{Ban: 15 * time.Second}},
+		{"haproxy", "", haproxy, "sliding-counter:10/10s", explain.Manner{Anchored: true, RoundsDown: true, ChargesDenied: true}},
+		{"haproxy, given", "sliding-counter:10/10s", haproxy, "sliding-counter:10/10s", explain.Manner{}},
+		{"nginx", "", nginx, "token-bucket:10/1s,burst=6", explain.Manner{}},
+		{"nginx, given", "token-bucket:10/1s,burst=6", nginx, "token-bucket:10/1s,burst=6", explain.Manner{}},
+		{"rounded", "", rounded, "sliding-counter:10/1s", explain.Manner{RoundsNearest: true}},
+		{"refreshed", "", refreshed, "fixed-window:10/10s,from=first", explain.Manner{Refreshed: true}},
+		{"refreshed, given", "fixed-window:10/10s,from=first", refreshed, "fixed-window:10/10s,from=first", explain.Manner{}},
+		{"counted", "", counted, "sliding-log:10/10s", explain.Manner{ChargesDenied: true}},
+		{"counted, given", "sliding-log:10/10s", counted, "sliding-log:10/10s", explain.Manner{}},
+		{"at intervals", "", atIntervals, "fixed-window:10/10s", explain.Manner{Anchored: true}},
+		{"at intervals, given", "fixed-window:10/10s", atIntervals, "fixed-window:10/10s", explain.Manner{}},
+		{"ban", "", ban, "sliding-log:10/2s", explain.Manner{Ban: 15 * time.Second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config := Config{Budget: 3000, MaxTime: 20 * time.Minute, Workers: 16}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -48,15 +49,6 @@ type Observer interface {
 	Step(what string, atMost time.Duration)
 }
 
-// Event is one request of a probe and its answer.
-type Event struct {
-	Subject string
-	Cost    int64
-	endpoint.Answer
-	// Err is why there was no answer; the request may have been counted.
-	Err error
-}
-
 // Discovery is what was found out about a limit.
 type Discovery struct {
 	// Limit is the limit in canonical form; nil if none was found.
@@ -70,13 +62,13 @@ type Discovery struct {
 	// PhaseWithin is by how much the phase may be wrong, either way.
 	PhaseWithin time.Duration
 	// Manner is how it counts where that is not said by the limit.
-	Manner Manner
+	Manner explain.Manner
 	// Alternatives are limits that would have answered alike.
 	Alternatives []store.Limit
 	// Notes are what could not be told apart, and why, in words.
 	Notes []string
 	// Events are all requests that were sent, in order.
-	Events []Event
+	Events []explain.Event
 }
 
 // Result is what a probe found, check by check.
@@ -107,20 +99,4 @@ type Check struct {
 	Expected, Seen string
 	// Details are what Seen sums up, where that is more than one thing.
 	Details []string
-}
-
-// Run finds out what limit the endpoint has, unless the configuration says it, and checks the
-// endpoint. What was seen until an error is in the result. That no limit was found is an
-// [ErrNoLimit], and what could be checked without is in the result.
-func Run(ctx context.Context, config *Config) (*Result, error) {
-	discovery := &Discovery{Limit: config.Limit, Exact: true}
-	var failure error
-	if config.Limit == nil {
-		discovery, failure = Discover(ctx, config)
-	}
-	result, err := verify(ctx, config, discovery, failure == nil)
-	if failure == nil {
-		failure = err
-	}
-	return result, failure
 }

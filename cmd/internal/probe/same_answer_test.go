@@ -18,8 +18,10 @@ type alike struct {
 }
 
 func (a *alike) Connect(context.Context) error { return nil }
-func (a *alike) Describe() string              { return "http://127.0.0.1/" }
-func (a *alike) Close() error                  { return nil }
+
+func (a *alike) Describe() string { return "http://127.0.0.1/" }
+
+func (a *alike) Close() error { return nil }
 
 func (a *alike) Send(ctx context.Context, _ string, _ int64, answer *endpoint.Answer) error {
 	answer.Sent = a.clock.now

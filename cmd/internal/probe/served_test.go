@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -58,12 +59,17 @@ func newServed(limit, dialect string, seed uint64) *served {
 }
 
 func (s *served) Connect(context.Context) error { return nil }
-func (s *served) Describe() string              { return "http://127.0.0.1/" }
-func (s *served) Close() error                  { return nil }
-func (s *served) Places() (subject, cost bool)  { return !s.single, false }
+
+func (s *served) Describe() string { return "http://127.0.0.1/" }
+
+func (s *served) Close() error { return nil }
+
+func (s *served) Places() (subject, cost bool) { return !s.single, false }
+
 func (s *served) travel() {
 	s.clock.now = s.clock.now.Add(time.Duration(s.random.IntN(900)+50) * time.Microsecond)
 }
+
 func (s *served) instant(t time.Time) store.Instant { return store.InstantOf(t.Add(-s.phase)) }
 
 func (s *served) Send(ctx context.Context, subject string, cost int64, answer *endpoint.Answer) error {
@@ -135,33 +141,33 @@ func tell(h http.Header, dialect string, limit *store.Limit, d *store.Decision, 
 	capacity := strconv.FormatInt(limit.Capacity(), 10)
 	unix := strconv.FormatInt(ceil(time.Duration(now.UnixNano())+reset), 10)
 	switch dialect {
-	case dialectDraft8:
+	case headers.DialectDraft8:
 		h.Set("RateLimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, count, window))
 		h.Set("RateLimit", fmt.Sprintf(`"default";r=%d;t=%d`, left, ceil(more)))
-	case dialectDraft7:
+	case headers.DialectDraft7:
 		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", count, window))
 		h.Set("RateLimit", fmt.Sprintf("limit=%d, remaining=%d, reset=%d", count, left, ceil(more)))
-	case dialectDraft6:
+	case headers.DialectDraft6:
 		three("RateLimit-", fmt.Sprintf("%d, %d;w=%d", count, count, window), resetSeconds)
 	case "express-6":
 		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", count, window))
 		three("RateLimit-", strconv.FormatInt(count, 10), resetSeconds)
-	case dialectKong:
+	case headers.DialectKong:
 		three("RateLimit-", strconv.FormatInt(limit.Count, 10), resetSeconds)
 		if limit.Period == time.Minute {
 			h.Set("X-RateLimit-Limit-Minute", strconv.FormatInt(limit.Count, 10))
 			h.Set("X-RateLimit-Remaining-Minute", strconv.FormatInt(left, 10))
 		}
-	case dialectX:
+	case headers.DialectX:
 		three("X-RateLimit-", capacity, resetSeconds)
-	case dialectXUnix:
+	case headers.DialectXUnix:
 		three("X-RateLimit-", capacity, unix)
-	case dialectGitHub:
+	case headers.DialectGitHub:
 		three("X-RateLimit-", capacity, unix)
 		h.Set("X-RateLimit-Used", strconv.FormatInt(d.Used, 10))
-	case dialectAPISIX:
+	case headers.DialectAPISIX:
 		three("X-RateLimit-", capacity, fmt.Sprintf("%.2f", reset.Seconds()))
-	case dialectEnvoy:
+	case headers.DialectEnvoy:
 		three("X-RateLimit-", fmt.Sprintf(`%d, %d;w=%d;name="x"`, count, count, window), resetSeconds)
 	case "laravel":
 		three("X-RateLimit-", capacity, unix)
@@ -169,8 +175,8 @@ func tell(h http.Header, dialect string, limit *store.Limit, d *store.Decision, 
 			h.Del("X-RateLimit-Reset")
 		}
 	case "limitctl":
-		tell(h, dialectDraft8, limit, d, now)
-		tell(h, dialectXUnix, limit, d, now)
+		tell(h, headers.DialectDraft8, limit, d, now)
+		tell(h, headers.DialectXUnix, limit, d, now)
 	case "date":
 		h.Set("Date", now.UTC().Format(http.TimeFormat))
 		if !d.Allowed {

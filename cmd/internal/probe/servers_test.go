@@ -34,8 +34,10 @@ type server struct {
 }
 
 func (s *server) Connect(context.Context) error { return nil }
-func (s *server) Describe() string              { return "simulated" }
-func (s *server) Close() error                  { return nil }
+
+func (s *server) Describe() string { return "simulated" }
+
+func (s *server) Close() error { return nil }
 
 func (s *server) chance() float64 {
 	s.mutex.Lock()

@@ -10,9 +10,74 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
+
+// counted is a count with its noun.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// span writes a duration to the precision that matters in a sentence.
+func span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + span(-d)
+	case d >= time.Hour:
+		d = d.Round(time.Second)
+	case d >= 10*time.Second:
+		d = d.Round(100 * time.Millisecond)
+	case d >= time.Second:
+		d = d.Round(10 * time.Millisecond)
+	default:
+		d = d.Round(time.Millisecond)
+	}
+	if d >= time.Minute && d%time.Second == 0 {
+		return store.FormatPeriod(d)
+	}
+	if d >= time.Minute {
+		return d.String()
+	}
+	if d >= time.Second {
+		return fmt.Sprintf("%g s", d.Seconds())
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}
+
+const (
+	// justAfter is how long after an instant a request is sent that should be admitted from
+	// then on, and justBefore how long before one that should be denied.
+	justAfter, justBefore = 3 * time.Millisecond, 10 * time.Millisecond
+	// polls is how many times a key is asked during a wait, besides the instants that matter.
+	polls = 6
+	// overdue is how many times as long as it should take a key may take to recover until
+	// nobody waits for it any longer.
+	overdue = 2.5
+)
+
+// mostLate is how much later than need be Retry-After may be: it has whole seconds.
+const mostLate = time.Second
+
+// systemClock is the clock of this machine.
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
 
 // errSpent is the error of an experiment that would exceed the budget. It says which one.
 var (
@@ -41,12 +106,12 @@ type session struct {
 
 	mutex  sync.Mutex
 	sent   int
-	events []Event // in the order in which they were answered
+	events []explain.Event // in the order in which they were answered
 }
 
 // newSession returns a session that goes on after the requests of a discovery, by the
 // same budget.
-func newSession(ctx context.Context, config *Config, before []Event) *session {
+func newSession(ctx context.Context, config *Config, before []explain.Event) *session {
 	s := &session{ctx: ctx, config: config, clock: config.Clock, name: strings.ToLower(rand.Text()[:8]), events: before, sent: len(before)}
 	if s.clock == nil {
 		s.clock = systemClock{}
@@ -102,24 +167,24 @@ func (s *session) waitUntil(t time.Time) error { return s.wait(t.Sub(s.clock.Now
 
 // send sends one request of a subject. A request that failed is an event, too; the
 // error is for what ends the probe.
-func (s *session) send(subject string) (Event, error) {
+func (s *session) send(subject string) (explain.Event, error) {
 	event, err := s.sendOne(subject)
 	if err == nil {
 		s.statuses.take(&event)
-		err = s.add([]Event{event})
+		err = s.add([]explain.Event{event})
 	}
 	return event, err
 }
 
 // sendOne sends one request, by any goroutine. It is not an event yet.
-func (s *session) sendOne(subject string) (Event, error) {
+func (s *session) sendOne(subject string) (explain.Event, error) {
 	if s.timeLeft() < 0 {
-		return Event{}, errTime
+		return explain.Event{}, errTime
 	}
 	if !s.takeRequest() {
-		return Event{}, errRequests
+		return explain.Event{}, errRequests
 	}
-	event := Event{Subject: subject, Cost: 1}
+	event := explain.Event{Subject: subject, Cost: 1}
 	before := s.clock.Now()
 	ctx := s.ctx
 	if s.config.Timeout > 0 {
@@ -154,7 +219,7 @@ func (s *session) takeRequest() bool {
 }
 
 // add remembers events, and gives up if nothing but failures come.
-func (s *session) add(events []Event) error {
+func (s *session) add(events []explain.Event) error {
 	s.events = append(s.events, events...)
 	for i := range events {
 		if events[i].Outcome != endpoint.Failed {
@@ -174,7 +239,7 @@ type burst struct {
 	subject                  string
 	admitted, denied, failed int
 	// events are in the order in which they were sent.
-	events []Event
+	events []explain.Event
 }
 
 // count counts the outcomes, which what is known about statuses may have corrected.
@@ -193,10 +258,6 @@ func (b *burst) count(known *statuses) {
 	}
 }
 
-// sequential is how many requests of a burst are sent one after the other before several
-// workers send them: small limits are found exactly, and large ones before they refill.
-const sequential = 32
-
 // sendMany sends up to most requests of a subject at cost 1 as fast as the workers can, and
 // stops after so many denials in a row; 0 means that it does not stop. While it sends one at
 // a time, no denial more than these is asked for.
@@ -205,7 +266,7 @@ func (s *session) sendMany(subject string, most, denials int) (b burst, err erro
 	streak, odd := 0, 0 // denials in a row, and answers in a row that may be denials
 	for len(b.events) < most && (denials == 0 || streak < denials) {
 		n := 1
-		if len(b.events) >= sequential && s.config.Workers > 1 && streak == 0 {
+		if len(b.events) >= explain.Sequential && s.config.Workers > 1 && streak == 0 {
 			n = min(s.config.Workers, most-len(b.events))
 		}
 		events, err := s.sendAtOnce(subject, n)
@@ -235,15 +296,15 @@ func (s *session) exhaust(subject string, most int) (burst, error) {
 }
 
 // sendAtOnce sends n requests of a subject at the same time.
-func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
+func (s *session) sendAtOnce(subject string, n int) ([]explain.Event, error) {
 	if n == 1 {
 		event, err := s.send(subject)
 		if err != nil && event.Sent.IsZero() {
 			return nil, err
 		}
-		return []Event{event}, err
+		return []explain.Event{event}, err
 	}
-	events, failures := make([]Event, n), make([]error, n)
+	events, failures := make([]explain.Event, n), make([]error, n)
 	var group goroutines.Group
 	for i := range events {
 		group.Go(func() { events[i], failures[i] = s.sendOne(subject) })
@@ -273,7 +334,7 @@ type statuses struct {
 }
 
 // take corrects what an answer means by the statuses that are known.
-func (s *statuses) take(e *Event) {
+func (s *statuses) take(e *explain.Event) {
 	switch {
 	case e.Err != nil || e.Outcome == endpoint.Denied:
 	case s.denied[e.Status]:
@@ -289,7 +350,7 @@ const enoughOdd = 3
 
 // inARow returns how many answers in a row, with this one, had one status that is unlike that
 // of those let through and that nobody called a denial.
-func (s *statuses) inARow(e *Event, before int) int {
+func (s *statuses) inARow(e *explain.Event, before int) int {
 	if e.Err != nil || e.Outcome == endpoint.Denied || s.usual == 0 || e.Status == s.usual {
 		return 0
 	}

@@ -1,120 +1,149 @@
 package report
 
 import (
-	"fmt"
-	"math"
-	"strings"
+	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// inWords tells of the lie with its first evidence.
-func (l *Lie) inWords() string {
-	text := fmt.Sprintf("%s was told as %s and is %s", strings.ReplaceAll(l.Field, "_", "-"), l.Told, l.True)
-	if !l.At.IsZero() {
-		text += ", at " + l.At.UTC().Format("15:04:05.000000")
-	}
-	if l.Key != "" {
-		text += " of " + l.Key
-	}
-	if l.Answers > 1 {
-		text += fmt.Sprintf("; %s told it wrong", plural(l.Answers, "answer"))
-	}
-	return text
+// Limits are those of a run.
+type Limits []Limit
+
+// StoreClock is the clock that decided, held against the one of the machine that asked. Each
+// decision was made between the sending of its request and the answer.
+type StoreClock struct {
+	// Held is the calls that told an instant, and Untold those that told none.
+	Held   int64 `json:"held" merge:"sum"`
+	Untold int64 `json:"untold,omitempty" merge:"sum"`
+	// AheadMS is how far the store's clock was ahead in the end.
+	AheadMS float64 `json:"ahead_ms" range:"signed"`
+	// Drift is how much faster the store's clock ran, as a share of the time: 0.02 for 2 %,
+	// negative for a slow one. It is 0 if a steady clock explains all instants.
+	Drift float64 `json:"drift" merge:"farthest" range:"signed"`
+	// Jumps is how often the clock changed at once, and stayed so. Astray is the instants that
+	// were wrong by themselves. FarthestMS is the most that an instant was away from where it
+	// should have been, negative if it was too early.
+	Jumps      int64   `json:"jumps,omitempty" merge:"max"`
+	Astray     int64   `json:"astray,omitempty" merge:"sum"`
+	FarthestMS float64 `json:"farthest_ms,omitempty" merge:"farthest" range:"signed"`
+	// CoarseMS is how long the clock stood still between two of its steps, if that was found.
+	CoarseMS float64 `json:"coarse_ms,omitempty" merge:"max"`
 }
 
-// lied reports whether answers told something wrong.
-func (a *Audit) lied() bool { return a.Lies != nil && a.Lies.Wrong > 0 }
-
-// lies tells of each field that answers told wrong.
-func (a *Audit) lies() []string {
-	var all []string
-	if a.lied() {
-		for i := range a.Lies.Fields {
-			all = append(all, a.Lies.Fields[i].inWords())
-		}
-	}
-	return all
+// Audit is how right the decisions were. Where a run has several limits it is the
+// worst of their ratios and the sum of their units.
+type Audit struct {
+	audit.Totals
+	// LimitReached is the most that any key had in use or asked for, against the capacity;
+	// below 1 the limit was never reached, and over-admission was not tested. Of several
+	// limits it is that of the one reached least. It is nil where it is not known.
+	LimitReached *float64 `json:"limit_reached,omitempty"`
+	// Lies is what the answers told beside whether they allowed, held against the truth; nil
+	// if none of them could be.
+	Lies *Lies `json:"lies,omitempty"`
+	// Excused is the units that were denied though the algorithm would have admitted them,
+	// because others held units that they had taken ahead. They are not among those
+	// under-admitted.
+	Excused int64 `json:"excused,omitempty" merge:"sum"`
+	// KeysOver and KeysUnder are the keys with any of them; 0 if that is not known.
+	KeysOver  int64 `json:"keys_over_admitted,omitempty" merge:"sum"`
+	KeysUnder int64 `json:"keys_under_admitted,omitempty" merge:"sum"`
+	// Doubtful: something else than the limiter can explain what looks wrong, as a warning
+	// says, so that the audit does not fail the run.
+	Doubtful bool `json:"doubtful,omitempty" merge:"any"`
+	// UnderExplained: the way that the limits are decided explains what was under-admitted,
+	// as a warning says, so that it does not fail the run.
+	UnderExplained bool `json:"under_admitted_explained,omitempty" merge:"any"`
+	// LongestDenialRun is the most requests of one key denied one after the other.
+	LongestDenialRun int64 `json:"longest_denial_run" merge:"max"`
+	// Fairness is Jain's index of the units that each key was admitted: 1 if all
+	// had the same, 1/keys if one had all.
+	Fairness float64 `json:"fairness"`
+	// Sight is how far the audit could see, of a limit that somebody else decides.
+	Sight *Sight `json:"sight,omitempty"`
+	// FairnessUnknown: the audit was merged from several without KeySums, so its
+	// Fairness means nothing.
+	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
+	// KeySums is what Fairness is computed from. It allows runs to be merged.
+	KeySums *KeySums `json:"key_sums,omitempty"`
 }
 
-// reached is how much of the limit was in use at most: 1 is a limit that was reached. A
-// limit that denied was reached, since a request may ask for more than is left.
-func (l *Limit) reached() float64 {
-	switch {
-	case l.Denied > 0:
-		return 1
-	case l.LimitReached != nil:
-		return *l.LimitReached
-	}
-	return l.WorstWindowRatio // of a document of a version that did not have it
+// Lies is how true the figures were that answers told.
+type Lies struct {
+	// Checked is the answers whose figures were held against the truth, and Wrong those of
+	// them that told something wrong.
+	Checked int64 `json:"checked"`
+	Wrong   int64 `json:"wrong"`
+	Fields  []Lie `json:"fields,omitempty"` // those in which any were wrong
 }
 
-// isUntested reports whether the limit of a run was never reached. A simulation without a
-// store is right by construction.
-func (l *Limit) isUntested(kind Kind, r *Run) bool {
-	return l.reached() < 1 && !(kind == Simulation && r.Store == NoStore)
+// Lie is what answers told wrong in one field.
+type Lie struct {
+	// Field is remaining, used, retry_after, reset_after or delay.
+	Field   string `json:"field"`
+	Answers int64  `json:"answers"` // that told it wrong
+	// The rest is about the first of them. Told is what it said and True what it should have
+	// said, as units or a duration; after requests of an unknown outcome True may be a range.
+	Key  string    `json:"key,omitempty"`
+	At   time.Time `json:"at"`
+	Told string    `json:"told"`
+	True string    `json:"true"`
 }
 
-// untested says which limit was never reached, so that its audit could not find what it
-// admits too many; empty if all were.
-func (r *Run) untested(kind Kind) string {
-	if r.Requests == 0 {
-		return "nothing was sent, so nothing is known"
-	}
-	limits := r.judged()
-	var least *Limit
-	for i := range limits {
-		if limits[i].isUntested(kind, r) && (least == nil || limits[i].reached() < least.reached()) {
-			least = &limits[i]
-		}
-	}
-	if least == nil {
-		return ""
-	}
-	name := ""
-	if len(r.Limits) > 1 {
-		name = least.Name + " was "
-	}
-	text := fmt.Sprintf("%snever above %s of the limit, so over-admission was not tested", name, percentUp(least.reached()))
-	if rate := r.rateToReach(least); rate > 0 && kind == LoadTest {
-		return text + "; try " + shell.Command("--rate", whole(rate))
-	}
-	return text + "; ask for more, or let fewer keys ask"
+// KeySums are over the units that each key was admitted: Jain's index of fairness is
+// Sum² / (Keys × SumOfSquares). Floats hold them, since squares of units soon pass
+// what integers do.
+type KeySums struct {
+	Keys         int64   `json:"keys" merge:"sum"`
+	Sum          float64 `json:"sum" merge:"sum"`
+	SumOfSquares float64 `json:"sum_of_squares" merge:"sum" range:"squares"`
 }
 
-// percentUp writes a share that is below 1 and not known to be less than shown.
-func percentUp(f float64) string {
-	const rounding = 1e-9 // of a float
-	percent := math.Ceil(100*f - rounding)
-	return fmt.Sprintf("%.0f%%", math.Min(percent, 99))
+// Limit is one of the limits of a run, and its own audit.
+type Limit struct {
+	Name      string `json:"name"`
+	Algorithm string `json:"algorithm"`
+	Limit     string `json:"limit"`
+	Shadow    bool   `json:"shadow,omitempty"`
+	// Denied is the requests that this limit denied, or would have as a shadow.
+	Denied int64 `json:"denied"`
+	Audit
 }
 
-// rateToReach is a rate at which the load would have reached the limit in its time, with
-// a fifth to spare; 0 if none can be named. The busiest key has to ask for what the limit
-// allows at once, and for what becomes free meanwhile.
-func (r *Run) rateToReach(l *Limit) int64 {
-	seconds := float64(r.countedMS()) / 1000
-	limit, err := store.ParseLimit(l.Limit)
-	if err == nil {
-		limit, err = limit.Normalize()
-	}
-	if err != nil || r.Rate <= 0 || r.Scenario != "" || r.Policy != "" || len(r.Heat) == 0 || seconds <= 0 || r.Allowed == 0 {
-		return 0
-	}
-	busiest := float64(r.Heat[0].Allowed+r.Heat[0].Denied) / float64(max(r.Heat[0].Keys, 1)) / seconds
-	if sums := r.Audit.KeySums; sums != nil && sums.Sum > 0 {
-		busiest *= sums.Sum / float64(r.Allowed) // requests may cost more than a unit
-	}
-	needed := float64(limit.Count)/limit.Period.Seconds() + float64(limit.Capacity())/seconds
-	const spare = 1.2
-	if busiest <= 0 {
-		return 0
-	}
-	rate := spare * r.Rate * needed / busiest
-	step := math.Pow(10, math.Floor(math.Log10(rate))-1)
-	if rounded := math.Ceil(rate/step) * step; rounded < mostOfAnything {
-		return int64(math.Ceil(rounded))
-	}
-	return 0
+// Sight is how far the audit of a limit could see that somebody else decides, when all that is
+// known of a decision is that it was made between request and answer.
+type Sight struct {
+	// LeastOver is the least number of units, admitted to one key beyond its limit, that would have
+	// been found at some time, and LeastUnder that of units less than the limit. 0 is none: nothing
+	// was admitted, or nothing was denied for a reason.
+	LeastOver  int64 `json:"least_over_admitted"`
+	LeastUnder int64 `json:"least_under_admitted"`
+	// UnderIfFree is the units that were denied wrongly unless denied requests are charged, too,
+	// which is not known.
+	UnderIfFree int64 `json:"under_admitted_if_denied_are_free,omitempty"`
+	// PhaseMS is when aligned windows begin, after whole periods since the epoch, give or take
+	// PhaseWithinMS; nil if they are not aligned or it was not found.
+	PhaseMS       *float64 `json:"phase_ms,omitempty"`
+	PhaseWithinMS *float64 `json:"phase_within_ms,omitempty"`
+}
+
+// Wrapped is what wrappers around the store saved in a run, and what that cost.
+type Wrapped struct {
+	// Replicas is how many instances of the wrappers there were, and Wrap what was put
+	// around the store, from outside in.
+	Replicas int      `json:"replicas"`
+	Wrap     []string `json:"wrap"`
+	// StoreCalls is the calls of the store, those that gave units back included.
+	StoreCalls       int64   `json:"store_calls"`
+	CallsPerDecision float64 `json:"store_calls_per_decision"`
+	// HeldUnits is the most units of a key that all replicas together may have held ahead.
+	HeldUnits int64 `json:"held_units"`
+	// ByClockRatio and ByClockUnits are the worst window by when answers were there. Those of
+	// the audit are by when the store charged.
+	ByClockRatio float64 `json:"worst_window_ratio_by_clock"`
+	ByClockUnits int64   `json:"worst_window_units_by_clock"`
+	// AllowedBesides and DeniedBesides are the requests of a simulation that were allowed, or
+	// denied, and would not have been without wrappers.
+	AllowedBesides int64 `json:"allowed_differently,omitempty"`
+	DeniedBesides  int64 `json:"denied_differently,omitempty"`
 }

@@ -1,11 +1,16 @@
 package report
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"time"
 )
+
+// mostDeciders is how many of them a report tells apart at most.
+const mostDeciders = 16
 
 // Bounds of the numbers in a file, so that no computation with them overflows.
 const (
@@ -16,33 +21,14 @@ const (
 // Bounds of the lists of a run.
 const (
 	mostLimits = 64
-	mostEdges  = 1000
 	mostListed = 1000
 )
 
-// Limits are those of a run.
-type Limits []Limit
-
 // UnmarshalJSON refuses more limits than any run has before there is memory taken for them.
 func (l *Limits) UnmarshalJSON(data []byte) error {
-	if !isList(data) { // null
-		return json.Unmarshal(data, (*[]Limit)(l))
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if _, err := decoder.Token(); err != nil {
-		return err
-	}
-	for *l = (Limits{}); decoder.More(); {
-		if len(*l) == mostLimits {
-			return errTooMuch
-		}
-		var limit Limit
-		if err := decoder.Decode(&limit); err != nil {
-			return err
-		}
-		*l = append(*l, limit)
-	}
-	return nil
+	limits, err := elements[Limit](data, mostLimits, nil)
+	*l = limits
+	return err
 }
 
 // errTooMuch is about lists of a run that are longer than any.
@@ -50,111 +36,73 @@ var errTooMuch = errors.New("it holds more than any run")
 
 // check reports what is impossible in a run that was read from a file.
 func (r *Run) check() error {
-	if max(len(r.Heat), len(r.MostDenied), len(r.ErrorTexts), len(r.Warnings)) > mostListed ||
-		len(r.ByDecider) > mostDeciders || len(r.EdgesMS) > mostEdges {
+	if len(r.ByDecider) > mostDeciders {
 		return errTooMuch
 	}
 	if err := r.Shared.check(); err != nil {
 		return err
 	}
-	counts := []int64{
-		r.Requests, r.Allowed, r.Denied, r.Local, r.Unguarded, r.Errors, r.Unknown, r.Dropped, r.Late,
-		r.Keys, r.KeysDenied, int64(r.Workers), r.Disagreements,
-	}
-	times := append([]int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}, r.EdgesMS...)
-	figures := []float64{r.Rate, r.ThroughputPerS}
-	if r.Neighbours != nil {
-		counts = append(counts, r.Neighbours.Allowed, r.Neighbours.Denied)
-	}
-	quantiles := []*Quantiles{r.Latency, r.Service, r.ErrorLatency, r.Lag}
-	for _, a := range r.ByDecider {
-		counts, quantiles = append(counts, a.Allowed, a.Denied), append(quantiles, a.Latency)
-	}
-	for _, q := range quantiles {
-		if q != nil {
-			counts = append(counts, q.P50, q.P90, q.P95, q.P99, q.P999, q.P9999, q.Max, q.Mean)
-		}
-	}
-	audits := []Audit{r.Audit}
-	for _, l := range r.Limits {
-		audits, counts = append(audits, l.Audit), append(counts, l.Denied)
-	}
-	for _, a := range audits {
-		counts = append(counts, a.WorstWindowUnits, a.OverAdmitted, a.UnderAdmitted, a.LeastOverAdmitted, a.LeastUnderAdmitted,
-			a.KeysOver, a.KeysUnder, a.Excused, a.LongestDenialRun)
-		figures = append(figures, a.WorstWindowRatio, a.Fairness)
-		if a.LimitReached != nil {
-			figures = append(figures, *a.LimitReached)
-		}
-		seen, phase := a.Sight.figures()
-		counts, figures = append(counts, seen...), append(figures, phase...)
-		if a.Lies != nil {
-			if len(a.Lies.Fields) > mostListed {
-				return errTooMuch
-			}
-			counts = append(counts, a.Lies.Checked, a.Lies.Wrong)
-			for _, lie := range a.Lies.Fields {
-				counts = append(counts, lie.Answers)
-			}
-		}
-		if a.KeySums != nil {
-			counts = append(counts, a.KeySums.Keys)
-			if s := a.KeySums; s.Sum < 0 || s.Sum > mostOfAnything || s.SumOfSquares < 0 || s.SumOfSquares > mostOfAnything*mostOfAnything {
-				return fmt.Errorf("%v is out of range for a sum of units, or %v for one of their squares", s.Sum, s.SumOfSquares)
-			}
-		}
-	}
-	if r.Clock != nil {
-		ofClock, figuresOfClock := r.Clock.figures()
-		counts, figures = append(counts, ofClock...), append(figures, figuresOfClock...)
-	}
-	if w := r.Wrapped; w != nil {
-		counts = append(counts, int64(w.Replicas), w.StoreCalls, w.HeldUnits, w.ByClockUnits, w.AllowedBesides, w.DeniedBesides)
-		figures = append(figures, w.CallsPerDecision, w.ByClockRatio)
-	}
-	if r.Cost != nil {
-		for _, cost := range costs {
-			if figure := cost.of(r.Cost); figure != nil {
-				figures = append(figures, *figure)
-			}
-		}
-	}
-	for i, t := range r.Timeline {
-		counts = append(counts, t.Allowed, t.Denied, t.Local, t.Unguarded, t.Errors, t.Dropped, t.P50, t.P99, t.Max)
-		times = append(times, t.OffsetMS)
-		if r.IntervalMS <= 0 || i > 0 && t.OffsetMS <= r.Timeline[i-1].OffsetMS {
+	for i := range r.Timeline {
+		if r.IntervalMS <= 0 || i > 0 && r.Timeline[i].OffsetMS <= r.Timeline[i-1].OffsetMS {
 			return errors.New("its timeline is not in order of time")
 		}
 	}
-	for _, g := range r.Heat {
-		counts = append(counts, g.Keys, g.Allowed, g.Denied)
-	}
-	for _, k := range r.MostDenied {
-		counts = append(counts, k.Allowed, k.Denied)
-	}
-	for _, e := range r.ErrorTexts {
-		counts = append(counts, e.Count)
-	}
-	for _, n := range counts {
-		if n < 0 || n > mostOfAnything {
-			return fmt.Errorf("%d is out of range for a count or a time", n)
-		}
-	}
-	for _, ms := range times {
-		if ms < 0 || ms > mostMS {
-			return fmt.Errorf("%d ms is out of range for a time", ms)
-		}
-	}
-	for _, f := range figures {
-		if f < 0 || f > mostOfAnything {
-			return fmt.Errorf("%v is out of range", f)
-		}
+	if err := checkNumbers(reflect.ValueOf(r)); err != nil {
+		return err
 	}
 	if answers := r.Allowed + r.Denied + r.Local + r.Unguarded + r.Errors; answers > r.Requests {
 		return fmt.Errorf("%d requests had %d answers", r.Requests, answers)
 	}
 	if r.KeysDenied > r.Keys {
 		return fmt.Errorf("of %d keys %d were denied", r.Keys, r.KeysDenied)
+	}
+	return nil
+}
+
+// checkNumbers reports a number that is out of range in a part of a run, or a list that is too long.
+// Numbers are not negative, unless their field has the tag range.
+func checkNumbers(v reflect.Value) error {
+	switch {
+	case v.CanInt():
+		if n := v.Int(); n < 0 || n > mostOfAnything {
+			return fmt.Errorf("%d is out of range for a count or a time", n)
+		}
+	case v.CanFloat():
+		if f := v.Float(); f < 0 || f > mostOfAnything {
+			return fmt.Errorf("%v is out of range", f)
+		}
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		return checkNumbers(v.Elem())
+	case v.Kind() == reflect.Slice:
+		if v.Len() > mostListed && v.Type() != reflect.TypeFor[[]Interval]() {
+			return errTooMuch
+		}
+		for i := range v.Len() {
+			if err := checkNumbers(v.Index(i)); err != nil {
+				return err
+			}
+		}
+	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[Histograms]() && v.Type() != reflect.TypeFor[time.Time]():
+		return checkFields(v)
+	}
+	return nil
+}
+
+func checkFields(v reflect.Value) error {
+	for i := range v.NumField() {
+		value, field := v.Field(i), v.Type().Field(i)
+		isMS := value.CanInt() && strings.HasSuffix(field.Name, "MS")
+		switch limits := field.Tag.Get("range"); {
+		case isMS && (value.Int() < 0 || value.Int() > mostMS):
+			return fmt.Errorf("%d ms is out of range for a time", value.Int())
+		case limits == "signed":
+			value = reflect.ValueOf(math.Abs(value.Float()))
+		case limits == "squares": // of numbers that are in range
+			value = reflect.ValueOf(value.Float() / mostOfAnything)
+		}
+		if err := checkNumbers(value); err != nil {
+			return err
+		}
 	}
 	return nil
 }

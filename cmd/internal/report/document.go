@@ -1,13 +1,13 @@
-// Package report is the result of a load test or a simulation: the JSON document, the
-// tables, the HTML page, the judgement by thresholds, comparing two results and merging
-// several.
+// Package report is the result of a load test or a simulation: the document as it is saved and
+// read, its judgement by audits and thresholds, and the merging of several.
 package report
 
 import (
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // Document is the result of a load test or a simulation: one run for each limit or
@@ -63,7 +63,7 @@ type Run struct {
 	Load string `json:"load"`
 	// Scenario is the built-in pattern that it was, if any.
 	Scenario string `json:"scenario,omitempty"`
-	Workers  int    `json:"workers,omitempty"`
+	Workers  int    `json:"workers,omitempty" merge:"sum"`
 	// Seed is what all random choices of the load followed from; nil where nothing was
 	// chosen.
 	Seed *uint64 `json:"seed,omitempty"`
@@ -71,14 +71,14 @@ type Run struct {
 	// the store was away. It bounds what is let in beyond what the store let in.
 	LocalShare string `json:"local_share,omitempty"`
 	// Rate is the arrivals asked for in a second, on average; 0 for a closed loop.
-	Rate      float64   `json:"rate"`
+	Rate      float64   `json:"rate" merge:"sum"`
 	StartedAt time.Time `json:"started_at"` // of a simulation, the first request's instant
 
 	Figures
 
 	// Timeline is what happened in each interval of the run.
 	Timeline   []Interval `json:"timeline"`
-	IntervalMS int64      `json:"interval_ms"`
+	IntervalMS int64      `json:"interval_ms" merge:"max"`
 	// EdgesMS is when, from the run's beginning, a window of the limit ended and the next
 	// one began, if the run has so few of them that they can be told apart.
 	EdgesMS []int64 `json:"edges_ms,omitempty"`
@@ -114,26 +114,26 @@ type Run struct {
 type Figures struct {
 	// Requests is those that were sent: allowed, denied, answered without the limit, or
 	// ended in an error.
-	Requests int64 `json:"requests"`
+	Requests int64 `json:"requests" merge:"sum"`
 	// Allowed and Denied are what the limit itself decided.
-	Allowed int64 `json:"allowed"`
-	Denied  int64 `json:"denied"`
+	Allowed int64 `json:"allowed" merge:"sum"`
+	Denied  int64 `json:"denied" merge:"sum"`
 	// Local is the requests that a local share of the limit decided, and Unguarded those
 	// that a failure policy let in or turned away, because the store was away.
-	Local     int64 `json:"local"`
-	Unguarded int64 `json:"unguarded"`
-	Errors    int64 `json:"errors"`
+	Local     int64 `json:"local" merge:"sum"`
+	Unguarded int64 `json:"unguarded" merge:"sum"`
+	Errors    int64 `json:"errors" merge:"sum"`
 	// Unknown is how many of the errors may have been charged all the same.
-	Unknown int64 `json:"unknown"`
+	Unknown int64 `json:"unknown" merge:"sum"`
 	// Dropped is the arrivals that could not be sent in time.
-	Dropped int64 `json:"dropped"`
+	Dropped int64 `json:"dropped" merge:"sum"`
 	// Late is the requests answered more than LateAfterMS after they were due.
-	Late        int64 `json:"late"`
-	LateAfterMS int64 `json:"late_after_ms,omitempty"`
+	Late        int64 `json:"late" merge:"sum"`
+	LateAfterMS int64 `json:"late_after_ms,omitempty" merge:"max"`
 	// Keys is the subjects that asked for something, KeysDenied those of them that
 	// were denied at least once.
-	Keys       int64 `json:"keys"`
-	KeysDenied int64 `json:"keys_denied"`
+	Keys       int64 `json:"keys" merge:"sum"`
+	KeysDenied int64 `json:"keys_denied" merge:"sum"`
 	// ByDecider is the answers of each decider that gave any. A simulation has none,
 	// unless wrappers were around its store.
 	ByDecider []Answers `json:"by_decider,omitempty"`
@@ -155,7 +155,7 @@ type Figures struct {
 	Lag          *Quantiles `json:"schedule_lag_us,omitempty"`
 	// GeneratorLimited: the generator, not the store, was the limit, and the
 	// figures are about the machine it ran on.
-	GeneratorLimited bool `json:"generator_limited"`
+	GeneratorLimited bool `json:"generator_limited" merge:"any"`
 
 	Audit  Audit  `json:"audit"`
 	Limits Limits `json:"limits"` // each of the limits decided together
@@ -175,107 +175,6 @@ type Quantiles struct {
 	P9999 int64 `json:"p9999"`
 	Max   int64 `json:"max"`
 	Mean  int64 `json:"mean"`
-}
-
-// Audit is how right the decisions were. Where a run has several limits it is the
-// worst of their ratios and the sum of their units.
-type Audit struct {
-	// WorstWindowRatio is the most that any key was admitted in any window of one
-	// period, against the limit. 1 is exactly the limit. For a bucket it is in the
-	// bucket's own terms: the fullest that it was against its burst, which it
-	// exceeds exactly if in some window more than burst + rate × length was admitted.
-	WorstWindowRatio float64 `json:"worst_window_ratio"`
-	// WorstWindowUnits is the most units that any key was admitted in any window of
-	// one period.
-	WorstWindowUnits int64 `json:"worst_window_units"`
-	// OverAdmitted is the units that were admitted though the algorithm, after all that
-	// was admitted before, would have denied them. UnderAdmitted is the units that were
-	// denied though it would have admitted them.
-	OverAdmitted  int64 `json:"over_admitted"`
-	UnderAdmitted int64 `json:"under_admitted"`
-	// LeastOverAdmitted is the least number of units that were too many: without them, nothing
-	// would have been beyond the limit. One unit too many at the beginning counts once, and
-	// OverAdmitted counts it again with each one after it. LeastUnderAdmitted is the units
-	// that were denied wrongly, each counted once.
-	LeastOverAdmitted  int64 `json:"least_over_admitted"`
-	LeastUnderAdmitted int64 `json:"least_under_admitted"`
-	// LimitReached is the most that any key had in use or asked for, against the capacity;
-	// below 1 the limit was never reached, and over-admission was not tested. Of several
-	// limits it is that of the one reached least. It is nil where it is not known.
-	LimitReached *float64 `json:"limit_reached,omitempty"`
-	// Lies is what the answers told beside whether they allowed, held against the truth; nil
-	// if none of them could be.
-	Lies *Lies `json:"lies,omitempty"`
-	// Excused is the units that were denied though the algorithm would have admitted them,
-	// because others held units that they had taken ahead. They are not among those
-	// under-admitted.
-	Excused int64 `json:"excused,omitempty"`
-	// KeysOver and KeysUnder are the keys with any of them; 0 if that is not known.
-	KeysOver  int64 `json:"keys_over_admitted,omitempty"`
-	KeysUnder int64 `json:"keys_under_admitted,omitempty"`
-	// Doubtful: something else than the limiter can explain what looks wrong, as a warning
-	// says, so that the audit does not fail the run.
-	Doubtful bool `json:"doubtful,omitempty"`
-	// UnderExplained: the way that the limits are decided explains what was under-admitted,
-	// as a warning says, so that it does not fail the run.
-	UnderExplained bool `json:"under_admitted_explained,omitempty"`
-	// LongestDenialRun is the most requests of one key denied one after the other.
-	LongestDenialRun int64 `json:"longest_denial_run"`
-	// Fairness is Jain's index of the units that each key was admitted: 1 if all
-	// had the same, 1/keys if one had all.
-	Fairness float64 `json:"fairness"`
-	// Sight is how far the audit could see, of a limit that somebody else decides.
-	Sight *Sight `json:"sight,omitempty"`
-	// FairnessUnknown: the audit was merged from several without KeySums, so its
-	// Fairness means nothing.
-	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
-	// KeySums is what Fairness is computed from. It allows runs to be merged.
-	KeySums *KeySums `json:"key_sums,omitempty"`
-}
-
-// Lies is how true the figures were that answers told.
-type Lies struct {
-	// Checked is the answers whose figures were held against the truth, and Wrong those of
-	// them that told something wrong.
-	Checked int64 `json:"checked"`
-	Wrong   int64 `json:"wrong"`
-	Fields  []Lie `json:"fields,omitempty"` // those in which any were wrong
-}
-
-// Lie is what answers told wrong in one field.
-type Lie struct {
-	// Field is remaining, used, retry_after, reset_after or delay.
-	Field   string `json:"field"`
-	Answers int64  `json:"answers"` // that told it wrong
-	// The rest is about the first of them. Told is what it said and True what it should have
-	// said, as units or a duration; after requests of an unknown outcome True may be a range.
-	Key  string    `json:"key,omitempty"`
-	At   time.Time `json:"at"`
-	Told string    `json:"told"`
-	True string    `json:"true"`
-}
-
-// KeySums are over the units that each key was admitted: Jain's index of fairness is
-// Sum² / (Keys × SumOfSquares). Floats hold them, since squares of units soon pass
-// what integers do.
-type KeySums struct {
-	Keys         int64   `json:"keys"`
-	Sum          float64 `json:"sum"`
-	SumOfSquares float64 `json:"sum_of_squares"`
-}
-
-// Fairness is Jain's index, 1 if nothing was admitted at all.
-func (k KeySums) Fairness() float64 { return audit.Fairness(k.Keys, k.Sum, k.SumOfSquares) }
-
-// Limit is one of the limits of a run, and its own audit.
-type Limit struct {
-	Name      string `json:"name"`
-	Algorithm string `json:"algorithm"`
-	Limit     string `json:"limit"`
-	Shadow    bool   `json:"shadow,omitempty"`
-	// Denied is the requests that this limit denied, or would have as a shadow.
-	Denied int64 `json:"denied"`
-	Audit
 }
 
 // Cost is what one decision took of the server, the network and this process. A figure
@@ -303,32 +202,32 @@ type Cost struct {
 // Interval is what happened in one interval of the timeline.
 type Interval struct {
 	OffsetMS int64 `json:"offset_ms"` // of its beginning, from the run's
-	Allowed  int64 `json:"allowed"`
-	Denied   int64 `json:"denied"`
-	Errors   int64 `json:"errors"`
-	Dropped  int64 `json:"dropped"`
+	Allowed  int64 `json:"allowed" merge:"sum"`
+	Denied   int64 `json:"denied" merge:"sum"`
+	Errors   int64 `json:"errors" merge:"sum"`
+	Dropped  int64 `json:"dropped" merge:"sum"`
 	// Local and Unguarded are as in [Figures].
-	Local     int64 `json:"local,omitempty"`
-	Unguarded int64 `json:"unguarded,omitempty"`
+	Local     int64 `json:"local,omitempty" merge:"sum"`
+	Unguarded int64 `json:"unguarded,omitempty" merge:"sum"`
 	// P50, P99 and Max are of the latency of all requests, errors included, in
 	// microseconds.
-	P50 int64 `json:"p50_us"`
-	P99 int64 `json:"p99_us"`
-	Max int64 `json:"max_us"`
+	P50 int64 `json:"p50_us" merge:"max"`
+	P99 int64 `json:"p99_us" merge:"max"`
+	Max int64 `json:"max_us" merge:"max"`
 }
 
 // HeatGroup is some keys that asked for about as much.
 type HeatGroup struct {
-	Keys    int64 `json:"keys"`
-	Allowed int64 `json:"allowed"` // requests
-	Denied  int64 `json:"denied"`
+	Keys    int64 `json:"keys" merge:"sum"`
+	Allowed int64 `json:"allowed" merge:"sum"` // requests
+	Denied  int64 `json:"denied" merge:"sum"`
 }
 
 // KeyCount is how many requests of one subject were allowed and denied.
 type KeyCount struct {
 	Key     string `json:"key"`
-	Allowed int64  `json:"allowed"`
-	Denied  int64  `json:"denied"`
+	Allowed int64  `json:"allowed" merge:"sum"`
+	Denied  int64  `json:"denied" merge:"sum"`
 }
 
 // ErrorCount is how often there was an error.
@@ -336,6 +235,20 @@ type ErrorCount struct {
 	Text  string `json:"text"`
 	Count int64  `json:"count"`
 }
+
+// Answers is the requests that one decider answered.
+type Answers struct {
+	// DecidedBy is the decider, in the words of a decision: "store", "local",
+	// "denial-memory", "lease", "override" or "failure-policy".
+	DecidedBy string `json:"decided_by"`
+	Allowed   int64  `json:"allowed" merge:"sum"`
+	Denied    int64  `json:"denied" merge:"sum"`
+	// Latency is from when these requests were due to their answers.
+	Latency *Quantiles `json:"latency_us,omitempty"`
+}
+
+// Verdict is what a difference means.
+type Verdict string
 
 // Threshold is a promise, such as "p99<5ms", and whether each run kept it.
 type Threshold struct {
@@ -357,3 +270,74 @@ type Suggestion struct {
 	// Below is the figure of one unit less, absent if there is no such limit.
 	Below string `json:"one_less,omitempty"`
 }
+
+// FromMS returns milliseconds as a duration.
+func FromMS[N int64 | float64](ms N) time.Duration {
+	return time.Duration(float64(ms) * float64(time.Millisecond))
+}
+
+// Endpoint is what is known of a run whose limit somebody else decided.
+type Endpoint struct {
+	// Subjects is what subjects were called in this run, with a * for what differs, so that
+	// they can be found in the endpoint's logs. FirstSubject is one of them.
+	Subjects     string `json:"subjects,omitempty"`
+	FirstSubject string `json:"first_subject,omitempty"`
+	// Connections is about the connections that were opened.
+	Connections *Connections `json:"connections,omitempty"`
+}
+
+// Connections are those that a run opened.
+type Connections struct {
+	Opened int64 `json:"opened"`
+	// Connect is how long it took to reach the other side, and TLS to agree on encryption
+	// after that. No service time has them in it.
+	Connect *Quantiles `json:"connect_us,omitempty"`
+	TLS     *Quantiles `json:"tls_us,omitempty"`
+}
+
+// Histograms are the distributions behind a run's quantiles, in microseconds. They
+// allow runs to be merged. A histogram that the run does not have is nil.
+//
+// In JSON each is a text: the V2 compressed encoding of HdrHistogram in base64, which
+// other HdrHistogram tools read, too.
+type Histograms struct {
+	Latency, Service, Errors, Lag *hdrhistogram.Histogram
+	// ByDecider is the latency of what each decider answered, by its name.
+	ByDecider map[string]*hdrhistogram.Histogram
+}
+
+// Origin is what made a document, so that somebody else can make it again.
+type Origin struct {
+	// Version is that of limitctl, and Command the command line, without secrets.
+	Version string `json:"version"`
+	Command string `json:"command"`
+	// Host is the name of the machine that sent the load, empty if it is not known. CPUs is
+	// how many of its processors limitctl used, and Platform is such as linux/amd64.
+	Host     string `json:"host,omitempty"`
+	Platform string `json:"platform,omitempty"`
+	CPUs     int    `json:"cpus,omitempty"`
+}
+
+// Shared is what a run that was one of several machines on the same keys says of them.
+type Shared struct {
+	// Name is what the machines called the run.
+	Name string `json:"name"`
+	// Machine is different on each machine; empty in a merged report.
+	Machine string `json:"machine,omitempty"`
+	// Machines is how many there are.
+	Machines int `json:"machines"`
+	// StartAt is when all of them were to begin.
+	StartAt time.Time `json:"start_at"`
+	// NotRecorded is why the answers are not in the saved report; empty if they are.
+	NotRecorded string `json:"not_recorded,omitempty"`
+	// Audited says that the report was merged and the answers of several machines were audited
+	// together. Missing is how many machines' answers were not there.
+	Audited bool `json:"audited,omitempty"`
+	Missing int  `json:"missing,omitempty"`
+}
+
+// Naive is the implementation with several commands instead of a script.
+const Naive = "naive"
+
+// NoStore is the store of a simulation that was decided without one.
+const NoStore = "none"

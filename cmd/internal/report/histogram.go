@@ -15,15 +15,19 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Histograms are the distributions behind a run's quantiles, in microseconds. They
-// allow runs to be merged. A histogram that the run does not have is nil.
-//
-// In JSON each is a text: the V2 compressed encoding of HdrHistogram in base64, which
-// other HdrHistogram tools read, too.
-type Histograms struct {
-	Latency, Service, Errors, Lag *hdrhistogram.Histogram
-	// ByDecider is the latency of what each decider answered, by its name.
-	ByDecider map[string]*hdrhistogram.Histogram
+// distribution is where a run has the quantiles of some times, and their histogram.
+type distribution struct {
+	quantiles **Quantiles
+	histogram **hdrhistogram.Histogram
+}
+
+// distributions are all times of a run, those of each decider aside.
+func (r *Run) distributions() [4]distribution {
+	h := r.Histograms
+	if h == nil {
+		h = new(Histograms)
+	}
+	return [...]distribution{{&r.Latency, &h.Latency}, {&r.Service, &h.Service}, {&r.ErrorLatency, &h.Errors}, {&r.Lag, &h.Lag}}
 }
 
 // AddDecider adds the latency of what a decider answered.
@@ -155,47 +159,39 @@ func QuantilesOf(h *hdrhistogram.Histogram) *Quantiles {
 	}
 }
 
-// curvePoint is one point of a percentile curve.
-type curvePoint struct {
-	nines float64 // log10(1/(1-quantile)): 0 is the least, 1 is p90, 2 is p99, 3 is p99.9
-	value int64   // µs
+// TimeFigure is a quantile of times, their mean or their maximum.
+type TimeFigure struct {
+	// Name is as in JSON and in thresholds, and title as in tables.
+	Name, Title string
+	// Quantile is which one it is, from 0 to 1; 0 for the mean.
+	Quantile float64
+	of       func(*Quantiles) int64
 }
 
-// curveOf returns the percentile curve of a histogram, as far out as it has values
-// to tell apart: with a thousand of them there is nothing to say of p99.99.
-func curveOf(h *hdrhistogram.Histogram) []curvePoint {
-	if h == nil || h.TotalCount() == 0 {
-		return nil
+// TimeFigures returns all figures of a distribution of times, in the order of tables.
+func TimeFigures() []TimeFigure {
+	return []TimeFigure{
+		{"mean", "mean", 0, func(q *Quantiles) int64 { return q.Mean }},
+		{"p50", "p50", 0.5, func(q *Quantiles) int64 { return q.P50 }},
+		{"p90", "p90", 0.9, func(q *Quantiles) int64 { return q.P90 }},
+		{"p95", "p95", 0.95, func(q *Quantiles) int64 { return q.P95 }},
+		{"p99", "p99", 0.99, func(q *Quantiles) int64 { return q.P99 }},
+		{"p999", "p99.9", 0.999, func(q *Quantiles) int64 { return q.P999 }},
+		{"p9999", "p99.99", 0.9999, func(q *Quantiles) int64 { return q.P9999 }},
+		{"max", "max", 1, func(q *Quantiles) int64 { return q.Max }},
 	}
-	const steps = 32 // for each nine
-	last := math.Log10(float64(h.TotalCount()))
-	var points []curvePoint
-	var percentiles []float64
-	for i := 0; ; i++ {
-		nines := float64(i) / steps
-		if nines > last {
-			break
-		}
-		points = append(points, curvePoint{nines: nines})
-		percentiles = append(percentiles, 100*(1-math.Pow(10, -nines)))
-	}
-	for i, value := range h.ValueAtPercentilesSlice(percentiles) {
-		points[i].value = value
-	}
-	if last > points[len(points)-1].nines {
-		points = append(points, curvePoint{nines: last, value: h.Max()})
-	}
-	return points
 }
 
-// curveOfQuantiles is the little that a few quantiles say of the curve.
-func curveOfQuantiles(q *Quantiles) []curvePoint {
+// Known returns the figure in microseconds, if there are times and the document has it:
+// some were added later. Times are 1 µs or more.
+func (f *TimeFigure) Known(q *Quantiles) (us int64, known bool) {
 	if q == nil {
-		return nil
+		return 0, false
 	}
-	points := []curvePoint{{math.Log10(2), q.P50}, {1, q.P90}}
-	if q.P95 > 0 {
-		points = append(points, curvePoint{-math.Log10(1 - 0.95), q.P95})
-	}
-	return append(points, curvePoint{2, q.P99}, curvePoint{3, q.P999})
+	us = f.of(q)
+	return us, us > 0 || q.Max == 0
 }
+
+// EnoughForP9999 is from how many requests on the 99.99th percentile says more than the
+// maximum.
+const EnoughForP9999 = 10_000

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -17,8 +18,8 @@ type Named struct {
 
 // The most of each that a document lists.
 const (
-	mostGroups     = 200
-	mostDeniedKeys = 10
+	MostGroups     = 200
+	MostDeniedKeys = 10
 	mostErrorTexts = 5
 )
 
@@ -93,7 +94,7 @@ func mergeable(a, b Named) error {
 		return store.Invalidf("%s is a simulation; only load tests are merged", b.Name)
 	case len(a.Runs) != len(b.Runs):
 		return store.Invalidf("%s has %s and %s has %s; merge reports of the same test",
-			a.Name, plural(int64(len(a.Runs)), "run"), b.Name, plural(int64(len(b.Runs)), "run"))
+			a.Name, output.Count(int64(len(a.Runs)), "run"), b.Name, output.Count(int64(len(b.Runs)), "run"))
 	}
 	for i := range a.Runs {
 		if ours, theirs := a.Runs[i].Title(), b.Runs[i].Title(); ours != theirs {
@@ -107,17 +108,6 @@ func mergeable(a, b Named) error {
 	}
 	return nil
 }
-
-// part is one machine's part of a run, and the file it was read from.
-type part struct {
-	file string
-	*Run
-}
-
-// counted is when the warm-up ended.
-func (p part) counted() time.Time { return p.StartedAt.Add(milliseconds(p.WarmupMS)) }
-
-func (p part) end() time.Time { return p.StartedAt.Add(milliseconds(p.DurationMS)) }
 
 func mergeRuns(parts []part) (*Run, error) {
 	first := parts[0]
@@ -138,21 +128,7 @@ func mergeRuns(parts []part) (*Run, error) {
 			end = p.end()
 		}
 		loads, stores = append(loads, p.Load), append(stores, p.Store)
-		run.Workers += p.Workers
-		run.Rate += p.Rate
-		run.Requests += p.Requests
-		run.Allowed += p.Allowed
-		run.Denied += p.Denied
-		run.Local += p.Local
-		run.Unguarded += p.Unguarded
-		run.Errors += p.Errors
-		run.Unknown += p.Unknown
-		run.Dropped += p.Dropped
-		run.Late += p.Late
-		run.LateAfterMS = max(run.LateAfterMS, p.LateAfterMS)
-		run.Keys += p.Keys
-		run.KeysDenied += p.KeysDenied
-		run.GeneratorLimited = run.GeneratorLimited || p.GeneratorLimited
+		AddUp(run, p.Run)
 		for _, warning := range p.Warnings {
 			run.Warnings = append(run.Warnings, p.file+": "+warning)
 		}
@@ -161,8 +137,8 @@ func mergeRuns(parts []part) (*Run, error) {
 	run.Store = joined(stores)
 	run.DurationMS = end.Sub(run.StartedAt).Milliseconds()
 	run.WarmupMS = counted.Sub(run.StartedAt).Milliseconds()
-	if run.countedMS() > 0 {
-		run.ThroughputPerS = 1000 * float64(run.Allowed+run.Denied) / float64(run.countedMS())
+	if run.CountedMS() > 0 {
+		run.ThroughputPerS = 1000 * float64(run.Allowed+run.Denied) / float64(run.CountedMS())
 	}
 	run.Warnings = append(run.Warnings, apart(parts)...)
 	if err := run.mergeTimes(parts); err != nil {
@@ -177,12 +153,13 @@ func mergeRuns(parts []part) (*Run, error) {
 	}
 	run.Audit = mergeAudits(audits)
 	for i := range run.Limits {
-		run.Limits[i].Denied = 0
+		l := &run.Limits[i]
+		l.Denied = 0
 		for j := range parts {
 			audits[j] = &parts[j].Limits[i].Audit
-			run.Limits[i].Denied += parts[j].Limits[i].Denied
+			l.Denied += parts[j].Limits[i].Denied
 		}
-		run.Limits[i].Audit = mergeAudits(audits)
+		l.Audit = mergeAudits(audits)
 	}
 	run.Audit.LimitReached = leastReached(run.Limits)
 	run.Clock = mergeClocks(parts)

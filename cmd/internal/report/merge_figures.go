@@ -1,39 +1,110 @@
 package report
 
 import (
+	"cmp"
 	"math"
+	"reflect"
 	"slices"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// mergeTimes merges the histograms, and computes the quantiles of all requests.
-func (r *Run) mergeTimes(parts []part) error {
-	r.Histograms = &Histograms{ByDecider: map[string]*hdrhistogram.Histogram{}}
-	for _, times := range []struct {
-		histogram func(*Histograms) **hdrhistogram.Histogram
-		quantiles func(*Run) **Quantiles
-	}{
-		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Latency }, func(r *Run) **Quantiles { return &r.Latency }},
-		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Service }, func(r *Run) **Quantiles { return &r.Service }},
-		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Errors }, func(r *Run) **Quantiles { return &r.ErrorLatency }},
-		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Lag }, func(r *Run) **Quantiles { return &r.Lag }},
-	} {
+// mergeAnswers adds up what the deciders answered.
+func (r *Run) mergeAnswers(parts []part) error {
+	for _, p := range parts {
+		for _, a := range p.ByDecider {
+			i := slices.IndexFunc(r.ByDecider, func(b Answers) bool { return a.DecidedBy == b.DecidedBy })
+			if i < 0 {
+				i = len(r.ByDecider)
+				r.ByDecider = append(r.ByDecider, Answers{DecidedBy: a.DecidedBy})
+			}
+			AddUp(&r.ByDecider[i], &a)
+		}
+	}
+	for i := range r.ByDecider {
+		by := r.ByDecider[i].DecidedBy
 		merged, err := mergeHistograms(parts, func(p part) (*hdrhistogram.Histogram, bool) {
-			has := *times.quantiles(p.Run) != nil
+			has := slices.ContainsFunc(p.ByDecider, func(a Answers) bool { return a.DecidedBy == by && a.Latency != nil })
 			if p.Histograms == nil {
 				return nil, has
 			}
-			return *times.histogram(p.Histograms), has
+			return p.Histograms.ByDecider[by], has
 		})
 		if err != nil {
 			return err
 		}
 		if merged != nil {
-			*times.histogram(r.Histograms), *times.quantiles(r) = merged, QuantilesOf(merged)
+			r.Histograms.ByDecider[by], r.ByDecider[i].Latency = merged, QuantilesOf(merged)
 		}
+	}
+	slices.SortFunc(r.ByDecider, func(a, b Answers) int { return cmp.Compare(a.DecidedBy, b.DecidedBy) })
+	return nil
+}
+
+// mergeClocks returns the worst of what several machines found of one clock, each by its own.
+func mergeClocks(parts []part) (merged *StoreClock) {
+	for _, p := range parts {
+		switch {
+		case p.Clock == nil:
+		case merged == nil:
+			first := *p.Clock
+			merged = &first
+		default:
+			AddUp(merged, p.Clock)
+		}
+	}
+	return merged
+}
+
+// part is one machine's part of a run, and the file it was read from.
+type part struct {
+	file string
+	*Run
+}
+
+// counted is when the warm-up ended.
+func (p part) counted() time.Time { return p.StartedAt.Add(FromMS(p.WarmupMS)) }
+
+func (p part) end() time.Time { return p.StartedAt.Add(FromMS(p.DurationMS)) }
+
+// AddUp adds to the numbers of a structure those of another one, each as its field says by the
+// tag merge: the sum, the maximum, the one farthest from 0, or whether any is true.
+func AddUp[T any](into, from *T) {
+	addValues(reflect.ValueOf(into).Elem(), reflect.ValueOf(from).Elem())
+}
+
+func addValues(into, from reflect.Value) {
+	for i := range into.NumField() {
+		field, a, b := into.Type().Field(i), into.Field(i), from.Field(i)
+		greater := a.CanInt() && b.Int() > a.Int() || a.CanFloat() && b.Float() > a.Float()
+		switch how := field.Tag.Get("merge"); {
+		case field.Anonymous:
+			addValues(a, b)
+		case how == "sum" && a.CanInt():
+			a.SetInt(a.Int() + b.Int())
+		case how == "sum":
+			a.SetFloat(a.Float() + b.Float())
+		case how == "max" && greater, how == "any" && b.Bool(), how == "farthest" && math.Abs(b.Float()) > math.Abs(a.Float()):
+			a.Set(b)
+		}
+	}
+}
+
+// mergeTimes merges the histograms, and computes the quantiles of all requests.
+func (r *Run) mergeTimes(parts []part) error {
+	r.Histograms = &Histograms{ByDecider: map[string]*hdrhistogram.Histogram{}}
+	for i, into := range r.distributions() {
+		merged, err := mergeHistograms(parts, func(p part) (*hdrhistogram.Histogram, bool) {
+			own := p.distributions()[i]
+			return *own.histogram, *own.quantiles != nil
+		})
+		if err != nil {
+			return err
+		}
+		*into.histogram, *into.quantiles = merged, QuantilesOf(merged)
 	}
 	return nil
 }
@@ -61,29 +132,17 @@ func mergeHistograms(parts []part, of func(part) (h *hdrhistogram.Histogram, has
 func mergeAudits(all []*Audit) Audit {
 	merged := Audit{KeySums: &KeySums{}}
 	for _, a := range all {
-		merged.WorstWindowRatio = math.Max(merged.WorstWindowRatio, a.WorstWindowRatio)
-		merged.WorstWindowUnits = max(merged.WorstWindowUnits, a.WorstWindowUnits)
-		merged.OverAdmitted += a.OverAdmitted
-		merged.UnderAdmitted += a.UnderAdmitted
-		merged.KeysOver += a.KeysOver
-		merged.KeysUnder += a.KeysUnder
-		merged.LeastOverAdmitted += a.LeastOverAdmitted
-		merged.LeastUnderAdmitted += a.LeastUnderAdmitted
+		AddUp(&merged, a)
+		merged.Totals.Add(&a.Totals)
 		merged.mergeLies(a.Lies)
 		if a.LimitReached != nil && (merged.LimitReached == nil || *merged.LimitReached < *a.LimitReached) {
 			merged.LimitReached = a.LimitReached
 		}
-		merged.Excused += a.Excused
-		merged.Doubtful = merged.Doubtful || a.Doubtful
-		merged.UnderExplained = merged.UnderExplained || a.UnderExplained
-		merged.LongestDenialRun = max(merged.LongestDenialRun, a.LongestDenialRun)
 		if a.KeySums == nil || merged.KeySums == nil {
 			merged.KeySums = nil
 			continue
 		}
-		merged.KeySums.Keys += a.KeySums.Keys
-		merged.KeySums.Sum += a.KeySums.Sum
-		merged.KeySums.SumOfSquares += a.KeySums.SumOfSquares
+		AddUp(merged.KeySums, a.KeySums)
 	}
 	if merged.FairnessUnknown = merged.KeySums == nil; !merged.FairnessUnknown {
 		merged.Fairness = merged.KeySums.Fairness()
@@ -166,4 +225,75 @@ func (r *Run) mergeCost(parts []part) {
 	if cost != (Cost{}) {
 		r.Cost = &cost
 	}
+}
+
+// mergeTimelines adds up what happened at the same time. Of latencies in an
+// interval the worst is kept, since only whole runs have histograms.
+func (r *Run) mergeTimelines(parts []part) {
+	if r.IntervalMS == 0 {
+		return
+	}
+	at := map[int64]*Interval{}
+	for _, p := range parts {
+		shift := p.StartedAt.Sub(r.StartedAt).Milliseconds()
+		for _, interval := range p.Timeline {
+			offset := (shift + interval.OffsetMS) / r.IntervalMS * r.IntervalMS
+			sum := at[offset]
+			if sum == nil {
+				sum = &Interval{OffsetMS: offset}
+				at[offset] = sum
+			}
+			AddUp(sum, &interval)
+		}
+	}
+	for _, interval := range at {
+		r.Timeline = append(r.Timeline, *interval)
+	}
+	slices.SortFunc(r.Timeline, func(a, b Interval) int { return cmp.Compare(a.OffsetMS, b.OffsetMS) })
+}
+
+// mergeKeys merges what is listed of keys and of errors.
+func (r *Run) mergeKeys(parts []part) {
+	denied, errors := map[string]KeyCount{}, map[string]int64{}
+	for _, p := range parts {
+		r.Heat = append(r.Heat, p.Heat...)
+		for _, k := range p.MostDenied {
+			sum := denied[k.Key]
+			AddUp(&k, &sum)
+			denied[k.Key] = k
+		}
+		for _, e := range p.ErrorTexts {
+			errors[e.Text] += e.Count
+		}
+	}
+	for _, k := range denied {
+		r.MostDenied = append(r.MostDenied, k)
+	}
+	slices.SortFunc(r.MostDenied, func(a, b KeyCount) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key))
+	})
+	r.MostDenied = r.MostDenied[:min(len(r.MostDenied), MostDeniedKeys)]
+	r.ErrorTexts = Commonest(errors)
+	perKey := func(g HeatGroup) float64 { return float64(g.Allowed+g.Denied) / float64(max(g.Keys, 1)) }
+	slices.SortStableFunc(r.Heat, func(a, b HeatGroup) int { return cmp.Compare(perKey(b), perKey(a)) })
+	together := (len(r.Heat) + MostGroups - 1) / MostGroups
+	var heat []HeatGroup
+	for i, g := range r.Heat {
+		if i%together == 0 {
+			heat = append(heat, HeatGroup{})
+		}
+		AddUp(&heat[len(heat)-1], &g)
+	}
+	r.Heat = heat
+}
+
+// Commonest returns the errors that there were most often.
+func Commonest(texts map[string]int64) (all []ErrorCount) {
+	for text, count := range texts {
+		all = append(all, ErrorCount{text, count})
+	}
+	slices.SortFunc(all, func(a, b ErrorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
+	})
+	return all[:min(len(all), mostErrorTexts)]
 }

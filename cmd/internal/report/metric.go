@@ -3,10 +3,28 @@ package report
 import (
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
+
+// By returns what one decider answered, nil if that is nothing.
+func (f *Figures) By(decider store.Decider) *Answers {
+	i := slices.IndexFunc(f.ByDecider, func(a Answers) bool { return a.DecidedBy == decider.String() })
+	if i < 0 {
+		return nil
+	}
+	return &f.ByDecider[i]
+}
+
+// LatencyBy is the latency of what one decider answered, nil if that is nothing.
+func (f *Figures) LatencyBy(decider store.Decider) *Quantiles {
+	if a := f.By(decider); a != nil {
+		return a.Latency
+	}
+	return nil
+}
 
 // metricKind is how a metric's values are written.
 type metricKind int
@@ -44,12 +62,12 @@ func allMetrics() []metric {
 		{"service_", false, func(f *Figures) *Quantiles { return f.Service }},
 		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }},
 		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }},
-		{"local_", true, func(f *Figures) *Quantiles { return f.latencyBy(store.DecidedByLocal) }},
-		{"unguarded_", true, func(f *Figures) *Quantiles { return f.latencyBy(store.DecidedByFailurePolicy) }},
+		{"local_", true, func(f *Figures) *Quantiles { return f.LatencyBy(store.DecidedByLocal) }},
+		{"unguarded_", true, func(f *Figures) *Quantiles { return f.LatencyBy(store.DecidedByFailurePolicy) }},
 	} {
-		for _, figure := range timeFigures() {
-			all = append(all, metric{name: times.prefix + figure.name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {
-				if us, known := figure.known(times.of(f)); known {
+		for _, figure := range TimeFigures() {
+			all = append(all, metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {
+				if us, known := figure.Known(times.of(f)); known {
 					return new(big.Rat).SetInt64(us)
 				}
 				return nil
@@ -77,10 +95,10 @@ func allMetrics() []metric {
 		{"denied_keys", func(f *Figures) int64 { return f.KeysDenied }, keys},
 		{"over_admitted", func(f *Figures) int64 { return f.Audit.OverAdmitted }, nil},
 		{"under_admitted", func(f *Figures) int64 { return f.Audit.UnderAdmitted }, nil},
-		{"least_over_admitted", func(f *Figures) int64 { return f.Audit.LeastOverAdmitted }, nil},
-		{"least_under_admitted", func(f *Figures) int64 { return f.Audit.LeastUnderAdmitted }, nil},
+		{"least_over_admitted", func(f *Figures) int64 { return f.Audit.LeastOver }, nil},
+		{"least_under_admitted", func(f *Figures) int64 { return f.Audit.LeastUnder }, nil},
 		{"longest_denial_run", func(f *Figures) int64 { return f.Audit.LongestDenialRun }, nil},
-		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstWindowUnits }, nil},
+		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstUnits }, nil},
 	} {
 		all = append(all, metric{name: counted.name, kind: count, whole: counted.whole, of: func(f *Figures) *big.Rat {
 			return new(big.Rat).SetInt64(counted.of(f))
@@ -90,7 +108,7 @@ func allMetrics() []metric {
 		name string
 		of   func(*Figures) float64
 	}{
-		{"worst_window_ratio", func(f *Figures) float64 { return f.Audit.WorstWindowRatio }},
+		{"worst_window_ratio", func(f *Figures) float64 { return f.Audit.WorstRatio }},
 		{"throughput", func(f *Figures) float64 { return f.ThroughputPerS }},
 	} {
 		all = append(all, metric{name: figure.name, of: func(f *Figures) *big.Rat { return ratOf(figure.of(f)) }})
@@ -121,29 +139,29 @@ func allMetrics() []metric {
 			return ratOf(f.Audit.Fairness)
 		}},
 		metric{name: "rate", of: func(f *Figures) *big.Rat {
-			if f.countedMS() <= 0 {
+			if f.CountedMS() <= 0 {
 				return new(big.Rat)
 			}
-			return big.NewRat(1000*f.Requests, f.countedMS())
+			return big.NewRat(1000*f.Requests, f.CountedMS())
 		}})
-	for _, cost := range costs {
-		all = append(all, metric{name: cost.name, of: func(f *Figures) *big.Rat {
-			if f.Cost == nil || cost.of(f.Cost) == nil {
+	for _, cost := range Costs {
+		all = append(all, metric{name: cost.Name, of: func(f *Figures) *big.Rat {
+			if f.Cost == nil || cost.Of(f.Cost) == nil {
 				return nil
 			}
-			return ratOf(*cost.of(f.Cost))
+			return ratOf(*cost.Of(f.Cost))
 		}})
 	}
 	return all
 }
 
-// costs are the figures of a Cost, by the names that they have in JSON.
-var costs = []struct {
-	name  string
-	unit  string // of the figure
-	words string // what the figure is of, after it
-	title string
-	of    func(*Cost) *float64
+// Costs are the figures of a Cost, by the names that they have in JSON.
+var Costs = []struct {
+	Name  string
+	Unit  string // of the figure
+	Words string // what the figure is of, after it
+	Title string
+	Of    func(*Cost) *float64
 }{
 	{"server_cpu_us", "µs", "of the server", "Server CPU per decision, µs", func(c *Cost) *float64 { return c.ServerCPU }},
 	{"client_cpu_us", "µs", "of the client", "Client CPU per decision, µs", func(c *Cost) *float64 { return c.ClientCPU }},
@@ -153,6 +171,15 @@ var costs = []struct {
 	{"network_out_bytes", "B", "from it", "Bytes from the server per decision", func(c *Cost) *float64 { return c.NetworkOut }},
 	{"bytes_per_key", "B", "of memory per key", "Memory per key, bytes", func(c *Cost) *float64 { return c.BytesPerKey }},
 	{"bytes_per_unit", "B", "per logged unit", "Memory per logged unit, bytes", func(c *Cost) *float64 { return c.BytesPerUnit }},
+}
+
+// Value returns the figure that has a name in thresholds, of a duration in µs, if the run has it.
+func (f *Figures) Value(name string) (value float64, known bool) {
+	if figure := metricNamed(name).of(f); figure != nil {
+		value, _ = figure.Float64()
+		return value, true
+	}
+	return 0, false
 }
 
 func metricNamed(name string) *metric {
@@ -172,8 +199,8 @@ func metricNames() string {
 			names = append(names, m.name)
 		}
 	}
-	for _, figure := range timeFigures() {
-		times = append(times, figure.name)
+	for _, figure := range TimeFigures() {
+		times = append(times, figure.Name)
 	}
 	return strings.Join(times, " ") + " (of the latency; of other times with service_ lag_ error_ local_ or unguarded_ before it) " +
 		strings.Join(names, " ")
@@ -208,3 +235,6 @@ func (m *metric) absence() string {
 	}
 	return strings.ReplaceAll(m.name, "_", " ") + " is not known of this store"
 }
+
+// CountedMS is how long requests were sent that count: all but the warm-up, in ms.
+func (f *Figures) CountedMS() int64 { return f.DurationMS - f.WarmupMS }

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
@@ -39,7 +37,7 @@ var errHistograms = fmt.Errorf("its histograms take more than %d MB of memory", 
 
 // Save returns the document as a file, histograms included, for [Read].
 func (d *Document) Save() ([]byte, error) {
-	d.judge()
+	d.Judge()
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false) // thresholds have < and > in them
@@ -119,16 +117,9 @@ func Read(name string, data []byte) (*Document, error) {
 // addLaterFigures computes the figures of times that a version did not have yet which saved
 // the run, if it has histograms.
 func (r *Run) addLaterFigures() {
-	h := r.Histograms
-	if h == nil {
-		return
-	}
-	for _, times := range []struct {
-		of        **Quantiles
-		histogram *hdrhistogram.Histogram
-	}{{&r.Latency, h.Latency}, {&r.Service, h.Service}, {&r.ErrorLatency, h.Errors}, {&r.Lag, h.Lag}} {
-		if *times.of != nil && (*times.of).P95 == 0 && times.histogram != nil {
-			*times.of = QuantilesOf(times.histogram)
+	for _, d := range r.distributions() {
+		if *d.quantiles != nil && (*d.quantiles).P95 == 0 && *d.histogram != nil {
+			*d.quantiles = QuantilesOf(*d.histogram)
 		}
 	}
 }

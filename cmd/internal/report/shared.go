@@ -5,27 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
-
-// Shared is what a run that was one of several machines on the same keys says of them.
-type Shared struct {
-	// Name is what the machines called the run.
-	Name string `json:"name"`
-	// Machine is different on each machine; empty in a merged report.
-	Machine string `json:"machine,omitempty"`
-	// Machines is how many there are.
-	Machines int `json:"machines"`
-	// StartAt is when all of them were to begin.
-	StartAt time.Time `json:"start_at"`
-	// NotRecorded is why the answers are not in the saved report; empty if they are.
-	NotRecorded string `json:"not_recorded,omitempty"`
-	// Audited says that the report was merged and the answers of several machines were audited
-	// together. Missing is how many machines' answers were not there.
-	Audited bool `json:"audited,omitempty"`
-	Missing int  `json:"missing,omitempty"`
-}
 
 // Bounds of what a file says of a shared run.
 const (
@@ -44,20 +27,6 @@ func (s *Shared) check() error {
 		return errTooMuch
 	}
 	return nil
-}
-
-// Alone keeps of a run's audit what one of several machines can know of keys that all of them
-// use: what it was admitted beyond the limit is too much whatever the others were admitted. What
-// it was denied, and what answers told, depends on the others.
-func (f *Figures) Alone() {
-	f.Audit.alone()
-	for i := range f.Limits {
-		f.Limits[i].Audit.alone()
-	}
-}
-
-func (a *Audit) alone() {
-	a.UnderAdmitted, a.LeastUnderAdmitted, a.KeysUnder, a.Excused, a.Lies, a.LimitReached = 0, 0, 0, 0, nil, nil
 }
 
 // shareable reports what keeps two reports from being merged, about who shared keys with whom.
@@ -169,20 +138,7 @@ func (s *Shared) warnings() []string {
 		return []string{s.NotRecorded + "; the answers were not audited together, and only what a machine was admitted itself was"}
 	case s.Audited && s.Missing > 0:
 		return []string{fmt.Sprintf("the answers of %s are missing: only what the others were admitted too much could be found, "+
-			"and not what was denied wrongly or told wrong", plural(int64(s.Missing), "machine"))}
+			"and not what was denied wrongly or told wrong", output.Count(int64(s.Missing), "machine"))}
 	}
 	return nil
-}
-
-// uncovered says what the audit of a run that several machines shared does not cover; empty if
-// all is covered.
-func (s *Shared) uncovered() string {
-	switch {
-	case s == nil || s.Audited && s.Missing == 0:
-		return ""
-	case s.Machine != "":
-		return fmt.Sprintf("one of %s of the run %s: what was denied and told is audited when limitctl report merges them",
-			plural(int64(s.Machines), "machine"), s.Name)
-	}
-	return "only what machines were admitted too much was looked for, and not what was denied wrongly or told wrong"
 }

@@ -1,19 +1,34 @@
-package report
+package report_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/sample"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
+// Of errors that there were not, what is promised at most holds, and what is promised at
+// least does not.
+func TestPromisesAboutWhatThereWasNot(t *testing.T) {
+	d := sample.OneRun()
+	sample.Promised(d, "error_p99<1s", "local_max<=1ms", "unguarded==0", "error_p99>1ms")
+	for i, want := range []bool{true, true, true, false} {
+		if got := d.Thresholds[i]; got.OK != want {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 func TestThresholds(t *testing.T) {
-	figures := &Figures{
+	figures := &report.Figures{
 		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000, ThroughputPerS: 499.5,
-		Latency: &Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000}, Service: &Quantiles{P99: 4999},
-		Audit: Audit{WorstWindowRatio: 1.97, Fairness: 0.1, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1},
-		Cost:  &Cost{ServerCPU: pointer(9.5)},
+		Latency: &report.Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000}, Service: &report.Quantiles{P99: 4999},
+		Audit: report.Audit{Totals: audit.Totals{WorstRatio: 1.97, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1}, Fairness: 0.1},
+		Cost:  &report.Cost{ServerCPU: sample.Pointer(9.5)},
 	}
 	for _, test := range []struct {
 		text   string
@@ -46,7 +61,7 @@ func TestThresholds(t *testing.T) {
 		{"rate==500", true, "500"},
 		{"server_cpu_us<9.5", false, "9.5"},
 	} {
-		e, err := ParseThreshold(test.text)
+		e, err := report.ParseThreshold(test.text)
 		if err != nil {
 			t.Errorf("%s: %v", test.text, err)
 			continue
@@ -60,22 +75,22 @@ func TestThresholds(t *testing.T) {
 
 // What is shown lies on the side of the bound that decided.
 func TestActualShowsWhyItWasMissed(t *testing.T) {
-	e, err := ParseThreshold("denied<=1%")
+	e, err := report.ParseThreshold("denied<=1%")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ok, actual, err := e.Holds(&Figures{Requests: 10_000_000, Denied: 100_001})
+	ok, actual, err := e.Holds(&report.Figures{Requests: 10_000_000, Denied: 100_001})
 	if err != nil || ok || actual != "1.00001%" {
 		t.Errorf("%t, %s, %v", ok, actual, err)
 	}
 }
 
 func TestSharesOfNothing(t *testing.T) {
-	e, err := ParseThreshold("denied<1%")
+	e, err := report.ParseThreshold("denied<1%")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, actual, err := e.Holds(&Figures{}); err != nil || !ok || actual != "0%" {
+	if ok, actual, err := e.Holds(&report.Figures{}); err != nil || !ok || actual != "0%" {
 		t.Errorf("%t, %s, %v", ok, actual, err)
 	}
 }
@@ -103,7 +118,7 @@ func TestWrongThresholds(t *testing.T) {
 		"throughput>1000/s":                      `"1000/s" is not a value of throughput; write a number such as 1.5`,
 		"denied<1" + "0000000000000000000000000": "is not a value of denied",
 	} {
-		_, err := ParseThreshold(text)
+		_, err := report.ParseThreshold(text)
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", text, err, want)
@@ -119,13 +134,13 @@ func TestAbsentMetrics(t *testing.T) {
 		"bytes_per_unit<20": "bytes per unit is not known of this store",
 		"fairness>0.5":      "it needs the sums over keys",
 	} {
-		e, err := ParseThreshold(text)
+		e, err := report.ParseThreshold(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := New(Simulation)
-		d.Runs = []Run{{Figures: Figures{Audit: Audit{FairnessUnknown: true}}}}
-		held, err := d.Evaluate([]Expression{e})
+		d := report.New(report.Simulation)
+		d.Runs = []report.Run{{Figures: report.Figures{Audit: report.Audit{FairnessUnknown: true}}}}
+		held, err := d.Evaluate([]report.Expression{e})
 		if held || !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %t, %v", text, held, err)
 		}
@@ -134,9 +149,9 @@ func TestAbsentMetrics(t *testing.T) {
 
 // A load test that got no answer did not keep what was promised of its times.
 func TestNothingMeasuredIsMissed(t *testing.T) {
-	d := New(LoadTest)
-	d.Runs = []Run{{Figures: Figures{Requests: 10}}}
-	promised(d, "p99<5ms")
+	d := report.New(report.LoadTest)
+	d.Runs = []report.Run{{Figures: report.Figures{Requests: 10}}}
+	sample.Promised(d, "p99<5ms")
 	if !d.Missed() || d.Thresholds[0].Actual != "nothing was measured" {
 		t.Errorf("%+v", d.Thresholds)
 	}
@@ -144,10 +159,10 @@ func TestNothingMeasuredIsMissed(t *testing.T) {
 
 // Every run is held against every promise, each time anew.
 func TestEvaluate(t *testing.T) {
-	d := fiveRuns()
-	var expressions []Expression
+	d := sample.FiveRuns()
+	var expressions []report.Expression
 	for _, text := range []string{"p99<5ms", "worst_window_ratio<=1"} {
-		e, err := ParseThreshold(text)
+		e, err := report.ParseThreshold(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,10 +197,10 @@ func FuzzParseThreshold(f *testing.F) {
 	} {
 		f.Add(text)
 	}
-	run := loadRun("token-bucket", 1, 1, 0)
-	run.Cost.BytesPerUnit = pointer(10)
+	run := sample.LoadRun("token-bucket", 1, 1, 0)
+	run.Cost.BytesPerUnit = sample.Pointer(10)
 	f.Fuzz(func(t *testing.T, text string) {
-		e, err := ParseThreshold(text)
+		e, err := report.ParseThreshold(text)
 		if err != nil {
 			if !errors.Is(err, store.ErrInvalid) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q: %q", text, err)
@@ -196,7 +211,7 @@ func FuzzParseThreshold(f *testing.F) {
 		if err != nil || actual == "" {
 			t.Fatalf("%q: %q, %v", text, actual, err)
 		}
-		again, err := ParseThreshold(e.String())
+		again, err := report.ParseThreshold(e.String())
 		if err != nil {
 			t.Fatalf("%q is read as %q, which is not: %v", text, e, err)
 		}
@@ -209,42 +224,42 @@ func FuzzParseThreshold(f *testing.F) {
 // A run under way is lost once it has broken a promise of at most so much. A promise of
 // at least so much may still be kept, and so may one whose figure is not there yet.
 func TestLost(t *testing.T) {
-	figures := &Figures{Requests: 1000, Allowed: 900, Denied: 100, Audit: Audit{OverAdmitted: 1}}
+	figures := &report.Figures{Requests: 1000, Allowed: 900, Denied: 100, Audit: report.Audit{Totals: audit.Totals{OverAdmitted: 1}}}
 	for text, want := range map[string]bool{
 		"over_admitted==0": true, "over_admitted<1": true, "over_admitted<=1": false, "over_admitted==1": false,
 		"over_admitted==2": false, "over_admitted!=1": false, "denied<10%": true, "denied<=10%": false,
 		"requests>=2000": false, "p99<5ms": false, "fairness<=1": false,
 	} {
-		e, err := ParseThreshold(text)
+		e, err := report.ParseThreshold(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Lost([]Expression{e}, figures); got != want {
+		if got := report.Lost([]report.Expression{e}, figures); got != want {
 			t.Errorf("%s: lost is %t, want %t", text, got, want)
 		}
 	}
-	if Lost(nil, figures) {
+	if report.Lost(nil, figures) {
 		t.Error("a run without promises is lost")
 	}
 }
 
 // What --abort-on-fail costs each time it judges a run under way.
 func BenchmarkLost(b *testing.B) {
-	var promises []Expression
+	var promises []report.Expression
 	for _, text := range []string{"p99<5s", "over_admitted==0", "denied<100%"} {
-		e, err := ParseThreshold(text)
+		e, err := report.ParseThreshold(text)
 		if err != nil {
 			b.Fatal(err)
 		}
 		promises = append(promises, e)
 	}
-	run := loadRun("token-bucket", 1, 1, 0)
+	run := sample.LoadRun("token-bucket", 1, 1, 0)
 	h := run.Histograms
 	b.ReportAllocs()
 	for b.Loop() {
 		figures := run.Figures
-		figures.Latency, figures.Service, figures.Lag = QuantilesOf(h.Latency), QuantilesOf(h.Service), QuantilesOf(h.Lag)
-		if Lost(promises, &figures) {
+		figures.Latency, figures.Service, figures.Lag = report.QuantilesOf(h.Latency), report.QuantilesOf(h.Service), report.QuantilesOf(h.Lag)
+		if report.Lost(promises, &figures) {
 			b.Fatal("the run is lost")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/show"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -204,7 +205,7 @@ func (p *planted) run(t *testing.T) (document *report.Document, printed string) 
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		document.Print(&output.Printer{Out: &out})
+		(show.Answer{Report: document}).Print(&output.Printer{Out: &out})
 		printed = out.String()
 	})
 	return document, printed

@@ -23,7 +23,7 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 		DurationMS: elapsed, WarmupMS: min(output.Milliseconds(r.Load.Warmup), elapsed),
 		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
 		ErrorLatency: report.QuantilesOf(result.ErrorLatency),
-		Audit:        l.audited().audit(result.Findings),
+		Audit:        l.audited().audit(result.Findings, l.audited().decides),
 	}
 	if r.Shared != nil {
 		f.Alone()
@@ -59,40 +59,29 @@ type audited struct {
 	keyOf func(limit int, index uint32) store.Key
 }
 
-// audit sums up what the audits of the limits found, those of shadows aside.
-func (a *audited) audit(findings []audit.Finding) report.Audit {
+// audit sums up what the audits of some limits found.
+func (a *audited) audit(findings []audit.Finding, wanted func(i int) bool) report.Audit {
 	sum := report.Audit{Fairness: 1}
-	for i, l := range a.limits {
-		if !l.shadow {
-			a.add(&sum, i, &findings[i])
+	for i := range a.limits {
+		if wanted(i) {
+			sum.Add(&findings[i], func(key uint32) string {
+				if a.keyOf == nil {
+					return ""
+				}
+				return a.keyOf(i, key).Subject
+			})
 		}
 	}
 	return sum
 }
 
-// auditOf is what the audit of the i-th limit found.
-func (a *audited) auditOf(i int, f *audit.Finding) report.Audit {
-	sum := report.Audit{Fairness: 1}
-	a.add(&sum, i, f)
-	return sum
-}
-
-// add adds what the audit of the i-th limit found.
-func (a *audited) add(sum *report.Audit, i int, f *audit.Finding) {
-	sum.Add(f, func(key uint32) string {
-		if a.keyOf == nil {
-			return ""
-		}
-		return a.keyOf(i, key).Subject
-	})
-}
+// decides reports whether a limit is no shadow.
+func (a *audited) decides(i int) bool { return !a.limits[i].shadow }
 
 // worstByClock is the worst windows that audits by the clock found.
-func worstByClock(findings []audit.Finding) report.Audit {
-	var worst report.Audit
-	for _, f := range findings {
-		worst.WorstWindowRatio = max(worst.WorstWindowRatio, f.WorstRatio)
-		worst.WorstWindowUnits = max(worst.WorstWindowUnits, f.WorstUnits)
+func worstByClock(findings []audit.Finding) (worst report.Audit) {
+	for i := range findings {
+		worst.Totals.Add(&findings[i].Totals)
 	}
 	return worst
 }
@@ -107,11 +96,11 @@ func (a *audited) describe(run *report.Run, findings []audit.Finding) {
 		}
 		run.Limits = append(run.Limits, report.Limit{
 			Name: l.name, Algorithm: algorithm, Limit: l.limit.String(), Shadow: l.shadow,
-			Denied: findings[i].Denied, Audit: a.auditOf(i, &findings[i]),
+			Denied: findings[i].Denied, Audit: a.audit(findings, func(j int) bool { return i == j }),
 		})
 	}
 	run.Algorithm, run.Limit = strings.Join(algorithms, "+"), limitWords(a.limits)
-	run.Audit = a.audit(findings)
+	run.Audit = a.audit(findings, a.decides)
 }
 
 // limitWords writes limits that are decided together.
@@ -127,19 +116,43 @@ func limitWords(limits []namedLimit) string {
 	return strings.Join(texts, " and ")
 }
 
-// How much a run tells of its keys.
-const (
-	mostDeniedKeys = 10
-	heatGroups     = 200
-)
-
 // describeKeys fills in what became of the subjects of a run. nameOf is what to call one.
 func describeKeys(run *report.Run, tally *loadgen.Tally, nameOf func(subject uint32) string) {
 	run.Heat, run.MostDenied = []report.HeatGroup{}, []report.KeyCount{}
-	for _, group := range tally.Heat(heatGroups) {
+	for _, group := range tally.Heat(report.MostGroups) {
 		run.Heat = append(run.Heat, report.HeatGroup{Keys: group.Keys, Allowed: group.Allowed, Denied: group.Denied})
 	}
-	for _, count := range tally.MostDenied(mostDeniedKeys) {
+	for _, count := range tally.MostDenied(report.MostDeniedKeys) {
 		run.MostDenied = append(run.MostDenied, report.KeyCount{Key: nameOf(count.Subject), Allowed: count.Allowed, Denied: count.Denied})
 	}
 }
+
+// mostEdges is how many edges of windows a report marks; more could not be told apart.
+const mostEdges = 60
+
+// edges returns when, in ms from the beginning of a run, one window of a limit ends and the
+// next one begins: of the first limit that counts in windows, and in the scenario that is
+// about edges of the first limit. begin is by the clock that decides. There are none where
+// they could not be told apart.
+func edges(limits []namedLimit, scenario *loadgen.Scenario, begin time.Time, length time.Duration) []int64 {
+	var period time.Duration
+	for _, l := range limits {
+		counts := l.limit.Algorithm == store.FixedWindow || l.limit.Algorithm == store.SlidingCounter
+		if counts && !l.limit.FromFirst || scenario != nil && scenario.Name == boundaryScenario {
+			period = l.limit.Period
+			break
+		}
+	}
+	if period <= 0 || length/period > mostEdges {
+		return nil
+	}
+	var all []int64
+	first := period - time.Duration(begin.UnixNano()%int64(period))
+	for at := first; at < length; at += period {
+		all = append(all, at.Milliseconds())
+	}
+	return all
+}
+
+// boundaryScenario is the name of the scenario about the edges of windows.
+const boundaryScenario = "boundary"

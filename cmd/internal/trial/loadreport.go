@@ -1,13 +1,13 @@
 package trial
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/loadgen"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // report puts the result of a run in the terms of a report.
@@ -39,29 +39,28 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	if run.Scenario == loadgen.NoisyNeighbour {
 		run.Neighbours = neighboursOf(result.Tally)
 	}
-	run.ErrorTexts = commonest(result.ErrorTexts)
+	run.ErrorTexts = report.Commonest(result.ErrorTexts)
 	run.Warnings = r.warnings(run, result, target, l)
 	describeSights(run, result.Sights)
 	return run
+}
+
+// histogramsOf returns the distributions of a run's times.
+func histogramsOf(result *loadgen.Result, closed bool) *report.Histograms {
+	h := &report.Histograms{Latency: result.Latency, Service: result.Service, Errors: result.ErrorLatency}
+	for _, a := range result.ByDecider {
+		h.AddDecider(a.By.String(), a.Latency)
+	}
+	if !closed {
+		h.Lag = result.Lag
+	}
+	return h
 }
 
 // neighboursOf is what became of the requests of all but the noisy one.
 func neighboursOf(tally *loadgen.Tally) *report.KeyCount {
 	noisy := tally.Of(loadgen.NoisySubject)
 	return &report.KeyCount{Key: "all others", Allowed: tally.Allowed() - noisy.Allowed, Denied: tally.Denied() - noisy.Denied}
-}
-
-// commonest returns the errors that there were most often.
-func commonest(texts map[string]int64) []report.ErrorCount {
-	const most = 5
-	var all []report.ErrorCount
-	for text, count := range texts {
-		all = append(all, report.ErrorCount{Text: text, Count: count})
-	}
-	slices.SortFunc(all, func(a, b report.ErrorCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
-	})
-	return all[:min(len(all), most)]
 }
 
 // warnings are what a reader must know about the figures of a run.
@@ -122,4 +121,26 @@ func tooFewWorkers(result *loadgen.Result, l *Load, generatorLimited bool) strin
 func mixedWarning(keys int, limit string) string {
 	return fmt.Sprintf("%s of the limit %s had different limits at different times, because an override depends on an attribute "+
 		"that is not part of the key; the audit judges each of them by its first limit", output.Plural(keys, "key"), limit)
+}
+
+// describeSights says how far the audits of limits could see that somebody else decides. The
+// whole run's is that of the limit of which least could be seen.
+func describeSights(run *report.Run, sights []interval.Sight) {
+	for i := range sights {
+		s := &sights[i]
+		seen := &report.Sight{LeastOver: s.LeastOver, LeastUnder: s.LeastUnder}
+		if s.ChargesDenied {
+			seen.UnderIfFree = s.UnderIfFree
+			run.Warnings = append(run.Warnings, fmt.Sprintf("there was room for %s that %s denied, unless denied requests are charged as well, "+
+				"as many limiters do; they are not counted as under-admitted", output.Plural(int(s.UnderIfFree), "unit"), run.Limits[i].Name))
+		}
+		if s.PhaseKnown {
+			phase, within := milliseconds(s.Phase), milliseconds(s.PhaseWithin)
+			seen.PhaseMS, seen.PhaseWithinMS = &phase, &within
+		}
+		run.Limits[i].Audit.Sight = seen
+		if worst := run.Audit.Sight; worst == nil || seen.LeastOver > worst.LeastOver || worst.LeastOver > 0 && seen.LeastOver == 0 {
+			run.Audit.Sight = seen
+		}
+	}
 }

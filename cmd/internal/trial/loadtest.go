@@ -51,7 +51,7 @@ type LoadTest struct {
 	Breaker *layers.Breaker
 }
 
-// LoadTestObserver is told how a load test goes.
+// LoadTestObserver follows a load test.
 type LoadTestObserver interface {
 	// Ready is called when the target of the first run is known to answer. The load
 	// begins when Ready returns. Its error ends the load test.

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // recorder writes down what an observer is told.
@@ -145,7 +146,7 @@ func TestALoadTestTriesEachCandidateAndLeavesNothing(t *testing.T) {
 		if run.Requests != 60 || run.Allowed != 15 || run.Denied != 45 || run.Errors != 0 || run.Keys != 3 || run.KeysDenied != 3 {
 			t.Errorf("run %d: %+v", i, run)
 		}
-		if run.Audit.OverAdmitted != 0 || run.Audit.UnderAdmitted != 0 || run.Audit.WorstWindowUnits != 5 {
+		if run.Audit.OverAdmitted != 0 || run.Audit.UnderAdmitted != 0 || run.Audit.WorstUnits != 5 {
 			t.Errorf("run %d: %+v", i, run.Audit)
 		}
 		if run.Load != "one after the other" || run.Store != "memory" || run.Implementation != "" || run.Workers != 1 {
@@ -375,7 +376,7 @@ func TestWarningsOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &workload{limits: make([]namedLimit, 2), population: population}
-	run := &report.Run{Figures: report.Figures{Audit: report.Audit{UnderAdmitted: 1}}}
+	run := &report.Run{Figures: report.Figures{Audit: report.Audit{Totals: audit.Totals{UnderAdmitted: 1}}}}
 	result := &loadgen.Result{ClockWentBack: 7}
 	for divided, want := range map[bool][]string{
 		true:  {"limits of different subjects lie in different slots", "the store's clock went back: 7 answers "},

@@ -30,7 +30,7 @@ type Simulation struct {
 	Wrap Wrap
 }
 
-// SimulationObserver is told how a simulation goes.
+// SimulationObserver follows a simulation.
 type SimulationObserver interface {
 	// Begin is called when the run of a candidate begins, and End when it has ended.
 	Begin(candidate *Candidate)

@@ -2,28 +2,45 @@ package audit
 
 import "github.com/limitctl/limitctl/pkg/limiter/store"
 
-// Finding is what an audit of one limit over all of its keys found.
-type Finding struct {
+// Totals is how right decisions were: ratios and units.
+type Totals struct {
 	// WorstRatio is the most that any key was admitted against the limit: 1 is
 	// exactly the limit. For an algorithm that counts windows it is the most units
 	// in any span of one period against the count. For a bucket it is the fullest
 	// that it was against its burst, which is more than 1 exactly if in some span
 	// of time more than burst + span × count ÷ period was admitted.
-	WorstRatio float64
+	WorstRatio float64 `json:"worst_window_ratio"`
 	// WorstUnits is the most units that any key was admitted in a span of one
 	// period, open at one end.
-	WorstUnits int64
+	WorstUnits int64 `json:"worst_window_units"`
 	// OverAdmitted is the units charged beyond what the algorithm, having charged
 	// everything that was charged before, would have allowed. UnderAdmitted is the
 	// units denied that it would have allowed.
-	OverAdmitted, UnderAdmitted int64
+	OverAdmitted  int64 `json:"over_admitted"`
+	UnderAdmitted int64 `json:"under_admitted"`
 	// LeastOver is the least number of units that were too many: without them, and with no
 	// others, nothing charged would have been beyond the limit. It is what OverAdmitted would
 	// be if what was too much had not been charged, so that one unit too many at the
 	// beginning does not make every later one wrong. LeastUnder is what UnderAdmitted would
 	// be if what was denied wrongly had been charged: denials of a unit that could be had
 	// once count once.
-	LeastOver, LeastUnder int64
+	LeastOver  int64 `json:"least_over_admitted"`
+	LeastUnder int64 `json:"least_under_admitted"`
+}
+
+// Add adds what was found of others: the worst of the ratios and the sum of the units.
+func (t *Totals) Add(others *Totals) {
+	t.WorstRatio = max(t.WorstRatio, others.WorstRatio)
+	t.WorstUnits = max(t.WorstUnits, others.WorstUnits)
+	t.OverAdmitted += others.OverAdmitted
+	t.UnderAdmitted += others.UnderAdmitted
+	t.LeastOver += others.LeastOver
+	t.LeastUnder += others.LeastUnder
+}
+
+// Finding is what an audit of one limit over all of its keys found.
+type Finding struct {
+	Totals
 	// KeysOver and KeysUnder are the keys with any units over- and under-admitted.
 	KeysOver, KeysUnder int64
 	// PeakRatio is the most that any key had in use, or would have had with what it asked

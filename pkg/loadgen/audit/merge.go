@@ -16,12 +16,7 @@ func Merge(all ...Finding) Finding {
 	var sum Finding
 	for i := range all {
 		f := &all[i]
-		sum.WorstRatio = max(sum.WorstRatio, f.WorstRatio)
-		sum.WorstUnits = max(sum.WorstUnits, f.WorstUnits)
-		sum.OverAdmitted += f.OverAdmitted
-		sum.UnderAdmitted += f.UnderAdmitted
-		sum.LeastOver += f.LeastOver
-		sum.LeastUnder += f.LeastUnder
+		sum.Totals.Add(&f.Totals)
 		sum.KeysOver += f.KeysOver
 		sum.KeysUnder += f.KeysUnder
 		sum.PeakRatio = max(sum.PeakRatio, f.PeakRatio)

@@ -7,17 +7,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// more is what is known besides of a key about which something was wrong, or is not certain.
+// more is what the audit keeps of a key when an answer was wrong, or when a charge is uncertain.
 type more struct {
-	// state is what the key has used, if nothing of what is unknown was charged.
+	// state is the usage if no uncertain unit was charged.
 	state store.State
-	// most is what it has used if all that is unknown was charged, as late as that can have
-	// been; nil if it is the same. What may still be charged is in late instead.
+	// most is the usage if all uncertain units were charged, each as late as possible; nil if it
+	// equals state. Units that may still be charged are in late instead.
 	most *store.State
 	late []late
-	// over is what it would have used if nothing had been charged that was too much, and under
-	// what it would have used if what was denied wrongly had been charged; nil if that is the same
-	// as state, or as most.
+	// over is the usage without the units that were too many; nil if it equals state. under is
+	// the usage with the units that were denied wrongly; nil if it equals most.
 	over, under *store.State
 }
 
@@ -131,7 +130,7 @@ func (a *Auditor) observeMore(k *account, r *rule, o *Observation) {
 	}
 }
 
-// settle charges, to what is in use at most, what cannot be charged later than now.
+// settle charges to most the uncertain units that cannot be charged any later.
 func (m *more) settle(r *rule, now store.Instant) {
 	left := m.late[:0]
 	for _, l := range m.late {

@@ -1,6 +1,8 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter/store"
+import (
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
 
 // chain is what can be said of windows that begin with the first request after the last one's
 // end. There is no kindest order of these: a later first request makes its window end later,

@@ -7,34 +7,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// totals is what is wrong under a phase, in all keys of a group. All are units.
-type totals struct {
-	over                    int64 // admitted and too many, at least
-	underFree, underCharged int64 // denied wrongly, if denied requests are charged or not
-	leastUnder              int64 // as underFree, where correcting one explains those after it
-	// peak is the most that any key surely had in use against its capacity. A denial that had a
-	// reason had that one: the limit was reached.
-	peak  float64
-	sight sharpness
-}
-
-// sharpness is how little would have been found wrong.
-type sharpness struct{ over, under int64 }
-
-// admitted takes how many more units could have been admitted unnoticed.
-func (s *sharpness) admitted(spare int64) {
-	if spare++; s.over == 0 || spare < s.over {
-		s.over = spare
-	}
-}
-
-// denied takes how many more units were perhaps in use than a denial needed.
-func (s *sharpness) denied(beyond int64) {
-	if s.under == 0 || beyond < s.under {
-		s.under = max(1, beyond)
-	}
-}
-
 // Sight is how far an audit could see: what it would have been sure of.
 type Sight struct {
 	// LeastOver is the least number of units, admitted to one key above its limit, that would

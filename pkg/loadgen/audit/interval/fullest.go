@@ -1,6 +1,8 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter/store"
+import (
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
 
 // fullest is the model that charges each unit as late as it can have been charged, and those
 // that are uncertain too. A unit charged later leaves no more room at any instant after. So a

@@ -1,6 +1,8 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter/store"
+import (
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
 
 // groupID tells groups apart.
 type groupID struct {

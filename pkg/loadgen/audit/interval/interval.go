@@ -28,22 +28,6 @@ type Observation struct {
 	Answer Answer
 }
 
-// Answer is what became of a request.
-type Answer uint8
-
-const (
-	// Admitted: the request was let through, and its cost counts.
-	Admitted Answer = iota
-	// Denied: this limit turned it away.
-	Denied
-	// Unknown: no answer came. It may have been let through and counted, or not, until a minute
-	// after it was given up.
-	Unknown
-	// Uncertain: it was turned away, perhaps by another limit that was decided together with
-	// this one. It may have been counted before, or not.
-	Uncertain
-)
-
 // Options say what is known about the other side.
 type Options struct {
 	// Resolution is how exactly the other side's clock is read: what it takes for a span of one

@@ -74,10 +74,3 @@ func endOfStretch(limit *store.Limit, at store.Instant) store.Instant {
 	width := periodOf(limit) / store.Instant(max(1, limit.Slices))
 	return at - at%width + width - 1
 }
-
-const maxInstant = store.Instant(1<<63 - 1)
-
-// periodOf returns a limit's period in instants.
-func periodOf(limit *store.Limit) store.Instant {
-	return store.Instant(limit.Period / time.Microsecond)
-}

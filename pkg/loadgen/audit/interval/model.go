@@ -1,8 +1,6 @@
 package interval
 
 import (
-	"time"
-
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -24,24 +22,6 @@ type placer interface {
 	// until an instant.
 	uncertain(until store.Instant)
 	clone() placer
-}
-
-// drift is by which part of it two clocks may differ about how long something takes: 500 millionths,
-// the most by which the kernel adjusts a clock.
-const drift = 2000
-
-// fastest returns a limit as it may look from here if the other side's clock runs fast, and slowest
-// if it runs slow. Where windows are aligned, that moves their phase instead.
-func fastest(limit *store.Limit) *store.Limit { return stretched(limit, -1) }
-func slowest(limit *store.Limit) *store.Limit { return stretched(limit, 1) }
-
-func stretched(limit *store.Limit, by time.Duration) *store.Limit {
-	if aligned(limit) {
-		return limit
-	}
-	l := *limit
-	l.Period += by * (limit.Period / drift).Truncate(time.Microsecond)
-	return &l
 }
 
 func newModel(limit *store.Limit) *model {

@@ -1,6 +1,8 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter/store"
+import (
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
 
 // phase is a range of where windows can begin, counted from the epoch and modulo their width, and
 // what is wrong if they do begin there. Within a phase the instant of a decision, counted from a
@@ -21,11 +23,6 @@ const (
 	// maxModels is how many models of keys, of all phases. It bounds the memory.
 	maxModels = 1 << 18
 )
-
-// aligned reports whether a limit has windows that are aligned to the epoch.
-func aligned(limit *store.Limit) bool {
-	return limit.Algorithm == store.SlidingCounter || limit.Algorithm == store.FixedWindow && !limit.FromFirst
-}
 
 // phases returns the phases that there can be.
 func (a *Auditor) phases(limit *store.Limit, width store.Instant, most int) []*phase {

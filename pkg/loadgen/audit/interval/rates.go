@@ -1,6 +1,8 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter/store"
+import (
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
 
 // rates finds out that a limiter does not charge the requests that it denies: in some span of
 // time so many were asked for that there would have been no room for one that was admitted.

@@ -1,6 +1,8 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter/store"
+import (
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
 
 // span finds the most units that were surely admitted within some span of time.
 type span struct {
@@ -48,4 +50,32 @@ func (s *span) ratio(limit *store.Limit) float64 {
 		return s.worstLevel / float64(limit.Burst)
 	}
 	return float64(s.worst) / float64(limit.Count)
+}
+
+// totals is what is wrong under a phase, in all keys of a group. All are units.
+type totals struct {
+	over                    int64 // admitted and too many, at least
+	underFree, underCharged int64 // denied wrongly, if denied requests are charged or not
+	leastUnder              int64 // as underFree, where correcting one explains those after it
+	// peak is the most that any key surely had in use against its capacity. A denial that had a
+	// reason had that one: the limit was reached.
+	peak  float64
+	sight sharpness
+}
+
+// sharpness is how little would have been found wrong.
+type sharpness struct{ over, under int64 }
+
+// admitted takes how many more units could have been admitted unnoticed.
+func (s *sharpness) admitted(spare int64) {
+	if spare++; s.over == 0 || spare < s.over {
+		s.over = spare
+	}
+}
+
+// denied takes how many more units were perhaps in use than a denial needed.
+func (s *sharpness) denied(beyond int64) {
+	if s.under == 0 || beyond < s.under {
+		s.under = max(1, beyond)
+	}
 }

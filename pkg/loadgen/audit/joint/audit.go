@@ -1,6 +1,7 @@
 package joint
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -11,6 +12,7 @@ import (
 type head struct {
 	*Reader
 	entry Entry
+	told  audit.Figures // by the entry
 	// position is the instant by which the entry is put in order.
 	position store.Instant
 }
@@ -19,27 +21,44 @@ type head struct {
 // answers that were audited when it became known, because it may have been charged after them.
 func (h *head) advance() (ok bool, err error) {
 	before := h.last
-	ok, err = h.next(&h.entry)
-	if h.position = h.entry.At; h.entry.Kind == Unknown {
+	ok, err = h.next(&h.entry, &h.told)
+	if h.position = h.entry.At; h.entry.Unknown {
 		h.position = before
 	}
 	return ok, err
 }
 
-// before puts entries in the order in which they may have been given: of one instant, an answer
+// compare puts entries in the order in which they may have been given: of one instant, an answer
 // that told fewer units in use came earlier, and what was charged came before what found it in
 // use.
-func (h *head) before(other *head) bool {
+func (h *head) compare(other *head) int {
 	a, b := &h.entry, &other.entry
+	return cmp.Or(cmp.Compare(h.position, other.position), cmp.Compare(a.used(), b.used()), cmp.Compare(a.kind(), b.kind()))
+}
+
+// used orders the answers of one instant. An answer that told nothing comes after all that may
+// explain it, unless it was charged.
+func (e *Entry) used() int64 {
 	switch {
-	case h.position != other.position:
-		return h.position < other.position
-	case (a.Kind == Unknown) != (b.Kind == Unknown):
-		return a.Kind == Unknown
-	case a.used() != b.used():
-		return a.used() < b.used()
+	case e.Unknown:
+		return -1 << 63
+	case e.Told != nil:
+		return e.Told.Used
+	case e.Charged:
+		return 0
 	}
-	return a.Kind < b.Kind
+	return 1 << 62
+}
+
+// kind orders the answers of one instant that told the same.
+func (e *Entry) kind() int {
+	switch {
+	case e.Charged:
+		return 0
+	case e.Allowed: // and not charged, because another limit denied
+		return 1
+	}
+	return 2
 }
 
 // ErrOtherKeys: records are not about the same keys under the same limits.
@@ -50,11 +69,14 @@ var ErrOtherKeys = errors.New("they are about other keys, or other limits of the
 // different keys are an [ErrOtherKeys].
 func Audit(all ...*Reader) ([]audit.Finding, error) {
 	var auditors []*audit.Auditor
-	for i := range all[0].limits {
-		k := &all[0].limits[i]
-		auditor := audit.New()
-		for key := range k.Limits {
-			auditor.SetLimit(uint32(key), k.Limits[key])
+	for i := range all[0].header.Limits {
+		k := &all[0].header.Limits[i]
+		auditor, key := audit.New(), uint32(0)
+		for _, rule := range k.Rules {
+			for range rule.Keys {
+				auditor.SetLimit(key, rule.Limit)
+				key++
+			}
 		}
 		for _, key := range k.Doubted {
 			auditor.Doubt(key)
@@ -63,7 +85,7 @@ func Audit(all ...*Reader) ([]audit.Finding, error) {
 	}
 	var heads []*head
 	for _, r := range all {
-		if !r.SameKeys(all[0]) {
+		if r.Fingerprint != all[0].Fingerprint {
 			return nil, ErrOtherKeys
 		}
 		h := &head{Reader: r}
@@ -78,7 +100,7 @@ func Audit(all ...*Reader) ([]audit.Finding, error) {
 	for len(heads) > 0 {
 		first := 0
 		for i := range heads {
-			if heads[i].before(heads[first]) {
+			if heads[i].compare(heads[first]) < 0 {
 				first = i
 			}
 		}
@@ -100,18 +122,12 @@ func Audit(all ...*Reader) ([]audit.Finding, error) {
 
 // observe adds the entry to the audit of its limit.
 func (e *Entry) observe(auditor *audit.Auditor) {
-	if e.Kind == Unknown {
-		auditor.Unknown(e.Key, int64(e.Cost), e.At)
+	if e.Unknown {
+		auditor.Unknown(e.Key, e.Cost, e.At)
 		return
 	}
 	if e.Doubted {
 		auditor.Doubt(e.Key)
 	}
-	o := audit.Observation{
-		Key: e.Key, At: e.At, Cost: int64(e.Cost), Allowed: e.Kind != Refused, Charged: e.Kind == Charged,
-	}
-	if e.Tells {
-		o.Told = &e.Told
-	}
-	auditor.Observe(o)
+	auditor.Observe(e.Observation)
 }

@@ -25,7 +25,7 @@ func keysOf(t *testing.T, n int, text string) Keys {
 	}
 	var k Keys
 	for i := range n {
-		k.Names, k.Limits = append(k.Names, fmt.Sprintf("user:%d", i)), append(k.Limits, limit)
+		k.Add(fmt.Sprintf("user:%d", i), limit)
 	}
 	return k
 }
@@ -45,19 +45,23 @@ func read(t *testing.T, w *Writer) *Reader {
 func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	limits := []Keys{keysOf(t, 7, "sliding-counter:10/1s,slices=4"), keysOf(t, 300, "5/1m")}
-	limits[1].Limits[3].Count, limits[1].Doubted = 9, []uint32{3}
+	other := limits[1].Rules[0].Limit
+	other.Count = 9
+	limits[1].Add("user:300", other)
+	limits[1].Doubted = []uint32{3}
 	w := NewWriter(limits)
 	var want []Entry
 	at := store.Instant(1_700_000_000_000_000)
 	for range 20_000 {
 		at += store.Instant(random.Int64N(1000) - 100)
-		e := Entry{Kind: Kind(random.IntN(4)), Limit: uint8(random.IntN(2)), Cost: 1, At: at, Doubted: random.IntN(9) == 0}
+		e := Entry{Limit: uint8(random.IntN(2)), Unknown: random.IntN(4) == 0, Doubted: random.IntN(9) == 0}
+		e.Cost, e.At, e.Allowed, e.Charged = 1, at, random.IntN(2) == 0, random.IntN(2) == 0
 		e.Key = uint32(random.IntN(len(limits[e.Limit].Names)))
 		if random.IntN(3) == 0 {
-			e.Cost = 1 + random.Uint32N(1000)
+			e.Cost = 1 + random.Int64N(1000)
 		}
-		if e.Tells = e.Kind != Unknown && random.IntN(4) > 0; e.Tells {
-			e.Told = audit.Figures{
+		if !e.Unknown && random.IntN(4) > 0 {
+			e.Told = &audit.Figures{
 				Used: random.Int64N(20) - 2, Remaining: random.Int64N(20) - 2, RetryAfter: time.Duration(random.Int64N(3) * 1000),
 				ResetAfter: time.Duration(random.Int64N(1e10) - 5e9), Delay: time.Duration(random.Int64N(2)),
 			}
@@ -66,16 +70,16 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 		w.Add(&e)
 	}
 	r := read(t, w)
-	if !reflect.DeepEqual(r.limits, limits) || r.Name(1, 3) != "user:3" {
-		t.Errorf("the keys are %+v", r.limits[1].Doubted)
+	if !reflect.DeepEqual(r.header.Limits, limits) || r.Name(1, 3) != "user:3" {
+		t.Errorf("the keys are %+v", r.header.Limits[1])
 	}
 	for i := range want {
 		var e Entry
-		if ok, err := r.next(&e); !ok || err != nil || e != want[i] {
+		if ok, err := r.next(&e, new(audit.Figures)); !ok || err != nil || !reflect.DeepEqual(e, want[i]) {
 			t.Fatalf("entry %d is %+v, %v, want %+v", i, e, err, want[i])
 		}
 	}
-	if ok, err := r.next(new(Entry)); ok || err != nil {
+	if ok, err := r.next(new(Entry), nil); ok || err != nil {
 		t.Errorf("after the end: %v, %v", ok, err)
 	}
 }
@@ -89,15 +93,13 @@ func answers(keys Keys, machines, n int, random *rand.Rand) (all [][]Entry) {
 		at += store.Instant(random.Int64N(4) * 100) // several of one instant
 		key := random.IntN(len(states))
 		s := &states[key]
-		request := store.Request{Limit: keys.Limits[key], Cost: 1 + random.Int64N(2)}
+		request := store.Request{Limit: keys.Rules[0].Limit, Cost: 1 + random.Int64N(2)}
 		var d store.Decision
 		store.DecideOne(store.Take, &request, s, &d, at)
-		e := Entry{Kind: Refused, Key: uint32(key), Cost: uint32(request.Cost), At: at, Tells: true, Told: audit.Figures{
-			Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay,
+		e := Entry{Observation: audit.Observation{
+			Key: uint32(key), Cost: request.Cost, At: at, Allowed: d.Allowed, Charged: d.Allowed,
+			Told: &audit.Figures{Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay},
 		}}
-		if d.Allowed {
-			e.Kind = Charged
-		}
 		m := random.IntN(machines)
 		all[m] = append(all[m], e)
 	}
@@ -110,7 +112,7 @@ func write(t *testing.T, keys Keys, all [][]Entry) (readers []*Reader) {
 	for _, entries := range all {
 		w := NewWriter([]Keys{keys})
 		slices.SortStableFunc(entries, func(a, b Entry) int { // as a machine's audit does
-			return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.used(), b.used()), cmp.Compare(a.Kind, b.Kind))
+			return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.used(), b.used()), cmp.Compare(a.kind(), b.kind()))
 		})
 		for i := range entries {
 			w.Add(&entries[i])

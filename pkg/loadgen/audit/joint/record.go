@@ -1,8 +1,20 @@
 // Package joint keeps the answers of a load in few bytes, so that the answers of several
 // machines that drove the same keys can be audited together.
+//
+// A record is compressed. It begins with its version and a [header] as JSON. Then each answer
+// is a row of numbers.
 package joint
 
 import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -19,85 +31,271 @@ const (
 	MostKeys = 2_000_000
 	// mostLimits is how many limits are decided together.
 	mostLimits = 64
-	// mostRules is how many different limits the keys are under.
-	mostRules = 100_000
 	// mostNameBytes is how long all names of keys are together. Where they are longer, keys have
 	// numbers instead.
 	mostNameBytes = 4 << 20
+	mostHeader    = 64 << 20
+	// mostInstant is far beyond every clock, so that computing with instants does not overflow.
+	mostInstant = store.Instant(1) << 53
 )
 
-// Kind says what became of a request under one limit.
-type Kind uint8
-
-// The kinds, in the order in which answers of one instant are audited.
-const (
-	Charged Kind = iota
-	Spared       // allowed, and not charged because another limit denied
-	Refused
-	Unknown // maybe charged: no answer came
-)
-
-// Entry is one limit's answer to one request, or an Unknown outcome.
+// Entry is one limit's answer to one request.
 type Entry struct {
-	Kind  Kind
+	audit.Observation
 	Limit uint8 // which of those decided together
-	// Doubted: the order of the answer among those of its key is not known. Tells: Told can be
-	// held against the limit.
-	Doubted, Tells bool
-	Key            uint32 // among those of its limit
-	Cost           uint32
-	// At is the instant of the decision by the store's clock. Of an Unknown it is when it was
-	// given up.
-	At   store.Instant
-	Told audit.Figures
+	// Doubted: the order of the answer among those of its key is not known. Unknown: no answer
+	// came, so that the cost may be charged. At is when the request was given up then.
+	Doubted, Unknown bool
 }
 
 // Keys are the keys of one limit, in the order of their indexes.
 type Keys struct {
 	Names []string
-	// Limits are what each key is under, normalized.
-	Limits []store.Limit
+	Rules []Rule
 	// Doubted are those under several limits in turn.
 	Doubted []uint32
 }
 
-// used orders the answers of one instant. An answer that told nothing comes after all that may
-// explain it, unless it was charged.
-func (e *Entry) used() int64 {
-	switch {
-	case e.Tells:
-		return e.Told.Used
-	case e.Kind == Charged:
-		return 0
-	}
-	return 1 << 62
+// Rule is what some keys are under, one after the other. The limit is normalized.
+type Rule struct {
+	Keys  int
+	Limit store.Limit
 }
 
-// The flags of an encoded entry; its kind is in the lowest two bits.
-const (
-	flagDoubted = 1 << (2 + iota)
-	flagTells   // figures follow
-	flagOne     // it costs one unit
-	flagSameSum // used and remaining add up to as much as before
-	flagNoRetry // retry-after is 0
-	flagNoDelay // delay is 0
+// Add adds a key and the limit that it is under.
+func (k *Keys) Add(name string, limit store.Limit) {
+	k.Names = append(k.Names, name)
+	if n := len(k.Rules); n == 0 || k.Rules[n-1].Limit != limit {
+		k.Rules = append(k.Rules, Rule{Limit: limit})
+	}
+	k.Rules[len(k.Rules)-1].Keys++
+}
 
-	kindBits = 3
+// header is what the answers of a record are about. The fingerprint is different for other
+// keys, and for the same keys under other limits.
+type header struct {
+	Fingerprint [sha256.Size]byte
+	Limits      []Keys
+}
+
+// Writer writes a record. It is for one goroutine.
+type Writer struct {
+	out     bytes.Buffer
+	zip     *flate.Writer
+	buf     []byte
+	last    store.Instant
+	entries int
+	problem string
+}
+
+// version is the first number of a record.
+const version = 2
+
+// NewWriter begins a record of answers about the keys of each limit.
+func NewWriter(limits []Keys) *Writer {
+	w := new(Writer)
+	w.zip, _ = flate.NewWriter(&w.out, flate.BestSpeed) // the level is valid
+	hash := sha256.New()
+	keys, names := 0, 0
+	for i := range limits {
+		keys += len(limits[i].Names)
+		fmt.Fprintln(hash, limits[i].Rules)
+		for _, name := range limits[i].Names {
+			w.buf = append(binary.AppendUvarint(w.buf[:0], uint64(len(name))), name...)
+			hash.Write(w.buf)
+			names += len(name)
+		}
+	}
+	if keys > MostKeys || len(limits) > mostLimits {
+		w.giveUp(fmt.Sprintf("there are %d keys, and it holds %d", keys, MostKeys))
+		return w
+	}
+	h := header{[sha256.Size]byte(hash.Sum(nil)), limits}
+	if names > mostNameBytes {
+		h.Limits = nil
+		for _, k := range limits {
+			k.Names = nil
+			h.Limits = append(h.Limits, k)
+		}
+	}
+	text, _ := json.Marshal(h) // there is nothing in it that JSON cannot have
+	w.buf = binary.AppendUvarint(binary.AppendUvarint(w.buf[:0], version), uint64(len(text)))
+	w.buf = append(w.buf, text...)
+	w.flush()
+	return w
+}
+
+// The flags of an answer, which are the first number of its row.
+const (
+	flagAllowed = 1 << iota
+	flagCharged
+	flagDoubted
+	flagUnknown
+	flagTold // the row has the numbers of Told
+	flags    = 1<<iota - 1
 )
 
-// microseconds writes a duration as a number that is small for whole microseconds, which nearly
-// all are.
-func microseconds(d time.Duration) int64 {
-	if d%time.Microsecond == 0 {
-		return int64(d/time.Microsecond) << 1
+// row is an answer as numbers: flags, limit, key, instant since the answer before, cost, and
+// what was told. What is used and what remains mostly add up to the same.
+type row [10]int64
+
+// told is where the numbers of Told begin.
+const told = 5
+
+// Add adds an entry. Answers come in the order in which a single machine's audit judges them. An
+// Unknown comes before every answer of an instant at which it may have been charged.
+func (w *Writer) Add(e *Entry) {
+	switch {
+	case w.problem != "":
+		return
+	case w.entries == MostEntries:
+		w.giveUp(fmt.Sprintf("there were more than %d answers, and it holds no more", MostEntries))
+		return
 	}
-	return int64(d)<<1 | 1
+	w.entries++
+	r := row{0, int64(e.Limit), int64(e.Key), int64(e.At - w.last), e.Cost}
+	numbers := r[:told]
+	for flag, is := range [...]bool{e.Allowed, e.Charged, e.Doubted, e.Unknown, e.Told != nil} {
+		if is {
+			r[0] |= 1 << flag
+		}
+	}
+	if t := e.Told; t != nil {
+		copy(r[told:], []int64{t.Used, t.Used + t.Remaining, int64(t.RetryAfter), int64(t.ResetAfter), int64(t.Delay)})
+		numbers = r[:]
+	}
+	if !e.Unknown {
+		w.last = e.At
+	}
+	for _, n := range numbers {
+		w.buf = binary.AppendVarint(w.buf, n)
+	}
+	if len(w.buf) >= 1<<15 {
+		w.flush()
+	}
 }
 
-// duration reads what microseconds wrote.
-func duration(n int64) time.Duration {
-	if n&1 == 0 {
-		return time.Duration(n>>1) * time.Microsecond
+// flush compresses what was written.
+func (w *Writer) flush() {
+	_, _ = w.zip.Write(w.buf) // to memory
+	w.buf = w.buf[:0]
+	if w.out.Len() > MostBytes {
+		w.giveUp(fmt.Sprintf("the answers take more than %d MB", MostBytes>>20))
 	}
-	return time.Duration(n >> 1)
+}
+
+// giveUp drops everything.
+func (w *Writer) giveUp(problem string) { w.problem, w.out, w.buf = problem, bytes.Buffer{}, nil }
+
+// Close ends the record and returns it, or why there is none.
+func (w *Writer) Close() (data []byte, problem string) {
+	if w.problem == "" {
+		w.flush()
+	}
+	if w.problem != "" {
+		return nil, w.problem
+	}
+	_ = w.zip.Close() // to memory
+	return w.out.Bytes(), ""
+}
+
+// Reader reads a record.
+type Reader struct {
+	header
+	in      *bufio.Reader
+	keys    []int64 // how many there are under each limit
+	last    store.Instant
+	entries int
+}
+
+// errDamaged is about a record that no Writer wrote.
+var errDamaged = errors.New("the record of its answers is damaged")
+
+// NewReader reads the beginning of a record.
+func NewReader(data []byte) (*Reader, error) {
+	r := &Reader{in: bufio.NewReader(flate.NewReader(bytes.NewReader(data)))}
+	is, err := binary.ReadUvarint(r.in)
+	if err == nil && is != version {
+		return nil, fmt.Errorf("the record of its answers is of version %d, and this limitctl reads %d", is, version)
+	}
+	size, err := binary.ReadUvarint(r.in)
+	if err != nil || size > mostHeader {
+		return nil, errDamaged
+	}
+	text, err := io.ReadAll(io.LimitReader(r.in, int64(size)))
+	if err != nil || json.Unmarshal(text, &r.header) != nil || len(r.header.Limits) > mostLimits {
+		return nil, errDamaged
+	}
+	all := 0
+	for i := range r.header.Limits {
+		k := &r.header.Limits[i]
+		keys := 0
+		for j, rule := range k.Rules {
+			if k.Rules[j].Limit, err = rule.Limit.Normalize(); err != nil || rule.Keys < 1 || rule.Keys > MostKeys {
+				return nil, errDamaged
+			}
+			if keys += rule.Keys; all+keys > MostKeys {
+				return nil, errDamaged
+			}
+		}
+		for _, key := range k.Doubted {
+			if int(key) >= keys {
+				return nil, errDamaged
+			}
+		}
+		all += keys
+		r.keys = append(r.keys, int64(keys))
+	}
+	return r, nil
+}
+
+// Name is what a key of a limit is called.
+func (r *Reader) Name(limit int, key uint32) string {
+	if names := r.header.Limits[limit].Names; int(key) < len(names) {
+		return names[key]
+	}
+	return fmt.Sprintf("key %d", key)
+}
+
+// Limits returns how many limits were decided together.
+func (r *Reader) Limits() int { return len(r.header.Limits) }
+
+// next reads the next entry into e, and reports whether there was one. It uses told for what the
+// answer told.
+func (r *Reader) next(e *Entry, figures *audit.Figures) (ok bool, err error) {
+	var n row
+	if n[0], err = binary.ReadVarint(r.in); errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, nil
+	}
+	numbers := n[1:told]
+	if n[0]&flagTold != 0 {
+		numbers = n[1:]
+	}
+	for i := range numbers {
+		if err == nil {
+			numbers[i], err = binary.ReadVarint(r.in)
+		}
+	}
+	at := r.last + store.Instant(n[3])
+	limit, key, cost := n[1], n[2], n[4]
+	r.entries++
+	if err != nil || r.entries > MostEntries || n[0] < 0 || n[0] > flags || limit < 0 || limit >= int64(len(r.keys)) ||
+		key < 0 || key >= r.keys[limit] || at < 0 || at > mostInstant || cost < 1 || cost > store.MaxCount {
+		return false, errDamaged
+	}
+	is := func(flag int64) bool { return n[0]&flag != 0 }
+	*e = Entry{
+		Observation: audit.Observation{Key: uint32(key), At: at, Cost: cost, Allowed: is(flagAllowed), Charged: is(flagCharged)},
+		Limit:       uint8(limit), Doubted: is(flagDoubted), Unknown: is(flagUnknown),
+	}
+	if !e.Unknown {
+		r.last = at
+	}
+	if is(flagTold) {
+		*figures = audit.Figures{
+			Used: n[5], Remaining: n[6] - n[5], RetryAfter: time.Duration(n[7]), ResetAfter: time.Duration(n[8]), Delay: time.Duration(n[9]),
+		}
+		e.Told = figures
+	}
+	return true, nil
 }

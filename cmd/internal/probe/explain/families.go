@@ -1,0 +1,188 @@
+package explain
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// numbers are those of a limit whose kind is given. A count of 0 stands for what the
+// first burst admitted.
+type numbers struct {
+	span   time.Duration // the period, or of a bucket how long all of its burst takes to come back
+	count  int64
+	period time.Duration
+}
+
+// hypothesis is a family of models with a range in which its period must lie.
+type hypothesis struct {
+	index     int // among all of them
+	low, high time.Duration
+	// aligned: when windows begin does not depend on requests.
+	aligned bool
+	// simple returns the usual numbers between two spans, the most usual first.
+	simple func(low, high time.Duration, most int) []numbers
+	// build returns the models with these numbers, whose other numbers follow from what was seen.
+	build func(n numbers) []Model
+}
+
+func spans(low, high time.Duration, most int) (all []numbers) {
+	for _, p := range simplePeriods(low, high, most) {
+		all = append(all, numbers{span: p})
+	}
+	return all
+}
+
+// family returns the models that are as m but for the numbers, with a period in a range.
+func (v *Evidence) family(low, high time.Duration, m Model) hypothesis {
+	build := func(n numbers) []Model { return v.models(m, n.span) }
+	aligned := m.IsAligned() && m.Limit.Slices == 0
+	return hypothesis{0, max(time.Millisecond, low), min(high, v.longest), aligned, spans, build}
+}
+
+// hypotheses returns all families that could explain the evidence.
+func (v *Evidence) hypotheses() (all []hypothesis) {
+	fixed, fromFirst := store.Limit{Algorithm: store.FixedWindow}, store.Limit{Algorithm: store.FixedWindow, FromFirst: true}
+	log, counter := store.Limit{Algorithm: store.SlidingLog}, store.Limit{Algorithm: store.SlidingCounter}
+	add := func(low, high time.Duration, limit store.Limit, by Manner) {
+		all = append(all, v.family(low, high, Model{Limit: limit, Manner: by}))
+	}
+	e := v.edges[0]
+	after, by := e.after.Sub(v.first.Answered)-2*time.Millisecond, e.by.Sub(v.first.Sent)+2*time.Millisecond
+	all = append(all, v.buckets()...)
+	add(after, by, fromFirst, Manner{})
+	add(after, by, log, Manner{})
+	add(after, by, fixed, Manner{Anchored: true})
+	alignedLow, alignedHigh := v.alignedPeriod()
+	add(alignedLow, alignedHigh, fixed, Manner{})
+	low, high := v.gap()
+	n := time.Duration(v.counts[0])
+	for _, manner := range []Manner{{}, {Anchored: true, RoundsDown: true}, {RoundsDown: true}, {RoundsNearest: true}} {
+		// All of the first burst counts in full for at most one period, and one of it
+		// leaves after another nth.
+		add(max(n*low/2, after*4/9), max(n*high*2, by), counter, manner)
+	}
+	for _, slices := range []int64{2, 3, 4, 5, 6, 8, 10, 12, 20, 24, 30, 60, 100} {
+		if time.Duration(slices)*low > 2*by {
+			break
+		}
+		sliced := store.Limit{Algorithm: store.SlidingCounter, Slices: slices}
+		add(after*9/10-2*time.Millisecond, by+by/time.Duration(slices)*2, sliced, Manner{})
+	}
+	// Those by which denied requests count.
+	add(by/50, by, fromFirst, Manner{Refreshed: true})
+	add(by/50, by, log, Manner{ChargesDenied: true})
+	add(by/50, by, counter, Manner{ChargesDenied: true})
+	add(by/50, by, counter, Manner{ChargesDenied: true, RoundsDown: true})
+	add(by/50, by, counter, Manner{ChargesDenied: true, RoundsDown: true, Anchored: true})
+	return append(all, v.banning()...)
+}
+
+// banning returns the families that deny everything for a fixed time after a denial. How long
+// that is, is seen. The period of their limit is not, so the usual ones that are shorter are tried,
+// which requests without a denial tell apart.
+func (v *Evidence) banning() (all []hypothesis) {
+	denied := slices.IndexFunc(v.h[0], func(o observation) bool { return o.outcome == endpoint.Denied })
+	first, e := &v.h[0][denied], v.edges[0]
+	low, high := e.after.Sub(first.answered.Time())-2*time.Millisecond, e.by.Sub(first.sent.Time())+2*time.Millisecond
+	for _, limit := range []store.Limit{
+		{Algorithm: store.FixedWindow, FromFirst: true}, {Algorithm: store.SlidingLog}, {Algorithm: store.TokenBucket},
+		{Algorithm: store.FixedWindow},
+	} {
+		build := func(n numbers) (models []Model) {
+			for _, period := range simplePeriods(max(v.last.Answered.Sub(v.first.Sent), n.span/1000), n.span, mostBanned) {
+				models = append(models, v.windows(Model{Limit: limit, Manner: Manner{Ban: n.span.Truncate(time.Microsecond)}}, period)...)
+			}
+			return models
+		}
+		all = append(all, hypothesis{0, max(time.Millisecond, low), min(high, v.longest), false, spans, build})
+	}
+	return all
+}
+
+// mostBanned is how many periods are tried of a limit that bans.
+const mostBanned = 12
+
+// windows returns the models of a limit for each count that a full one may admit.
+func (v *Evidence) windows(m Model, period time.Duration) (models []Model) {
+	for _, n := range v.counts {
+		m.Limit.Count, m.Limit.Period, m.Limit.Burst = n, period.Truncate(time.Microsecond), n
+		if limit, err := m.Limit.Normalize(); err == nil {
+			m.Limit = limit
+			models = append(models, m)
+		}
+	}
+	return models
+}
+
+// models returns the models as m with a period. Windows that do not begin with a request begin at whole
+// periods since the epoch, or beside them where the sharpest edges say so. The first unit of a sliding
+// counter comes back after a window's end by the time that one unit takes to fade.
+func (v *Evidence) models(m Model, period time.Duration) (models []Model) {
+	if s := time.Duration(m.Limit.Slices); s > 0 {
+		return v.windows(m, period-period%(s*time.Microsecond))
+	}
+	if !m.IsAligned() {
+		return v.windows(m, period)
+	}
+	phases := v.phases(period)
+	if m.Limit.Algorithm == store.SlidingCounter {
+		phases = append(phases, v.fadingPhases(m, period)...)
+	}
+	for _, m.Phase = range phases {
+		models = append(models, v.windows(m, period)...)
+	}
+	return models
+}
+
+// buckets returns the families of buckets. A unit comes back at constant intervals.
+func (v *Evidence) buckets() []hypothesis {
+	low, high := v.gap()
+	full := func(gap time.Duration) time.Duration { return time.Duration(v.counts[0]) * gap }
+	simple := func(low, high time.Duration, most int) []numbers { return v.simpleRates(low, high, most) }
+	exact := hypothesis{0, max(time.Millisecond, full(low)/2), min(v.longest*4, full(high)*2), false, simple, func(n numbers) []Model {
+		return v.bucketsOf(n, 0)
+	}}
+	ticking, thousandths := exact, exact
+	ticking.build = func(n numbers) []Model { return v.bucketsOf(n, time.Second) }
+	thousandths.build = func(n numbers) []Model {
+		models := v.bucketsOf(n, 0)
+		for i := range models {
+			models[i].Thousandths = true
+		}
+		return models
+	}
+	return []hypothesis{exact, ticking, thousandths}
+}
+
+// bucketsOf returns buckets of a rate. How much they hold is what the first burst admitted
+// less what came back meanwhile.
+func (v *Evidence) bucketsOf(n numbers, tick time.Duration) (models []Model) {
+	admitted := v.counts[0]
+	if n.count == 0 {
+		n.count, n.period = admitted, n.span.Truncate(time.Microsecond)
+	}
+	back := func(d time.Duration) int64 {
+		return int64(math.Ceil(float64(d) / float64(n.period) * float64(n.count)))
+	}
+	lowest, highest := v.burstOf(float64(n.period)/float64(n.count), tick)
+	bursts := simpleCounts(lowest, highest, 4)
+	for _, c := range append([]int64{n.count}, v.counts...) {
+		if c >= lowest && c <= highest && !slices.Contains(bursts, c) {
+			bursts = append(bursts, c)
+		}
+	}
+	for _, burst := range bursts {
+		if back(tick) >= burst && tick > 0 {
+			continue // a fixed window
+		}
+		limit, err := store.Limit{Algorithm: store.TokenBucket, Count: n.count, Period: n.period, Burst: burst}.Normalize()
+		if err == nil {
+			models = append(models, Model{Limit: limit, Manner: Manner{Tick: tick}})
+		}
+	}
+	return models
+}

@@ -1,0 +1,233 @@
+// Package explain holds answers against limits: which limits explain what was seen, which experiments
+// tell them apart, and what one limit says of each answer.
+package explain
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Manner is how an endpoint counts where that is not said by its limit. The zero Manner is how
+// limits count here.
+type Manner struct {
+	// Anchored: windows begin at whole periods since a subject's first request.
+	Anchored bool
+	// Tick is how coarse the clock is that the endpoint decides by; 0 is exact.
+	Tick time.Duration
+	// ChargesDenied: denied requests count as admitted ones do.
+	ChargesDenied bool
+	// Refreshed: each request, also a denied one, begins a window anew.
+	Refreshed bool
+	// RoundsDown: a sliding counter rounds what is left of the window before down, and
+	// RoundsNearest to the nearest whole number.
+	RoundsDown, RoundsNearest bool
+	// Thousandths: a bucket counts thousandths of a request in whole milliseconds, as nginx does.
+	Thousandths bool
+	// Ban is for how long a subject is denied after a denial; 0 is no ban.
+	Ban time.Duration
+}
+
+// Model is what an endpoint may do: a limit, and what limiters of others do differently. Models
+// are compared, so two that are equal predict alike.
+type Model struct {
+	Limit store.Limit // normalized
+	// Phase is by how much windows begin later than whole periods since the epoch.
+	Phase time.Duration
+	Manner
+}
+
+// when returns the first instant from now on at which so many units fit, if nobody asks until
+// then.
+func (m *Model) when(u *usage, units int64, now store.Instant) store.Instant {
+	if m.room(u, now) >= units {
+		return now
+	}
+	if m.isPlain() {
+		return m.retry(u, units, now)
+	}
+	longest := m.Ban + 2*(m.Tick+m.Limit.Period+m.FullSpan())
+	return m.firstRoom(u, units, now, now+store.Instant(longest.Microseconds()))
+}
+
+// retry is as when, for a plain model in which the units do not fit now.
+func (m *Model) retry(u *usage, units int64, now store.Instant) store.Instant {
+	answer := u.state.Answer(&store.Request{Limit: m.Limit, Cost: units}, m.at(u, now), false)
+	return now + store.Instant(answer.RetryAfter/time.Microsecond)
+}
+
+// isPlain reports whether what is in use is a state that knows when there is room again.
+func (m *Model) isPlain() bool {
+	by := m.Manner
+	by.ChargesDenied = false
+	return by == Manner{}
+}
+
+// firstRoom returns the first instant after low, high at the latest, at which so many units fit, if nobody asks until then.
+func (m *Model) firstRoom(u *usage, units int64, low, high store.Instant) store.Instant {
+	for high-low > 1 {
+		if middle := low + (high-low)/2; m.room(u, middle) >= units {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
+}
+
+// floored reports whether a sliding counter rounds the share of the previous window to whole units.
+// If its windows begin with a request, the next window after two idle periods does so, too.
+func (m *Model) floored() bool { return m.RoundsDown || m.RoundsNearest }
+
+// IsAligned reports whether when a subject's windows begin does not depend on its requests.
+func (m *Model) IsAligned() bool {
+	switch m.Limit.Algorithm {
+	case store.FixedWindow:
+		return !m.Limit.FromFirst && !m.Anchored
+	case store.SlidingCounter:
+		return !m.Anchored
+	default:
+		return m.Tick > 0
+	}
+}
+
+// usage is what one subject has used under a model.
+type usage struct {
+	state       store.State
+	begun       bool
+	charged     bool
+	first, last store.Instant // request
+	bannedUntil store.Instant
+	units       int64 // of a refreshed window, or thousandths above what a bucket had at first
+
+	// Of a floored counter.
+	begin             store.Instant
+	current, previous int64
+}
+
+func (u *usage) clone() usage {
+	c := *u
+	c.state = *u.state.Clone()
+	return c
+}
+
+// turn moves a floored counter's windows to where they are at an instant.
+func (m *Model) turn(u *usage, now store.Instant) {
+	period := store.Instant(m.Limit.Period.Microseconds())
+	phase := store.Instant(m.Phase.Microseconds())
+	switch elapsed := now - u.begin; {
+	case elapsed >= 2*period && m.Anchored:
+		u.begin, u.current, u.previous = now, 0, 0
+	case elapsed >= 2*period:
+		u.begin, u.current, u.previous = now-(now-phase)%period, 0, 0
+	case elapsed >= period:
+		u.begin, u.current, u.previous = u.begin+period, 0, u.current
+	}
+}
+
+// flooredUse returns what a floored counter has in use.
+func (m *Model) flooredUse(u *usage, now store.Instant) int64 {
+	then := *u
+	m.turn(&then, now)
+	period := m.Limit.Period.Microseconds()
+	before := then.previous * (period - int64(now-then.begin))
+	if m.RoundsNearest {
+		before += period / 2
+	}
+	return then.current + before/period
+}
+
+// at returns an instant as the model's clock and windows count it.
+func (m *Model) at(u *usage, now store.Instant) store.Instant {
+	if m.Tick > 0 {
+		now -= now % store.Instant(m.Tick.Microseconds())
+	}
+	now -= store.Instant(m.Phase.Microseconds())
+	if m.Anchored {
+		period := store.Instant(m.Limit.Period.Microseconds())
+		if !u.begun {
+			return 1000 * period
+		}
+		now += 1000*period - u.first
+	}
+	return now
+}
+
+// room returns how many units fit at an instant.
+func (m *Model) room(u *usage, now store.Instant) int64 {
+	if now < u.bannedUntil {
+		return 0
+	}
+	used := int64(0)
+	if m.Thousandths {
+		return m.roomOfThousandths(u, now)
+	} else if m.floored() {
+		used = m.flooredUse(u, now)
+	} else if m.Refreshed {
+		if now < u.last+store.Instant(m.Limit.Period.Microseconds()) {
+			used = u.units
+		}
+	} else {
+		used = u.state.Used(m.at(u, now))
+	}
+	return max(0, m.Limit.Capacity()-used)
+}
+
+// excess returns what a request would leave in a bucket of thousandths, beyond the first request.
+func (m *Model) excess(u *usage, now store.Instant) int64 {
+	if !u.charged {
+		return 0
+	}
+	rate := m.Limit.Count * 1_000_000_000 / m.Limit.Period.Microseconds() // thousandths a second
+	return max(0, u.units-rate*int64(now/1000-u.last/1000)/1000+1000)
+}
+
+func (m *Model) roomOfThousandths(u *usage, now store.Instant) int64 {
+	left := (m.Limit.Burst-1)*1000 - m.excess(u, now)
+	if left < 0 {
+		return 0
+	}
+	return left/1000 + 1
+}
+
+// take tells a model that n units were asked for one by one and so many of them admitted.
+func (m *Model) take(u *usage, n, admitted int64, now store.Instant) {
+	if !u.begun {
+		u.first, u.begun = now, true
+		if m.Tick > 0 && m.Anchored {
+			u.first -= now % store.Instant(m.Tick.Microseconds())
+		}
+	}
+	charged := admitted
+	if m.ChargesDenied {
+		charged = n
+	}
+	switch {
+	case m.Thousandths && admitted == 0:
+		return // it writes nothing, and the time since the last admission counts
+	case m.Thousandths:
+		u.units, u.charged = m.excess(u, now)+(admitted-1)*1000, true
+	case m.floored():
+		m.turn(u, now)
+		u.current += charged
+	case m.Refreshed:
+		if now >= u.last+store.Instant(m.Limit.Period.Microseconds()) {
+			u.units = 0
+		}
+		u.units += admitted
+	case charged > 0:
+		u.state.Charge(m.Limit, charged, m.at(u, now))
+	}
+	u.last = now
+	if m.Ban > 0 && n > admitted && now >= u.bannedUntil {
+		u.bannedUntil = now + store.Instant(m.Ban.Microseconds())
+	}
+}
+
+// FullSpan returns how long all that is admitted at once takes to come back.
+func (m *Model) FullSpan() time.Duration {
+	if m.Limit.Algorithm.HasBurst() {
+		return time.Duration(float64(m.Limit.Period) * float64(m.Limit.Burst) / float64(m.Limit.Count))
+	}
+	return m.Limit.Period
+}

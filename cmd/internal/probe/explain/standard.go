@@ -1,0 +1,379 @@
+package explain
+
+import (
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
+)
+
+// Resolution is how exactly the clocks of limiters are read: seldom finer than a millisecond.
+const Resolution = time.Millisecond
+
+// Standard is what an endpoint is held to: it says how a limit counts. The zero Manner is how limits
+// count here.
+type Standard struct {
+	Model
+	// Charges: a denied request counts, too.
+	Charges bool
+	// Resolution is how exactly times are known.
+	Resolution time.Duration
+}
+
+// WithManner returns the standard with another manner.
+func (m Standard) WithManner(by Manner) Standard {
+	m.Manner, m.Charges = by, by.ChargesDenied || by.Refreshed
+	return m
+}
+
+// View is what must be true of one answer, if the endpoint keeps the limit.
+type View struct {
+	*Event
+	// Judged: nothing about the key was open when the request was decided.
+	Judged bool
+	// Over: it was admitted and nothing was left; under: it was denied and there was enough left.
+	Over, Under bool
+	// Overlaps: others of the key were under way at the same time.
+	Overlaps bool
+	// Remaining is the least and the most that can be left after it.
+	Remaining [2]int64
+	// Fits is when the same request fits again, at the earliest and the latest.
+	Fits [2]time.Time
+	// More is when there is more left at the earliest, and unused when all is unused at the latest.
+	More, Unused time.Time
+}
+
+// Judgement is what came of holding the events of one subject to a standard.
+type Judgement struct {
+	Views []View
+	// Over and under are the units that were admitted and denied wrongly.
+	Over, Under int64
+	// Peak is the most that was in use with all that was admitted, at the least.
+	Peak int64
+}
+
+// When exactly the endpoint decided is not known, only that it was between sending and answer.
+// So a key is followed on two tracks: on one each request was counted as early as it can have
+// been, on the other as late. What is in use lies between what is in use on the two.
+type track struct {
+	usage
+	// pending are charges that may be later than the next request, and so are not part of the
+	// usage yet.
+	pending []charge
+}
+
+// charge is a request that was counted, or asked for in vain.
+type charge struct {
+	at           store.Instant
+	cost, admits int64
+}
+
+// tracks follow one key under a model. anew says that a window begins anew with a denied request.
+type tracks struct {
+	Model
+	anew        bool
+	early, late track
+}
+
+// Judge holds the events of one subject to a standard. If nobody knows what the key had in use
+// before, nothing is judged until that must be over.
+func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
+	j := &Judgement{Views: make([]View, 0, len(events))}
+	t := tracks{Model: m.Model}
+	if t.anew = m.Charges && m.Manner == (Manner{}) && m.Limit.FromFirst; m.Charges && m.Manner == (Manner{}) {
+		t.ChargesDenied = !t.anew
+	}
+	var all store.State // with everything charged, as late as it can be
+	known, floor := store.Instant(0), store.Instant(0)
+	if !fresh && len(events) > 0 {
+		var full store.State
+		begin := store.InstantOf(events[0].Sent)
+		full.Charge(m.Limit, m.Limit.Capacity(), begin)
+		known = full.UnusedAt(begin) + store.Instant(m.Limit.Period/time.Microsecond)
+	}
+	for i, e := range events {
+		v := View{Event: e, Judged: fresh || store.InstantOf(e.Sent) > known}
+		v.Overlaps = i > 0 && e.Sent.Before(events[i-1].Answered) || i+1 < len(events) && events[i+1].Sent.Before(e.Answered)
+		first, last := store.InstantOf(e.Sent.Add(-m.Resolution)), store.InstantOf(e.Answered.Add(m.Resolution))
+		if i > 0 && !e.Sent.Before(events[i-1].Answered) {
+			first = max(first, min(floor, last)) // it was not decided before the one before it
+		}
+		if e.Outcome == endpoint.Allowed && m.Manner == (Manner{}) {
+			now := last
+			if m.Limit.Algorithm == store.FixedWindow { // the window that began is the one to fill
+				now = first
+			}
+			all.Charge(m.Limit, e.Cost, t.at(&t.early.usage, now))
+			j.Peak = max(j.Peak, min(all.Used(t.at(&t.early.usage, first)), all.Used(t.at(&t.early.usage, last))))
+		}
+		floor = t.decide(&v, first, last)
+		if v.Judged && v.Over {
+			j.Over += e.Cost
+		}
+		if v.Judged && v.Under {
+			j.Under += e.Cost
+		}
+		if e.Outcome == endpoint.Allowed && m.Manner != (Manner{}) {
+			j.Peak = max(j.Peak, m.Limit.Capacity()-t.room(&t.early.usage, floor))
+		}
+		t.look(&v, first, last)
+		j.Views = append(j.Views, v)
+	}
+	return j
+}
+
+// settle makes the charges before an instant part of the usage.
+func (t *tracks) settle(before store.Instant) {
+	late := &t.late
+	for len(late.pending) > 0 && late.pending[0].at <= before {
+		t.count(&late.usage, late.pending[0])
+		late.pending = late.pending[1:]
+	}
+}
+
+func (t *tracks) count(u *usage, c charge) {
+	if !t.isPlain() {
+		c.at = max(c.at, u.last)
+	}
+	t.take(u, c.cost, c.admits, c.at)
+	if t.anew && c.admits == 0 {
+		u.state = store.State{}
+		u.state.Charge(t.Limit, t.Limit.Capacity(), t.at(u, c.at))
+	}
+}
+
+// used is what is in use at an instant, with all that may have been charged before.
+func (t *tracks) used(of *track, now store.Instant) int64 {
+	used := t.Limit.Capacity() - t.room(&of.usage, now)
+	for _, c := range of.pending {
+		switch {
+		case c.admits > 0 || t.ChargesDenied:
+			used += c.cost
+		case t.Refreshed, t.anew:
+			used += t.Limit.Capacity()
+		}
+	}
+	return used
+}
+
+// end is the later track with everything charged.
+func (t *tracks) end() *track {
+	if len(t.late.pending) == 0 {
+		return &t.late
+	}
+	end := track{usage: t.late.usage.clone()}
+	for _, c := range t.late.pending {
+		t.count(&end.usage, c)
+	}
+	return &end
+}
+
+// decide says whether the answer can have been given, and goes on with it. It returns when it was decided at the
+// earliest.
+func (t *tracks) decide(v *View, first, last store.Instant) (earliest store.Instant) {
+	earliest = first
+	capacity := t.Limit.Capacity()
+	t.settle(first)
+	atEnd := t.end()
+	least := min(t.used(&t.early, last), t.used(atEnd, last), t.used(&t.late, first))
+	most := max(t.used(&t.late, first), t.used(&t.early, first))
+	fits := t.when(&t.early.usage, v.Cost, first)
+	charged := int64(0)
+	switch v.Outcome {
+	case endpoint.Allowed:
+		if v.Over = least+v.Cost > capacity; v.Over {
+			least, most = capacity, capacity
+			break // what was wrong is not charged, so that it is told once
+		}
+		most, charged = min(most, capacity-v.Cost), v.Cost
+		if t.Limit.Algorithm == store.FixedWindow && t.used(atEnd, last)+v.Cost > capacity {
+			t.late = track{usage: t.early.usage.clone()} // its window had ended before
+		}
+		earliest = min(max(first, fits), last)
+		t.count(&t.early.usage, charge{earliest, v.Cost, v.Cost})
+		t.late.pending = append(t.late.pending, charge{last, v.Cost, v.Cost})
+	case endpoint.Denied:
+		if v.Under = most+v.Cost <= capacity; !v.Under {
+			least = max(least, capacity-v.Cost+1)
+		}
+		t.count(&t.early.usage, charge{at: first, cost: v.Cost})
+		t.late.pending = append(t.late.pending, charge{at: last, cost: v.Cost})
+	default: // it was charged or not
+		t.late.pending = append(t.late.pending, charge{last, v.Cost, v.Cost})
+	}
+	v.Remaining = [2]int64{max(0, capacity-most-charged), max(0, capacity-least-charged)}
+	return earliest
+}
+
+// look notes what is true after an answer.
+func (t *tracks) look(v *View, first, last store.Instant) {
+	capacity := t.Limit.Capacity()
+	for _, of := range []*track{{usage: t.early.usage}, t.end()} {
+		for _, now := range []store.Instant{first, last} {
+			u := &of.usage
+			fits := t.when(u, v.Cost, now).Time()
+			v.Fits[0], v.Fits[1] = earlier(v.Fits[0], fits), Latest(v.Fits[1], fits)
+			unused := t.when(u, capacity, now).Time()
+			v.Unused = Latest(v.Unused, unused)
+			more := t.when(u, min(t.room(u, now)+1, capacity), now)
+			if used := u.state.Used(t.at(u, now)); used > capacity { // denied requests were charged, too
+				more = t.retry(u, capacity-used+1, now)
+			}
+			v.More = earlier(v.More, more.Time())
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Latest returns the later of two instants.
+func Latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Key is the events of one subject, in an order in which they can have been decided.
+type Key struct {
+	Subject string
+	Events  []*Event
+	// Fresh: nobody had asked for it before.
+	Fresh bool
+}
+
+// KeysOf sorts events by subject, which is one where it does not stand in the request. canChoose
+// says that it does: then no subject was asked for before.
+func KeysOf(events []Event, canChoose bool) []Key {
+	var keys []Key
+	at := make(map[string]int)
+	for i := range events {
+		e := &events[i]
+		subject := e.Subject
+		if !canChoose {
+			subject = ""
+		}
+		place, known := at[subject]
+		if !known {
+			place = len(keys)
+			at[subject] = place
+			keys = append(keys, Key{Subject: subject, Fresh: canChoose})
+		}
+		keys[place].Events = append(keys[place].Events, e)
+	}
+	for i := range keys {
+		keys[i].Events = InOrder(keys[i].Events)
+	}
+	return keys
+}
+
+// InOrder sorts events that were under way at the same time: those admitted come first, which
+// is the order that needs the least explanation.
+func InOrder(events []*Event) []*Event {
+	slices.SortStableFunc(events, func(a, b *Event) int { return a.Sent.Compare(b.Sent) })
+	for begin := 0; begin < len(events); {
+		end, until := begin+1, events[begin].Answered
+		for end < len(events) && events[end].Sent.Before(until) {
+			until = Latest(until, events[end].Answered)
+			end++
+		}
+		slices.SortStableFunc(events[begin:end], func(a, b *Event) int { return int(a.Outcome) - int(b.Outcome) })
+		begin = end
+	}
+	return events
+}
+
+// mostPhases bounds the phases that are tried.
+const mostPhases = 24
+
+// Fit finds the phase and the manner in which the limit explains the events best. A manner that
+// is known is kept.
+func Fit(m Standard, keys []Key, phaseKnown bool) (best Standard, judgements []*Judgement) {
+	least := int64(-1)
+	explains := func(candidate Standard) bool {
+		wrong, judged := int64(0), make([]*Judgement, len(keys))
+		for i := range keys {
+			judged[i] = candidate.Judge(keys[i].Events, keys[i].Fresh)
+			wrong += judged[i].Over + judged[i].Under
+		}
+		if least < 0 || wrong < least {
+			least, best, judgements = wrong, candidate, judged
+		}
+		return wrong == 0
+	}
+	if m.Manner != (Manner{}) {
+		explains(m)
+		return best, judgements
+	}
+	phases := []time.Duration{m.Phase}
+	if m.Limit.Algorithm == store.FixedWindow && !m.Limit.FromFirst {
+		phases = append(phases, phasesOf(keys, m.Limit.Period, phaseKnown)...)
+	}
+	for _, charges := range []bool{false, true} {
+		for _, phase := range phases {
+			candidate := m
+			candidate.Phase, candidate.Charges = phase, charges
+			if explains(candidate) {
+				return best, judgements
+			}
+		}
+	}
+	plain, plainJudgements := best, judgements
+	for _, by := range mannersOf(&m.Limit) {
+		if explains(m.WithManner(by)) {
+			return best, judgements
+		}
+	}
+	return plain, plainJudgements // none explains all, and the usual one is told about best
+}
+
+// phasesOf returns phases that windows of a period can have, by when keys were admitted again.
+func phasesOf(keys []Key, period time.Duration, known bool) (phases []time.Duration) {
+	if known {
+		return nil
+	}
+	add := func(t time.Time) {
+		if phase := time.Duration(t.UnixMicro()%period.Microseconds()) * time.Microsecond; len(phases) < mostPhases {
+			phases = append(phases, phase)
+		}
+	}
+	for i := range keys {
+		events := keys[i].Events
+		for k := 1; k < len(events); k++ {
+			if events[k-1].Outcome == endpoint.Denied && events[k].Outcome == endpoint.Allowed {
+				add(events[k].Sent)
+				add(events[k-1].Answered)
+				add(events[k-1].Answered.Add(events[k].Sent.Sub(events[k-1].Answered) / 2))
+			}
+		}
+	}
+	return phases
+}
+
+// Proven is what the audit by intervals is sure of under a limit.
+func Proven(limit store.Limit, keys []Key, resolution time.Duration) audit.Finding {
+	auditor := interval.New(interval.Options{Resolution: 2 * resolution, Skew: -1})
+	for i := range keys {
+		auditor.SetLimit(uint32(i), limit)
+		for _, e := range keys[i].Events {
+			if e.Cost > 0 {
+				auditor.Observe(interval.Observation{
+					Key: uint32(i), Sent: store.InstantOf(e.Sent), Answered: store.InstantOf(e.Answered), Cost: e.Cost, Answer: answers[e.Outcome],
+				})
+			}
+		}
+	}
+	auditor.Settle(1 << 62)
+	return auditor.Finding()
+}
+
+// answers are outcomes as the audit by intervals knows them.
+var answers = [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}

@@ -1,0 +1,244 @@
+// Package headers reads what answers tell of their limits, in all dialects.
+package headers
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+)
+
+// Coarse is how exactly Retry-After can be known: a date has whole seconds, and is of another
+// clock.
+func (r *Reading) Coarse() time.Duration {
+	if r.RetryDate {
+		return time.Second
+	}
+	return 0
+}
+
+// The dialects in which headers tell of limits.
+const (
+	// DialectDraft8 is RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-08
+	// to -10: lists of named policies.
+	DialectDraft8 = "draft-8"
+	// DialectDraft7 is its -07: "RateLimit: limit=100, remaining=50, reset=30".
+	DialectDraft7 = "draft-7"
+	// DialectDraft6 is its -03 to -06: RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset.
+	DialectDraft6 = "draft-6"
+	// DialectKong is draft-6 and a pair of fields for each period, such as X-RateLimit-Limit-Minute.
+	DialectKong = "kong"
+	// DialectX is X-RateLimit-Limit, -Remaining and -Reset in seconds.
+	DialectX = "x-ratelimit"
+	// DialectXUnix is the same with a unix time in X-RateLimit-Reset.
+	DialectXUnix = "x-ratelimit-unix"
+	// DialectGitHub is dialectXUnix with X-RateLimit-Used.
+	DialectGitHub = "github"
+	// DialectAPISIX is dialectX with a fraction in X-RateLimit-Reset.
+	DialectAPISIX = "apisix"
+	// DialectEnvoy is dialectX with policies in X-RateLimit-Limit: "10, 10;w=1".
+	DialectEnvoy = "envoy"
+	// DialectSpring is X-RateLimit-Remaining, -Replenish-Rate and -Burst-Capacity.
+	DialectSpring = "spring-gateway"
+)
+
+const (
+	longestValue = 4096 // bytes of a field that are read
+	mostLimits   = 32   // limits that are read out of one field
+	longestQuote = 60   // bytes of a field that are shown
+	NotTold      = -1
+)
+
+// Reading is what the header of one answer tells.
+type Reading struct {
+	Families []Family
+	// RetryAfter is NotTold if it is missing or malformed. RetryText is how it was written.
+	RetryAfter time.Duration
+	RetryText  string
+	RetryDate  bool
+	// RetryProblem is what is wrong with Retry-After.
+	RetryProblem string
+	// Problems are what is wrong with the other fields, each with the field's name.
+	Problems []string
+}
+
+// Family is the fields of one dialect in one answer.
+type Family struct {
+	Dialect string
+	Limits  []Limit
+}
+
+// Limit is what an answer tells of one limit.
+type Limit struct {
+	// name is that of the policy, if it has one.
+	name string
+	// Count and Window are the policy, and Remaining is what is left; NotTold if it is missing.
+	Count, Remaining int64
+	Window           time.Duration
+	// Reset is how long until there is more, or until all is back, if HasReset.
+	Reset    time.Duration
+	HasReset bool
+	// Unit is what is counted, empty for requests.
+	Unit string
+	// CountField, leftField and resetField say where it stands, such as "X-RateLimit-Remaining".
+	CountField, LeftField, ResetField string
+}
+
+// Tightest is the limit with the least left; nil if none says what is left.
+func (f *Family) Tightest() *Limit {
+	var found *Limit
+	for i := range f.Limits {
+		if l := &f.Limits[i]; l.Remaining != NotTold && (found == nil || l.Remaining < found.Remaining) {
+			found = l
+		}
+	}
+	return found
+}
+
+// Read reads what the header of an answer tells that came at an instant of the clock here.
+// skew is by how much the clock of the other side is ahead.
+func Read(header http.Header, answered time.Time, skew time.Duration) Reading {
+	r := Reading{RetryAfter: NotTold}
+	there := answered.Add(skew)
+	r.readRetryAfter(header, there)
+	if age, err := strconv.Atoi(header.Get("Age")); err == nil && age > 0 {
+		return r // it is of another answer, which a cache kept
+	}
+	r.readStructured(header)
+	r.readPlain(header, there)
+	return r
+}
+
+// problem notes what is wrong with a field.
+func (r *Reading) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// add adds a family that tells something.
+func (r *Reading) add(dialect string, limits []Limit) {
+	if len(limits) > 0 {
+		r.Families = append(r.Families, Family{dialect, limits})
+	}
+}
+
+// readRetryAfter reads Retry-After, which is a number of seconds or a date.
+func (r *Reading) readRetryAfter(header http.Header, there time.Time) {
+	values := header.Values("Retry-After")
+	if len(values) == 0 {
+		return
+	}
+	text := strings.TrimSpace(values[0])
+	r.RetryText = Shown(text)
+	if len(values) > 1 {
+		r.RetryProblem = fmt.Sprintf("Retry-After is there %d times", len(values))
+		return
+	}
+	if isDigits(text) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n > int64(longestWait/time.Second) {
+			r.RetryProblem = fmt.Sprintf("Retry-After: %s is too great a number of seconds", r.RetryText)
+			return
+		}
+		r.RetryAfter = time.Duration(n) * time.Second
+		return
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		r.RetryDate = true
+		if r.RetryAfter = date.Sub(there); r.RetryAfter < 0 {
+			r.RetryAfter = 0
+		}
+		return
+	}
+	r.RetryProblem = fmt.Sprintf("Retry-After: %s is neither a whole number of seconds nor a date", quote(text))
+}
+
+// longestWait bounds the durations that are read, so that sums of them fit.
+const longestWait = 100 * 366 * 24 * time.Hour
+
+// single returns the value of a field that may be there once.
+func (r *Reading) single(header http.Header, name string) (text string, found bool) {
+	values := header.Values(name)
+	if len(values) == 0 {
+		return "", false
+	}
+	for _, other := range values[1:] {
+		if other != values[0] {
+			r.problem("%s is there %d times, with different values", name, len(values))
+			return "", false
+		}
+	}
+	if len(values[0]) > longestValue {
+		r.problem("%s is %d bytes long", name, len(values[0]))
+		return "", false
+	}
+	return strings.TrimSpace(values[0]), true
+}
+
+// quote is a text of the other side in quotes, short and printable.
+func quote(text string) string {
+	if len(text) > longestQuote {
+		return strconv.QuoteToASCII(text[:longestQuote]) + "…"
+	}
+	return strconv.QuoteToASCII(text)
+}
+
+// Shown is a text of the other side, in quotes if it needs them.
+func Shown(text string) string {
+	if quoted := quote(text); quoted != `"`+text+`"` || strings.Contains(text, ",") || text == "" {
+		return quoted
+	}
+	return text
+}
+
+func isDigits(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789") == ""
+}
+
+// SkewOf returns by how much the other side's clock is ahead of the one here, by the field Date.
+// It has whole seconds only, so less than two seconds is none.
+func SkewOf(header http.Header, sent, answered time.Time) time.Duration {
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	const coarse = 2 * time.Second
+	if skew := date.Sub(sent); skew < -coarse || date.Sub(answered) > coarse {
+		return skew
+	}
+	return 0
+}
+
+// DialectRLS is what Envoy's rate limit services tell in their answers' statuses.
+const DialectRLS = "rls"
+
+// ReadLimits reads what a rate limit service told besides the header.
+func (r *Reading) ReadLimits(told []endpoint.ToldLimit) {
+	var limits []Limit
+	for i := range told {
+		t := &told[i]
+		if i == mostLimits {
+			r.problem("the answer tells of %d limits", len(told))
+			break
+		}
+		where := "status"
+		if len(told) > 1 {
+			where = fmt.Sprintf("status %d", t.Descriptor+1)
+		}
+		limit := Limit{name: t.Name, Count: NotTold, Window: NotTold, Remaining: t.Remaining,
+			CountField: where + " current_limit", LeftField: where + " limit_remaining", ResetField: where + " duration_until_reset"}
+		if t.Count > 0 {
+			limit.Count = t.Count
+		}
+		if t.Period > 0 {
+			limit.Window = t.Period
+		}
+		if t.ResetKnown {
+			limit.Reset, limit.HasReset = min(max(0, t.ResetAfter), longestWait), true
+		}
+		limits = append(limits, limit)
+	}
+	r.add(DialectRLS, limits)
+}

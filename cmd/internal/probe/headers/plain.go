@@ -1,0 +1,174 @@
+package headers
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// readPlain reads the dialects with one number a field.
+func (r *Reading) readPlain(header http.Header, there time.Time) {
+	kong := r.readKong(header)
+	if limit, policies, found := r.readNumbers(header, "RateLimit-", there); found {
+		dialect := DialectDraft6
+		if kong != nil {
+			dialect = DialectKong
+		}
+		r.addWithPolicies(dialect, limit, policies)
+	}
+	r.add(DialectKong, kong)
+	limit, policies, found := r.readNumbers(header, "X-RateLimit-", there)
+	if !found {
+		return
+	}
+	dialect := DialectX
+	reset := strings.TrimSpace(header.Get("X-RateLimit-Reset"))
+	switch {
+	case header.Get("X-RateLimit-Replenish-Rate") != "":
+		dialect = DialectSpring
+		limit.Window, limit.CountField = time.Second, "X-RateLimit-Replenish-Rate"
+		limit.Count = r.number(header, limit.CountField)
+	case len(policies) > 0:
+		dialect = DialectEnvoy
+	case isDigits(reset) && len(reset) >= len(strconv.Itoa(LeastUnix)):
+		if dialect = DialectXUnix; header.Get("X-RateLimit-Used") != "" {
+			dialect = DialectGitHub
+		}
+	case strings.Contains(reset, "."):
+		dialect = DialectAPISIX
+	}
+	r.addWithPolicies(dialect, limit, policies)
+}
+
+// addWithPolicies adds the limit that is told of, with its window out of the policies.
+func (r *Reading) addWithPolicies(dialect string, limit Limit, policies []Limit) {
+	if dialect == DialectDraft6 {
+		for i := range r.Families {
+			if f := &r.Families[i]; f.Dialect == DialectDraft6 { // RateLimit-Policy
+				policies = append(policies, f.Limits...)
+				f.Limits = nil
+			}
+		}
+	}
+	for i := range policies {
+		if policies[i].Count == limit.Count {
+			limit.Window = policies[i].Window
+		}
+	}
+	r.add(dialect, []Limit{limit})
+}
+
+// readNumbers reads the fields Limit, Remaining and Reset after a prefix.
+func (r *Reading) readNumbers(header http.Header, prefix string, there time.Time) (limit Limit, policies []Limit, found bool) {
+	limit = Limit{Count: NotTold, Remaining: NotTold, Window: NotTold,
+		CountField: prefix + "Limit", LeftField: prefix + "Remaining", ResetField: prefix + "Reset"}
+	if header.Get(limit.CountField) == "" && header.Get(limit.LeftField) == "" && header.Get(limit.ResetField) == "" {
+		return limit, nil, false
+	}
+	limit.Count, policies = r.readLimitField(header, limit.CountField)
+	limit.Remaining = r.number(header, limit.LeftField)
+	text, hasReset := r.single(header, limit.ResetField)
+	if !hasReset {
+		return limit, policies, true
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	isX := strings.HasPrefix(prefix, "X-")
+	switch {
+	case err != nil || !isDigits(strings.ReplaceAll(strings.TrimPrefix(text, "-"), ".", "")):
+		r.problem("%s: %s is not a number", limit.ResetField, quote(text))
+	case value < 0:
+		r.problem("%s: %s is below 0", limit.ResetField, Shown(text))
+	case value >= leastUnixMilliseconds:
+		r.problem("%s: %s is a unix time in milliseconds; seconds are usual", limit.ResetField, Shown(text))
+	case value >= LeastUnix && !isX:
+		r.problem("%s: %s is a unix time; this dialect has seconds until then", limit.ResetField, Shown(text))
+	case value >= LeastUnix:
+		limit.HasReset = true
+		limit.Reset = max(-longestWait, min(time.Unix(int64(value), 0).Sub(there), longestWait))
+	case strings.Contains(text, ".") && !isX:
+		r.problem("%s: %s is not a whole number of seconds", limit.ResetField, Shown(text))
+	default:
+		limit.HasReset = true
+		limit.Reset = time.Duration(min(value, longestWait.Seconds()) * float64(time.Second))
+	}
+	return limit, policies, true
+}
+
+// readLimitField reads a number, behind which policies may stand: "10, 10;w=1".
+func (r *Reading) readLimitField(header http.Header, field string) (count int64, policies []Limit) {
+	text, found := r.single(header, field)
+	if !found {
+		return NotTold, nil
+	}
+	if !strings.ContainsAny(text, ",;") {
+		return r.numberIn(field, text), nil
+	}
+	items, ok := r.items(field, text)
+	if !ok {
+		return NotTold, nil
+	}
+	count = NotTold
+	for i := range items {
+		n, is := items[i].Value.(int64)
+		if !is || n < 0 {
+			r.problem("%s: %s is not a list of whole numbers", field, quote(text))
+			return NotTold, nil
+		}
+		if i == 0 {
+			count = n
+		}
+		if w := r.parameter(&items[i], field, "w", 1, false); w != NotTold {
+			policies = append(policies, Limit{Count: n, Window: seconds(w), Remaining: NotTold, CountField: field})
+		}
+	}
+	return count, policies
+}
+
+// number reads a field that is a whole number; NotTold if it is missing or malformed.
+func (r *Reading) number(header http.Header, field string) int64 {
+	text, found := r.single(header, field)
+	if !found {
+		return NotTold
+	}
+	return r.numberIn(field, text)
+}
+
+func (r *Reading) numberIn(field, text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err == nil && n < 0:
+		r.problem("%s: %d is below 0", field, n)
+	case err != nil || !isDigits(text):
+		r.problem("%s: %s is not a whole number", field, quote(text))
+	case n > store.MaxCount*1000:
+		r.problem("%s: %s is too great a number", field, Shown(text))
+	default:
+		return n
+	}
+	return NotTold
+}
+
+// readKong reads the pairs of fields that have a period in their name.
+func (r *Reading) readKong(header http.Header) (limits []Limit) {
+	for _, period := range kongPeriods {
+		name := "X-RateLimit-Limit-" + period.name
+		if header.Get(name) == "" {
+			continue
+		}
+		left := "X-RateLimit-Remaining-" + period.name
+		limits = append(limits, Limit{name: period.name, Count: r.number(header, name), Window: period.span,
+			Remaining: r.number(header, left), CountField: name, LeftField: left})
+	}
+	return limits
+}
+
+var kongPeriods = []struct {
+	name string
+	span time.Duration
+}{
+	{"Second", time.Second}, {"Minute", time.Minute}, {"Hour", time.Hour}, {"Day", 24 * time.Hour},
+	{"Month", 30 * 24 * time.Hour}, {"Year", 365 * 24 * time.Hour},
+}

@@ -1,0 +1,125 @@
+// Package show makes of a report what people and programs read: the text of a terminal, an HTML
+// page, CSV, and summaries in Markdown and JUnit XML.
+package show
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/report"
+)
+
+// Answer shows the result of a load test or a simulation.
+type Answer struct{ Report *report.Document }
+
+// Document implements [output.Answer]. It has neither histograms nor answers, which only saved
+// documents have, and no list in it is null.
+func (a Answer) Document() any {
+	d := a.Report
+	d.Judge()
+	printed := *d
+	printed.Answers = nil
+	printed.Runs = make([]report.Run, len(d.Runs))
+	for i, run := range d.Runs {
+		run.Histograms = nil
+		run.Limits = append([]report.Limit{}, run.Limits...)
+		run.Timeline = append([]report.Interval{}, run.Timeline...)
+		run.Heat = append([]report.HeatGroup{}, run.Heat...)
+		run.MostDenied = append([]report.KeyCount{}, run.MostDenied...)
+		printed.Runs[i] = run
+	}
+	return &printed
+}
+
+// Lines implements [output.Answer]: a line for each run.
+func (a Answer) Lines() []any {
+	lines := []any{}
+	for _, run := range a.Document().(*report.Document).Runs {
+		lines = append(lines, run)
+	}
+	return lines
+}
+
+// Records implements [output.Answer]: a row for each run. What a run does not have is an
+// empty cell.
+func (a Answer) Records() [][]string {
+	columns := columns()
+	records := make([][]string, 1+len(a.Report.Runs))
+	for _, c := range columns {
+		records[0] = append(records[0], c.name)
+		for i := range a.Report.Runs {
+			r, cell := &a.Report.Runs[i], ""
+			if c.text != nil {
+				cell = c.text(r)
+			} else if value, known := r.Value(c.metric); known {
+				cell = float(value)
+			}
+			records[1+i] = append(records[1+i], cell)
+		}
+	}
+	return records
+}
+
+// recordColumn is a column of the records: a metric or another text.
+type recordColumn struct {
+	name, metric string
+	text         func(*report.Run) string
+}
+
+// columns are those of the records. Those that came later are at the end, for programs that go by the place.
+func columns() (all []recordColumn) {
+	metrics := func(names ...string) {
+		for _, name := range names {
+			all = append(all, recordColumn{name: name, metric: name})
+		}
+	}
+	times := func(figures []string, kinds ...string) {
+		for i := 0; i < len(kinds); i += 2 {
+			for _, figure := range figures {
+				all = append(all, recordColumn{name: kinds[i] + "_" + figure + "_us", metric: kinds[i+1] + figure})
+			}
+		}
+	}
+	all = []recordColumn{
+		{name: "algorithm", text: func(r *report.Run) string { return r.Algorithm }},
+		{name: "limit", text: func(r *report.Run) string { return r.Limit }},
+		{name: "policy", text: func(r *report.Run) string { return r.Policy }},
+		{name: "implementation", text: func(r *report.Run) string { return r.Implementation }},
+		{name: "store", text: func(r *report.Run) string { return r.Store }},
+		{name: "load", text: func(r *report.Run) string { return r.Load }},
+		{name: "scenario", text: func(r *report.Run) string { return r.Scenario }},
+		{name: "workers", text: func(r *report.Run) string { return strconv.Itoa(r.Workers) }},
+		{name: "rate", text: func(r *report.Run) string { return float(r.Rate) }},
+		{name: "started_at", text: func(r *report.Run) string { return r.StartedAt.Format(time.RFC3339Nano) }},
+	}
+	metrics("requests", "allowed", "denied", "errors", "unknown", "dropped", "late", "keys")
+	all = append(all,
+		recordColumn{name: "keys_denied", metric: "denied_keys"},
+		recordColumn{name: "duration_ms", text: func(r *report.Run) string { return whole(r.DurationMS) }},
+		recordColumn{name: "throughput_per_s", metric: "throughput"},
+		recordColumn{name: "generator_limited", text: func(r *report.Run) string { return strconv.FormatBool(r.GeneratorLimited) }})
+	metrics("worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted", "longest_denial_run", "fairness")
+	first, later := []string{"p50", "p90", "p99", "p999", "max"}, []string{"mean", "p95", "p9999"}
+	times(first, "latency", "", "service", "service_", "schedule_lag", "lag_")
+	for _, cost := range report.Costs {
+		metrics(cost.Name)
+	}
+	metrics("local", "unguarded")
+	times(first, "error_latency", "error_", "local_latency", "local_", "unguarded_latency", "unguarded_")
+	metrics("least_over_admitted", "least_under_admitted", "lies", "limit_reached")
+	all = append(all,
+		recordColumn{name: "server", text: func(r *report.Run) string { return r.Server }},
+		recordColumn{name: "seed", text: func(r *report.Run) string {
+			if r.Seed == nil {
+				return ""
+			}
+			return strconv.FormatUint(*r.Seed, 10)
+		}})
+	times(later, "latency", "", "service", "service_", "schedule_lag", "lag_", "error_latency", "error_",
+		"local_latency", "local_", "unguarded_latency", "unguarded_")
+	return all
+}
+
+func whole(n int64) string { return strconv.FormatInt(n, 10) }
+
+func float(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

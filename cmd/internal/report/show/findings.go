@@ -1,0 +1,135 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// findingOf is what a suggestion says.
+func findingOf(s *report.Suggestion) finding {
+	if s.Kept {
+		return finding{output.Calm, s.Words()}
+	}
+	return finding{output.AtEnd, s.Words()}
+}
+
+// verdictOf says in words how right the decisions were.
+func verdictOf(r *report.Run) finding {
+	a := r.Audit
+	let := fmt.Sprintf("let %s the limit through in one period", output.Ratio(a.WorstRatio))
+	if r.Requests == 0 {
+		return finding{output.Near, "nothing was sent, so nothing is known"}
+	}
+	var wrong []string
+	if a.OverAdmitted > 0 {
+		wrong = append(wrong, a.TooMany())
+	}
+	if isWrong := a.OverAdmitted+a.UnderAdmitted > 0 || a.Lied(); isWrong && a.WorstRatio > 1 {
+		wrong = append(wrong, let)
+	} else if isWrong && a.OverAdmitted == 0 {
+		wrong = append(wrong, "never more than the limit")
+	}
+	if a.UnderAdmitted > 0 {
+		wrong = append(wrong, a.TooFew())
+	}
+	if a.Lied() { // the reasons of the verdict have their evidence
+		wrong = append(wrong, output.Count(a.Lies.Wrong, "answer")+" told something wrong")
+	}
+	if len(wrong) > 0 {
+		style := output.AtEnd
+		if len(r.Wrong()) == 0 { // something else than the limiter explains it
+			style = output.Near
+		}
+		return finding{style, strings.Join(wrong, "; ")}
+	}
+	if a.WorstRatio > 1 {
+		return finding{output.Near, let + ", as this algorithm may"}
+	}
+	return finding{output.Calm, "never more than the limit"}
+}
+
+// alarmsOfRun are what a reader must know before trusting the figures, the worst first.
+func alarmsOfRun(r *report.Run) []finding {
+	var all []finding
+	add := func(style output.Style, format string, args ...any) {
+		all = append(all, finding{style, fmt.Sprintf(format, args...)})
+	}
+	if r.GeneratorLimited {
+		other := "store"
+		if r.Endpoint != nil {
+			other = "endpoint"
+		}
+		add(output.AtEnd, "the load generator was the limit, not the %s: the figures are about the machine it ran on", other)
+	}
+	if r.Dropped > 0 {
+		arrivals := r.Requests + r.Dropped
+		add(output.AtEnd, "%s of %s arrivals were dropped (%s): they could not be sent in time",
+			output.Thousands(r.Dropped), output.Thousands(arrivals), output.Share(r.Dropped, arrivals))
+	}
+	if r.Errors > 0 {
+		unknown := ""
+		if r.Unknown > 0 {
+			unknown = fmt.Sprintf("; %s of them may have been charged all the same", output.Thousands(r.Unknown))
+		}
+		add(output.AtEnd, "%s ended in an error (%s)%s", output.Count(r.Errors, "request"), output.Share(r.Errors, r.Requests), unknown)
+		for _, e := range r.ErrorTexts {
+			add(output.AtEnd, "%s × %s", output.Thousands(e.Count), e.Text)
+		}
+	}
+	if r.Unguarded > 0 {
+		by := r.By(store.DecidedByFailurePolicy)
+		if by == nil {
+			by = &report.Answers{}
+		}
+		add(output.AtEnd, "the failure policy answered %s, because the store was away (%s): %s let in, %s turned away",
+			output.Count(r.Unguarded, "request"), output.Share(r.Unguarded, r.Requests), output.Thousands(by.Allowed), output.Thousands(by.Denied))
+	}
+	if r.Local > 0 {
+		bound := ""
+		if r.LocalShare != "" {
+			bound = "; beyond what the store let in, it lets in at most " + r.LocalShare + " of each limit in each replica"
+		}
+		add(output.Near, "a local share of the limit decided %s, because the store was away (%s)%s",
+			output.Count(r.Local, "request"), output.Share(r.Local, r.Requests), bound)
+	}
+	if r.Late > 0 {
+		add(output.Near, "%s answered more than %s after they were due (%s)",
+			output.Count(r.Late, "request"), output.Duration(report.FromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
+	}
+	if r.Neighbours != nil && r.Neighbours.Denied > 0 {
+		add(output.Near, "others than the noisy key were denied, too: %s", neighboursInWords(r))
+	}
+	for _, warning := range r.Warnings {
+		add(output.Near, "%s", warning)
+	}
+	return all
+}
+
+// alarmsOf are those of all runs, each with the title of its run. An alarm that all of
+// several runs have is listed once, with no title.
+func alarmsOf(d *report.Document) (all []finding, titles []string) {
+	common := map[string]int{}
+	for i := range d.Runs {
+		for _, alarm := range alarmsOfRun(&d.Runs[i]) {
+			common[alarm.text]++
+		}
+	}
+	said := map[string]bool{}
+	for i := range d.Runs {
+		for _, alarm := range alarmsOfRun(&d.Runs[i]) {
+			title := d.Runs[i].Title()
+			if common[alarm.text] == len(d.Runs) {
+				title = ""
+			}
+			if !said[title+"\x00"+alarm.text] {
+				said[title+"\x00"+alarm.text] = true
+				all, titles = append(all, alarm), append(titles, title)
+			}
+		}
+	}
+	return all, titles
+}

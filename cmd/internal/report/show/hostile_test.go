@@ -1,0 +1,89 @@
+package show
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/sample"
+	"github.com/limitctl/limitctl/internal/tier"
+)
+
+func TestPagesOfStrangersInABrowser(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	for i, d := range sample.Strangers() {
+		page := pageOf(t, d)
+		if line := sample.Obeyed(string(page)); line != "" || !utf8.Valid(page) {
+			t.Errorf("the page has %.200q", line)
+		}
+		b.show(page, 400, "light")
+		for _, width := range []int{400, 1400} {
+			b.turn(width, "light")
+			var problems []string
+			b.evaluate(overflowing, &problems)
+			if len(problems) > 0 {
+				t.Errorf("page %d at %d: %q", i, width, problems[:min(len(problems), 4)])
+			}
+			foreign, title := 0, ""
+			b.evaluate(`document.querySelectorAll("script, img, iframe, object, embed, link, form, a, base, [onload], [onerror]").length`, &foreign)
+			b.evaluate("document.title", &title)
+			if foreign != 0 || len(b.asked) != 1 || output.Escape(title) != title {
+				t.Errorf("page %d has %d elements that it should not have, asks for %q, and is called %q", i, foreign, b.asked, title)
+			}
+		}
+	}
+}
+
+func TestReportsThatAreAttacks(t *testing.T) {
+	const mostRuns, mostOfAnything = 10_000, 1_000_000_000_000_000
+	tier.Full(t, "hostile servers, files and texts, which many commands meet")
+	for _, fields := range []string{`"requests":1e308`, `"requests":-1`, `"rate":1e308`, `"rate":NaN`, `"rate":-1`,
+		`"requests":9223372036854775808`, `"latency_us":{"p50":-1}`,
+		`"audit":{"key_sums":{"keys":1,"sum":1e308,"sum_of_squares":1e308}}`, `"audit":{"worst_window_ratio":1e300}`,
+		`"neighbours":{"denied":-5}`, `"neighbours":{"allowed":9e18}`,
+		`"workers":-1`, `"limits":[{"denied":-1}]`, `"heat":[{"keys":-1}]`, `"cost":{"server_cpu_us":-1}`,
+		`"timeline":` + strings.Repeat("[", 100_000), `"warnings":[{}]`,
+		`"timeline":[{"offset_ms":1}],"interval_ms":0`, `"started_at":"yesterday"`, `"histograms":{"latency_us":5}`} {
+		d, err := report.Read("x.json", []byte(`{"schema_version":1,"kind":"loadtest","runs":[{`+fields+`}]}`))
+		if err == nil || d != nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.60s is read: %v", fields, err)
+		}
+	}
+	many := `{"schema_version":1,"kind":"loadtest","runs":[{}` + strings.Repeat(",{}", mostRuns) + `]}`
+	if _, err := report.Read("x.json", []byte(many)); err == nil {
+		t.Errorf("a report of %d runs is read", mostRuns+1)
+	}
+	// What is large and whole is shown.
+	d := report.New(report.LoadTest)
+	usual := sample.LoadRun("token-bucket", 1, 1, 0)
+	for range 10 { // as many as fit in a saved report
+		run := usual
+		run.Timeline, run.IntervalMS = nil, 1
+		for j := range 5000 {
+			run.Timeline = append(run.Timeline, report.Interval{OffsetMS: int64(j), Allowed: mostOfAnything, P99: mostOfAnything})
+		}
+		d.Runs = append(d.Runs, run)
+	}
+	data, err := d.Save()
+	if err == nil {
+		d, err = report.Read("x.json", data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample.Printed(Answer{d}, 80)
+	pageOf(t, d)
+	for _, a := range []any{Answer{d}.Document(), Answer{d}.Lines()} {
+		if _, err := json.Marshal(a); err != nil {
+			t.Error(err)
+		}
+	}
+	if text := fmt.Sprint(Answer{d}.Records()); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+		t.Errorf("%.300s", text)
+	}
+}

@@ -1,0 +1,189 @@
+package show
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/report/sample"
+)
+
+var update = flag.Bool("update", false, "write what the page of one run is now")
+
+func pageOf(t *testing.T, d *report.Document) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := (Answer{d}).HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestPageIsTheGolden(t *testing.T) {
+	const golden = "testdata/one-run.html"
+	page := pageOf(t, sample.OneRun())
+	if *update {
+		if err := os.WriteFile(golden, page, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(page, want) {
+		got, wanted := strings.Split(string(page), "\n"), strings.Split(string(want), "\n")
+		for i := range min(len(got), len(wanted)) {
+			if got[i] != wanted[i] {
+				t.Fatalf("line %d of the page is\n%.300s\nnot\n%.300s\n(-update writes it anew)", i+1, got[i], wanted[i])
+			}
+		}
+		t.Fatalf("the page has %d lines, not %d", len(got), len(wanted))
+	}
+}
+
+// Whatever is in a document, its page names no other place.
+func TestPagesReferToNothing(t *testing.T) {
+	tags, values := regexp.MustCompile(`<[a-zA-Z][^<>]*`), regexp.MustCompile(`"[^"]*"`)
+	references := regexp.MustCompile(`(?i)^<(script|link|img|iframe|object|embed|image|use|base|form)\b|` +
+		`\b(src|srcset|href|action|on[a-z]+)\s*=`)
+	for name, d := range sample.Fixtures() {
+		page := pageOf(t, d)
+		if !utf8.Valid(page) {
+			t.Errorf("%s: the page is not UTF-8", name)
+		}
+		for _, tag := range tags.FindAll(page, -1) {
+			if references.Match(values.ReplaceAll(tag, nil)) {
+				t.Errorf("%s: %s", name, tag)
+			}
+		}
+		if style, _, _ := bytes.Cut(page, []byte("</style>")); bytes.Contains(style, []byte("url(")) || bytes.Contains(style, []byte("@import")) {
+			t.Errorf("%s: the style refers to something", name)
+		}
+	}
+}
+
+// The pages are looked at in a browser, as they are by people.
+func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.show(
+		[]byte(`<!DOCTYPE html><body><p style="width:2000px">wide</p>`+
+			`<div class="xs"><span>0</span><span style="margin-left:-2px">1</span></div>`),
+		400, "light",
+	)
+	var problems []string
+	if b.evaluate(overflowing, &problems); len(problems) != 3 { // the page, the paragraph, the label
+		t.Fatalf("of a page that does not fit it is said: %q", problems)
+	}
+	for _, test := range []struct {
+		name string
+		want map[string]int // elements by selector
+	}{
+		{"one", map[string]int{
+			".card": 3, ".curve path.line": 2, ".overtime .plot": 2, ".overtime path.line": 3,
+			"path.allowed": 1, "path.denied": 1, "path.errors": 0, ".bar": 1,
+			".heat rect": 50, ".thresholds .good": 2, ".thresholds .bad": 1, ".alarm": 0,
+		}},
+		{
+			"five",
+			map[string]int{".card": 3, ".curve path.line": 10, ".overtime .plot": 10, ".bar": 5, "rect.over": 2, ".heat": 5, ".thresholds li": 10},
+		},
+		{"racing", map[string]int{".alarm": 7, "path.errors": 1, "path.dropped": 1, "rect.bad": 1, "section td": 1}},
+		{
+			"simulation",
+			map[string]int{".card": 2, ".curve": 0, ".overtime .plot": 2, ".overtime path.line": 0, ".heat rect": 400, ".thresholds li": 2},
+		},
+		{"empty", map[string]int{".card": 2, ".plot": 0, ".bar": 0, ".near": 1}},
+		{"hostile", map[string]int{"script": 0, "img": 0, "b:not(.good)": 0, ".heat": 2, ".alarm": 4}},
+		{"long", map[string]int{".overtime .plot": 4, ".overtime .about": 1, ".curve path.line": 3, ".bar": 2}},
+		{"none", map[string]int{".card": 0}},
+	} {
+		b.show(pageOf(t, sample.Fixtures()[test.name]), 400, "light")
+		for _, width := range []int{400, 1400} {
+			for _, scheme := range []string{"light", "dark"} {
+				b.turn(width, scheme)
+				where := fmt.Sprintf("%s-%d-%s", test.name, width, scheme)
+				var problems []string
+				b.evaluate(overflowing, &problems)
+				if len(problems) > 0 {
+					t.Errorf("%s: %q", where, problems[:min(len(problems), 8)])
+				}
+				for selector, want := range test.want {
+					got := 0
+					b.evaluate(fmt.Sprintf("document.querySelectorAll(%q).length", selector), &got)
+					if selector == "section td" { // any number, but some
+						got = min(got, want)
+					}
+					if got != want {
+						t.Errorf("%s: %d of %s, want %d", where, got, selector, want)
+					}
+				}
+				if len(b.asked) != 1 {
+					t.Errorf("%s: it asks for %q", where, b.asked)
+				}
+				title := ""
+				b.evaluate("document.title", &title)
+				if !strings.HasPrefix(title, "limitctl: ") {
+					t.Errorf("%s: the title is %q", where, title)
+				}
+				picture := b.screenshot()
+				keepScreenshot(t, where+".png", picture)
+				lookAt(t, where, picture, width, scheme)
+			}
+		}
+		b.turn(760, "print")
+		b.evaluate(overflowing, &problems)
+		if len(problems) > 0 {
+			t.Errorf("%s printed: %q", test.name, problems[:min(len(problems), 8)])
+		}
+		picture := b.screenshot()
+		keepScreenshot(t, test.name+"-print.png", picture)
+		lookAt(t, test.name+" printed", picture, 760, "light")
+	}
+}
+
+// lookAt wants a picture of a page: the paper of the scheme, and ink on it.
+func lookAt(t *testing.T, where string, data []byte, width int, scheme string) {
+	t.Helper()
+	picture, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Errorf("%s: %v", where, err)
+		return
+	}
+	if got := picture.Bounds().Dx(); got != width {
+		t.Errorf("%s: the picture is %d wide", where, got)
+	}
+	pixels, is := picture.(*image.RGBA)
+	if !is {
+		t.Fatalf("%s: the picture is %T", where, picture)
+	}
+	seen := map[color.RGBA]int{}
+	last, run := pixels.RGBAAt(0, 0), 0 // most are as the one before
+	for p := range slices.Chunk(pixels.Pix, 4) {
+		if here := (color.RGBA{p[0], p[1], p[2], p[3]}); here != last {
+			seen[last] += run
+			last, run = here, 0
+		}
+		run++
+	}
+	seen[last] += run
+	paper := map[string]color.RGBA{"light": color.RGBA{255, 255, 255, 255}, "dark": color.RGBA{0x14, 0x18, 0x1d, 255}}[scheme]
+	all := picture.Bounds().Dy() * width
+	if share := float64(seen[paper]) / float64(all); share < 0.2 || share > 0.999 {
+		t.Errorf("%s: %.1f%% of it is paper", where, 100*share)
+	}
+	if len(seen) < 10 {
+		t.Errorf("%s: there are %d colours in it", where, len(seen))
+	}
+}

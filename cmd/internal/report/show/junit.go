@@ -1,0 +1,100 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/junit"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+)
+
+// JUnit returns the document as JUnit XML: a suite for each run, and in it a test case for
+// each thing that is judged.
+func (a Answer) JUnit() []byte {
+	d := a.Report
+	suites := make([]junit.Suite, len(d.Runs))
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		s := &suites[i]
+		*s = junit.Suite{Name: r.Title(), Began: r.StartedAt, Took: report.FromMS(r.DurationMS)}
+		if d.Origin != nil {
+			s.Host = d.Origin.Host
+		}
+		add := func(name, failed, skipped, said string) {
+			s.Cases = append(s.Cases, junit.Case{Class: r.Title(), Name: name, Failed: failed, Skipped: skipped, Said: said})
+		}
+		auditCases(r, d.Kind, add)
+		for _, t := range d.Thresholds {
+			switch {
+			case t.Run != i:
+			case t.OK:
+				add(t.Expression, "", "", t.Expression+": "+t.Actual)
+			default:
+				add(t.Expression, t.Missed(), "", "")
+			}
+		}
+	}
+	if len(d.Suggestions) > 0 {
+		suite := junit.Suite{Name: "suggestions"}
+		for i := range d.Suggestions {
+			c := junit.Case{Class: "suggestions", Name: d.Suggestions[i].Promise + " of " + d.Suggestions[i].Limit}
+			if c.Said = d.Suggestions[i].Words(); !d.Suggestions[i].Kept {
+				c.Failed, c.Said = c.Said, ""
+			}
+			suite.Cases = append(suite.Cases, c)
+		}
+		suites = append(suites, suite)
+	}
+	return junit.XML(suites...)
+}
+
+// auditCases are the tests that the audit of a run is made of.
+func auditCases(r *report.Run, kind report.Kind, add func(name, failed, skipped, said string)) {
+	answered := r.Allowed + r.Denied + r.Local + r.Unguarded
+	switch {
+	case r.Requests == 0:
+		add("answered", "", "nothing was sent", "")
+	case answered == 0:
+		add("answered", "no request was answered", "", "")
+	default:
+		add("answered", "", "", answersInWords(&r.Figures))
+	}
+	for i := range r.Limits {
+		l := &r.Limits[i]
+		if l.Shadow {
+			continue
+		}
+		about := ""
+		if len(r.Limits) > 1 {
+			about = l.Name + ": "
+		}
+		over, under, lies, doubt := "", "", "", ""
+		if l.OverAdmitted > 0 {
+			over = l.TooMany()
+		}
+		if l.UnderAdmitted > 0 && !l.UnderExplained {
+			under = l.TooFew()
+		}
+		lies = strings.Join(l.LieWords(), "; ")
+		if l.Doubtful {
+			over, under, lies, doubt = "", "", "", "something else than the limit can explain what was found; see the warnings"
+		}
+		untested := doubt
+		if over == "" && untested == "" && isUntested(l, kind, r) {
+			untested = fmt.Sprintf("never above %s of the limit", percentUp(reached(l)))
+		}
+		add(about+"no over-admission", over, untested, "")
+		add(about+"no under-admission", under, doubt, "")
+		if l.Lies != nil {
+			add(about+"true answers", lies, doubt, fmt.Sprintf("%s were held against the truth", output.Count(l.Lies.Checked, "answer")))
+		}
+	}
+	if r.Store != report.NoStore && kind == report.Simulation {
+		failed := ""
+		if r.Disagreements > 0 {
+			failed = r.Disagreed()
+		}
+		add("decided as computed", failed, "", "")
+	}
+}

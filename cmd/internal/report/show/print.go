@@ -1,0 +1,234 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+)
+
+// Print implements [output.Answer]: first the verdict and what is
+// wrong, then one run in words and
+// numbers or several runs side by side, then the thresholds.
+func (a Answer) Print(p *output.Printer) {
+	d := a.Report
+	printVerdict(d, p)
+	if d.Interrupted {
+		Say(p, output.Near, "interrupted: these are the results up to then")
+	}
+	switch len(d.Runs) {
+	case 0:
+		fmt.Fprintln(p.Out, "no runs")
+	case 1:
+		printOne(d, p, &d.Runs[0])
+	default:
+		printSeveral(d, p)
+	}
+	printSuggestions(d, p)
+	printThresholds(d, p)
+}
+
+func printOne(d *report.Document, p *output.Printer, r *report.Run) {
+	for _, alarm := range alarmsOfRun(r) {
+		Say(p, alarm.style, alarm.text)
+	}
+	line(p, "limit", output.Plain, output.Printable(r.Title()))
+	line(p, "load", output.Plain, output.Printable(loadInWords(r, d.Kind)))
+	line(p, "answers", output.Plain, answersInWords(&r.Figures))
+	if len(r.Statuses) > 0 {
+		line(p, "", output.Plain, statusesInWords(r))
+	}
+	if r.Keys > 0 {
+		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)",
+			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), output.Share(r.KeysDenied, r.Keys)))
+	}
+	if r.Neighbours != nil {
+		line(p, "neighbours", output.Plain, neighboursInWords(r))
+	}
+	verdict := verdictOf(r)
+	line(p, "right?", verdict.style, verdict.mark()+" "+verdict.text)
+	if r.Requests > 0 {
+		line(p, "", output.Plain, auditInWords(r))
+	}
+	if r.Wrapped != nil {
+		line(p, "wrapped", output.Plain, savedWords(r.Wrapped, r))
+		line(p, "", output.Plain, priceWords(r.Wrapped, r))
+	}
+	if d.Kind != report.Simulation {
+		line(p, "fast?", output.Plain, output.PerSecond(r.ThroughputPerS)+" answered")
+	}
+	printTimes(p, r)
+	if isMixed(&r.Figures) {
+		columns, rows := deciderTable(&r.Figures)
+		fold(p, columns, rows)
+	}
+	if connections := connectionsInWords(r); connections != "" {
+		line(p, "", output.Plain, connections)
+	}
+	if parts := costParts(r); len(parts) > 0 {
+		line(p, "cost?", output.Plain, "a decision: "+joinCost(parts))
+	}
+	printTimeline(p, r)
+	if len(r.Limits) > 1 {
+		fmt.Fprintln(p.Out)
+		columns, rows := limitsTable(r)
+		fold(p, columns, rows)
+	}
+	printMostDenied(p, r)
+}
+
+// times are the distributions of a run, those that it has.
+func times(r *report.Run) []namedTimes {
+	all := append([]namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}}, endpointTimes(r)...)
+	return slices.DeleteFunc(all, func(t namedTimes) bool { return t.of == nil })
+}
+
+type namedTimes struct {
+	name string
+	of   *report.Quantiles
+}
+
+// printTimes shows the distributions, a row for each. Where they do not fit, figures are
+// the rows, so that none is left out.
+func printTimes(p *output.Printer, r *report.Run) {
+	times := times(r)
+	if len(times) == 0 {
+		return
+	}
+	figures := slices.DeleteFunc(report.TimeFigures(), func(f report.TimeFigure) bool {
+		return f.Name == "p9999" && r.Requests < report.EnoughForP9999 ||
+			!slices.ContainsFunc(times, func(t namedTimes) bool { _, known := f.Known(t.of); return known })
+	})
+	cell := func(f report.TimeFigure, t namedTimes) output.Cell {
+		if us, known := f.Known(t.of); known {
+			return output.Cell{Text: output.Micros(us)}
+		}
+		return output.Cell{Text: "-"}
+	}
+	columns, rows := []output.Column{{Header: "         "}}, make([][]output.Cell, len(times))
+	for _, f := range figures {
+		columns = append(columns, output.Column{Header: f.Title, Right: true})
+	}
+	for i, t := range times {
+		rows[i] = []output.Cell{{Text: "  " + t.name}}
+		for _, f := range figures {
+			rows[i] = append(rows[i], cell(f, t))
+		}
+	}
+	if p.Width > 0 && output.TableWidth(columns, rows) > p.Width {
+		columns, rows = []output.Column{{Header: "        "}}, nil
+		for _, t := range times {
+			columns = append(columns, output.Column{Header: t.name, Right: true})
+		}
+		for _, f := range figures {
+			row := []output.Cell{{Text: "  " + f.Title}}
+			for _, t := range times {
+				row = append(row, cell(f, t))
+			}
+			rows = append(rows, row)
+		}
+	}
+	p.Table(columns, rows)
+}
+
+func printMostDenied(p *output.Printer, r *report.Run) {
+	if len(r.MostDenied) == 0 {
+		return
+	}
+	columns := []output.Column{
+		{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true},
+		{Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1},
+	}
+	fmt.Fprintln(p.Out)
+	var rows [][]output.Cell
+	for _, key := range r.MostDenied {
+		rows = append(rows, []output.Cell{
+			{Text: key.Key}, {Text: output.Thousands(key.Denied)}, {Text: output.Thousands(key.Allowed)},
+			{Text: output.Share(key.Denied, key.Denied+key.Allowed)},
+		})
+	}
+	fold(p, columns, rows)
+}
+
+// printTimeline draws what became of requests over time, all to one scale. Beside allowed
+// and denied it is what there was.
+func printTimeline(p *output.Printer, r *report.Run) {
+	width := 60
+	if p.Width > 0 {
+		width = min(width, p.Width-indent-1)
+	}
+	if len(r.Timeline) < 2 || width < 10 {
+		return
+	}
+	columns, top := columnsOf(r, width), int64(0)
+	lines := make([][]int64, len(outcomes))
+	for i := range columns {
+		for j, outcome := range outcomes {
+			n := outcome.of(&columns[i])
+			lines[j], top = append(lines[j], n), max(top, n)
+		}
+	}
+	if top == 0 {
+		return
+	}
+	if silent := silenceOf(r, columns); slices.Contains(silent, 1) {
+		defer line(p, "no answer", output.AtEnd, sparkline(silent, 1))
+	}
+	for j, outcome := range outcomes {
+		if j < 2 || slices.Max(lines[j]) > 0 {
+			line(p, outcome.name, output.Plain, sparkline(lines[j], top))
+		}
+	}
+}
+
+func printSeveral(d *report.Document, p *output.Printer) {
+	alarms, titles := alarmsOf(d)
+	for i, alarm := range alarms {
+		if titles[i] != "" {
+			alarm.text = output.Printable(titles[i]) + ": " + alarm.text
+		}
+		Say(p, alarm.style, alarm.text)
+	}
+	line(p, "load", output.Plain, output.Printable(commonLoad(d)))
+	columns, rows := comparison(d)
+	fmt.Fprintln(p.Out)
+	fold(p, columns, rows)
+}
+
+func printSuggestions(d *report.Document, p *output.Printer) {
+	if len(d.Suggestions) > 0 {
+		fmt.Fprintln(p.Out)
+	}
+	for i := range d.Suggestions {
+		f := findingOf(&d.Suggestions[i])
+		Say(p, f.style, f.text)
+	}
+}
+
+func printThresholds(d *report.Document, p *output.Printer) {
+	if len(d.Thresholds) > 0 {
+		fmt.Fprintln(p.Out)
+	}
+	for _, t := range missedFirst(d) {
+		f := finding{output.Calm, fmt.Sprintf("%s: %s", t.Expression, t.Actual)}
+		if !t.OK {
+			f.style = output.AtEnd
+		}
+		if len(d.Runs) > 1 {
+			f.text += " with " + output.Printable(d.Runs[t.Run].Title())
+		}
+		Say(p, f.style, f.text)
+	}
+}
+
+// printVerdict prints whether all is well, before anything else.
+func printVerdict(d *report.Document, p *output.Printer) {
+	d.Judge()
+	if d.Verdict == report.Fail {
+		Labelled(p, "FAIL", output.AtEnd, d.Reasons)
+		return
+	}
+	text, style := passed(d)
+	Labelled(p, "PASS", style, text)
+}

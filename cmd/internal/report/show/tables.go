@@ -1,0 +1,158 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// deciderTable shows who answered how many requests, and how fast. Errors are a row of
+// it.
+func deciderTable(f *report.Figures) ([]output.Column, [][]output.Cell) {
+	columns := []output.Column{
+		{Header: "DECIDED BY"}, {Header: "REQUESTS", Right: true}, {Header: "ALLOWED", Right: true, Drops: 3},
+		{Header: "DENIED", Right: true, Drops: 4}, {Header: "p50", Right: true, Drops: 2}, {Header: "p99", Right: true},
+		{Header: "max", Right: true, Drops: 1},
+	}
+	var rows [][]output.Cell
+	add := func(name string, n int64, allowed, denied string, q *report.Quantiles, style output.Style) {
+		row := []output.Cell{{Text: name, Style: style}, {Text: output.Thousands(n)}, {Text: allowed}, {Text: denied}}
+		if q == nil { // in a simulation nothing takes time
+			rows = append(rows, append(row, output.Cell{Text: "-"}, output.Cell{Text: "-"}, output.Cell{Text: "-"}))
+			return
+		}
+		for _, us := range []int64{q.P50, q.P99, q.Max} {
+			row = append(row, output.Cell{Text: output.Micros(us)})
+		}
+		rows = append(rows, row)
+	}
+	for _, a := range f.ByDecider {
+		style := output.Plain
+		if a.DecidedBy == store.DecidedByLocal.String() || a.DecidedBy == store.DecidedByFailurePolicy.String() {
+			style = output.Near
+		}
+		add(output.Printable(a.DecidedBy), a.Allowed+a.Denied, output.Thousands(a.Allowed), output.Thousands(a.Denied), a.Latency, style)
+	}
+	if f.Errors > 0 {
+		add("error", f.Errors, "-", "-", f.ErrorLatency, output.AtEnd)
+	}
+	return columns, rows
+}
+
+// limitsTable is the audit of each limit of a run.
+func limitsTable(r *report.Run) ([]output.Column, [][]output.Cell) {
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "WORST", Right: true},
+		{Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 1}}
+	var rows [][]output.Cell
+	for _, l := range r.Limits {
+		name := l.Name + " " + l.Limit
+		if l.Shadow {
+			name += " (shadow)"
+		}
+		rows = append(rows, []output.Cell{{Text: strings.TrimSpace(name)}, {Text: output.Thousands(l.Denied)},
+			worstCell(&l.Audit), overCell(l.Over()), overCell(l.Under())})
+	}
+	return columns, rows
+}
+
+func worstCell(a *report.Audit) output.Cell {
+	cell := output.Cell{Text: output.Ratio(a.WorstRatio), Style: output.Calm}
+	switch {
+	case a.OverAdmitted > 0 && a.WorstRatio > 1:
+		cell.Style = output.AtEnd
+	case a.WorstRatio > 1:
+		cell.Style = output.Near
+	}
+	return cell
+}
+
+// overCell is a count of units that should be 0.
+func overCell(n int64) output.Cell {
+	if n > 0 {
+		return output.Cell{Text: output.Thousands(n), Style: output.AtEnd}
+	}
+	return output.Cell{Text: "0"}
+}
+
+// deniedOverTimeHeader is the column of a terminal's table that draws denials over time.
+const deniedOverTimeHeader = "DENIED OVER TIME"
+
+// comparison is the table of several runs.
+func comparison(d *report.Document) ([]output.Column, [][]output.Cell) {
+	columns := []output.Column{
+		{Header: "LIMIT", Shrinks: 14}, {Header: "REQUESTS", Right: true, Drops: 6}, {Header: "ALLOWED", Right: true},
+		{Header: "WORST", Right: true}, {Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 4},
+	}
+	if d.Kind == report.Simulation {
+		columns = append(columns, []output.Column{
+			{Header: "DENIED", Right: true, Drops: 2}, {Header: "KEYS", Right: true, Drops: 7},
+			{Header: "KEYS DENIED", Right: true, Drops: 3}, {Header: "MOST DENIED", Shrinks: 12, Drops: 8},
+			{Header: deniedOverTimeHeader, Drops: 9},
+		}...)
+	} else {
+		columns = append(columns, []output.Column{
+			{Header: "p50", Right: true, Drops: 5}, {Header: "p99", Right: true, Drops: 1},
+			{Header: "THROUGHPUT", Right: true, Drops: 7}, {Header: "SERVER µs", Right: true, Drops: 8},
+			{Header: "BYTES/KEY", Right: true, Drops: 9},
+		}...)
+	}
+	wrapped := slices.ContainsFunc(d.Runs, func(r report.Run) bool { return r.Wrapped != nil })
+	if wrapped {
+		columns = append(columns,
+			output.Column{Header: "CALLS SAVED", Right: true, Drops: 10}, output.Column{Header: "HELD BACK", Right: true, Drops: 11})
+	}
+	denied, top := deniedOverTime(d)
+	var rows [][]output.Cell
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		row := []output.Cell{{Text: r.Title()}, {Text: output.Thousands(r.Requests)}, {Text: output.Share(r.Allowed, r.Requests)},
+			worstCell(&r.Audit), overCell(r.Audit.Over()), overCell(r.Audit.Under())}
+		if d.Kind == report.Simulation {
+			most := "-"
+			if len(r.MostDenied) > 0 {
+				most = fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), output.Thousands(r.MostDenied[0].Denied))
+			}
+			row = append(row, []output.Cell{
+				{Text: output.Thousands(r.Denied)}, {Text: output.Thousands(r.Keys)}, {Text: output.Thousands(r.KeysDenied)},
+				{Text: most}, {Text: sparkline(denied[i], top)},
+			}...)
+		} else {
+			p50, p99 := "-", "-"
+			if r.Latency != nil {
+				p50, p99 = output.Micros(r.Latency.P50), output.Micros(r.Latency.P99)
+			}
+			cost := report.Cost{}
+			if r.Cost != nil {
+				cost = *r.Cost
+			}
+			row = append(row, output.Cell{Text: p50}, output.Cell{Text: p99}, output.Cell{Text: output.PerSecond(r.ThroughputPerS)},
+				output.Cell{Text: known(cost.ServerCPU)}, output.Cell{Text: known(cost.BytesPerKey)})
+		}
+		if wrapped {
+			row = append(row, cells(r.Wrapped, r)...)
+		}
+		rows = append(rows, row)
+	}
+	return columns, rows
+}
+
+// known writes a figure, or a dash if it could not be learnt.
+func known(figure *float64) string {
+	if figure == nil {
+		return "-"
+	}
+	return output.Decimal(*figure)
+}
+
+// cells are the part of calls that was saved, and the units denied because others held
+// some, for a table of several runs.
+func cells(w *report.Wrapped, r *report.Run) []output.Cell {
+	if w == nil {
+		return []output.Cell{{Text: "-"}, {Text: "-"}}
+	}
+	return []output.Cell{{Text: fmt.Sprintf("%.1f%%", 100*max(0, 1-w.CallsPerDecision))}, {Text: output.Thousands(r.Audit.Excused)}}
+}

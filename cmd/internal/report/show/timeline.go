@@ -1,0 +1,107 @@
+package show
+
+import (
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/report"
+)
+
+// mostColumns is how many parts a timeline is drawn in.
+const mostColumns = 120
+
+// column is one part of a timeline: counts are summed up over its intervals, of
+// latencies it has the worst.
+type column struct {
+	report.Interval
+	width time.Duration
+	// covers is how much of the width has intervals: less in the last column, where
+	// they do not come out even.
+	covers time.Duration
+}
+
+// columnsOf merges a timeline into at most that many columns.
+func columnsOf(r *report.Run, most int) []column {
+	if len(r.Timeline) == 0 {
+		return nil
+	}
+	width := max(r.IntervalMS, 1)
+	slots := r.Timeline[len(r.Timeline)-1].OffsetMS/width + 1
+	together := (slots + int64(most) - 1) / int64(most)
+	columns := make([]column, (slots+together-1)/together)
+	for i := range columns {
+		columns[i].OffsetMS = int64(i) * together * width
+		columns[i].width = report.FromMS(together * width)
+		columns[i].covers = report.FromMS(min(together, slots-int64(i)*together) * width)
+	}
+	for _, interval := range r.Timeline {
+		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]
+		report.AddUp(&c.Interval, &interval)
+	}
+	return columns
+}
+
+// outcomes are the layers of the throughput chart, from the bottom up.
+var outcomes = []struct {
+	name string
+	of   func(*column) int64
+}{
+	{"allowed", func(c *column) int64 { return c.Allowed }},
+	{"denied", func(c *column) int64 { return c.Denied }},
+	{"local", func(c *column) int64 { return c.Local }},
+	{"unguarded", func(c *column) int64 { return c.Unguarded }},
+	{"errors", func(c *column) int64 { return c.Errors }},
+	{"dropped", func(c *column) int64 { return c.Dropped }},
+}
+
+// silenceOf is 1 for each column in which requests were due and nothing came of any, and
+// else 0: a store that is silent must not look like a load that paused. The requests are
+// among those of a later column.
+func silenceOf(r *report.Run, columns []column) []int64 {
+	silent := make([]int64, len(columns))
+	for i := range columns {
+		sum := int64(0)
+		for _, outcome := range outcomes {
+			sum += outcome.of(&columns[i])
+		}
+		const enough = 3 // due requests, so that it is not by chance that there is none
+		isDue := isEven(r) && (r.Rate == 0 || r.Rate*columns[i].covers.Seconds() >= enough)
+		if sum == 0 && isDue && i < len(columns)-1 {
+			silent[i] = 1
+		}
+	}
+	return silent
+}
+
+// isEven reports whether requests are due all the time, as far as the report tells.
+func isEven(r *report.Run) bool {
+	return r.Scenario == "" && r.Seed != nil && !strings.Contains(r.Load, "bursts of") && !strings.Contains(r.Load, "stages ")
+}
+
+// sparkline draws values as blocks. Any value above 0 is visible.
+func sparkline(values []int64, top int64) string {
+	const blocks = "▁▂▃▄▅▆▇█"
+	levels := []rune(blocks)
+	var b strings.Builder
+	for _, value := range values {
+		if value <= 0 {
+			b.WriteRune('·')
+			continue
+		}
+		b.WriteRune(levels[int(float64(value)/float64(top)*float64(len(levels)-1)+0.5)])
+	}
+	return b.String()
+}
+
+// deniedOverTime returns the denied requests over the time of each run, and the most at
+// any time of any run, so that all are drawn to one scale.
+func deniedOverTime(d *report.Document) (denied [][]int64, top int64) {
+	const width = 24
+	denied = make([][]int64, len(d.Runs))
+	for i := range d.Runs {
+		for _, c := range columnsOf(&d.Runs[i], width) {
+			denied[i], top = append(denied[i], c.Denied), max(top, c.Denied)
+		}
+	}
+	return denied, top
+}

@@ -1,0 +1,222 @@
+package show
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// isMixed reports whether the requests were not all decided by the store.
+func isMixed(f *report.Figures) bool {
+	return f.Errors > 0 || slices.ContainsFunc(f.ByDecider,
+		func(a report.Answers) bool { return a.DecidedBy != store.DecidedByStore.String() })
+}
+
+// answersInWords says what became of the requests.
+func answersInWords(f *report.Figures) string {
+	if f.Requests == 0 {
+		return "none: no request was sent"
+	}
+	text := fmt.Sprintf("%s: %s allowed (%s), %s denied (%s)", output.Count(f.Requests, "request"),
+		output.Thousands(f.Allowed), output.Share(f.Allowed, f.Requests), output.Thousands(f.Denied), output.Share(f.Denied, f.Requests))
+	for _, other := range []struct {
+		words string
+		n     int64
+	}{{"decided locally", f.Local}, {"unguarded", f.Unguarded}, {"failed", f.Errors}} {
+		if other.n > 0 {
+			text += fmt.Sprintf(", %s %s (%s)", output.Thousands(other.n), other.words, output.Share(other.n, f.Requests))
+		}
+	}
+	return text
+}
+
+// statusesInWords says how often there was each status.
+func statusesInWords(r *report.Run) string {
+	var parts []string
+	for _, status := range sortedStatuses(r) {
+		name := status
+		if n, err := strconv.Atoi(status); err == nil && http.StatusText(n) != "" {
+			name += " " + http.StatusText(n)
+		}
+		parts = append(parts, fmt.Sprintf("%s × %s", output.Thousands(r.Statuses[status]), name))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// sortedStatuses returns the statuses, the smallest first.
+func sortedStatuses(r *report.Run) []string {
+	var all []string
+	for status := range r.Statuses {
+		all = append(all, status)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// connectionsInWords says how many connections were opened.
+func connectionsInWords(r *report.Run) string {
+	if r.Endpoint == nil || r.Endpoint.Connections == nil {
+		return ""
+	}
+	return output.Count(r.Endpoint.Connections.Opened, "connection") + " opened"
+}
+
+// endpointTimes are how long connections took.
+func endpointTimes(r *report.Run) []namedTimes {
+	if r.Endpoint == nil || r.Endpoint.Connections == nil {
+		return nil
+	}
+	return []namedTimes{{"connect", r.Endpoint.Connections.Connect}, {"TLS", r.Endpoint.Connections.TLS}}
+}
+
+// sightWords says what would have been found, to be put after the figures of the audit.
+func sightWords(s *report.Sight) string {
+	if s == nil {
+		return ""
+	}
+	over, under := "nothing was admitted", "under-admission was not tested"
+	if s.LeastOver > 0 {
+		over = fmt.Sprintf("an excess of %s would have shown", output.Count(s.LeastOver, "unit"))
+	}
+	if s.LeastUnder > 0 {
+		under = fmt.Sprintf("a lack of %s would have shown", output.Count(s.LeastUnder, "unit"))
+	}
+	text := "; " + over + ", " + under
+	if s.PhaseMS != nil && s.PhaseWithinMS != nil {
+		text += fmt.Sprintf("; windows begin %s after whole periods (± %s)",
+			output.Duration(report.FromMS(*s.PhaseMS)), output.Duration(report.FromMS(*s.PhaseWithinMS)))
+	}
+	return text
+}
+
+// where says how long the run took and on which store: "for 30s on redis://localhost:6379".
+func where(r *report.Run, kind report.Kind) string {
+	duration := output.Duration(report.FromMS(r.DurationMS))
+	if kind == report.Simulation {
+		words := "over " + duration
+		if r.Store != report.NoStore {
+			words += ", decided by " + r.Store
+		}
+		return words
+	}
+	if r.WarmupMS > 0 {
+		duration += ", of which " + output.Duration(report.FromMS(r.WarmupMS)) + " to warm up,"
+	}
+	return "for " + duration + " on " + r.Store
+}
+
+// loadInWords is what was sent where.
+func loadInWords(r *report.Run, kind report.Kind) string {
+	text := r.Load
+	if r.Scenario != "" {
+		text = "scenario " + r.Scenario + ": " + text
+	}
+	if r.Workers > 0 && !strings.Contains(r.Load, "worker") {
+		text += fmt.Sprintf(", %s", output.Count(int64(r.Workers), "worker"))
+	}
+	return text + ", " + where(r, kind)
+}
+
+// neighboursInWords says whether any key but the noisy one was denied.
+func neighboursInWords(r *report.Run) string {
+	n := r.Neighbours
+	return fmt.Sprintf("%s of %s, %s denied", output.Count(n.Allowed+n.Denied, "request"), n.Key, output.Thousands(n.Denied))
+}
+
+// auditInWords is the figures behind the verdict.
+func auditInWords(r *report.Run) string {
+	a := r.Audit
+	followed := ""
+	if a.Over() < a.OverAdmitted {
+		followed = fmt.Sprintf(" (%s admitted while over)", output.Thousands(a.OverAdmitted))
+	}
+	text := fmt.Sprintf("worst window %s (%s); %s over%s, %s under; at most %s denied in a row", output.Ratio(a.WorstRatio),
+		output.Count(a.WorstUnits, "unit"), output.Count(a.Over(), "unit"), followed, output.Count(a.Under(),
+			"unit"), output.Thousands(a.LongestDenialRun))
+	if r.Audit.FairnessUnknown {
+		text += "; fairness is not known"
+	} else {
+		text += "; fairness " + output.Decimal(a.Fairness)
+	}
+	text += sightWords(a.Sight)
+	if n := r.Neighbours; n != nil {
+		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied), output.Count(n.Allowed+n.Denied, "request"))
+	}
+	return text
+}
+
+// costPart is one figure of the cost with its unit, and the words after it.
+type costPart struct{ figure, of string }
+
+// costParts is the known part of the cost.
+func costParts(r *report.Run) []costPart {
+	var parts []costPart
+	for _, cost := range report.Costs {
+		if r.Cost == nil || cost.Of(r.Cost) == nil {
+			continue
+		}
+		figure := output.Decimal(*cost.Of(r.Cost))
+		if cost.Unit != "" {
+			figure += " " + cost.Unit
+		}
+		words := cost.Words
+		if figure == "1" {
+			words = strings.TrimSuffix(words, "s") // "1 round trip"
+		}
+		parts = append(parts, costPart{figure, words})
+	}
+	return parts
+}
+
+func joinCost(parts []costPart) string {
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i] = part.figure + " " + part.of
+	}
+	return strings.Join(texts, " · ")
+}
+
+// commonLoad says what was sent where in all runs, and how long the longest took.
+func commonLoad(d *report.Document) string {
+	run := d.Runs[0]
+	for i := range d.Runs {
+		run.DurationMS = max(run.DurationMS, d.Runs[i].DurationMS)
+	}
+	return loadInWords(&run, d.Kind)
+}
+
+// savedWords says how many calls of the store the wrappers spared.
+func savedWords(w *report.Wrapped, r *report.Run) string {
+	around := output.Count(int64(w.Replicas), "replica")
+	if len(w.Wrap) > 0 {
+		around += " with " + strings.Join(w.Wrap, " and ")
+	}
+	text := fmt.Sprintf("%s: %s of the store for %s decisions", around, output.Count(w.StoreCalls, "call"),
+		output.Thousands(r.Allowed+r.Denied))
+	if saved := 1 - w.CallsPerDecision; saved > 0 {
+		text += fmt.Sprintf(", %.1f%% saved", 100*saved)
+	}
+	return text
+}
+
+// priceWords says what accuracy they cost.
+func priceWords(w *report.Wrapped, r *report.Run) string {
+	var text string
+	if w.HeldUnits > 0 || r.Audit.Excused > 0 { // there are leases
+		text = fmt.Sprintf("%s denied because others held units (at most %s of a key); ", output.Count(r.Audit.Excused, "unit"),
+			output.Thousands(w.HeldUnits))
+	}
+	text += fmt.Sprintf("worst window %s when the store charged, %s when answers were there",
+		output.Ratio(r.Audit.WorstRatio), output.Ratio(w.ByClockRatio))
+	if w.AllowedBesides+w.DeniedBesides > 0 {
+		text += fmt.Sprintf("; without wrappers %s would have been denied, and %s allowed",
+			output.Count(w.AllowedBesides, "request"), output.Thousands(w.DeniedBesides))
+	}
+	return text
+}
