@@ -185,14 +185,14 @@ func TestDashboardOfHostileNamesInATerminal(t *testing.T) {
 		term.press("\x1b[6~", "1/10")
 	}
 	term.press("\r", "1 of 10 used")
-	term.press("\x1b", `\? help`)
+	term.press("\x1b", "enter detail") // Escape and the next key, read at once, are Alt and that key
 	term.press("g", "Group by")
 	term.press("\r", "KEYS")
-	term.press("\x1b", `\? help`)
+	term.press("\x1b", "enter detail")
 	// The very one that was chosen is reset, though others look like it.
 	victim := "user:\u200bzero"
 	term.press("/"+victim, "filter: ")
-	term.press("\r", `\? help`)
+	term.press("\r", "enter detail")
 	term.press("r", `Delete 1 key\?`)
 	term.press("y", "deleted 1 key")
 	left := server.Do("EXISTS", "rl:{"+victim+"}:token-bucket/1h")

@@ -40,7 +40,7 @@ func fill(t *testing.T, server *redistest.Server, n int) {
 		t.Fatal(err)
 	}
 	for i := range n {
-		key, limit := store.Key{Subject: fmt.Sprint("user:", i)}, store.Limit{Count: 100, Period: time.Hour}
+		key, limit := store.Key{Subject: fmt.Sprint("user:", i)}, store.Limit{Count: 100, Period: 1000 * time.Hour}
 		if _, err := layers.New(backend).Take(ctx, key, limit, 1); err != nil {
 			t.Fatal(err)
 		}

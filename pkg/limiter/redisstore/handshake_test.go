@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,6 +54,7 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 				client.AddHook(hook)
 			}
 			l := layers.New(backend)
+			panicked := 0 // not always the first take: on a busy machine that ends before the handshake
 			for n := range 3 {
 				soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				done := make(chan error, 1)
@@ -62,13 +64,18 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 				}()
 				select {
 				case err := <-done:
-					if n > 0 && err != nil && !errors.Is(err, store.ErrGaveUp) {
+					if err != nil && strings.Contains(err.Error(), "a hook's") {
+						panicked++
+					} else if err != nil && !errors.Is(err, store.ErrGaveUp) {
 						t.Errorf("take %d: %v", n, err)
 					}
 				case <-time.After(redistest.Patience):
 					t.Fatalf("take %d goes on after its deadline", n)
 				}
 				cancel()
+			}
+			if panicked > 1 {
+				t.Errorf("%d takes have the error of one panic", panicked)
 			}
 		})
 	}

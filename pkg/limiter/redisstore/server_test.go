@@ -414,7 +414,7 @@ func TestChangingTheAlgorithmKeepsTheUsage(t *testing.T) {
 	}
 }
 
-// Records stay small: design.md promises these bytes.
+// Records stay small: docs/design/keys-and-records.md promises these bytes.
 func TestBytesPerKey(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()

@@ -147,7 +147,7 @@ func (s *Store) undo(ctx context.Context, groups [][]int, attempt uint64, reqs [
 // giveBack gives back what was taken from groups, the last first, and lets their
 // decisions describe that. It goes on after an error, to leave as little as can
 // be. A refund takes the newest units: across the end of a window those are others'
-// (see docs/design.md). What was taken with a token is given back as giveBackToken says.
+// (see docs/design/redis-store.md). What was taken with a token is given back as giveBackToken says.
 func (s *Store) giveBack(ctx context.Context, groups [][]int, attempt uint64, reqs []store.Request,
 	decisions []store.Decision) error {
 	var failed error

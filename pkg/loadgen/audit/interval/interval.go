@@ -5,7 +5,7 @@
 // Two models of each key go with the answers. The kindest one charges what was admitted as
 // early as it can have been: what it cannot charge within a limit was too much. The fullest
 // one charges everything as late as it can have been: a denial for which it still has room
-// was wrong. docs/design.md says why both are right.
+// was wrong. docs/design/load-testing-and-audit.md says why both are right.
 package interval
 
 import (
