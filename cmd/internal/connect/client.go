@@ -1,10 +1,16 @@
 package connect
 
 import (
+	"context"
+	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 // CLI returns the beginning of a redis-cli command for the server of client, to which a Redis command is to be
@@ -48,4 +54,30 @@ func login(user, password string, tls bool) (words []string) {
 		words = append(words, "--askpass")
 	}
 	return words
+}
+
+// Runs returns an identifier for each master behind a client of [OpenWithClient]: its run id, which lasts until its
+// next start, and the number of the database. It leaves out servers that do not tell. A nil client has none.
+func Runs(ctx context.Context, client redis.UniversalClient) []string {
+	if client == nil {
+		return nil
+	}
+	database := 0
+	if single, is := client.(*redis.Client); is {
+		database = single.Options().DB
+	}
+	var mu sync.Mutex
+	var runs []string
+	servers := redisserver.New(client, "")
+	servers.EachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		info, err := servers.Info(ctx, master, "server")
+		if id := info["run_id"]; err == nil && id != "" {
+			mu.Lock()
+			defer mu.Unlock()
+			runs = append(runs, fmt.Sprintf("%s/%d", id, database))
+		}
+		return nil
+	})
+	slices.Sort(runs)
+	return runs
 }
