@@ -1,6 +1,8 @@
 package layers
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +61,7 @@ type leasedKey struct {
 	mu        sync.Mutex
 	evicted   bool
 	refilling bool
-	queue     waiters
+	queue     []*waiter
 	chunk     int64 // the units to take in advance, 2 or more unless cold
 	remaining int64 // the remaining units in the last answer of the store
 	// away counts units on their way back, and lost those that cannot go back. The latter stop counting after
@@ -113,6 +115,55 @@ func (k *leasedKey) slower() {
 		k.cold.Store(true)
 	}
 }
+
+// leave removes w from the queue, and reports whether it was in it.
+func (k *leasedKey) leave(w *waiter) bool {
+	i := slices.Index(k.queue, w)
+	if i < 0 {
+		return false
+	}
+	k.queue = slices.Delete(k.queue, i, i+1)
+	return true
+}
+
+// waiter is a caller that waits for units of a key.
+type waiter struct {
+	cost     int64
+	deadline time.Time     // zero for none
+	answered chan struct{} // with a buffer of one
+	// The answer: a decision, an error, or that the caller should call the store itself.
+	decision store.Decision
+	err      error
+	alone    bool
+
+	askedBy *asking // the call for it, nil if there is none yet; guarded by the key's lock
+}
+
+// asking is a call of the store under way, for several waiting callers.
+type asking struct {
+	callers int // that still wait
+	cancel  context.CancelFunc
+}
+
+// newWaiter returns a waiter from pool; release puts it back.
+func newWaiter(ctx context.Context, pool *sync.Pool, cost int64) *waiter {
+	w, reused := pool.Get().(*waiter)
+	if !reused {
+		w = &waiter{answered: make(chan struct{}, 1)}
+	}
+	w.cost = cost
+	w.deadline, _ = ctx.Deadline()
+	return w
+}
+
+// release ends the use of a waiter that was answered.
+func (w *waiter) release(pool *sync.Pool) {
+	*w = waiter{answered: w.answered}
+	pool.Put(w)
+}
+
+// answer wakes the caller, after its answer was set.
+func (w *waiter) answer() { w.answered <- struct{}{} }
 
 // heat finds busy keys, in a fixed amount of memory: it counts the takes of each key in the current interval. Keys
 // that share a counter replace one another. A lost update only means that a key is found a little later.

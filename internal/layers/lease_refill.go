@@ -3,6 +3,7 @@ package layers
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
@@ -14,7 +15,7 @@ func (s *leaseStore) refill(values context.Context, k *keyed[leasedKey]) {
 	key := &k.value
 	for {
 		key.mu.Lock()
-		if key.queue.first == nil {
+		if len(key.queue) == 0 {
 			key.refilling = false
 			key.mu.Unlock()
 			return
@@ -40,7 +41,7 @@ func (s *leaseStore) refill(values context.Context, k *keyed[leasedKey]) {
 func (k *leasedKey) demand(call *asking, now, term time.Duration) (cost, chunk int64, last time.Time) {
 	k.adapt(now, term)
 	limited := true
-	for w := k.queue.first; w != nil; w = w.next {
+	for _, w := range k.queue {
 		w.askedBy = call
 		call.callers++
 		cost += w.cost
@@ -90,10 +91,10 @@ func (s *leaseStore) ask(ctx context.Context, k *keyed[leasedKey], cost, chunk i
 func (k *leasedKey) firstCost() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.queue.first == nil {
+	if len(k.queue) == 0 {
 		return 0
 	}
-	return k.queue.first.cost
+	return k.queue[0].cost
 }
 
 // share gives the store's answer to the callers that wait for it, and makes a lease of the rest. It returns what
@@ -134,7 +135,8 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 		key.lost = min(key.lost, a.decision.Used-a.cost) // at most all that is in use is theirs
 	}
 	left := a.cost
-	for w := key.queue.first; w != nil && w.cost <= left; w = key.queue.first {
+	for len(key.queue) > 0 && key.queue[0].cost <= left {
+		w := key.queue[0]
 		if w.askedBy != call && a.got >= l.ends {
 			break // for a later caller these units are too old
 		}
@@ -143,7 +145,7 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 		if w.askedBy == call {
 			w.decision.DecidedBy = store.DecidedByStore
 		}
-		key.queue.remove(w)
+		key.queue = key.queue[1:]
 		w.answer()
 	}
 	refunds = s.retire(refunds, k)
@@ -175,15 +177,14 @@ func knownUncharged(err error) bool {
 
 // answerAsked answers the callers that a call was made for.
 func (k *leasedKey) answerAsked(call *asking, set func(*waiter)) {
-	for w := k.queue.first; w != nil; {
-		next := w.next
-		if w.askedBy == call {
-			k.queue.remove(w)
-			set(w)
-			w.answer()
+	k.queue = slices.DeleteFunc(k.queue, func(w *waiter) bool {
+		if w.askedBy != call {
+			return false
 		}
-		w = next
-	}
+		set(w)
+		w.answer()
+		return true
+	})
 }
 
 // unknownUntil returns until when units count that may have been charged about now; 0 if that depends on other

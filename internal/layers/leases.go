@@ -212,7 +212,7 @@ func (s *leaseStore) wait(ctx context.Context, k *keyed[leasedKey], req *store.R
 		return false, nil
 	}
 	w := newWaiter(ctx, &s.waiters, req.Cost)
-	key.queue.push(w)
+	key.queue = append(key.queue, w)
 	refill := !key.refilling
 	key.refilling = true
 	key.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *leaseStore) wait(ctx context.Context, k *keyed[leasedKey], req *store.R
 	case <-w.answered:
 	case <-ctx.Done():
 		key.mu.Lock()
-		left := key.queue.remove(w)
+		left := key.leave(w)
 		if asked := w.askedBy; left && asked != nil {
 			if asked.callers--; asked.callers == 0 {
 				asked.cancel() // nobody waits for it any more

@@ -48,12 +48,6 @@ func (l *Limiter) Charge(ctx context.Context, key store.Key, limit store.Limit, 
 	return l.decide(ctx, store.Charge, key, limit, cost)
 }
 
-// TakeUpTo charges as many of most units as fit to key under limit, and returns the number as Granted. It is
-// allowed if at least one fits.
-func (l *Limiter) TakeUpTo(ctx context.Context, key store.Key, limit store.Limit, most int64) (store.Decision, error) {
-	return l.decide(ctx, store.TakeUpTo, key, limit, most)
-}
-
 // Settle replaces the cost of what was taken of key under limit with that token by the real cost: it charges what
 // is missing, even if it does not fit, or gives back what is too much; 0 gives everything back. It takes effect
 // once. The error is a [store.ErrUnknownToken] if no take with the token is remembered, and a [store.ErrInvalid] if
@@ -74,16 +68,6 @@ func (l *Limiter) Settle(ctx context.Context, key store.Key, limit store.Limit, 
 func (l *Limiter) TakeAll(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
 	decisions := make([]store.Decision, len(reqs))
 	if err := l.store.Decide(ctx, store.Take, reqs, decisions); err != nil {
-		return nil, err
-	}
-	return decisions, nil
-}
-
-// SettleAll settles several limits that reqs took together with their token, each with its Cost. See
-// [Limiter.Settle].
-func (l *Limiter) SettleAll(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
-	decisions := make([]store.Decision, len(reqs))
-	if err := l.store.Decide(ctx, store.Settle, reqs, decisions); err != nil {
 		return nil, err
 	}
 	return decisions, nil

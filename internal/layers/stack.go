@@ -1,18 +1,18 @@
-// Package layers is what stands around a store: what limiter.New makes of its options. Each layer is a Store that
-// wraps another one, and [Stack] puts them in their one order:
+// Package layers has the layers around a store, for the options of limiter.New. Each layer is a Store that wraps
+// another one, and [Stack] puts them in the right order:
 //
 //	WithObserver      sees what callers see
-//	limiter.Around    a wrapper of the user's own
+//	limiter.Around    a wrapper of the application
 //	WithDenialLog     counts who is denied
-//	WithOverrides     applies what operators say for a while
+//	WithOverrides     applies the overrides of operators
 //	DenialMemory      repeats denials without a round trip
 //	WithFailure       decides while the store is away
-//	WithLeases        takes units of busy keys ahead
-//	WithBreaker       stops asking a store that is away, or the part of it that is ([store.Parted])
+//	WithLeases        takes units of busy keys in advance
+//	WithBreaker       stops calling a store, or a part of it ([store.Parted]), that is away
 //	WithObserver      sees what reaches the store
 //	store.WithBudget  bounds the time of a call
 //
-// [Limiter] and [Waiter] ask one request at a time of such a stack.
+// [Limiter] and [Waiter] are callers of such a stack.
 package layers
 
 import "github.com/limitctl/limitctl/pkg/limiter/store"

@@ -59,6 +59,13 @@ type line struct {
 	Unused bool `json:"unused,omitempty"`
 }
 
+// lineOf returns the line of a record.
+func lineOf(r *admin.Record) *line {
+	l := &line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
+	l.setForeign(r)
+	return l
+}
+
 // expiryOf converts an expiry for lines.
 func expiryOf(t time.Time) int64 {
 	if t.IsZero() {
@@ -120,9 +127,8 @@ func (w *Writer) Flush() error { return w.out.Flush() }
 // Write writes records. With amends they replace earlier lines of the same keys.
 func (w *Writer) Write(amends bool, records ...admin.Record) error {
 	for i := range records {
-		r := &records[i]
-		l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires), Amends: amends}
-		l.setForeign(r)
+		l := lineOf(&records[i])
+		l.Amends = amends
 		if err := w.json.Encode(l); err != nil {
 			return err
 		}
@@ -132,9 +138,8 @@ func (w *Writer) Write(amends bool, records ...admin.Record) error {
 
 // WriteEntry writes the record of an entry, and the limit if the record does not have it.
 func (w *Writer) WriteEntry(e *admin.Entry) error {
-	r := &e.Record
-	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
-	if l.setForeign(r); len(r.Parts) > 0 {
+	l := lineOf(&e.Record)
+	if len(l.Parts) > 0 {
 		l.Limit, _ = w.limits.of(e.Limit, limitText)
 		if e.UsedKnown() {
 			l.Used = &e.Used
@@ -294,8 +299,7 @@ func readEntry(text *lines.Line, limits *memo[string, store.Limit]) (*entry, err
 		return nil, err
 	}
 	e := &entry{number: text.Number, amends: l.Amends, unchanged: l.Unchanged}
-	switch {
-	case l.Name == "":
+	if l.Name == "" {
 		return nil, errors.New("it names no limit")
 	}
 	if e.Expires, err = readExpiry(l.ExpiresMS, latest); err != nil {

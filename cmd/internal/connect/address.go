@@ -23,11 +23,10 @@ func Address(text string) (string, error) {
 		path, err := filepath.Abs(rest)
 		return "file " + path, err
 	}
-	opener, known := openers()[scheme]
-	if !known || opener.client == nil {
+	if openers()[scheme].client == nil {
 		return scheme, nil
 	}
-	u, err := parseRedisURL(text, scheme+opener.form)
+	u, err := parseRedisURL(text)
 	if err != nil {
 		return "", err
 	}

@@ -139,7 +139,7 @@ func newClientFor(url string, options Options) (client redis.UniversalClient, wh
 	case opener.client == nil:
 		return nil, "", badURL("%s: is not a Redis", scheme)
 	}
-	parsed, err := parseRedisURL(url, scheme+opener.form)
+	parsed, err := parseRedisURL(url)
 	if err != nil {
 		return nil, "", err
 	}

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	serverForm = "://[user[:password]@]host[:port][/db]"
-	socketForm = "://[user[:password]@]/path/to/socket[?db=0]"
-	redisPort  = "6379"
+	serverForm  = "://[user[:password]@]host[:port][/db]"
+	socketForm  = "://[user[:password]@]/path/to/socket[?db=0]"
+	clusterForm = "://[user[:password]@]host[:port][,host[:port]…]"
+	redisPort   = "6379"
 )
 
 // serverClient returns a client of one server.
@@ -54,6 +55,29 @@ func oneServer(u *redisURL, options Options, settings *redis.Options, database s
 	}
 	settings.Username, settings.Password = u.User, u.Password
 	return newClient(settings, options), nil
+}
+
+// clusterClient returns a client of a Cluster. The hosts are some of its nodes.
+func clusterClient(u *redisURL, options Options) (redis.UniversalClient, error) {
+	addresses, err := u.addresses(redisPort)
+	if err != nil {
+		return nil, err
+	}
+	if u.Path != "" && u.Path != "/" {
+		return nil, badURL("a Cluster has no databases; write %s", u.form)
+	}
+	if err := u.onlyOptions(); err != nil {
+		return nil, err
+	}
+	config, err := u.tlsConfig(options)
+	if err != nil {
+		return nil, err
+	}
+	silenceClients()
+	client := redisserver.NewClusterClient(redis.ClusterOptions{Addrs: addresses, Username: u.User, Password: u.Password,
+		TLSConfig: config}, options.Timeout)
+	client.OnNewNode(func(node *redis.Client) { node.AddHook(speechOf(config, options)) })
+	return client, nil
 }
 
 // newClient returns a client with the settings that all share.

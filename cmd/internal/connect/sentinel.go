@@ -79,20 +79,22 @@ func (u *redisURL) watched(addresses []string, config *tls.Config, options Optio
 	m := &watchedMaster{name: name, sentinels: addresses, patience: options.Timeout / 2, secrets: u.secrets(options),
 		speech: speechOf(config, options), dialer: &net.Dialer{}}
 	m.ask = func(ctx context.Context, sentinel string) (string, error) {
-		client := newClient(&redis.Options{
-			Addr:      sentinel,
-			Username:  u.option(storeurl.SentinelUser),
-			Password:  u.option(storeurl.SentinelPassword),
-			TLSConfig: config,
-		}, options)
+		client := u.sentinel(sentinel, config, options)
 		defer client.Close()
-		redisserver.Guard(client)
 		return askSentinel(ctx, client, name)
 	}
 	if config != nil {
 		m.dialer = &tls.Dialer{Config: config}
 	}
 	return m
+}
+
+// sentinel returns a client of the Sentinel at an address; config is nil without TLS.
+func (u *redisURL) sentinel(address string, config *tls.Config, options Options) *redis.Client {
+	client := newClient(&redis.Options{Addr: address, Username: u.option(storeurl.SentinelUser),
+		Password: u.option(storeurl.SentinelPassword), TLSConfig: config}, options)
+	redisserver.Guard(client)
+	return client
 }
 
 // askSentinel returns the address of the master with that name, and [redis.Nil] if the Sentinel does not know it.

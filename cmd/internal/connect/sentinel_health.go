@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
@@ -32,7 +31,7 @@ func SentinelsOf(ctx context.Context, text string, options Options) ([]SentinelH
 	if !strings.HasSuffix(scheme, "+sentinel") {
 		return nil, nil
 	}
-	u, err := parseRedisURL(text, scheme+openers()[scheme].form)
+	u, err := parseRedisURL(text)
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +48,8 @@ func SentinelsOf(ctx context.Context, text string, options Options) ([]SentinelH
 	var asking goroutines.Group
 	for i, address := range addresses {
 		asking.Go(func() {
-			client := newClient(&redis.Options{Addr: address, Username: u.option(storeurl.SentinelUser),
-				Password: u.option(storeurl.SentinelPassword), TLSConfig: config}, options)
+			client := u.sentinel(address, config, options)
 			defer client.Close()
-			redisserver.Guard(client)
 			all[i] = m.health(ctx, client)
 			all[i].Address = address
 		})

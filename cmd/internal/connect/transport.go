@@ -21,8 +21,7 @@ type Transport struct {
 // TransportOf returns how the connections to the Redis of a URL are protected. It asks Sentinels for the master; if
 // none answers, the result does not include it.
 func TransportOf(ctx context.Context, text string, options Options) (Transport, error) {
-	scheme, _, _ := strings.Cut(text, ":")
-	u, err := parseRedisURL(text, scheme+openers()[scheme].form)
+	u, err := parseRedisURL(text)
 	if err != nil {
 		return Transport{}, err
 	}
@@ -35,12 +34,12 @@ func TransportOf(ctx context.Context, text string, options Options) (Transport, 
 		Unchecked: config != nil && config.InsecureSkipVerify,
 		LogsIn:    u.Password != "" || options.Password != "",
 	}
-	sentinels := strings.HasSuffix(scheme, "+sentinel")
+	sentinels := strings.HasSuffix(u.Scheme, "+sentinel")
 	port := redisPort
 	if sentinels {
 		port = sentinelPort
 	}
-	if scheme == "unix" || !t.LogsIn && !(sentinels && u.option(storeurl.SentinelPassword) != "") {
+	if u.Scheme == "unix" || !t.LogsIn && !(sentinels && u.option(storeurl.SentinelPassword) != "") {
 		return t, nil
 	}
 	addresses, err := u.addresses(port)

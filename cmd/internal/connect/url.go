@@ -19,7 +19,9 @@ type redisURL struct {
 
 // parseRedisURL parses a URL. Errors never repeat a part of it: an unescaped password can be in any part of the
 // URL.
-func parseRedisURL(text, form string) (*redisURL, error) {
+func parseRedisURL(text string) (*redisURL, error) {
+	scheme, _, _ := strings.Cut(text, ":")
+	form := scheme + openers()[scheme].form
 	parsed, err := storeurl.Parse(text)
 	switch {
 	case errors.Is(err, storeurl.ErrUnreadable):

@@ -1,8 +1,6 @@
 package output
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // Error is an error for programs: in a field of the answer's document, or in its own document.
 type Error struct {
@@ -70,7 +68,8 @@ func (h *Pending) End(e *Error) error {
 	if h.printer.Format == "json" {
 		text = append(text, "\n}\n"...)
 	}
-	return h.printer.write(text, nil)
+	_, err := h.printer.data().Write(text)
+	return err
 }
 
 // fieldOf returns the field of an error in a format, without the surrounding document.
@@ -88,18 +87,8 @@ func fieldOf(format Format, e *Error) ([]byte, error) {
 // Error prints an error for programs as its own document: JSON, a JSON line, or YAML. CSV and tables cannot contain
 // it.
 func (p *Printer) Error(e *Error) error {
-	document := e.Document()
-	switch {
-	case p.Quiet:
+	if p.Quiet || p.Format != "json" && p.Format != "jsonl" && p.Format != "yaml" {
 		return nil
-	case p.Format == "json":
-		text, err := indentedJSON(document)
-		return p.write(append(text, '\n'), err)
-	case p.Format == "jsonl":
-		text, err := JSON(document)
-		return p.write(append(text, '\n'), err)
-	case p.Format == "yaml":
-		return p.write(yamlOf(document))
 	}
-	return nil
+	return p.write(e.Document())
 }

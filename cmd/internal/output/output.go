@@ -80,13 +80,11 @@ func (p *Printer) Answer(a Answer) error {
 		return nil
 	}
 	switch p.Format {
-	case "json":
-		text, err := indentedJSON(a.Document())
-		return p.write(append(text, '\n'), err)
+	case "json", "yaml":
+		return p.write(a.Document())
 	case "jsonl":
 		for _, line := range a.Lines() {
-			text, err := JSON(line)
-			if err := p.write(append(text, '\n'), err); err != nil {
+			if err := p.write(line); err != nil {
 				return err
 			}
 		}
@@ -100,8 +98,6 @@ func (p *Printer) Answer(a Answer) error {
 		}
 		w.Flush()
 		return w.Error()
-	case "yaml":
-		return p.write(yamlOf(a.Document()))
 	}
 	var b bytes.Buffer
 	buffered := *p
@@ -119,12 +115,22 @@ func (p *Printer) data() io.Writer {
 	return p.Out
 }
 
-// write writes a document, if there was no error.
-func (p *Printer) write(text []byte, err error) error {
-	if err != nil {
-		return err
+// write writes a document in a format other than CSV and tables.
+func (p *Printer) write(document any) (err error) {
+	var text []byte
+	switch p.Format {
+	case "json":
+		text, err = indentedJSON(document)
+		text = append(text, '\n')
+	case "yaml":
+		text, err = yamlOf(document)
+	default:
+		text, err = JSON(document)
+		text = append(text, '\n')
 	}
-	_, err = p.data().Write(text)
+	if err == nil {
+		_, err = p.data().Write(text)
+	}
 	return err
 }
 

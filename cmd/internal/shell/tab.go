@@ -1,7 +1,9 @@
 package shell
 
 import (
+	"embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +14,25 @@ import (
 const Tab = "__tab"
 
 const noDescriptions = "no-descriptions"
+
+//go:embed scripts
+var scripts embed.FS
+
+// Completed returns the names of the shells for [Script].
+func Completed() []string { return []string{"bash", "zsh", "fish"} }
+
+// Script returns the completion script of a shell, which calls limitctl with [Tab] at every Tab key; ok is false
+// for an unknown shell.
+func Script(shell string, descriptions bool) (script string, ok bool) {
+	if !slices.Contains(Completed(), shell) {
+		return "", false
+	}
+	text, err := scripts.ReadFile("scripts/limitctl." + shell)
+	if script = string(text); !descriptions {
+		script = strings.Replace(script, Tab+" "+shell, Tab+" "+noDescriptions+" "+shell, 1)
+	}
+	return script, err == nil
+}
 
 // A Request is a shell's request for completions.
 type Request struct {

@@ -79,7 +79,7 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 					_, err = layers.New(backend).Refund(ctx, key, limit, 1)
 				case "settle":
 					request.Cost = 1
-					_, err = layers.New(backend).SettleAll(ctx, request)
+					err = backend.Decide(ctx, store.Settle, []store.Request{request}, make([]store.Decision, 1))
 				case "adjust":
 					_, err = backend.Adjust(ctx, admin.Adjustment{Key: key, Limit: limit, Used: 3})
 				}
