@@ -60,7 +60,7 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/decision": {"cmd/internal/output", "pkg/limiter/policy", "pkg/limiter/store"},
 	"cmd/internal/doctor": {
-		"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes",
+		"cmd/internal/connect", "cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes",
 		"internal/goroutines", "internal/redisserver", "lua", "pkg/limiter/admin", "pkg/limiter/filestore",
 		"pkg/limiter/foreign", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/store",
 	},

@@ -7,14 +7,14 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-// Transport is how what is said to the Redis of a URL travels.
+// Transport is how bytes travel to the Redis of a URL.
 type Transport struct {
-	// TLS: all connections are encrypted. Unchecked: with whoever answers.
+	// TLS: all connections are encrypted. Unchecked: whoever answers is taken for the server.
 	TLS, Unchecked bool
-	// LogsIn: the servers are sent a password.
+	// LogsIn: the servers are sent a password, Cluster nodes that others name included.
 	LogsIn bool
-	// Told are the addresses that are sent one, as far as the URL and Sentinels tell: what
-	// these say is to be redacted. A socket has none.
+	// Told are the addresses that are sent a password, as far as the URL and the Sentinels name
+	// them. Redact what comes from Sentinels before you show it. A socket has no address.
 	Told []string
 }
 
