@@ -1,13 +1,13 @@
 package dash
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
-
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -50,68 +50,6 @@ const (
 // denialsDue: the table is to be read again.
 type denialsDue struct{}
 
-// lookDenials reads the table, unless that is under way.
-func (m *model) lookDenials() tea.Cmd {
-	d := &m.feed.denials
-	if d.reader == nil || d.fetching {
-		return nil
-	}
-	d.fetching = true
-	return func() tea.Msg { return d.reader.look(m.ctx) }
-}
-
-// absorbDenials takes in what a look at the table brought.
-func (m *model) absorbDenials(since deniedSince) tea.Cmd {
-	d := &m.feed.denials
-	d.fetching = false
-	if d.problem = since.err; since.over > 0 {
-		m.addDenials(&since)
-	}
-	pause := max(m.Refresh, denialsEvery) - since.took
-	return m.after(max(pause, since.took), denialsDue{})
-}
-
-func (m *model) addDenials(since *deniedSince) {
-	d := &m.feed.denials
-	if d.known, d.lost = true, since.lost; since.first {
-		d.begun, d.totals, d.unnamed, d.keys = since.at, history{}, history{}, map[store.Key]*denial{}
-	}
-	names := m.longNames()
-	counted := make(map[store.Key]bool, len(since.rows))
-	sum := int64(0)
-	for i := range since.rows {
-		row := &since.rows[i]
-		key := row.Key
-		if whole, is := names[key]; is {
-			key = whole
-		}
-		counted[key] = true
-		last := since.at.Add(-time.Duration(since.now-row.LastAt) * time.Microsecond)
-		known := d.keys[key]
-		if known == nil {
-			if since.at.Sub(last) > lately*time.Second {
-				continue
-			}
-			known = &denial{}
-			d.keys[key] = known
-		}
-		sum += row.Count
-		known.last = last
-		d.count(known, row.Count, since)
-	}
-	for key, known := range d.keys {
-		if !counted[key] {
-			d.count(known, 0, since)
-		}
-		if known.rate == 0 {
-			delete(d.keys, key)
-		}
-	}
-	d.total = d.lateRate(&d.totals, sum, since)
-	d.others = d.lateRate(&d.unnamed, since.others, since)
-	m.followDenied()
-}
-
 // count takes in how often a key was denied.
 func (d *denials) count(known *denial, count int64, since *deniedSince) {
 	known.rate = d.lateRate(&known.counts, count, since)
@@ -144,48 +82,6 @@ func (d *denials) lateRate(h *history, count int64, since *deniedSince) float64 
 	}
 	h.add(since.at, float32(count))
 	return h.mean(lately)
-}
-
-// longNames returns the followed keys by the shorter names that the table has for them.
-func (m *model) longNames() map[store.Key]store.Key {
-	names := map[store.Key]store.Key{}
-	for id := range m.feed.rows {
-		key := id.Key
-		if len(key.Subject) > admin.MaxDenialText || len(key.Name) > admin.MaxDenialText {
-			short := admin.Denied{Key: key}
-			short.Shorten()
-			names[short.Key] = key
-		}
-	}
-	return names
-}
-
-// followDenied follows the keys that are being denied, however far from its limit the
-// store says that they are.
-func (m *model) followDenied() {
-	for key := range m.feed.denials.keys {
-		if m.feed.rows[own(key)] == nil {
-			m.feed.rows[own(key)] = newRow(Reading{Entry: admin.Entry{Key: key}}, m.now)
-		}
-	}
-	for id, r := range m.feed.rows {
-		r.denial = m.feed.denials.keys[id.Key]
-	}
-	m.tellBlocked()
-	m.evict()
-	m.arrange()
-}
-
-// tellBlocked tells which of the denied keys an operator's block denies: what is denied as it should be.
-// The table does not say why a key was denied, so that goes by the blocks that are in force now.
-func (m *model) tellBlocked() {
-	if m.Play != nil { // the recording says it
-		return
-	}
-	f := m.force()
-	for key, known := range m.feed.denials.keys {
-		known.blocked = isBlock(f.override(key))
-	}
 }
 
 // deniedRate is how often a second the key was denied lately.
@@ -256,4 +152,20 @@ func (d *denials) summary() (all, of, blocked string) {
 		noun = "key"
 	}
 	return rate + " denied/s", fmt.Sprintf(" of %s %s", keys, noun), blocked
+}
+
+// frame is what a recording keeps, nil if nothing is known. The keys denied most come first.
+func (d *denials) frame(now time.Time) *DenialFrame {
+	if !d.known || d.problem != nil {
+		return nil
+	}
+	f := &DenialFrame{PerSecond: d.total, OthersPerSecond: d.others, Lost: d.lost}
+	for key, known := range d.keys {
+		f.Keys = append(f.Keys, DeniedKey{key.Subject, key.Name, known.rate, max(0, output.Milliseconds(now.Sub(known.last))),
+			known.blocked})
+	}
+	slices.SortFunc(f.Keys, func(a, b DeniedKey) int {
+		return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
+	})
+	return f
 }

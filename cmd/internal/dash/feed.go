@@ -2,10 +2,14 @@ package dash
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // feed is what the store said.
@@ -225,10 +229,242 @@ func (f *feed) attributes() []string {
 	return names[:min(len(names), mostGroupings)]
 }
 
-// roundTripOf returns the longest round trip to any of the servers.
-func roundTripOf(servers []Server) (longest time.Duration) {
-	for i := range servers {
-		longest = max(longest, servers[i].RoundTrip)
+// awayNode is a node that does not answer, as it is shown.
+type awayNode struct {
+	since   time.Time // when it answered last
+	problem string
+	keys    int
+}
+
+// absorbAway takes in which nodes do not answer.
+func (f *feed) absorbAway(s *Snapshot) {
+	away := map[string]awayNode{}
+	for i := range s.Away {
+		a := &s.Away[i]
+		n := awayNode{f.answered, a.Problem, len(a.Keys)}
+		if before, was := f.away[a.Node]; was {
+			n.since = before.since
+		}
+		away[a.Node] = n
 	}
-	return longest
+	f.away = away
+	unread := s.unread()
+	for key, r := range f.rows {
+		_, r.stale = unread[key]
+	}
+}
+
+// lookDenials reads the table, unless that is under way.
+func (m *model) lookDenials() tea.Cmd {
+	d := &m.feed.denials
+	if d.reader == nil || d.fetching {
+		return nil
+	}
+	d.fetching = true
+	return func() tea.Msg { return d.reader.look(m.ctx) }
+}
+
+// absorbDenials takes in what a look at the table brought.
+func (m *model) absorbDenials(since deniedSince) tea.Cmd {
+	d := &m.feed.denials
+	d.fetching = false
+	if d.problem = since.err; since.over > 0 {
+		m.addDenials(&since)
+	}
+	pause := max(m.Refresh, denialsEvery) - since.took
+	return m.after(max(pause, since.took), denialsDue{})
+}
+
+func (m *model) addDenials(since *deniedSince) {
+	d := &m.feed.denials
+	if d.known, d.lost = true, since.lost; since.first {
+		d.begun, d.totals, d.unnamed, d.keys = since.at, history{}, history{}, map[store.Key]*denial{}
+	}
+	names := m.longNames()
+	counted := make(map[store.Key]bool, len(since.rows))
+	sum := int64(0)
+	for i := range since.rows {
+		row := &since.rows[i]
+		key := row.Key
+		if whole, is := names[key]; is {
+			key = whole
+		}
+		counted[key] = true
+		last := since.at.Add(-time.Duration(since.now-row.LastAt) * time.Microsecond)
+		known := d.keys[key]
+		if known == nil {
+			if since.at.Sub(last) > lately*time.Second {
+				continue
+			}
+			known = &denial{}
+			d.keys[key] = known
+		}
+		sum += row.Count
+		known.last = last
+		d.count(known, row.Count, since)
+	}
+	for key, known := range d.keys {
+		if !counted[key] {
+			d.count(known, 0, since)
+		}
+		if known.rate == 0 {
+			delete(d.keys, key)
+		}
+	}
+	d.total = d.lateRate(&d.totals, sum, since)
+	d.others = d.lateRate(&d.unnamed, since.others, since)
+	m.followDenied()
+}
+
+// longNames returns the followed keys by the shorter names that the table has for them.
+func (m *model) longNames() map[store.Key]store.Key {
+	names := map[store.Key]store.Key{}
+	for id := range m.feed.rows {
+		key := id.Key
+		if len(key.Subject) > admin.MaxDenialText || len(key.Name) > admin.MaxDenialText {
+			short := admin.Denied{Key: key}
+			short.Shorten()
+			names[short.Key] = key
+		}
+	}
+	return names
+}
+
+// followDenied follows the keys that are being denied, however far from its limit the
+// store says that they are.
+func (m *model) followDenied() {
+	for key := range m.feed.denials.keys {
+		if m.feed.rows[own(key)] == nil {
+			m.feed.rows[own(key)] = newRow(Reading{Entry: admin.Entry{Key: key}}, m.now)
+		}
+	}
+	for id, r := range m.feed.rows {
+		r.denial = m.feed.denials.keys[id.Key]
+	}
+	m.tellBlocked()
+	m.evict()
+	m.arrange()
+}
+
+// tellBlocked tells which of the denied keys an operator's block denies: what is denied as it should be.
+// The table does not say why a key was denied, so that goes by the blocks that are in force now.
+func (m *model) tellBlocked() {
+	if m.Play != nil { // the recording says it
+		return
+	}
+	f := m.force()
+	for key, known := range m.feed.denials.keys {
+		known.blocked = isBlock(f.override(key))
+	}
+}
+
+// play shows the denials of a recorded frame.
+func (m *model) playDenials(f *DenialFrame, at time.Time) {
+	d := &m.feed.denials
+	if f == nil {
+		d.known, d.keys = false, map[store.Key]*denial{}
+	} else {
+		keys := make(map[store.Key]*denial, len(f.Keys))
+		for _, k := range f.Keys {
+			key := store.Key{Subject: k.Key, Name: k.Name}
+			known := &denial{rate: k.PerSecond, last: at.Add(-milliseconds(k.AgoMS)), blocked: k.Blocked}
+			if before := d.keys[key]; before != nil {
+				known.placed = before.placed
+			}
+			known.place()
+			keys[key] = known
+		}
+		d.known, d.lost, d.total, d.others, d.keys = true, f.Lost, f.PerSecond, f.OthersPerSecond, keys
+	}
+	m.followDenied()
+}
+
+// lookOverrides reads the overrides, unless that is under way.
+func (m *model) lookOverrides() tea.Cmd {
+	o := &m.feed.overrides
+	if o.reader == nil || o.fetching {
+		return nil
+	}
+	o.fetching = true
+	return func() tea.Msg { return o.reader.look(m.ctx) }
+}
+
+// absorbOverrides takes in what a look at the overrides brought. What is left of limits depends on them, so
+// the first scan begins after the first look, and the followed keys are read again after a change.
+func (m *model) absorbOverrides(look overridesLook) tea.Cmd {
+	first := !m.feed.overrides.looked
+	var reread, scan tea.Cmd
+	if m.feed.overrides.take(look) {
+		reread = m.look()
+	}
+	if first {
+		scan = m.scan()
+	}
+	m.tellBlocked()
+	m.arrange()
+	return tea.Batch(reread, scan, m.after(max(m.Refresh, overridesEvery, look.took), overridesDue{}))
+}
+
+func (m *model) force() force { return force{&m.Options, m.feed.overrides.list} }
+
+// reunite makes one row of two that are of the same limit of another limiter: one whose store
+// key is gone, and one that was found under another store key since then, as where these have the
+// number of a window. The newer one goes on with the history, the mark and the cursor.
+func (m *model) reunite() {
+	var gone []*row
+	for id, r := range m.feed.rows {
+		if id.StoreKey != "" && !r.inUse && !r.updated.IsZero() && !r.stale {
+			gone = append(gone, r)
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	heirs := map[store.Key][]*row{}
+	for id, r := range m.feed.rows {
+		if id.StoreKey != "" && r.inUse {
+			heirs[id.Key] = append(heirs[id.Key], r)
+		}
+	}
+	for _, r := range gone {
+		var heir *row
+		several := false
+		for _, other := range heirs[r.Key] {
+			if !other.followedSince.Before(r.usedAt) { // else they were there together, and are two
+				several, heir = heir != nil, other
+			}
+		}
+		if heir != nil && !several {
+			m.inherit(heir, r)
+		}
+	}
+}
+
+func (m *model) inherit(heir, r *row) {
+	shares, taken := r.shares, r.taken
+	if last := heir.shares.last; heir.shares.values != nil {
+		for second := last - int64(len(heir.shares.values)) + 1; second <= last; second++ {
+			shares.add(time.Unix(second, 0), heir.shares.at(second))
+		}
+	}
+	if last := heir.taken.last; heir.taken.values != nil {
+		for second := last - int64(len(heir.taken.values)) + 1; second <= last; second++ {
+			if value := heir.taken.at(second); !math.IsNaN(float64(value)) {
+				taken.add(time.Unix(second, 0), value)
+			}
+		}
+	}
+	heir.shares, heir.taken, heir.followedSince = shares, taken, r.followedSince
+	from, to := r.id(), heir.id()
+	delete(m.feed.rows, from)
+	if m.keys.marked[from] {
+		delete(m.keys.marked, from)
+		m.keys.marked[to] = true
+	}
+	if m.keys.selected == from {
+		m.keys.selected = to
+	}
+	if m.detail.key == from {
+		m.detail.key, m.detail.read = to, nil
+	}
 }

@@ -9,6 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // reader looks at the followed keys. One look at a time is under way, so that what
@@ -132,4 +133,42 @@ func (r *reader) readEach(ctx context.Context, keys []ID, f force, before, now m
 		readings = append(readings, reading)
 	}
 	return readings, nil
+}
+
+// readDetail asks when one, half and all units of a key fit, and reads its record. It
+// returns nil for a key that is unused. Of one that is blocked nothing fits before the block ends.
+func (r *reader) readDetail(ctx context.Context, id ID, f force) (*detail, error) {
+	query := QueryOf(r.Query.Subjects, []ID{id})
+	query.Records = id.StoreKey == "" // of another limiter the parts are enough
+	for entry, err := range f.scan(ctx, query) {
+		if err != nil {
+			if isOfOneKey(err) {
+				return nil, nil
+			}
+			return nil, err
+		}
+		if idOf(&entry) != id { // its value holds several limits
+			continue
+		}
+		d := &detail{of: id, record: entry.Record.Value, parts: entry.Record.Parts, at: entry.At}
+		if !entry.LimitKnown() || entry.Layout != "" || isBlock(f.override(id.Key)) {
+			return d, nil
+		}
+		capacity := entry.Limit.Capacity()
+		asked := int64(0)
+		for _, units := range []int64{1, (capacity + 1) / 2, capacity} {
+			if units == asked { // of a small limit they are the same
+				continue
+			}
+			asked = units
+			var decision [1]store.Decision
+			if err := r.Store.Decide(ctx, store.Peek, []store.Request{{Key: id.Key, Limit: entry.Limit, Cost: units}},
+				decision[:]); err != nil {
+				return nil, err
+			}
+			d.fits = append(d.fits, fit{units: units, in: decision[0].RetryAfter, at: decision[0].At.Time().Add(decision[0].RetryAfter)})
+		}
+		return d, nil
+	}
+	return nil, nil
 }

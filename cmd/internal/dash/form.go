@@ -3,7 +3,6 @@ package dash
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -15,15 +14,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// OverrideForm is an override as it is typed in.
-type OverrideForm struct {
-	Effect store.OverrideEffect
-	// Value is the factor, the units or the limit, for effects that have one.
-	Value string
-	// For is how long it lasts.
-	For, Reason string
-}
 
 // form is where an override of one key is typed in.
 type form struct {
@@ -303,5 +293,3 @@ func (f *form) box(height, columns int) []line {
 		{"enter", bold}, {" next  ", output.Plain}, {"esc", bold}, {" leave", output.Plain}})
 	return boxed(lines, columns)
 }
-
-func sortedNames(attributes map[string]string) []string { return slices.Sorted(maps.Keys(attributes)) }

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -32,31 +33,6 @@ type group struct {
 	denied        float64 // denials a second, by limits
 	blocked       float64 // and by blocks
 	closest       *row    // to its limit; nil if none of its keys is followed
-}
-
-// grouping is a way to make groups: by limit, which is the zero grouping, or by an
-// attribute.
-type grouping struct{ attribute string }
-
-// title is what groups are made by.
-func (g *grouping) title() string {
-	if g.attribute == "" {
-		return "limit"
-	}
-	return g.attribute
-}
-
-// of returns the name of the row's group, "" if it is in none.
-func (g *grouping) of(r *row) string {
-	if g.attribute == "" {
-		return r.limitName()
-	}
-	for i := range r.attributes {
-		if r.attributes[i].Name == g.attribute {
-			return r.attributes[i].Value
-		}
-	}
-	return ""
 }
 
 // arrange makes the groups of the rows in the list of keys, and counts all keys where not all
@@ -278,4 +254,102 @@ func (l *groupList) lines(m *model) []line {
 		lines = append(lines, drawn)
 	}
 	return lines
+}
+
+// groupMenu is where one chooses what keys are grouped by.
+type groupMenu struct {
+	choices []string // titles of groupings; the last one is no groups
+	cursor  int
+}
+
+// noGroups is the choice of the keys themselves.
+const noGroups = "keys, not grouped"
+
+// askGrouping opens the menu, with the cursor on what was chosen last.
+func (m *model) askGrouping() tea.Cmd {
+	menu := &groupMenu{choices: append([]string{(&grouping{}).title()}, m.feed.attributes()...)}
+	menu.cursor = max(0, slices.Index(menu.choices, m.groups.by.title()))
+	menu.choices = append(menu.choices, noGroups)
+	m.changes.menu = menu
+	return nil
+}
+
+// choose takes a key that is pressed at the menu: it moves, or chooses by number or by the
+// first letter where only one choice has it.
+func (m *model) choose(msg tea.KeyMsg) tea.Cmd {
+	menu := m.changes.menu
+	pressed := msg.String()
+	switch pressed {
+	case "esc", "q":
+		m.changes.menu = nil
+		return nil
+	case "down", "j", "g", "tab":
+		menu.cursor = (menu.cursor + 1) % len(menu.choices)
+		return nil
+	case "up", "k":
+		menu.cursor = (menu.cursor + len(menu.choices) - 1) % len(menu.choices)
+		return nil
+	case "enter", " ":
+		return m.groupBy(menu.cursor)
+	}
+	if len(pressed) == 1 && pressed >= "1" && pressed <= "9" {
+		if n := int(pressed[0] - '1'); n < len(menu.choices) {
+			return m.groupBy(n)
+		}
+		return nil
+	}
+	var with []int
+	for i, title := range menu.choices {
+		if strings.HasPrefix(title, pressed) {
+			with = append(with, i)
+		}
+	}
+	if len(with) == 1 {
+		return m.groupBy(with[0])
+	}
+	if len(with) > 1 {
+		menu.cursor = with[0]
+	}
+	return nil
+}
+
+// groupBy shows the groups of a choice, or the keys.
+func (m *model) groupBy(choice int) tea.Cmd {
+	title := m.changes.menu.choices[choice]
+	m.changes.menu = nil
+	m.keys.within, m.back = nil, nil
+	switch by := (grouping{title}); {
+	case title == noGroups:
+		m.switchTo(&m.keys)
+	default:
+		if title == (&grouping{}).title() && choice == 0 {
+			by = grouping{}
+		}
+		m.groups = groupList{by: by}
+		m.switchTo(&m.keys)
+		m.show(&m.groups)
+	}
+	m.arrange()
+	return nil
+}
+
+// box draws the menu in at most that many lines and columns.
+func (menu *groupMenu) box(height, columns int) []line {
+	const around = 4 // the border, the title and the hints
+	room := max(1, height-around)
+	first := max(0, min(menu.cursor-room/2, len(menu.choices)-room))
+	lines := []line{styled("Group by", bold)}
+	for i := first; i < min(first+room, len(menu.choices)); i++ {
+		number := " "
+		if i < 9 {
+			number = fmt.Sprint(i + 1)
+		}
+		l := plain(cursorMark(i == menu.cursor) + " " + number + " " + output.Printable(menu.choices[i]))
+		if i == menu.cursor {
+			l = l.reverse(0)
+		}
+		lines = append(lines, l)
+	}
+	lines = append(lines, line{{"enter", bold}, {" or its number or first letter  ", output.Plain}, {"esc", bold}, {" leave", output.Plain}})
+	return boxed(lines, columns)
 }

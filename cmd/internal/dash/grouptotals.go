@@ -1,8 +1,6 @@
 package dash
 
-import (
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
-)
+import "github.com/limitctl/limitctl/pkg/limiter/policy"
 
 // groupTotals count the keys of groups in one pass through all keys, also of those that are
 // not followed. What strangers chose, such as addresses, can be any number of groups, so only
@@ -61,4 +59,29 @@ func (t *groupTotals) count(by grouping, name string, atLimit bool) {
 		total.atLimit++
 	}
 	groups[name] = total
+}
+
+// grouping is a way to make groups: by limit, which is the zero grouping, or by an
+// attribute.
+type grouping struct{ attribute string }
+
+// title is what groups are made by.
+func (g *grouping) title() string {
+	if g.attribute == "" {
+		return "limit"
+	}
+	return g.attribute
+}
+
+// of returns the name of the row's group, "" if it is in none.
+func (g *grouping) of(r *row) string {
+	if g.attribute == "" {
+		return r.limitName()
+	}
+	for i := range r.attributes {
+		if r.attributes[i].Name == g.attribute {
+			return r.attributes[i].Value
+		}
+	}
+	return ""
 }

@@ -228,3 +228,24 @@ func (m *model) hiddenMarks() int {
 	}
 	return hidden
 }
+
+// isOthers reports whether the keys are those of other limiters.
+func (m *model) isOthers() bool { return m.Layouts != "" }
+
+// onlyTheLimiterDecides is why nothing but a reset can be done to keys of other limiters.
+const onlyTheLimiterDecides = "another limiter decides by these keys; from here they can only be reset"
+
+// beyond are what a reset of these rows does not reach, each once.
+func (m *model) beyond(ids []ID) (texts []string) {
+	if m.Beyond == nil {
+		return nil
+	}
+	for _, id := range ids {
+		if r := m.feed.rows[id]; r != nil && r.Layout != "" {
+			if text := m.Beyond(r.Layout); text != "" && !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}

@@ -5,10 +5,8 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // node is a server that has some of the keys. Each is read by itself, so that one that does
@@ -26,22 +24,6 @@ type nodeAnswer struct {
 	readings []Reading
 	now      map[ID]seen
 	err      error
-}
-
-// Away is a node that does not answer, while others do.
-type Away struct {
-	Node    string `json:"node"`
-	Problem string `json:"problem"`
-	// Keys are those that were not read, and are still as they were.
-	Keys []KeyName `json:"keys"`
-}
-
-// KeyName is a key in a recording.
-type KeyName struct {
-	Key  string `json:"key"`
-	Name string `json:"name"`
-	// StoreKey is the one of another limiter.
-	StoreKey string `json:"store_key,omitempty"`
 }
 
 // read looks at the keys of a request, those of each node by themselves. For a node that did
@@ -149,45 +131,4 @@ func newAway(name string, problem error, keys []ID) Away {
 		a.Keys[i] = KeyName{key.Subject, key.Name, key.StoreKey}
 	}
 	return a
-}
-
-// unread are the keys that were not read for a frame, with their nodes.
-func (s *Snapshot) unread() map[ID]string {
-	nodes := map[ID]string{}
-	for i := range s.Away {
-		for _, key := range s.Away[i].Keys {
-			nodes[ID{store.Key{Subject: key.Key, Name: key.Name}, key.StoreKey}] = s.Away[i].Node
-		}
-	}
-	return nodes
-}
-
-func (s *Snapshot) isUnread(key ID) bool {
-	_, is := s.unread()[key]
-	return is
-}
-
-// awayNode is a node that does not answer, as it is shown.
-type awayNode struct {
-	since   time.Time // when it answered last
-	problem string
-	keys    int
-}
-
-// absorbAway takes in which nodes do not answer.
-func (f *feed) absorbAway(s *Snapshot) {
-	away := map[string]awayNode{}
-	for i := range s.Away {
-		a := &s.Away[i]
-		n := awayNode{f.answered, a.Problem, len(a.Keys)}
-		if before, was := f.away[a.Node]; was {
-			n.since = before.since
-		}
-		away[a.Node] = n
-	}
-	f.away = away
-	unread := s.unread()
-	for key, r := range f.rows {
-		_, r.stale = unread[key]
-	}
 }

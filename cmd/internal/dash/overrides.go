@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"slices"
 	"time"
-
-	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -45,32 +45,6 @@ type overridesDue struct{}
 
 // overridesEvery is the least time between two looks. A service looks as often.
 const overridesEvery = time.Second
-
-// lookOverrides reads the overrides, unless that is under way.
-func (m *model) lookOverrides() tea.Cmd {
-	o := &m.feed.overrides
-	if o.reader == nil || o.fetching {
-		return nil
-	}
-	o.fetching = true
-	return func() tea.Msg { return o.reader.look(m.ctx) }
-}
-
-// absorbOverrides takes in what a look at the overrides brought. What is left of limits depends on them, so
-// the first scan begins after the first look, and the followed keys are read again after a change.
-func (m *model) absorbOverrides(look overridesLook) tea.Cmd {
-	first := !m.feed.overrides.looked
-	var reread, scan tea.Cmd
-	if m.feed.overrides.take(look) {
-		reread = m.look()
-	}
-	if first {
-		scan = m.scan()
-	}
-	m.tellBlocked()
-	m.arrange()
-	return tea.Batch(reread, scan, m.after(max(m.Refresh, overridesEvery, look.took), overridesDue{}))
-}
 
 // take takes in what a look brought, and reports whether the overrides are others than before.
 func (o *overrides) take(look overridesLook) (changed bool) {
@@ -125,8 +99,6 @@ type force struct {
 	*Options
 	overrides *store.OverrideList // nil if there are none
 }
-
-func (m *model) force() force { return force{&m.Options, m.feed.overrides.list} }
 
 // override returns the override that applies to a key, nil if there is none.
 func (f force) override(key store.Key) *store.Override {
@@ -203,17 +175,6 @@ func until(end, now time.Time) string {
 	return end.Format("Jan 2 15:04")
 }
 
-func overrideCell(m *model, r *row, width int) line {
-	if r.override == nil {
-		return nil
-	}
-	effect, end := overrideTexts(r.override, m.now)
-	if len([]rune(effect+end)) > width {
-		end = ""
-	}
-	return styled(effect+end, output.Near)
-}
-
 // overrideTexts say what an override does, and until when.
 func overrideTexts(o *store.Override, now time.Time) (effect, end string) {
 	return overridetext.Effect(o), " until " + until(o.ExpiresAt, now)
@@ -243,3 +204,5 @@ func overrideText(o *store.Override, now time.Time) []string {
 	}
 	return append(lines, by)
 }
+
+func sortedNames(attributes map[string]string) []string { return slices.Sorted(maps.Keys(attributes)) }

@@ -101,14 +101,6 @@ func (r *row) empty(now time.Time, f force) {
 	r.taken.add(now, 0)
 }
 
-// recordedLimit is the limit that a key was last charged under.
-func recordedLimit(e *admin.Entry) store.Limit {
-	if e.Recorded != (store.Limit{}) {
-		return e.Recorded
-	}
-	return e.Limit
-}
-
 // isAtLimit reports whether nothing is left, or was lately and hardly anything flowed back
 // since: a key that is asked for all the time has nothing left at most looks, and a unit
 // that is about to be taken at some.
@@ -143,4 +135,19 @@ func (r *row) limitName() string {
 		return r.parts.LimitName()
 	}
 	return r.Key.Name
+}
+
+// closeness is the colour of a share of a limit: calm, near, or at it.
+func closeness(r *row) output.Style {
+	switch {
+	case !r.inUse:
+		return output.Faint
+	case r.isUnknown():
+		return output.Plain
+	case r.isAtLimit():
+		return output.AtEnd
+	case r.share() >= nearShare:
+		return output.Near
+	}
+	return output.Calm
 }

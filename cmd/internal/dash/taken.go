@@ -74,3 +74,11 @@ func (s *seen) takenOfOther(now *seen) int64 {
 	}
 	return now.used - s.used
 }
+
+// recordedLimit is the limit that a key was last charged under.
+func recordedLimit(e *admin.Entry) store.Limit {
+	if e.Recorded != (store.Limit{}) {
+		return e.Recorded
+	}
+	return e.Limit
+}

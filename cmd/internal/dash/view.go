@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
-
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
@@ -77,23 +75,6 @@ func (m *model) over(body []line, box []line) []line {
 		}
 	}
 	return body
-}
-
-// boxed puts lines into a frame.
-func boxed(lines []line, columns int) []line {
-	widest := 0
-	for _, l := range lines {
-		widest = max(widest, l.width())
-	}
-	inner := max(1, min(widest, columns-4))
-	border := lipgloss.RoundedBorder()
-	box := []line{plain(border.TopLeft + strings.Repeat(border.Top, inner+2) + border.TopRight)}
-	for _, l := range lines {
-		l = l.fit(inner)
-		inside := append(plain(border.Left+" "), l...)
-		box = append(box, append(inside, span{strings.Repeat(" ", inner-l.width()) + " " + border.Right, output.Plain}))
-	}
-	return append(box, plain(border.BottomLeft+strings.Repeat(border.Bottom, inner+2)+border.BottomRight))
 }
 
 // footLine is what is asked or said, or else the keys that are needed most.
@@ -195,13 +176,6 @@ func (m *model) withClock(l line) line {
 	}
 	l = l.fit(m.width - right.width() - 1)
 	return append(append(l, span{strings.Repeat(" ", max(1, m.width-l.width()-right.width())), output.Plain}), right...)
-}
-
-func (s *Server) words() string {
-	if s.Problem != "" {
-		return s.Problem
-	}
-	return strings.TrimSpace(s.Version + " " + s.Role)
 }
 
 // vitals is the line of numbers. Where there is no room for all, the last of these go first:
@@ -356,4 +330,17 @@ func (m *model) coverageText() string {
 			output.Plural(int(c.Unsure), "key"))
 	}
 	return ""
+}
+
+// defective returns how many rows have a defect, and how many of them stay so.
+func (m *model) defective() (defective, stuck int) {
+	for _, r := range m.feed.rows {
+		if !r.inUse || len(r.Defects) == 0 || !m.selects(r) {
+			continue
+		}
+		if defective++; r.IsStuck() {
+			stuck++
+		}
+	}
+	return defective, stuck
 }
