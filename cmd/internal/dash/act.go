@@ -8,6 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -151,7 +152,7 @@ func (m *model) askTake() tea.Cmd {
 		m.say("the limit of " + output.Printable(r.Key.String()) + " is not known, so nothing can be taken")
 		return nil
 	}
-	if o := r.override; isBlock(o) {
+	if o := r.override; source.IsBlock(o) {
 		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), until(o.ExpiresAt, m.now)))
 		return nil
 	}

@@ -216,7 +216,7 @@ func resetsCell(r *row, _ time.Time, _ int) line {
 	switch {
 	case r.inUse && r.TTL < 0 && !r.KeptOnPurpose():
 		return styled("no TTL", output.Near)
-	case r.inUse && r.atLimit():
+	case r.inUse && r.AtLimit():
 		if !r.RetryKnown() {
 			return styled("+?", output.AtEnd)
 		}

@@ -1,8 +1,8 @@
 // Package dash is a live view of rate limits in a terminal. One loop (update.go) owns the
 // state: model.go, feed.go for what the store said, and a file for each screen and each box,
-// which also draws it. view.go draws what is around them. The store is read outside the loop
-// (fetch.go, nodes.go, scan.go, denials_read.go, overrides.go). The other files know nothing
-// of the model: rows and how they are ordered, counted, cut into columns and drawn.
+// which also draws it. view.go draws what is around them. Package source reads the store
+// outside the loop. The other files know nothing of the model: rows, and how they are
+// ordered, counted, cut into columns and drawn.
 package dash
 
 import (
@@ -14,7 +14,31 @@ import (
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
+
+// What the caller of a dashboard has to do with is declared where the store is read.
+type (
+	// Options say what a dashboard shows and what it may do.
+	Options = source.Options
+	// Actions are what can be done to keys from the dashboard.
+	Actions = source.Actions
+	// Changed is the result of an action.
+	Changed = source.Changed
+	// OverrideForm is an override as it is typed in.
+	OverrideForm = source.OverrideForm
+	// ID names a row.
+	ID = source.ID
+	// Server is what one master says about itself.
+	Server = source.Server
+)
+
+// QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so
+// that layouts are asked for these keys as they are for all.
+func QueryOf(subjects store.Pattern, ids []ID) admin.Query { return source.QueryOf(subjects, ids) }
 
 // Run shows the dashboard on a terminal until it is left.
 func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
@@ -41,18 +65,40 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	return err
 }
 
+// leastOnce is how many columns a frame has without a terminal, besides those of subjects.
+const leastOnce = 100
+
+// scanOnce finds the keys there are.
+func (m *model) scanOnce() error {
+	begin := m.scan()
+	if begin == nil {
+		return nil
+	}
+	for {
+		s, more := begin().(source.Scanned)
+		if !more {
+			return m.ctx.Err()
+		}
+		m.absorbScan(s)
+		if s.Done {
+			return s.Err
+		}
+		begin = source.Await(s.Next)
+	}
+}
+
 // Once writes one frame of that many columns and lines as text; 0 is as many as it needs. It scans all keys, as fast
 // as possible unless there is a ScanRate, and reads the followed ones twice, since units a
 // second are the difference between two reads.
 func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) error {
 	if o.ScanRate == 0 {
-		o.ScanRate = atOnce
+		o.ScanRate = source.AtOnce
 	}
 	o.Actions = nil
 	m := newModel(ctx, o)
 	m.still, m.width, m.height = true, cmp.Or(columns, leastOnce), cmp.Or(lines, far)
 	if look := m.lookOverrides(); look != nil {
-		m.feed.overrides.take(look().(overridesLook))
+		m.feed.overrides.take(look().(source.OverridesLook))
 	}
 	if err := m.scanOnce(); err != nil {
 		return err
@@ -68,8 +114,8 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 		}
 		msg := m.look()()
 		m.Update(msg)
-		if failed, is := msg.(recordingFailed); is {
-			return failed.err
+		if failed, is := msg.(source.RecordingFailed); is {
+			return failed.Err
 		}
 		if m.feed.problem != nil {
 			return m.feed.problem
@@ -87,26 +133,4 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 		}
 	}
 	return nil
-}
-
-// leastOnce is how many columns a frame has without a terminal, besides those of subjects.
-const leastOnce = 100
-
-// scanOnce finds the keys there are.
-func (m *model) scanOnce() error {
-	begin := m.scan()
-	if begin == nil {
-		return nil
-	}
-	for {
-		s, more := begin().(scanned)
-		if !more {
-			return m.ctx.Err()
-		}
-		m.absorbScan(s)
-		if s.done {
-			return s.err
-		}
-		begin = await(s.next)
-	}
 }

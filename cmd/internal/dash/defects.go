@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
@@ -39,9 +40,9 @@ func defectLines(r *row, columns int) (lines []string) {
 }
 
 // partLines are the store keys that belong together, with their types and expiries.
-func partLines(d *detail, columns int) (lines []string) {
-	for i := range d.parts {
-		part := &d.parts[i]
+func partLines(d *source.Detail, columns int) (lines []string) {
+	for i := range d.Parts {
+		part := &d.Parts[i]
 		about := part.Type
 		if part.Field != "" {
 			about = "the field " + output.Printable(part.Field) + " of a " + part.Type
@@ -49,7 +50,7 @@ func partLines(d *detail, columns int) (lines []string) {
 		if part.Expires.IsZero() {
 			about += ", never expires"
 		} else {
-			about += ", expires in " + seconds(part.Expires.Sub(d.at.Time()).Round(time.Millisecond))
+			about += ", expires in " + seconds(part.Expires.Sub(d.At.Time()).Round(time.Millisecond))
 		}
 		lines = append(lines, output.Wrap(output.Printable(part.StoreKey)+"  "+about, columns)...)
 	}

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // denials are who is being denied.
 type denials struct {
-	reader   *denialReader // nil if the store keeps none
+	reader   *source.DenialReader // nil if the store keeps none
 	fetching bool
 	known    bool // they were read, or a recording has them
 	problem  error
@@ -51,7 +52,7 @@ const (
 type denialsDue struct{}
 
 // count takes in how often a key was denied.
-func (d *denials) count(known *denial, count int64, since *deniedSince) {
+func (d *denials) count(known *denial, count int64, since *source.DeniedSince) {
 	known.rate = d.lateRate(&known.counts, count, since)
 	known.place()
 }
@@ -65,14 +66,14 @@ func (d *denial) place() {
 
 // lateRate adds a count to a history, and returns the rate lately. At the first look only
 // the mean over more than a minute is known, which stands in until there is a difference.
-func (d *denials) lateRate(h *history, count int64, since *deniedSince) float64 {
-	if since.first {
-		return float64(count) / since.over.Seconds()
+func (d *denials) lateRate(h *history, count int64, since *source.DeniedSince) float64 {
+	if since.First {
+		return float64(count) / since.Over.Seconds()
 	}
 	if h.values == nil { // none were counted since the looks began
 		h.sums = true
-		before := since.at.Add(-since.over)
-		from := since.at.Add(-lately * time.Second)
+		before := since.At.Add(-since.Over)
+		from := since.At.Add(-lately * time.Second)
 		if from.Before(d.begun) {
 			from = d.begun
 		}
@@ -80,7 +81,7 @@ func (d *denials) lateRate(h *history, count int64, since *deniedSince) float64 
 			h.add(before, 0)
 		}
 	}
-	h.add(since.at, float32(count))
+	h.add(since.At, float32(count))
 	return h.mean(lately)
 }
 
@@ -155,16 +156,16 @@ func (d *denials) summary() (all, of, blocked string) {
 }
 
 // frame is what a recording keeps, nil if nothing is known. The keys denied most come first.
-func (d *denials) frame(now time.Time) *DenialFrame {
+func (d *denials) frame(now time.Time) *source.DenialFrame {
 	if !d.known || d.problem != nil {
 		return nil
 	}
-	f := &DenialFrame{PerSecond: d.total, OthersPerSecond: d.others, Lost: d.lost}
+	f := &source.DenialFrame{PerSecond: d.total, OthersPerSecond: d.others, Lost: d.lost}
 	for key, known := range d.keys {
-		f.Keys = append(f.Keys, DeniedKey{key.Subject, key.Name, known.rate, max(0, output.Milliseconds(now.Sub(known.last))),
-			known.blocked})
+		f.Keys = append(f.Keys, source.DeniedKey{Key: key.Subject, Name: key.Name, PerSecond: known.rate,
+			AgoMS: max(0, output.Milliseconds(now.Sub(known.last))), Blocked: known.blocked})
 	}
-	slices.SortFunc(f.Keys, func(a, b DeniedKey) int {
+	slices.SortFunc(f.Keys, func(a, b source.DeniedKey) int {
 		return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
 	})
 	return f

@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -16,13 +17,13 @@ import (
 // detailView is the screen about one key.
 type detailView struct {
 	key    ID
-	read   *detail // nil until the store has answered
+	read   *source.Detail // nil until the store has answered
 	scroll int
 }
 
 // absorb takes in what was read. It may be of the key that was looked at before.
-func (v *detailView) absorb(read *detail) {
-	if v.read = read; read != nil && read.of != v.key {
+func (v *detailView) absorb(read *source.Detail) {
+	if v.read = read; read != nil && read.Of != v.key {
 		v.read = nil
 	}
 }
@@ -73,11 +74,11 @@ func (v *detailView) text(m *model) []line {
 			}
 			say("denied", text+fmt.Sprintf("; that is %s of what was asked for, if each request is of 1 unit", r.percentDenied()), output.AtEnd)
 		}
-		switch o := m.force().override(r.Key); {
+		switch o := m.force().Override(r.Key); {
 		case o != nil:
 			sayLines("override", overrideText(o, m.now), output.Near)
 		case m.feed.overrides.problem != nil:
-			say("override", "not known: "+oneLine(m.feed.overrides.problem), output.Near)
+			say("override", "not known: "+source.OneLine(m.feed.overrides.problem), output.Near)
 		}
 	}
 	if !r.found() {
@@ -126,7 +127,7 @@ func (v *detailView) text(m *model) []line {
 		}
 		resets := "not known"
 		switch {
-		case neverBegins(&r.Entry):
+		case source.NeverBegins(&r.Entry):
 			resets, ttl = "never", "the key does not expire"
 		case r.ResetKnown():
 			resets = seconds(r.ResetAfter)
@@ -134,24 +135,24 @@ func (v *detailView) text(m *model) []line {
 		say("resets in", resets+", "+ttl, output.Plain)
 	}
 	if d := v.read; d != nil {
-		for i, fit := range d.fits {
+		for i, fit := range d.Fits {
 			label := ""
 			if i == 0 {
 				label = "next fits"
 			}
-			say(label, fit.words(m.now), output.Plain)
+			say(label, fitWords(&fit, m.now), output.Plain)
 		}
 	}
 	top := lines
 	lines = nil
-	if d := v.read; d != nil && len(d.record) > 0 {
-		text := hex.EncodeToString(d.record[:min(len(d.record), shownBytes)])
-		if len(d.record) > shownBytes {
+	if d := v.read; d != nil && len(d.Record) > 0 {
+		text := hex.EncodeToString(d.Record[:min(len(d.Record), shownBytes)])
+		if len(d.Record) > shownBytes {
 			text += "…"
 		}
-		say("record", fmt.Sprintf("%d bytes: %s", len(d.record), text), output.Plain)
+		say("record", fmt.Sprintf("%d bytes: %s", len(d.Record), text), output.Plain)
 	}
-	if d := v.read; d != nil && len(d.parts) > 0 {
+	if d := v.read; d != nil && len(d.Parts) > 0 {
 		sayLines("store keys", partLines(d, m.width-indent), output.Plain)
 	} else {
 		say("store key", output.Printable(r.StoreKey), output.Plain)
@@ -172,13 +173,13 @@ func (v *detailView) text(m *model) []line {
 }
 
 // looks are the commands that show the values of a row. d is what was read of it, or nil.
-func (m *model) looks(r *row, d *detail) (commands []string) {
+func (m *model) looks(r *row, d *source.Detail) (commands []string) {
 	if m.LookYourself == nil {
 		return nil
 	}
 	parts := []admin.Part{{StoreKey: r.StoreKey}}
-	if d != nil && len(d.parts) > 0 {
-		parts = d.parts
+	if d != nil && len(d.Parts) > 0 {
+		parts = d.Parts
 	} else if r.Layout != "" { // the type is not known yet
 		return nil
 	}
@@ -211,3 +212,11 @@ func (m *model) graphLines(r *row, height int) []line {
 
 // shownBytes is how much of a record is shown.
 const shownBytes = 64
+
+func fitWords(f *source.Fit, now time.Time) string {
+	units := output.Plural(int(f.Units), "unit")
+	if f.In == 0 {
+		return units + ": now"
+	}
+	return fmt.Sprintf("%s: in %s, at %s", units, output.Duration(f.In), f.At.In(now.Location()).Format("15:04:05.000"))
+}

@@ -91,9 +91,9 @@ func (t *term) matches(r *row) bool {
 	case t.sign != 0 && r.inUse && r.isUnknown():
 		return false // it may be any share
 	case t.sign == '>':
-		return r.share() > t.share
+		return r.UsedShare() > t.share
 	case t.sign == '<':
-		return r.share() < t.share
+		return r.UsedShare() < t.share
 	case t.literal != "":
 		return r.anyName(func(name string) bool { return strings.Contains(name, t.literal) })
 	}

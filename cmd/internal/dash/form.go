@@ -10,6 +10,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -166,7 +167,7 @@ func (m *model) submit() tea.Cmd {
 		wanted.Names, err = store.ExactPattern(r.Key.Name)
 	}
 	if err != nil {
-		f.problem = oneLine(err)
+		f.problem = source.OneLine(err)
 		return nil
 	}
 	m.changes.form = nil

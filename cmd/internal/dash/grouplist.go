@@ -9,20 +9,21 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
 )
 
 // groupList is the screen that lists groups of keys.
 type groupList struct {
-	by          grouping
+	by          source.Grouping
 	groups      []*group
 	cursor, top int
 }
 
 // group is keys that have something in common.
 type group struct {
-	by   *grouping
+	by   *source.Grouping
 	name string
 	// keys and atLimit are of all keys, also of those that are not followed; if least is
 	// true there may be more.
@@ -54,7 +55,7 @@ func (l *groupList) arrange(m *model) {
 		if !r.inUse && r.deniedRate() == 0 {
 			continue
 		}
-		g := of(l.by.of(r))
+		g := of(groupOf(l.by, r))
 		g.rate += r.rate()
 		if r.isBlocked() {
 			g.blocked += r.deniedRate()
@@ -98,17 +99,17 @@ func (l *groupList) addUnfollowed(m *model, of func(name string) *group) {
 		}
 		return
 	}
-	counted, none := totals.by[l.by], groupTotal{keys: m.feed.coverage.Matched, atLimit: m.feed.coverage.AtLimit}
+	counted, none := totals.By[l.by], source.GroupTotal{Keys: m.feed.coverage.Matched, AtLimit: m.feed.coverage.AtLimit}
 	for name, total := range counted {
-		none.keys -= total.keys
-		none.atLimit -= total.atLimit
+		none.Keys -= total.Keys
+		none.AtLimit -= total.AtLimit
 		g := of(name)
-		g.keys, g.atLimit = max(g.keys, total.keys), max(g.atLimit, total.atLimit)
+		g.keys, g.atLimit = max(g.keys, total.Keys), max(g.atLimit, total.AtLimit)
 	}
-	more := totals.more[l.by]
-	if !more && none.keys > 0 {
+	more := totals.More[l.by]
+	if !more && none.Keys > 0 {
 		g := of("")
-		g.keys, g.atLimit = max(g.keys, none.keys), max(g.atLimit, none.atLimit)
+		g.keys, g.atLimit = max(g.keys, none.Keys), max(g.atLimit, none.AtLimit)
 	}
 	for _, g := range l.groups {
 		_, known := counted[g.name]
@@ -180,7 +181,7 @@ func (l *groupList) lines(m *model) []line {
 	const percent = 5 // of the closest key, before its subject
 	inSight := l.groups[l.top:min(l.top+m.listHeight(), len(l.groups))]
 	names, closest := make([]string, len(inSight)), make([]string, len(inSight))
-	nameWidth, closestWidth := width(l.by.title()), len("CLOSEST KEY")
+	nameWidth, closestWidth := width(titleOf(l.by)), len("CLOSEST KEY")
 	for i, g := range inSight {
 		if names[i] = output.Printable(g.name); g.name == "" {
 			names[i] = "(none)"
@@ -212,7 +213,7 @@ func (l *groupList) lines(m *model) []line {
 	}
 	indent := strings.Repeat(" ", markWidth)
 	header := cells(output.Faint, map[columnName]string{
-		subjectColumn: prefixTitle(strings.ToUpper(l.by.title()), prefix, widths[subjectColumn]), leftColumn: "KEYS", usedColumn: "AT LIMIT",
+		subjectColumn: prefixTitle(strings.ToUpper(titleOf(l.by)), prefix, widths[subjectColumn]), leftColumn: "KEYS", usedColumn: "AT LIMIT",
 		deniedColumn: "DENIED/S", rateColumn: "/S", historyColumn: prefixTitle("CLOSEST KEY", closestPrefix, widths[historyColumn]),
 	})
 	lines := []line{append(plain(indent), header...)}
@@ -267,8 +268,8 @@ const noGroups = "keys, not grouped"
 
 // askGrouping opens the menu, with the cursor on what was chosen last.
 func (m *model) askGrouping() tea.Cmd {
-	menu := &groupMenu{choices: append([]string{(&grouping{}).title()}, m.feed.attributes()...)}
-	menu.cursor = max(0, slices.Index(menu.choices, m.groups.by.title()))
+	menu := &groupMenu{choices: append([]string{titleOf(source.Grouping{})}, m.feed.attributes()...)}
+	menu.cursor = max(0, slices.Index(menu.choices, titleOf(m.groups.by)))
 	menu.choices = append(menu.choices, noGroups)
 	m.changes.menu = menu
 	return nil
@@ -318,12 +319,12 @@ func (m *model) groupBy(choice int) tea.Cmd {
 	title := m.changes.menu.choices[choice]
 	m.changes.menu = nil
 	m.keys.within, m.back = nil, nil
-	switch by := (grouping{title}); {
+	switch by := (source.Grouping{Attribute: title}); {
 	case title == noGroups:
 		m.switchTo(&m.keys)
 	default:
-		if title == (&grouping{}).title() && choice == 0 {
-			by = grouping{}
+		if title == titleOf(source.Grouping{}) && choice == 0 {
+			by = source.Grouping{}
 		}
 		m.groups = groupList{by: by}
 		m.switchTo(&m.keys)
@@ -352,4 +353,25 @@ func (menu *groupMenu) box(height, columns int) []line {
 	}
 	lines = append(lines, line{{"enter", bold}, {" or its number or first letter  ", output.Plain}, {"esc", bold}, {" leave", output.Plain}})
 	return boxed(lines, columns)
+}
+
+// titleOf is what groups are made by.
+func titleOf(g source.Grouping) string {
+	if g.Attribute == "" {
+		return "limit"
+	}
+	return g.Attribute
+}
+
+// groupOf returns the name of the row's group, "" if it is in none.
+func groupOf(g source.Grouping, r *row) string {
+	if g.Attribute == "" {
+		return r.limitName()
+	}
+	for i := range r.attributes {
+		if r.attributes[i].Name == g.Attribute {
+			return r.attributes[i].Value
+		}
+	}
+	return ""
 }

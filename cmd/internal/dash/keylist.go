@@ -7,6 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
@@ -32,7 +33,7 @@ func (l *keyList) arrange(m *model) {
 	l.rows = l.rows[:0]
 	for _, r := range m.feed.rows {
 		if l.shows(m, r) {
-			r.override = m.force().override(r.Key)
+			r.override = m.force().Override(r.Key)
 			l.rows = append(l.rows, r)
 		}
 	}
@@ -43,7 +44,7 @@ func (l *keyList) arrange(m *model) {
 			}
 			return c
 		}
-		return compareIDs(a.id(), b.id())
+		return source.CompareIDs(a.id(), b.id())
 	})
 }
 
@@ -55,7 +56,7 @@ func (l *keyList) shows(m *model, r *row) bool {
 	if r.updated.IsZero() && m.Query.Keys != nil { // it was named, and not found yet
 		return false
 	}
-	return (l.within == nil || l.within.by.of(r) == l.within.name) && m.filter.matches(r)
+	return (l.within == nil || groupOf(*l.within.by, r) == l.within.name) && m.filter.matches(r)
 }
 
 // follow keeps the cursor with its key, and in sight.

@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -17,7 +18,7 @@ import (
 type model struct {
 	Options
 	ctx    context.Context
-	reader *reader
+	reader *source.Reader
 	// clipboard is the terminal, which is asked to copy; nil where nobody can paste.
 	clipboard io.Writer
 
@@ -77,17 +78,17 @@ func newModel(ctx context.Context, o Options) *model {
 	}
 	m.screen = &m.keys
 	if m.Play != nil {
-		m.MaxKeys = mostPlayed // the recording itself says how many keys were followed
+		m.MaxKeys = source.MostPlayed // the recording itself says how many keys were followed
 	}
-	m.reader = newReader(&m.Options)
+	m.reader = source.NewReader(&m.Options)
 	if m.Overrides != nil && m.Play == nil {
-		m.feed.overrides.reader = &overrideReader{Options: &m.Options}
+		m.feed.overrides.reader = &source.OverrideReader{Options: &m.Options}
 	}
 	if m.Denials != nil && m.Play == nil {
-		m.feed.denials.reader = &denialReader{Options: &m.Options, table: m.Denials}
+		m.feed.denials.reader = &source.DenialReader{Options: &m.Options, Table: m.Denials}
 	}
 	for _, key := range o.Query.Keys {
-		m.feed.rows[own(key)] = newRow(Reading{Entry: admin.Entry{Key: key}}, m.now)
+		m.feed.rows[source.OwnID(key)] = newRow(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
 	}
 	return m
 }
@@ -133,7 +134,7 @@ func (m *model) after(d time.Duration, msg tea.Msg) tea.Cmd {
 func (m *model) say(text string) { m.note = note{text: text, until: m.now.Add(noteStays)} }
 
 func (m *model) complain(err error) {
-	m.note = note{text: oneLine(err), bad: true, until: m.now.Add(noteStays)}
+	m.note = note{text: source.OneLine(err), bad: true, until: m.now.Add(noteStays)}
 }
 
 // mayChange reports whether keys may be changed from here.
@@ -205,7 +206,7 @@ func (m *model) chosen() []ID {
 				keys = append(keys, r.id())
 			}
 		}
-		slices.SortFunc(keys, compareIDs)
+		slices.SortFunc(keys, source.CompareIDs)
 		return keys
 	}
 	if r := m.current(); r != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
@@ -119,14 +120,14 @@ func (m *model) headLines() []line {
 		first = append(first, span{"  layout " + m.Layouts, bold})
 	}
 	if len(m.feed.servers) == 1 {
-		first = append(first, span{"  " + m.feed.servers[0].words(), output.Plain})
+		first = append(first, span{"  " + serverWords(&m.feed.servers[0]), output.Plain})
 	} else if len(m.feed.servers) > 1 {
 		first = append(first, span{fmt.Sprintf("  %d masters", len(m.feed.servers)), output.Plain})
 	}
 	lines := []line{m.withClock(first)}
 	if m.isAway() {
 		since := output.Duration(m.now.Sub(m.feed.answered).Truncate(time.Second))
-		text := fmt.Sprintf("no answer for %s, retrying: %s", since, oneLine(m.feed.problem))
+		text := fmt.Sprintf("no answer for %s, retrying: %s", since, source.OneLine(m.feed.problem))
 		lines = append(lines, styled(text, output.AtEnd))
 	} else {
 		lines = append(lines, m.vitals())
@@ -280,7 +281,7 @@ func (m *model) serverLine(s *Server) line {
 		return line{{"  " + s.Name + "  ", output.Plain}, {s.Problem, output.AtEnd}}
 	}
 	return plain(fmt.Sprintf("  %-21s %s  rtt %s  %s ops/s  %s",
-		s.Name, s.words(), roundTripText(s.RoundTrip), output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
+		s.Name, serverWords(s), roundTripText(s.RoundTrip), output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
 }
 
 // matchedText says how many keys there are.
@@ -311,11 +312,11 @@ func (m *model) coverageText() string {
 	case m.isAway():
 		return ""
 	case m.feed.denials.problem != nil:
-		return "who is denied cannot be read: " + oneLine(m.feed.denials.problem)
+		return "who is denied cannot be read: " + source.OneLine(m.feed.denials.problem)
 	case m.feed.overrides.problem != nil:
-		return "overrides cannot be read, and are not shown: " + oneLine(m.feed.overrides.problem)
+		return "overrides cannot be read, and are not shown: " + source.OneLine(m.feed.overrides.problem)
 	case m.feed.scanError != nil:
-		return "not all keys could be scanned: " + oneLine(m.feed.scanError)
+		return "not all keys could be scanned: " + source.OneLine(m.feed.scanError)
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
 			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(roundUp(max(c.Took,
@@ -343,4 +344,19 @@ func (m *model) defective() (defective, stuck int) {
 		}
 	}
 	return defective, stuck
+}
+
+// roundTripOf returns the longest round trip to any of the servers.
+func roundTripOf(servers []Server) (longest time.Duration) {
+	for i := range servers {
+		longest = max(longest, servers[i].RoundTrip)
+	}
+	return longest
+}
+
+func serverWords(s *Server) string {
+	if s.Problem != "" {
+		return s.Problem
+	}
+	return strings.TrimSpace(s.Version + " " + s.Role)
 }

@@ -1,9 +1,8 @@
-package dash
+package source
 
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -27,11 +26,11 @@ type Snapshot struct {
 	Problem string `json:"problem,omitempty"`
 	// Away are nodes that did not answer, while others did.
 	Away []Away `json:"away,omitempty"`
-	// detail is of the key that is looked at by itself.
-	detail *detail
-	// asked are the keys that were looked for; those that are not among Keys are
+	// Detail is of the key that is looked at by itself.
+	Detail *Detail `json:"-"`
+	// Asked are the keys that were looked for; those that are not among Keys are
 	// unused.
-	asked []ID
+	Asked []ID `json:"-"`
 }
 
 // Server is what one master says of itself.
@@ -74,31 +73,13 @@ type Reading struct {
 	Taken int64
 }
 
-// isUsed reports whether anything of the limit is used, as far as that is known.
-func (r *Reading) isUsed() bool { return r.Used > 0 || r.UsedUnknown }
+// IsUsed reports whether anything of the limit is used, as far as that is known.
+func (r *Reading) IsUsed() bool { return r.Used > 0 || r.UsedUnknown }
 
-// share is how much of the limit is used: 1 is all. It is 0 if that is not known.
-func (r *Reading) share() float64 {
+// UsedShare is how much of the limit is used: 1 is all. It is 0 if that is not known.
+func (r *Reading) UsedShare() float64 {
 	share, _ := r.Share()
 	return share
-}
-
-// atLimit reports whether a request of one unit is denied now, as far as is known.
-func (r *Reading) atLimit() bool { return r.AtLimit() }
-
-// roundTripOf returns the longest round trip to any of the servers.
-func roundTripOf(servers []Server) (longest time.Duration) {
-	for i := range servers {
-		longest = max(longest, servers[i].RoundTrip)
-	}
-	return longest
-}
-
-func (s *Server) words() string {
-	if s.Problem != "" {
-		return s.Problem
-	}
-	return strings.TrimSpace(s.Version + " " + s.Role)
 }
 
 // Away is a node that does not answer, while others do.
@@ -117,8 +98,8 @@ type KeyName struct {
 	StoreKey string `json:"store_key,omitempty"`
 }
 
-// unread are the keys that were not read for a frame, with their nodes.
-func (s *Snapshot) unread() map[ID]string {
+// Unread are the keys that were not read for a frame, with their nodes.
+func (s *Snapshot) Unread() map[ID]string {
 	nodes := map[ID]string{}
 	for i := range s.Away {
 		for _, key := range s.Away[i].Keys {
@@ -129,34 +110,26 @@ func (s *Snapshot) unread() map[ID]string {
 }
 
 func (s *Snapshot) isUnread(key ID) bool {
-	_, is := s.unread()[key]
+	_, is := s.Unread()[key]
 	return is
 }
 
-// detail is what is asked about a key that is looked at by itself.
-type detail struct {
-	of     ID
-	record []byte
-	// parts are the store keys of a limit of another limiter, and at when they were read, by
+// Detail is what is asked about a key that is looked at by itself.
+type Detail struct {
+	Of     ID
+	Record []byte
+	// Parts are the store keys of a limit of another limiter, and at when they were read, by
 	// the store's clock.
-	parts []admin.Part
-	at    store.Instant
-	fits  []fit
+	Parts []admin.Part
+	At    store.Instant
+	Fits  []Fit
 }
 
-// fit is when that many units fit.
-type fit struct {
-	units int64
-	at    time.Time // by the store's clock
-	in    time.Duration
-}
-
-func (f *fit) words(now time.Time) string {
-	units := output.Plural(int(f.units), "unit")
-	if f.in == 0 {
-		return units + ": now"
-	}
-	return fmt.Sprintf("%s: in %s, at %s", units, output.Duration(f.in), f.at.In(now.Location()).Format("15:04:05.000"))
+// Fit is when that many units fit.
+type Fit struct {
+	Units int64
+	At    time.Time // by the store's clock
+	In    time.Duration
 }
 
 // DenialFrame is who was being denied at a frame.
@@ -302,9 +275,9 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 	}
 	*r = Reading{Taken: d.Taken, Entry: admin.Entry{
 		Key: store.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, Recorded: recorded, Layout: d.Layout,
-		TTL: milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
+		TTL: Milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
 		Decision: store.Decision{
-			Used: used, Remaining: remaining, RetryAfter: milliseconds(retryAfter), ResetAfter: milliseconds(resetAfter),
+			Used: used, Remaining: remaining, RetryAfter: Milliseconds(retryAfter), ResetAfter: Milliseconds(resetAfter),
 		},
 	}}
 	for _, defect := range d.Defects {
@@ -327,7 +300,7 @@ func (d *readingDocument) limit() (limit store.Limit, err error) {
 			return limit, err
 		}
 	}
-	limit.Count, limit.Burst, limit.Period = d.Count, d.Burst, milliseconds(d.PeriodMS)
+	limit.Count, limit.Burst, limit.Period = d.Count, d.Burst, Milliseconds(d.PeriodMS)
 	return limit, nil
 }
 
@@ -335,4 +308,4 @@ func (d *readingDocument) limit() (limit store.Limit, err error) {
 // small enough that nothing computed with it overflows.
 const mostOfAnything = 4_000_000_000_000
 
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+func Milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,4 +1,7 @@
-package dash
+// Package source reads what a dashboard shows: the followed keys (fetch.go, nodes.go), all keys
+// (scan.go), denials and overrides, or a recording in their place. It runs outside the loop of
+// the dashboard and knows nothing of what is drawn.
+package source
 
 import (
 	"context"
@@ -12,9 +15,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// reader looks at the followed keys. One look at a time is under way, so that what
+// Reader looks at the followed keys. One look at a time is under way, so that what
 // it remembers of the look before needs no lock; what is shown it knows nothing of.
-type reader struct {
+type Reader struct {
 	*Options
 	nodes map[string]*node
 	// servers are asked no more than once a second, however often keys are.
@@ -25,8 +28,8 @@ type reader struct {
 	playing   *player
 }
 
-func newReader(o *Options) *reader {
-	r := &reader{Options: o, nodes: map[string]*node{}}
+func NewReader(o *Options) *Reader {
+	r := &Reader{Options: o, nodes: map[string]*node{}}
 	if o.Record != nil {
 		r.recording = json.NewEncoder(o.Record)
 	}
@@ -36,64 +39,64 @@ func newReader(o *Options) *reader {
 	return r
 }
 
-// request is what the loop wants to know.
-type request struct {
-	keys     []ID
-	coverage Coverage
-	denials  *DenialFrame
-	detail   *ID
-	force    force
+// Request is what the loop wants to know.
+type Request struct {
+	Keys     []ID
+	Coverage Coverage
+	Denials  *DenialFrame
+	Detail   *ID
+	Force    Force
 }
 
-// fetched is the answer to a request.
-type fetched struct {
+// Fetched is the answer to a request.
+type Fetched struct {
 	Snapshot
-	err  error
-	took time.Duration
-	// leftOut is why lines of a recording before this one were not shown, if any were.
-	leftOut error
+	Err  error
+	Took time.Duration
+	// LeftOut is why lines of a recording before this one were not shown, if any were.
+	LeftOut error
 }
 
-// fetch looks at the keys of a request.
-func (r *reader) fetch(ctx context.Context, ask request) tea.Cmd {
+// Fetch looks at the keys of a request.
+func (r *Reader) Fetch(ctx context.Context, ask Request) tea.Cmd {
 	return func() tea.Msg {
 		if r.playing != nil {
 			return r.playing.next(ctx)
 		}
 		begun := r.Now()
-		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Layouts: r.Layouts, Coverage: ask.coverage, Denials: ask.denials}}
+		answer := Fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Layouts: r.Layouts, Coverage: ask.Coverage, Denials: ask.Denials}}
 		if r.Servers != nil && r.asking == nil && begun.Sub(r.askedAt) >= time.Second {
 			r.askServers(ctx, begun)
 		}
 		r.read(ctx, &ask, &answer)
 		answer.Servers = r.awaitServers(ctx)
-		if ask.detail != nil && answer.err == nil && !answer.isUnread(*ask.detail) {
-			answer.detail, answer.err = r.readDetail(ctx, *ask.detail, ask.force)
+		if ask.Detail != nil && answer.Err == nil && !answer.isUnread(*ask.Detail) {
+			answer.Detail, answer.Err = r.readDetail(ctx, *ask.Detail, ask.Force)
 		}
-		if answer.err != nil {
-			answer.Problem = oneLine(answer.err)
+		if answer.Err != nil {
+			answer.Problem = OneLine(answer.Err)
 		}
-		answer.took = r.Now().Sub(begun)
+		answer.Took = r.Now().Sub(begun)
 		if r.recording != nil {
 			if err := r.recording.Encode(&answer.Snapshot); err != nil {
-				return recordingFailed{err}
+				return RecordingFailed{err}
 			}
 		}
 		return answer
 	}
 }
 
-// recordingFailed says that the frames cannot be recorded.
-type recordingFailed struct{ err error }
+// RecordingFailed says that the frames cannot be recorded.
+type RecordingFailed struct{ Err error }
 
 // askServers begins to ask the servers.
-func (r *reader) askServers(ctx context.Context, now time.Time) {
+func (r *Reader) askServers(ctx context.Context, now time.Time) {
 	asking := make(chan []Server, 1)
 	r.asking, r.askedAt = asking, now
 	var all []Server
 	panics.Go(func() error { all = r.Servers(ctx); return nil }, func(err error) {
 		if err != nil {
-			all = []Server{{Problem: oneLine(err)}}
+			all = []Server{{Problem: OneLine(err)}}
 		}
 		asking <- all
 	})
@@ -101,7 +104,7 @@ func (r *reader) askServers(ctx context.Context, now time.Time) {
 
 // awaitServers returns what the servers said last. It waits for their answer if all gave one
 // the last time: those that do take no time.
-func (r *reader) awaitServers(ctx context.Context) []Server {
+func (r *Reader) awaitServers(ctx context.Context) []Server {
 	if r.asking == nil {
 		return r.servers
 	}
@@ -113,7 +116,7 @@ func (r *reader) awaitServers(ctx context.Context) []Server {
 }
 
 // readEach reads the keys of a node, and makes now what they are.
-func (r *reader) readEach(ctx context.Context, keys []ID, f force, before, now map[ID]seen) (readings []Reading, err error) {
+func (r *Reader) readEach(ctx context.Context, keys []ID, f Force, before, now map[ID]seen) (readings []Reading, err error) {
 	query := QueryOf(r.Query.Subjects, keys)
 	query.States = true
 	for entry, err := range f.scan(ctx, query) {
@@ -123,7 +126,7 @@ func (r *reader) readEach(ctx context.Context, keys []ID, f force, before, now m
 		if err != nil {
 			return readings, err
 		}
-		id, s := idOf(&entry), newSeen(&entry)
+		id, s := IDOf(&entry), newSeen(&entry)
 		entry.State = nil // which is for the next look alone
 		reading := Reading{Entry: entry}
 		if before, known := before[id]; known && entry.UsedKnown() {
@@ -137,7 +140,7 @@ func (r *reader) readEach(ctx context.Context, keys []ID, f force, before, now m
 
 // readDetail asks when one, half and all units of a key fit, and reads its record. It
 // returns nil for a key that is unused. Of one that is blocked nothing fits before the block ends.
-func (r *reader) readDetail(ctx context.Context, id ID, f force) (*detail, error) {
+func (r *Reader) readDetail(ctx context.Context, id ID, f Force) (*Detail, error) {
 	query := QueryOf(r.Query.Subjects, []ID{id})
 	query.Records = id.StoreKey == "" // of another limiter the parts are enough
 	for entry, err := range f.scan(ctx, query) {
@@ -147,11 +150,11 @@ func (r *reader) readDetail(ctx context.Context, id ID, f force) (*detail, error
 			}
 			return nil, err
 		}
-		if idOf(&entry) != id { // its value holds several limits
+		if IDOf(&entry) != id { // its value holds several limits
 			continue
 		}
-		d := &detail{of: id, record: entry.Record.Value, parts: entry.Record.Parts, at: entry.At}
-		if !entry.LimitKnown() || entry.Layout != "" || isBlock(f.override(id.Key)) {
+		d := &Detail{Of: id, Record: entry.Record.Value, Parts: entry.Record.Parts, At: entry.At}
+		if !entry.LimitKnown() || entry.Layout != "" || IsBlock(f.Override(id.Key)) {
 			return d, nil
 		}
 		capacity := entry.Limit.Capacity()
@@ -166,7 +169,7 @@ func (r *reader) readDetail(ctx context.Context, id ID, f force) (*detail, error
 				decision[:]); err != nil {
 				return nil, err
 			}
-			d.fits = append(d.fits, fit{units: units, in: decision[0].RetryAfter, at: decision[0].At.Time().Add(decision[0].RetryAfter)})
+			d.Fits = append(d.Fits, Fit{Units: units, In: decision[0].RetryAfter, At: decision[0].At.Time().Add(decision[0].RetryAfter)})
 		}
 		return d, nil
 	}

@@ -1,4 +1,4 @@
-package dash
+package source
 
 import (
 	"cmp"
@@ -28,9 +28,9 @@ type nodeAnswer struct {
 
 // read looks at the keys of a request, those of each node by themselves. For a node that did
 // not answer the last time it does not wait: its answer is taken at a later look.
-func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
+func (r *Reader) read(ctx context.Context, ask *Request, answer *Fetched) {
 	byNode := map[string][]ID{}
-	for _, key := range ask.keys {
+	for _, key := range ask.Keys {
 		name := ""
 		if r.NodeOf != nil {
 			name = r.NodeOf(ctx, key.tag())
@@ -45,10 +45,10 @@ func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
 			r.nodes[name] = n
 		}
 		if n.reading == nil {
-			r.readNode(ctx, n, byNode[name], ask.force)
+			r.readNode(ctx, n, byNode[name], ask.Force)
 		}
 	}
-	answer.Keys = make([]Reading, 0, len(ask.keys))
+	answer.Keys = make([]Reading, 0, len(ask.Keys))
 	for _, name := range names {
 		n := r.nodes[name]
 		if !n.await(ctx, !n.away || len(names) == 1, answer) {
@@ -61,12 +61,12 @@ func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
 		}
 	}
 	if len(names) > 0 && len(answer.Away) == len(names) {
-		answer.err, answer.Away = r.nodes[names[0]].problem, nil
+		answer.Err, answer.Away = r.nodes[names[0]].problem, nil
 	}
 }
 
 // readNode begins to read keys of a node.
-func (r *reader) readNode(ctx context.Context, n *node, keys []ID, f force) {
+func (r *Reader) readNode(ctx context.Context, n *node, keys []ID, f Force) {
 	reading := make(chan nodeAnswer, 1)
 	n.reading = reading
 	a := nodeAnswer{keys: keys, now: make(map[ID]seen, len(keys))}
@@ -82,7 +82,7 @@ func (r *reader) readNode(ctx context.Context, n *node, keys []ID, f force) {
 
 // await takes in what reading the node brought, if that is there or is to be waited for. It
 // reports whether the node answered.
-func (n *node) await(ctx context.Context, wait bool, answer *fetched) bool {
+func (n *node) await(ctx context.Context, wait bool, answer *Fetched) bool {
 	a, come := receive(ctx, n.reading, wait)
 	if !come {
 		n.problem = cmp.Or(n.problem, ctx.Err())
@@ -94,7 +94,7 @@ func (n *node) await(ctx context.Context, wait bool, answer *fetched) bool {
 		maps.Copy(n.before, a.now)
 		return false
 	}
-	answer.asked = append(answer.asked, a.keys...)
+	answer.Asked = append(answer.Asked, a.keys...)
 	for _, key := range a.keys {
 		if _, there := a.now[key]; !there {
 			a.now[key] = seen{} // it is unused
@@ -125,7 +125,7 @@ func receive[T any](ctx context.Context, from <-chan T, wait bool) (value T, com
 func newAway(name string, problem error, keys []ID) Away {
 	a := Away{Node: name, Keys: make([]KeyName, len(keys))}
 	if problem != nil {
-		a.Problem = oneLine(problem)
+		a.Problem = OneLine(problem)
 	}
 	for i, key := range keys {
 		a.Keys[i] = KeyName{key.Subject, key.Name, key.StoreKey}
