@@ -20,8 +20,8 @@ type changes struct {
 	question  *question
 	menu      *groupMenu       // where a grouping is chosen; nil if it is not open
 	form      *form            // where an override is typed in; nil if it is not open
-	lastReset *Changed         // what u undoes; nil if there is nothing to undo
-	lastKeys  []ID             // those of lastReset
+	lastReset *source.Changed  // what u undoes; nil if there is nothing to undo
+	lastKeys  []source.ID      // those of lastReset
 	acting    bool             // an action is under way
 	working   goroutines.Group // runs the actions
 }
@@ -43,13 +43,13 @@ func (m *model) act(do func() tea.Msg) tea.Cmd {
 // Messages of what was done.
 type (
 	resetDone struct {
-		Changed
-		keys []ID
+		source.Changed
+		keys []source.ID
 		err  error
 	}
 	actionFailed struct{ err error }
 	undoDone     struct {
-		Changed
+		source.Changed
 		err error
 	}
 	taken struct {
@@ -195,7 +195,7 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 	return m.look()
 }
 
-func (m *model) unmark(keys []ID) {
+func (m *model) unmark(keys []source.ID) {
 	for _, key := range keys {
 		delete(m.keys.marked, key)
 	}

@@ -16,7 +16,7 @@ import (
 
 // detailView is the screen about one key.
 type detailView struct {
-	key    ID
+	key    source.ID
 	read   *source.Detail // nil until the store has answered
 	scroll int
 }
@@ -164,7 +164,7 @@ func (v *detailView) text(m *model) []line {
 		}
 		sayLines(label, output.Break(command, m.width-indent), output.Plain)
 	}
-	for _, text := range m.beyond([]ID{r.id()}) {
+	for _, text := range m.beyond([]source.ID{r.id()}) {
 		say("reset", "It does not reach everything. "+output.Printable(text), output.Plain)
 	}
 	const around = 3 // an empty line on each side of the graph, and the one that says what it is

@@ -15,8 +15,8 @@ import (
 
 // feed is what the store said.
 type feed struct {
-	rows      map[ID]*row // the followed keys
-	servers   []Server
+	rows      map[source.ID]*row // the followed keys
+	servers   []source.Server
 	coverage  source.Coverage
 	roundTrip history // in milliseconds
 	fetching  bool    // a look is under way
@@ -117,7 +117,7 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
-	p := source.Pass{Force: m.force(), Followed: make(map[ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
+	p := source.Pass{Force: m.force(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
 		Groups: source.NewGroupTotals()}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is

@@ -158,8 +158,8 @@ func (m *model) submit() tea.Cmd {
 			return overrideDone{override: ended, ended: true, err: m.Actions.RevokeOverride(m.ctx, ended.ID, reason)}
 		})
 	}
-	wanted, lasts, err := m.Actions.ParseOverride(OverrideForm{Effect: c.effect, Value: strings.TrimSpace(f.inputs[valueField].Value()),
-		For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
+	wanted, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: c.effect,
+		Value: strings.TrimSpace(f.inputs[valueField].Value()), For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
 	if err == nil {
 		wanted.Subjects, err = store.ExactPattern(r.Key.Subject)
 	}

@@ -19,9 +19,9 @@ type keyList struct {
 	rows     []*row // those that are listed, in order
 
 	cursor, top int
-	selected    ID
+	selected    source.ID
 	moved       bool // the cursor stays with the selected key
-	marked      map[ID]bool
+	marked      map[source.ID]bool
 
 	needs   needs // columns
 	changed bool  // by a key or a click, so the columns are fitted anew

@@ -16,7 +16,7 @@ import (
 // model is the state of a dashboard. Only Update changes it, and only View draws it.
 // What belongs to one screen is in that screen: keyList, groupList, detailView, helpView.
 type model struct {
-	Options
+	source.Options
 	ctx    context.Context
 	reader *source.Reader
 	// clipboard is the terminal, which is asked to copy; nil where nobody can paste.
@@ -68,13 +68,13 @@ type note struct {
 // noteStays is how long a note is shown.
 const noteStays = 8 * time.Second
 
-func newModel(ctx context.Context, o Options) *model {
+func newModel(ctx context.Context, o source.Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
-		feed: feed{rows: map[ID]*row{}, answered: o.Now(),
+		feed: feed{rows: map[source.ID]*row{}, answered: o.Now(),
 			denials: denials{keys: map[store.Key]*denial{}}},
 		filter: filterLine{input: newInput()},
-		keys:   keyList{marked: map[ID]bool{}},
+		keys:   keyList{marked: map[source.ID]bool{}},
 	}
 	m.screen = &m.keys
 	if m.Play != nil {
@@ -198,9 +198,9 @@ func (m *model) current() *row {
 // chosen returns the keys that an action is about: the marked ones that are listed, or else
 // the current one. What is not seen is not changed. If only keys that are not listed are
 // marked, there are none: the one under the cursor is not what was meant.
-func (m *model) chosen() []ID {
+func (m *model) chosen() []source.ID {
 	if len(m.keys.marked) > 0 && m.screen != &m.detail {
-		var keys []ID
+		var keys []source.ID
 		for _, r := range m.keys.rows {
 			if m.keys.marked[r.id()] {
 				keys = append(keys, r.id())
@@ -210,7 +210,7 @@ func (m *model) chosen() []ID {
 		return keys
 	}
 	if r := m.current(); r != nil {
-		return []ID{r.id()}
+		return []source.ID{r.id()}
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (m *model) isOthers() bool { return m.Layouts != "" }
 const onlyTheLimiterDecides = "another limiter decides by these keys; from here they can only be reset"
 
 // beyond are what a reset of these rows does not reach, each once.
-func (m *model) beyond(ids []ID) (texts []string) {
+func (m *model) beyond(ids []source.ID) (texts []string) {
 	if m.Beyond == nil {
 		return nil
 	}

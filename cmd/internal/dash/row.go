@@ -38,7 +38,7 @@ type row struct {
 }
 
 // id names the row.
-func (r *row) id() ID { return source.IDOf(&r.Entry) }
+func (r *row) id() source.ID { return source.IDOf(&r.Entry) }
 
 func newRow(reading source.Reading, now time.Time) *row {
 	r := &row{Reading: reading, usedAt: now, followedSince: now, inUse: reading.IsUsed(), taken: history{sums: true}}

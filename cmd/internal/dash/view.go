@@ -247,11 +247,11 @@ func (m *model) deniedParts() (denied, of, blocked line) {
 }
 
 // sums are what the servers say of themselves together, nil if none does.
-func (m *model) sums() (told *Server) {
+func (m *model) sums() (told *source.Server) {
 	for i := range m.feed.servers {
 		s := &m.feed.servers[i]
 		if s.Problem == "" && told == nil {
-			told = &Server{}
+			told = &source.Server{}
 		}
 		if told != nil {
 			told.OpsPerSecond += s.OpsPerSecond
@@ -276,7 +276,7 @@ func (m *model) roundTrips(seconds int) line {
 
 func roundTripText(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 
-func (m *model) serverLine(s *Server) line {
+func (m *model) serverLine(s *source.Server) line {
 	if s.Problem != "" {
 		return line{{"  " + s.Name + "  ", output.Plain}, {s.Problem, output.AtEnd}}
 	}
@@ -347,14 +347,14 @@ func (m *model) defective() (defective, stuck int) {
 }
 
 // roundTripOf returns the longest round trip to any of the servers.
-func roundTripOf(servers []Server) (longest time.Duration) {
+func roundTripOf(servers []source.Server) (longest time.Duration) {
 	for i := range servers {
 		longest = max(longest, servers[i].RoundTrip)
 	}
 	return longest
 }
 
-func serverWords(s *Server) string {
+func serverWords(s *source.Server) string {
 	if s.Problem != "" {
 		return s.Problem
 	}
