@@ -28,6 +28,7 @@ type Reader struct {
 	playing   *player
 }
 
+// NewReader returns a Reader of the store of o, or of the recording that o plays.
 func NewReader(o *Options) *Reader {
 	r := &Reader{Options: o, nodes: map[string]*node{}}
 	if o.Record != nil {

@@ -27,6 +27,7 @@ type OverridesLook struct {
 	Err  error
 }
 
+// Look reads the overrides if they have changed.
 func (r *OverrideReader) Look(ctx context.Context) (l OverridesLook) {
 	begun := r.Now()
 	if r.Timeout > 0 {

@@ -24,6 +24,7 @@ const (
 	MostGroupings = 20
 )
 
+// NewGroupTotals returns totals of no keys.
 func NewGroupTotals() *GroupTotals {
 	return &GroupTotals{By: map[Grouping]map[string]GroupTotal{}, More: map[Grouping]bool{}}
 }

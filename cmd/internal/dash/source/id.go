@@ -27,6 +27,7 @@ func IDOf(e *admin.Entry) ID {
 // OwnID is the ID of a limit of limitctl's own.
 func OwnID(key store.Key) ID { return ID{Key: key} }
 
+// CompareIDs orders rows by subject, limit and store key.
 func CompareIDs(a, b ID) int {
 	return cmp.Or(strings.Compare(a.Subject, b.Subject), strings.Compare(a.Name, b.Name), strings.Compare(a.StoreKey, b.StoreKey))
 }

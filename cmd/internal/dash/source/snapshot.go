@@ -308,4 +308,5 @@ func (d *readingDocument) limit() (limit store.Limit, err error) {
 // small enough that nothing computed with it overflows.
 const mostOfAnything = 4_000_000_000_000
 
+// Milliseconds is the duration that a recording has as a number.
 func Milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
