@@ -1,10 +1,10 @@
 package redisserver
 
 import (
-	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -14,13 +14,13 @@ import (
 // What was added was seen, and nothing else, whatever part of the table it falls in.
 func TestSeenKeysAreAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		seen, want := newSeenKeys(rapid.SampledFrom([]int{0, 1, seenPartBits}).Draw(t, "bits"), maphash.MakeSeed()), map[string]bool{}
+		seen, want := newSeenKeys(maphash.MakeSeed()), map[string]bool{}
 		key := rapid.OneOf(rapid.StringN(0, 3, -1), rapid.Custom(func(t *rapid.T) string {
 			return fmt.Sprintf("rl:{user:%d}:limit", rapid.IntRange(0, 3000).Draw(t, "user"))
 		}))
 		for range rapid.IntRange(0, 2000).Draw(t, "steps") {
 			k := key.Draw(t, "key")
-			if first := (&seenAll{seen}).First(k); first == want[k] {
+			if first := seen.First(k); first == want[k] {
 				t.Fatalf("%q: it comes for the first time: %v, want %v", k, first, !want[k])
 			}
 			want[k] = true
@@ -31,10 +31,10 @@ func TestSeenKeysAreAMap(t *testing.T) {
 	})
 }
 
-// So many that each part has several chunks, in many slabs.
+// So many that each part has grown many times.
 func TestSeenKeysOfAFullTable(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
-	seen := newSeenKeys(seenPartBits, maphash.MakeSeed())
+	seen := newSeenKeys(maphash.MakeSeed())
 	const keys = 3_000_000 // twice as many parts, and some more
 	for i := range keys {
 		seen.add(seen.hash(fmt.Sprint("in", i)))
@@ -47,24 +47,23 @@ func TestSeenKeysOfAFullTable(t *testing.T) {
 			t.Fatalf("key %d was never there", i)
 		}
 	}
-	bytes := 0
-	for _, slab := range seen.slabs {
-		bytes += cap(slab)
+	bytes := int(unsafe.Sizeof(*seen))
+	longest := 0
+	for i := range seen.parts {
+		slots := seen.parts[i].slots
+		bytes += 8 * cap(slots)
+		for run, j := 0, 0; j < len(slots); j++ {
+			if run++; slots[j] == 0 {
+				run = 0
+			}
+			longest = max(longest, run)
+		}
 	}
-	bytes += 8 * cap(seen.parts)
-	if perKey := float64(bytes) / keys; perKey > 10 {
+	if perKey := float64(bytes) / keys; perKey > 13 {
 		t.Errorf("%.1f bytes a key", perKey)
 	}
-	longest := 0
-	for _, part := range seen.parts {
-		chain := 0
-		for number := part.chunk; number != 0; number = binary.BigEndian.Uint32(seen.chunk(number)) {
-			chain++
-		}
-		longest = max(longest, chain)
-	}
-	if longest > 8 {
-		t.Errorf("the longest chain has %d chunks", longest)
+	if longest > 400 {
+		t.Errorf("a search can look at %d slots", longest)
 	}
 }
 
@@ -99,7 +98,7 @@ func BenchmarkSeen(b *testing.B) {
 		b.Run(fmt.Sprint(keys), func(b *testing.B) {
 			names := make([]string, 1<<16)
 			for b.Loop() {
-				seen := &seenAll{newSeenKeys(seenPartBits, maphash.MakeSeed())}
+				seen := NewSeenAll()
 				for done := 0; done < keys; done += len(names) {
 					b.StopTimer()
 					for i := range names {

@@ -2,9 +2,13 @@ package dash
 
 import (
 	"fmt"
+	"io"
 
+	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -16,8 +20,8 @@ type changes struct {
 	question  *question
 	menu      *groupMenu       // where a grouping is chosen; nil if it is not open
 	form      *form            // where an override is typed in; nil if it is not open
-	lastReset *Changed         // what u undoes; nil if there is nothing to undo
-	lastKeys  []ID             // those of lastReset
+	lastReset *source.Changed  // what u undoes; nil if there is nothing to undo
+	lastKeys  []source.ID      // those of lastReset
 	acting    bool             // an action is under way
 	working   goroutines.Group // runs the actions
 }
@@ -39,13 +43,13 @@ func (m *model) act(do func() tea.Msg) tea.Cmd {
 // Messages of what was done.
 type (
 	resetDone struct {
-		Changed
-		keys []ID
+		source.Changed
+		keys []source.ID
 		err  error
 	}
 	actionFailed struct{ err error }
 	undoDone     struct {
-		Changed
+		source.Changed
 		err error
 	}
 	taken struct {
@@ -148,7 +152,7 @@ func (m *model) askTake() tea.Cmd {
 		m.say("the limit of " + output.Printable(r.Key.String()) + " is not known, so nothing can be taken")
 		return nil
 	}
-	if o := r.override; isBlock(o) {
+	if o := r.override; source.IsBlock(o) {
 		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), until(o.ExpiresAt, m.now)))
 		return nil
 	}
@@ -191,7 +195,7 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 	return m.look()
 }
 
-func (m *model) unmark(keys []ID) {
+func (m *model) unmark(keys []source.ID) {
 	for _, key := range keys {
 		delete(m.keys.marked, key)
 	}
@@ -229,4 +233,98 @@ func (m *model) absorbTaken(done taken) tea.Cmd {
 		m.complain(fmt.Errorf("denied: %s has nothing left, retry in %s", name, output.Duration(d.RetryAfter)))
 	}
 	return m.look()
+}
+
+// question is asked before something is changed.
+type question struct {
+	title string
+	lines []string
+	// name has to be typed for a yes, in input. It is empty where a key is enough.
+	name  string
+	input textinput.Model
+	do    func() tea.Msg // what a yes does
+}
+
+// ask asks before do is done. In a protected context the context's name has to be typed.
+func (m *model) ask(title string, lines []string, do func() tea.Msg) tea.Cmd {
+	q := &question{title: title, lines: lines, do: do}
+	m.changes.question = q
+	if m.Protected {
+		q.name, q.input = m.Context, newInput()
+		q.input.Focus()
+	}
+	return nil
+}
+
+// answer takes a key that is pressed at a question. Anything but a clear yes is a no.
+func (m *model) answer(msg tea.KeyMsg) tea.Cmd {
+	q := m.changes.question
+	pressed := msg.String()
+	switch {
+	case q.name == "" && (pressed == "y" || pressed == "Y"):
+	case q.name != "" && msg.Type == tea.KeyEnter && q.input.Value() == q.name:
+	case q.name != "" && msg.Type != tea.KeyEnter && msg.Type != tea.KeyEsc:
+		q.input, _ = q.input.Update(msg)
+		return nil
+	default:
+		m.changes.question = nil
+		m.say("nothing was changed")
+		return nil
+	}
+	m.changes.question = nil
+	return m.act(q.do)
+}
+
+// box draws the question in at most that many lines and columns.
+func (q *question) box(height, columns int) []line {
+	answers := []line{{{"y", bold}, {" yes   ", output.Plain}, {"any other key", bold}, {" no", output.Plain}}}
+	if q.name != "" {
+		answers = []line{
+			styled(q.name+" is protected. Type its name to go on:", output.Near),
+			{{q.input.Value(), bold}, {"▏", output.Plain}},
+		}
+	}
+	const frame = 2 // the lines of the border
+	room := height - frame - 1 - len(answers)
+	lines := []line{styled(q.title+"?", bold)}
+	if room >= len(q.lines)+2 {
+		lines, answers = append(lines, nil), append([]line{nil}, answers...)
+	}
+	for _, text := range q.lines[:max(0, min(len(q.lines), room))] {
+		lines = append(lines, plain(text))
+	}
+	return boxed(append(lines, answers...), columns)
+}
+
+// copySubject gives the subject of the current key to the terminal, which puts it where
+// texts are pasted from (OSC 52). A subject has at most 1,024 bytes, and goes as base64, so
+// it does nothing else to the terminal, whatever it holds.
+func (m *model) copySubject() tea.Cmd {
+	r := m.current()
+	if r == nil || m.clipboard == nil {
+		return nil
+	}
+	subject, tmux, to := r.Key.Subject, m.Tmux, m.clipboard
+	return func() tea.Msg {
+		sequence := ansi.SetSystemClipboard(subject)
+		if tmux { // which may itself take it, pass it on, or neither, by its settings
+			sequence += ansi.TmuxPassthrough(sequence)
+		}
+		_, err := io.WriteString(to, sequence)
+		return copied{subject, err}
+	}
+}
+
+// copied: a text was given to the terminal.
+type copied struct {
+	text string
+	err  error
+}
+
+func (m *model) absorbCopied(msg copied) {
+	if msg.err != nil {
+		m.complain(msg.err)
+		return
+	}
+	m.say("copied " + output.Printable(msg.text))
 }

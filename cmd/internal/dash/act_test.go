@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -134,7 +135,7 @@ func TestTake(t *testing.T) {
 		t.Errorf("of a full one:\n%s", d.View())
 	}
 	d.press("jt")
-	if !strings.Contains(d.View(), "allowed: took 1 of near token-bucket/1m, 0 remaining") || !d.current().atLimit() {
+	if !strings.Contains(d.View(), "allowed: took 1 of near token-bucket/1m, 0 remaining") || !d.current().AtLimit() {
 		t.Errorf("of one with room:\n%s", d.View())
 	}
 }
@@ -185,7 +186,7 @@ func TestMarksEndWithTheReset(t *testing.T) {
 			t.Errorf("nothing in use: %t; %v were reset, and %v are marked", nothing, d.actions.reset, d.keys.marked)
 		}
 		d.press("m")
-		d.send(resetDone{Changed{}, []ID{own(store.Key{Subject: "another"})}, nil})
+		d.send(resetDone{Changed{}, []ID{source.OwnID(store.Key{Subject: "another"})}, nil})
 		if len(d.keys.marked) != 1 {
 			t.Errorf("after a reset of another key %v are marked", d.keys.marked)
 		}
@@ -210,7 +211,7 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 	}
 	d.press("y<esc>")
 	full := store.Key{Subject: "full", Name: "token-bucket/1m"}
-	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[own(full)] {
+	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[source.OwnID(full)] {
 		t.Errorf("reset were %v, marked are %v", d.actions.reset, d.keys.marked)
 	}
 	d = begin(t, three, nil)

@@ -1,7 +1,13 @@
 package dash
 
 import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/textcut"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // columnName says which column of the list of keys it is, in the order that they are shown.
@@ -28,7 +34,7 @@ type column struct {
 	order order // that a click on the header sorts by; -1 for none
 	right bool
 	// cell draws a row's cell; nil for texts, which are cut so that rows differ.
-	cell func(m *model, r *row, width int) line
+	cell func(r *row, now time.Time, width int) line
 
 	name      columnName
 	width, at int // once fitted; a width of 0 is not shown
@@ -39,8 +45,8 @@ const gap = 2
 
 // columns are all of them.
 func columns() [columnNames]column {
-	text := func(get func(r *row) string) func(*model, *row, int) line {
-		return func(_ *model, r *row, _ int) line { return plain(get(r)) }
+	text := func(get func(r *row) string) func(*row, time.Time, int) line {
+		return func(r *row, _ time.Time, _ int) line { return plain(get(r)) }
 	}
 	return [columnNames]column{
 		subjectColumn:   {title: "SUBJECT", order: bySubject},
@@ -53,8 +59,8 @@ func columns() [columnNames]column {
 		rateColumn:      {title: "/S", order: byRate, right: true, cell: text(func(r *row) string { return short(r.rate()) })},
 		resetsColumn:    {title: "RESETS", order: byReset, right: true, cell: resetsCell},
 		overrideColumn:  {title: "OVERRIDE", order: -1, cell: overrideCell},
-		historyColumn: {title: "LAST MIN", order: -1, cell: func(m *model, r *row, width int) line {
-			return sparks(r.shares.columns(m.now, 60, width), 1, shareStyle)
+		historyColumn: {title: "LAST MIN", order: -1, cell: func(r *row, now time.Time, width int) line {
+			return sparks(r.shares.columns(now, 60, width), 1, shareStyle)
 		}},
 	}
 }
@@ -72,8 +78,7 @@ const widestSubject = 60
 
 // wishes are for the widths of columns, the most important first. What a subject in sight needs to be
 // read comes before what only repeats other columns in another way.
-func (m *model) wishes() []wish {
-	n := &m.keys.needs
+func (n *needs) wishes(denialsKnown bool) []wish {
 	limit := n.limit
 	all := []wish{
 		{of: subjectColumn, width: 8}, {of: ofLimitColumn, width: 9}, {of: deniedColumn, width: 9},
@@ -90,7 +95,7 @@ func (m *model) wishes() []wish {
 	wanted := all[:0]
 	for _, w := range all {
 		switch {
-		case w.of == deniedColumn && !m.feed.denials.known, w.of == overrideColumn && n.effect == 0:
+		case w.of == deniedColumn && !denialsKnown, w.of == overrideColumn && n.effect == 0:
 		default:
 			wanted = append(wanted, w)
 		}
@@ -125,9 +130,9 @@ func allot(columns int, wishes []wish) (widths [columnNames]int) {
 	return widths
 }
 
-// fit returns the columns of the list of keys that are shown.
-func (m *model) fit() []column {
-	all, widths := columns(), allot(m.width, m.wishes())
+// fitted returns the columns that are shown where there are that many columns of a terminal.
+func (n *needs) fitted(width int, denialsKnown bool) []column {
+	all, widths := columns(), allot(width, n.wishes(denialsKnown))
 	shown := make([]column, 0, len(all))
 	at := markWidth
 	for i := range all {
@@ -150,7 +155,7 @@ func algorithmOf(r *row) string {
 // deniedCell is how often a second the key is denied, and where there is room how much of
 // what is asked. It has a sign while the key is being denied, which a key at its limit has
 // not.
-func deniedCell(m *model, r *row, width int) line {
+func deniedCell(r *row, now time.Time, width int) line {
 	rate := r.deniedRate()
 	if rate == 0 {
 		return plain("-")
@@ -163,7 +168,7 @@ func deniedCell(m *model, r *row, width int) line {
 	if width >= withPercent {
 		text = pad(text, 5, true) + " " + pad(r.percentDenied(), 4, true)
 	}
-	if !r.isDenied(m.now) {
+	if !r.isDenied(now) {
 		return styled(text, output.AtEnd)
 	}
 	if r.isBlocked() {
@@ -175,14 +180,14 @@ func deniedCell(m *model, r *row, width int) line {
 // deniedSign marks what is being denied.
 const deniedSign = "✗"
 
-func barCell(_ *model, r *row, width int) line {
+func barCell(r *row, _ time.Time, width int) line {
 	if !r.RemainingKnown() {
 		return nil
 	}
 	return styled(output.Bar(r.Used, r.Limit.Capacity(), width), closeness(r))
 }
 
-func ofLimitCell(_ *model, r *row, width int) line {
+func ofLimitCell(r *row, _ time.Time, width int) line {
 	switch {
 	case !r.found():
 		return plain("-")
@@ -196,7 +201,7 @@ func ofLimitCell(_ *model, r *row, width int) line {
 	return styled(text, closeness(r))
 }
 
-func leftCell(_ *model, r *row, width int) line {
+func leftCell(r *row, _ time.Time, width int) line {
 	if r.isUnknown() {
 		return plain("?")
 	}
@@ -207,11 +212,11 @@ func leftCell(_ *model, r *row, width int) line {
 	return plain(text)
 }
 
-func resetsCell(_ *model, r *row, _ int) line {
+func resetsCell(r *row, _ time.Time, _ int) line {
 	switch {
 	case r.inUse && r.TTL < 0 && !r.KeptOnPurpose():
 		return styled("no TTL", output.Near)
-	case r.inUse && r.atLimit():
+	case r.inUse && r.AtLimit():
 		if !r.RetryKnown() {
 			return styled("+?", output.AtEnd)
 		}
@@ -232,4 +237,113 @@ func usedOf(r *row) string {
 		capacity = output.Thousands(r.Limit.Capacity())
 	}
 	return used + "/" + capacity
+}
+
+// markWidth is the column of the cursor and of marks.
+const markWidth = 3
+
+// needs are the columns that the names of the listed rows take.
+type needs struct {
+	// Of the subjects in sight: what those take that are denied by a limit, and what nine in ten take; then
+	// what the widest takes that can be shown whole, and what the widest of all takes.
+	denied, usual, whole, longest need
+	limit                         int // the widest name
+	// effect is of the widest effect of an override, and ending with its end; 0 if no row is under one.
+	effect, ending int
+}
+
+// need is a number of columns. It shrinks when fewer were enough for a while, so that the columns do not jump
+// with each row that comes and goes.
+type need struct {
+	columns int
+	at      time.Time // when that many were needed last
+}
+
+func (n *need) take(columns int, now time.Time, atOnce bool) {
+	if atOnce || columns >= n.columns || now.Sub(n.at) > lately*time.Second {
+		*n = need{columns, now}
+	}
+}
+
+// names are the texts that tell the rows in sight apart.
+type names struct {
+	subjectPrefix, limitPrefix string // that all have in common, and that are left out
+	subjects, limits           []string
+	// joined says which of the subjects have the name of the limit behind them.
+	joined []bool
+}
+
+// tell cuts the names of rows to the columns that there are, so that no two rows look the
+// same. Unless the names of limits are shown whole, they go behind a subject that several rows
+// have, and names that are the same but for attributes always do.
+func tell(rows []*row, shown []column) (n names) {
+	if len(rows) == 0 {
+		return n
+	}
+	var widths [columnNames]int
+	for i := range shown {
+		widths[shown[i].name] = shown[i].width
+	}
+	limitsWhole := true
+	bySubject, byBoth, byKey := map[string]int{}, map[store.Key]int{}, map[store.Key]int{}
+	for _, r := range rows {
+		limitsWhole = limitsWhole && r.limitWidth <= widths[limitColumn]
+		bySubject[r.Key.Subject]++
+		byBoth[store.Key{Subject: r.Key.Subject, Name: r.limitName()}]++
+		byKey[r.Key]++
+	}
+	subjects, limits := make([]string, len(rows)), make([]string, len(rows))
+	n.joined = make([]bool, len(rows))
+	for i, r := range rows {
+		subjects[i], limits[i] = output.Printable(r.Key.Subject), output.Printable(r.limitName())
+		switch n.joined[i] = true; {
+		case byKey[r.Key] > 1: // then they are of another limiter
+			subjects[i] = output.Printable(r.StoreKey)
+		case byBoth[store.Key{Subject: r.Key.Subject, Name: r.limitName()}] > 1:
+			subjects[i] += " " + output.Printable(r.Key.Name)
+		case bySubject[r.Key.Subject] > 1 && !limitsWhole:
+			subjects[i] += " " + limits[i]
+		default:
+			n.joined[i] = false
+		}
+	}
+	n.subjectPrefix, n.subjects = textcut.Distinct(subjects, widths[subjectColumn])
+	if widths[limitColumn] > 0 {
+		n.limitPrefix, n.limits = textcut.Distinct(limits, widths[limitColumn])
+	}
+	return n
+}
+
+// prefixTitle is the header of a column whose texts have lost the beginning that they have
+// in common: as much of its end as there is room for.
+func prefixTitle(title, prefix string, columns int) string {
+	if prefix == "" {
+		return title
+	}
+	end := prefix + "…"
+	for width(end) > columns {
+		_, size := utf8.DecodeRuneInString(strings.TrimPrefix(end, "…"))
+		if end = "…" + strings.TrimPrefix(end, "…")[size:]; len(end) < len("…:a…") {
+			return title
+		}
+	}
+	return end
+}
+
+func cursorMark(selected bool) string {
+	if selected {
+		return "▸"
+	}
+	return " "
+}
+
+func overrideCell(r *row, now time.Time, width int) line {
+	if r.override == nil {
+		return nil
+	}
+	effect, end := overrideTexts(r.override, now)
+	if len([]rune(effect+end)) > width {
+		end = ""
+	}
+	return styled(effect+end, output.Near)
 }

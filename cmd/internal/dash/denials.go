@@ -1,19 +1,20 @@
 package dash
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
-
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // denials are who is being denied.
 type denials struct {
-	reader   *denialReader // nil if the store keeps none
+	reader   *source.DenialReader // nil if the store keeps none
 	fetching bool
 	known    bool // they were read, or a recording has them
 	problem  error
@@ -50,70 +51,8 @@ const (
 // denialsDue: the table is to be read again.
 type denialsDue struct{}
 
-// lookDenials reads the table, unless that is under way.
-func (m *model) lookDenials() tea.Cmd {
-	d := &m.feed.denials
-	if d.reader == nil || d.fetching {
-		return nil
-	}
-	d.fetching = true
-	return func() tea.Msg { return d.reader.look(m.ctx) }
-}
-
-// absorbDenials takes in what a look at the table brought.
-func (m *model) absorbDenials(since deniedSince) tea.Cmd {
-	d := &m.feed.denials
-	d.fetching = false
-	if d.problem = since.err; since.over > 0 {
-		m.addDenials(&since)
-	}
-	pause := max(m.Refresh, denialsEvery) - since.took
-	return m.after(max(pause, since.took), denialsDue{})
-}
-
-func (m *model) addDenials(since *deniedSince) {
-	d := &m.feed.denials
-	if d.known, d.lost = true, since.lost; since.first {
-		d.begun, d.totals, d.unnamed, d.keys = since.at, history{}, history{}, map[store.Key]*denial{}
-	}
-	names := m.longNames()
-	counted := make(map[store.Key]bool, len(since.rows))
-	sum := int64(0)
-	for i := range since.rows {
-		row := &since.rows[i]
-		key := row.Key
-		if whole, is := names[key]; is {
-			key = whole
-		}
-		counted[key] = true
-		last := since.at.Add(-time.Duration(since.now-row.LastAt) * time.Microsecond)
-		known := d.keys[key]
-		if known == nil {
-			if since.at.Sub(last) > lately*time.Second {
-				continue
-			}
-			known = &denial{}
-			d.keys[key] = known
-		}
-		sum += row.Count
-		known.last = last
-		d.count(known, row.Count, since)
-	}
-	for key, known := range d.keys {
-		if !counted[key] {
-			d.count(known, 0, since)
-		}
-		if known.rate == 0 {
-			delete(d.keys, key)
-		}
-	}
-	d.total = d.lateRate(&d.totals, sum, since)
-	d.others = d.lateRate(&d.unnamed, since.others, since)
-	m.followDenied()
-}
-
 // count takes in how often a key was denied.
-func (d *denials) count(known *denial, count int64, since *deniedSince) {
+func (d *denials) count(known *denial, count int64, since *source.DeniedSince) {
 	known.rate = d.lateRate(&known.counts, count, since)
 	known.place()
 }
@@ -127,14 +66,14 @@ func (d *denial) place() {
 
 // lateRate adds a count to a history, and returns the rate lately. At the first look only
 // the mean over more than a minute is known, which stands in until there is a difference.
-func (d *denials) lateRate(h *history, count int64, since *deniedSince) float64 {
-	if since.first {
-		return float64(count) / since.over.Seconds()
+func (d *denials) lateRate(h *history, count int64, since *source.DeniedSince) float64 {
+	if since.First {
+		return float64(count) / since.Over.Seconds()
 	}
 	if h.values == nil { // none were counted since the looks began
 		h.sums = true
-		before := since.at.Add(-since.over)
-		from := since.at.Add(-lately * time.Second)
+		before := since.At.Add(-since.Over)
+		from := since.At.Add(-lately * time.Second)
 		if from.Before(d.begun) {
 			from = d.begun
 		}
@@ -142,50 +81,8 @@ func (d *denials) lateRate(h *history, count int64, since *deniedSince) float64 
 			h.add(before, 0)
 		}
 	}
-	h.add(since.at, float32(count))
+	h.add(since.At, float32(count))
 	return h.mean(lately)
-}
-
-// longNames returns the followed keys by the shorter names that the table has for them.
-func (m *model) longNames() map[store.Key]store.Key {
-	names := map[store.Key]store.Key{}
-	for id := range m.feed.rows {
-		key := id.Key
-		if len(key.Subject) > admin.MaxDenialText || len(key.Name) > admin.MaxDenialText {
-			short := admin.Denied{Key: key}
-			short.Shorten()
-			names[short.Key] = key
-		}
-	}
-	return names
-}
-
-// followDenied follows the keys that are being denied, however far from its limit the
-// store says that they are.
-func (m *model) followDenied() {
-	for key := range m.feed.denials.keys {
-		if m.feed.rows[own(key)] == nil {
-			m.feed.rows[own(key)] = newRow(Reading{Entry: admin.Entry{Key: key}}, m.now)
-		}
-	}
-	for id, r := range m.feed.rows {
-		r.denial = m.feed.denials.keys[id.Key]
-	}
-	m.tellBlocked()
-	m.evict()
-	m.arrange()
-}
-
-// tellBlocked tells which of the denied keys an operator's block denies: what is denied as it should be.
-// The table does not say why a key was denied, so that goes by the blocks that are in force now.
-func (m *model) tellBlocked() {
-	if m.Play != nil { // the recording says it
-		return
-	}
-	f := m.force()
-	for key, known := range m.feed.denials.keys {
-		known.blocked = isBlock(f.override(key))
-	}
 }
 
 // deniedRate is how often a second the key was denied lately.
@@ -256,4 +153,20 @@ func (d *denials) summary() (all, of, blocked string) {
 		noun = "key"
 	}
 	return rate + " denied/s", fmt.Sprintf(" of %s %s", keys, noun), blocked
+}
+
+// frame is what a recording keeps, nil if nothing is known. The keys denied most come first.
+func (d *denials) frame(now time.Time) *source.DenialFrame {
+	if !d.known || d.problem != nil {
+		return nil
+	}
+	f := &source.DenialFrame{PerSecond: d.total, OthersPerSecond: d.others, Lost: d.lost}
+	for key, known := range d.keys {
+		f.Keys = append(f.Keys, source.DeniedKey{Key: key.Subject, Name: key.Name, PerSecond: known.rate,
+			AgoMS: max(0, output.Milliseconds(now.Sub(known.last))), Blocked: known.blocked})
+	}
+	slices.SortFunc(f.Keys, func(a, b source.DeniedKey) int {
+		return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
+	})
+	return f
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -26,7 +27,7 @@ func TestDenialsASecond(t *testing.T) {
 			continue
 		}
 		for subject, want := range map[string]float64{"full": 7, "near": 1} {
-			r := d.feed.rows[own(denied(subject, 0).Key)]
+			r := d.feed.rows[source.OwnID(denied(subject, 0).Key)]
 			if got := r.deniedRate(); math.Abs(got-want) > want*0.01 {
 				t.Fatalf("after %d s %s is denied %.2f a second, want %g", second, subject, got, want)
 			}
@@ -55,7 +56,7 @@ func TestOldDenialsOfAMinuteAreNotCountedAgain(t *testing.T) {
 	}
 	d.deny(admin.Denials{Rows: []admin.Denied{denied("a", 10)}})
 	d.second()
-	if got := d.feed.rows[own(denied("a", 0).Key)].deniedRate(); got > 10 {
+	if got := d.feed.rows[source.OwnID(denied("a", 0).Key)].deniedRate(); got > 10 {
 		t.Errorf("it is denied %.1f a second, want at most 10", got)
 	}
 }
@@ -75,7 +76,7 @@ func TestDeniedKeysAreShown(t *testing.T) {
 	if want := "[nobody] user:00 user:49 user:48 user:47"; d.subjects() != want {
 		t.Errorf("it shows %s, want %s", d.subjects(), want)
 	}
-	r := d.feed.rows[own(hourly.Key)]
+	r := d.feed.rows[source.OwnID(hourly.Key)]
 	if r.Used == 0 || r.Limit.Count != 100 {
 		t.Errorf("of a key that is denied it knows %d of %d", r.Used, r.Limit.Count)
 	}

@@ -1,12 +1,14 @@
 package dash
 
 import (
-	"context"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -14,14 +16,14 @@ import (
 
 // detailView is the screen about one key.
 type detailView struct {
-	key    ID
-	read   *detail // nil until the store has answered
+	key    source.ID
+	read   *source.Detail // nil until the store has answered
 	scroll int
 }
 
 // absorb takes in what was read. It may be of the key that was looked at before.
-func (v *detailView) absorb(read *detail) {
-	if v.read = read; read != nil && read.of != v.key {
+func (v *detailView) absorb(read *source.Detail) {
+	if v.read = read; read != nil && read.Of != v.key {
 		v.read = nil
 	}
 }
@@ -44,66 +46,177 @@ func (v *detailView) hints(m *model) string {
 
 func (v *detailView) lines(m *model) []line { return m.textFrom(v.scroll, v.text(m)) }
 
-// detail is what is asked about a key that is looked at by itself.
-type detail struct {
-	of     ID
-	record []byte
-	// parts are the store keys of a limit of another limiter, and at when they were read, by
-	// the store's clock.
-	parts []admin.Part
-	at    store.Instant
-	fits  []fit
+// text is everything about the key.
+func (v *detailView) text(m *model) []line {
+	r := m.feed.rows[v.key]
+	if r == nil {
+		return []line{nil, plain("  " + output.Printable(v.key.String()) + " is not followed any more; esc goes back")}
+	}
+	var lines []line
+	const indent = 14
+	sayLines := func(name string, parts []string, style output.Style) {
+		for i, part := range parts {
+			label := ""
+			if i == 0 {
+				label = name
+			}
+			lines = append(lines, line{{pad(label, indent, false), output.Faint}, {part, style}})
+		}
+	}
+	say := func(name, text string, style output.Style) { sayLines(name, output.Wrap(text, m.width-indent), style) }
+	say("subject", output.Printable(r.Key.Subject), bold)
+	say("limit", output.Printable(r.Key.Name), output.Plain)
+	sayDenied := func() {
+		if r.deniedRate() > 0 {
+			text := short(r.deniedRate()) + " a second lately"
+			if !r.isDenied(m.now) {
+				text += ", none in the last seconds"
+			}
+			say("denied", text+fmt.Sprintf("; that is %s of what was asked for, if each request is of 1 unit", r.percentDenied()), output.AtEnd)
+		}
+		switch o := m.force().Override(r.Key); {
+		case o != nil:
+			sayLines("override", overrideText(o, m.now), output.Near)
+		case m.feed.overrides.problem != nil:
+			say("override", "not known: "+source.OneLine(m.feed.overrides.problem), output.Near)
+		}
+	}
+	if !r.found() {
+		say("state", "unused", output.Plain)
+		sayDenied()
+		return lines
+	}
+	if r.LimitKnown() {
+		say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
+	} else {
+		say("", r.LimitText()+": its keys do not tell the rest of it", output.Plain)
+	}
+	if r.Recorded != (store.Limit{}) {
+		say("", "last charged under "+r.Recorded.String(), output.Faint)
+	}
+	if r.Layout != "" {
+		say("layout", r.Layout, output.Plain)
+		if text := whatIsKnown(&r.Entry); text != "" {
+			say("not known", text, output.Plain)
+		}
+	}
+	if r.parts != nil {
+		text := ""
+		for _, attribute := range r.parts.Attributes {
+			text += " " + attribute.Name + "=" + output.Printable(attribute.Value)
+		}
+		say("attributes", text, output.Plain)
+	}
+	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
+		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
+	switch {
+	case !r.inUse:
+		state = "unused"
+	case r.isUnknown():
+		state = usedOf(r) + " used"
+	}
+	say("state", state, closeness(r))
+	sayLines("defect", defectLines(r, m.width-indent), output.AtEnd)
+	sayDenied()
+	if r.inUse {
+		ttl := "expires in " + output.Duration(r.TTL)
+		if r.TTL < 0 {
+			if ttl = "never expires"; r.Layout == "" {
+				ttl += ", because something else removed its expiry"
+			}
+		}
+		resets := "not known"
+		switch {
+		case source.NeverBegins(&r.Entry):
+			resets, ttl = "never", "the key does not expire"
+		case r.ResetKnown():
+			resets = seconds(r.ResetAfter)
+		}
+		say("resets in", resets+", "+ttl, output.Plain)
+	}
+	if d := v.read; d != nil {
+		for i, fit := range d.Fits {
+			label := ""
+			if i == 0 {
+				label = "next fits"
+			}
+			say(label, fitWords(&fit, m.now), output.Plain)
+		}
+	}
+	top := lines
+	lines = nil
+	if d := v.read; d != nil && len(d.Record) > 0 {
+		text := hex.EncodeToString(d.Record[:min(len(d.Record), shownBytes)])
+		if len(d.Record) > shownBytes {
+			text += "…"
+		}
+		say("record", fmt.Sprintf("%d bytes: %s", len(d.Record), text), output.Plain)
+	}
+	if d := v.read; d != nil && len(d.Parts) > 0 {
+		sayLines("store keys", partLines(d, m.width-indent), output.Plain)
+	} else {
+		say("store key", output.Printable(r.StoreKey), output.Plain)
+	}
+	for i, command := range m.looks(r, v.read) {
+		label := ""
+		if i == 0 {
+			label = "look yourself"
+		}
+		sayLines(label, output.Break(command, m.width-indent), output.Plain)
+	}
+	for _, text := range m.beyond([]source.ID{r.id()}) {
+		say("reset", "It does not reach everything. "+output.Printable(text), output.Plain)
+	}
+	const around = 3 // an empty line on each side of the graph, and the one that says what it is
+	graph := m.graphLines(r, max(3, min(12, m.bodyHeight()-len(top)-len(lines)-around)))
+	return slices.Concat(top, []line{nil}, graph, []line{nil}, lines)
 }
 
-// fit is when that many units fit.
-type fit struct {
-	units int64
-	at    time.Time // by the store's clock
-	in    time.Duration
+// looks are the commands that show the values of a row. d is what was read of it, or nil.
+func (m *model) looks(r *row, d *source.Detail) (commands []string) {
+	if m.LookYourself == nil {
+		return nil
+	}
+	parts := []admin.Part{{StoreKey: r.StoreKey}}
+	if d != nil && len(d.Parts) > 0 {
+		parts = d.Parts
+	} else if r.Layout != "" { // the type is not known yet
+		return nil
+	}
+	for i := range parts {
+		if command := m.LookYourself(parts[i].StoreKey, parts[i].Type); command != "" {
+			commands = append(commands, command)
+		}
+	}
+	return commands
 }
 
-func (f *fit) words(now time.Time) string {
-	units := output.Plural(int(f.units), "unit")
-	if f.in == 0 {
+// graphLines are what was used of the key over all that is remembered, in a graph that
+// is height lines high.
+func (m *model) graphLines(r *row, height int) []line {
+	const labels = 5
+	columns := max(1, min(m.width-labels, historyLength))
+	var lines []line
+	for i, drawn := range graph(r.shares.columns(m.now, historyLength, columns), height) {
+		label := ""
+		switch i {
+		case 0:
+			label = "100%"
+		case height - 1:
+			label = "0%"
+		}
+		lines = append(lines, append(line{{pad(label, labels-1, true) + "▕", output.Faint}}, drawn...))
+	}
+	return append(lines, styled(pad("", labels, false)+"used over the last "+output.Duration(historyLength*time.Second), output.Faint))
+}
+
+// shownBytes is how much of a record is shown.
+const shownBytes = 64
+
+func fitWords(f *source.Fit, now time.Time) string {
+	units := output.Plural(int(f.Units), "unit")
+	if f.In == 0 {
 		return units + ": now"
 	}
-	return fmt.Sprintf("%s: in %s, at %s", units, output.Duration(f.in), f.at.In(now.Location()).Format("15:04:05.000"))
-}
-
-// readDetail asks when one, half and all units of a key fit, and reads its record. It
-// returns nil for a key that is unused. Of one that is blocked nothing fits before the block ends.
-func (r *reader) readDetail(ctx context.Context, id ID, f force) (*detail, error) {
-	query := QueryOf(r.Query.Subjects, []ID{id})
-	query.Records = id.StoreKey == "" // of another limiter the parts are enough
-	for entry, err := range f.scan(ctx, query) {
-		if err != nil {
-			if isOfOneKey(err) {
-				return nil, nil
-			}
-			return nil, err
-		}
-		if idOf(&entry) != id { // its value holds several limits
-			continue
-		}
-		d := &detail{of: id, record: entry.Record.Value, parts: entry.Record.Parts, at: entry.At}
-		if !entry.LimitKnown() || entry.Layout != "" || isBlock(f.override(id.Key)) {
-			return d, nil
-		}
-		capacity := entry.Limit.Capacity()
-		asked := int64(0)
-		for _, units := range []int64{1, (capacity + 1) / 2, capacity} {
-			if units == asked { // of a small limit they are the same
-				continue
-			}
-			asked = units
-			var decision [1]store.Decision
-			if err := r.Store.Decide(ctx, store.Peek, []store.Request{{Key: id.Key, Limit: entry.Limit, Cost: units}},
-				decision[:]); err != nil {
-				return nil, err
-			}
-			d.fits = append(d.fits, fit{units: units, in: decision[0].RetryAfter, at: decision[0].At.Time().Add(decision[0].RetryAfter)})
-		}
-		return d, nil
-	}
-	return nil, nil
+	return fmt.Sprintf("%s: in %s, at %s", units, output.Duration(f.In), f.At.In(now.Location()).Format("15:04:05.000"))
 }

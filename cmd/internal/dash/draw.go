@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/lipgloss"
+
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -100,21 +102,6 @@ func (l line) reverse(columns int) line {
 		reversedLine = append(reversedLine, s)
 	}
 	return append(reversedLine, span{strings.Repeat(" ", max(0, columns-l.width())), reversed})
-}
-
-// closeness is the colour of a share of a limit: calm, near, or at it.
-func closeness(r *row) output.Style {
-	switch {
-	case !r.inUse:
-		return output.Faint
-	case r.isUnknown():
-		return output.Plain
-	case r.isAtLimit():
-		return output.AtEnd
-	case r.share() >= nearShare:
-		return output.Near
-	}
-	return output.Calm
 }
 
 // nearShare is from what share on a key is near its limit.
@@ -239,4 +226,21 @@ func limitWords(l store.Limit) string {
 		return text + ", in any such time, approximately"
 	}
 	return text
+}
+
+// boxed puts lines into a frame.
+func boxed(lines []line, columns int) []line {
+	widest := 0
+	for _, l := range lines {
+		widest = max(widest, l.width())
+	}
+	inner := max(1, min(widest, columns-4))
+	border := lipgloss.RoundedBorder()
+	box := []line{plain(border.TopLeft + strings.Repeat(border.Top, inner+2) + border.TopRight)}
+	for _, l := range lines {
+		l = l.fit(inner)
+		inside := append(plain(border.Left+" "), l...)
+		box = append(box, append(inside, span{strings.Repeat(" ", inner-l.width()) + " " + border.Right, output.Plain}))
+	}
+	return append(box, plain(border.BottomLeft+strings.Repeat(border.Bottom, inner+2)+border.BottomRight))
 }

@@ -2,17 +2,22 @@ package dash
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // feed is what the store said.
 type feed struct {
-	rows      map[ID]*row // the followed keys
-	servers   []Server
-	coverage  Coverage
+	rows      map[source.ID]*row // the followed keys
+	servers   []source.Server
+	coverage  source.Coverage
 	roundTrip history // in milliseconds
 	fetching  bool    // a look is under way
 	lookedAt  time.Time
@@ -21,8 +26,8 @@ type feed struct {
 	problem   error // why the last look failed
 	denials   denials
 	overrides overrides
-	groups    *groupTotals // what the last whole scan found; nil before it
-	scanError error        // why the last scan failed
+	groups    *source.GroupTotals // what the last whole scan found; nil before it
+	scanError error               // why the last scan failed
 }
 
 // look reads the followed keys, unless that is under way.
@@ -31,30 +36,30 @@ func (m *model) look() tea.Cmd {
 		return nil
 	}
 	m.feed.fetching, m.feed.lookedAt = true, m.now
-	ask := request{coverage: m.feed.coverage, force: m.force()}
+	ask := source.Request{Coverage: m.feed.coverage, Force: m.force()}
 	if m.Record != nil {
-		ask.denials = m.feed.denials.frame(m.now)
+		ask.Denials = m.feed.denials.frame(m.now)
 	}
 	for key := range m.feed.rows {
-		ask.keys = append(ask.keys, key)
+		ask.Keys = append(ask.Keys, key)
 	}
 	if m.screen == &m.detail {
 		of := m.detail.key // which may change before the answer comes
-		ask.detail = &of
+		ask.Detail = &of
 	}
-	return m.reader.fetch(m.ctx, ask)
+	return m.reader.Fetch(m.ctx, ask)
 }
 
 // absorb takes in what a look at the keys brought.
-func (m *model) absorb(s fetched) {
+func (m *model) absorb(s source.Fetched) {
 	f := &m.feed
 	f.fetching = false
-	if len(s.Servers) > 0 && (s.err == nil || len(s.Servers) > 1) { // else the last answer of the servers stays
+	if len(s.Servers) > 0 && (s.Err == nil || len(s.Servers) > 1) { // else the last answer of the servers stays
 		f.servers = s.Servers
 		f.roundTrip.add(s.Time, float32(roundTripOf(s.Servers).Seconds()*1000))
 	}
 	for i := range s.Keys {
-		key := idOf(&s.Keys[i].Entry)
+		key := source.IDOf(&s.Keys[i].Entry)
 		r := f.rows[key]
 		if r == nil {
 			if m.Play == nil {
@@ -69,7 +74,7 @@ func (m *model) absorb(s fetched) {
 		f.coverage = s.Coverage
 		m.playDenials(s.Denials, s.Time)
 	}
-	if f.problem = s.err; s.err != nil {
+	if f.problem = s.Err; s.Err != nil {
 		return
 	}
 	f.absorbAway(&s.Snapshot)
@@ -77,7 +82,7 @@ func (m *model) absorb(s fetched) {
 	if m.Play != nil {
 		m.Where, m.Layouts = s.Store, s.Layouts
 	}
-	m.detail.absorb(s.detail)
+	m.detail.absorb(s.Detail)
 	m.forget(&s)
 	m.reunite()
 	m.arrange()
@@ -87,15 +92,15 @@ func (m *model) absorb(s fetched) {
 const forgetAfter = time.Minute
 
 // forget makes keys that were not found unused, and after a while stops following them.
-func (m *model) forget(s *fetched) {
+func (m *model) forget(s *source.Fetched) {
 	if m.Play != nil { // a recording has all keys that were followed
 		for key, r := range m.feed.rows {
 			if !r.stale {
-				s.asked = append(s.asked, key)
+				s.Asked = append(s.Asked, key)
 			}
 		}
 	}
-	for _, key := range s.asked {
+	for _, key := range s.Asked {
 		r := m.feed.rows[key]
 		if r == nil || r.updated.Equal(s.Time) {
 			continue
@@ -112,52 +117,53 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
-	p := pass{force: m.force(), followed: make(map[ID]bool, len(m.feed.rows)), rate: m.scanRate(), groups: newGroupTotals()}
+	p := source.Pass{Force: m.force(), Followed: make(map[source.ID]bool, len(m.feed.rows)), Rate: m.ScanKeysPerSecond(),
+		Groups: source.NewGroupTotals()}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
 			continue
 		}
-		p.followed[id] = true
+		p.Followed[id] = true
 		if !r.inUse || !m.selects(r) {
 			continue
 		}
-		p.matched++
+		p.Matched++
 		if r.isAtLimit() {
-			p.atLimit++
+			p.AtLimit++
 		}
-		p.groups.add(&r.Reading)
+		p.Groups.Add(&r.Reading)
 	}
-	return p.start(m.ctx)
+	return p.Start(m.ctx)
 }
 
 // passEvery is how often all keys are scanned if a scan is quick.
 const passEvery = 2 * time.Second
 
 // absorbScan takes in what a scan has found.
-func (m *model) absorbScan(s scanned) tea.Cmd {
+func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 	f := &m.feed
-	f.coverage.Looked, f.coverage.Total = s.looked, s.total
-	for _, reading := range s.readings {
-		if id := idOf(&reading.Entry); f.rows[id] == nil {
+	f.coverage.Looked, f.coverage.Total = s.Looked, s.Total
+	for _, reading := range s.Readings {
+		if id := source.IDOf(&reading.Entry); f.rows[id] == nil {
 			f.rows[id] = newRow(reading, m.now)
 		}
 	}
-	if len(s.readings) > 0 {
+	if len(s.Readings) > 0 {
 		m.reunite()
 		m.evict()
 		m.arrange()
 	}
-	if !s.done {
-		return await(s.next)
+	if !s.Done {
+		return source.Await(s.Next)
 	}
-	if f.scanError = s.err; s.err == nil {
+	if f.scanError = s.Err; s.Err == nil {
 		f.coverage.Passes++
-		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.took, s.matched, s.atLimit
-		f.coverage.Unsure, f.coverage.UnsureNoTTL = s.unsure, s.unsureNoTTL
-		f.coverage.Full = s.matched > int64(m.MaxKeys)
-		f.groups = s.groups
+		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.Took, s.Matched, s.AtLimit
+		f.coverage.Unsure, f.coverage.UnsureNoTTL = s.Unsure, s.UnsureNoTTL
+		f.coverage.Full = s.Matched > int64(m.MaxKeys)
+		f.groups = s.Groups
 	}
-	return m.after(max(passEvery-s.took, passEvery/2), passDue{})
+	return m.after(max(passEvery-s.Took, passEvery/2), passDue{})
 }
 
 // evict stops following the keys that matter least, if there are too many.
@@ -175,7 +181,7 @@ func (m *model) evict() {
 			return c
 		}
 		return cmp.Or(compareBool(a.deniedRate() > 0 && !a.isBlocked(), b.deniedRate() > 0 && !b.isBlocked()),
-			cmp.Compare(b.deniedRate(), a.deniedRate()), closestFirst(a.Reading, b.Reading))
+			cmp.Compare(b.deniedRate(), a.deniedRate()), source.ClosestFirst(a.Reading, b.Reading))
 	})
 	for _, r := range all[m.MaxKeys:] {
 		delete(rows, r.id())
@@ -222,13 +228,247 @@ func (f *feed) attributes() []string {
 		}
 	}
 	slices.Sort(names)
-	return names[:min(len(names), mostGroupings)]
+	return names[:min(len(names), source.MostGroupings)]
 }
 
-// roundTripOf returns the longest round trip to any of the servers.
-func roundTripOf(servers []Server) (longest time.Duration) {
-	for i := range servers {
-		longest = max(longest, servers[i].RoundTrip)
+// awayNode is a node that does not answer, as it is shown.
+type awayNode struct {
+	since   time.Time // when it answered last
+	problem string
+	keys    int
+}
+
+// absorbAway takes in which nodes do not answer.
+func (f *feed) absorbAway(s *source.Snapshot) {
+	away := map[string]awayNode{}
+	for i := range s.Away {
+		a := &s.Away[i]
+		n := awayNode{f.answered, a.Problem, len(a.Keys)}
+		if before, was := f.away[a.Node]; was {
+			n.since = before.since
+		}
+		away[a.Node] = n
 	}
-	return longest
+	f.away = away
+	unread := s.Unread()
+	for key, r := range f.rows {
+		_, r.stale = unread[key]
+	}
+}
+
+// lookDenials reads the table, unless that is under way.
+func (m *model) lookDenials() tea.Cmd {
+	d := &m.feed.denials
+	if d.reader == nil || d.fetching {
+		return nil
+	}
+	d.fetching = true
+	return func() tea.Msg { return d.reader.Look(m.ctx) }
+}
+
+// absorbDenials takes in what a look at the table brought.
+func (m *model) absorbDenials(since source.DeniedSince) tea.Cmd {
+	d := &m.feed.denials
+	d.fetching = false
+	if d.problem = since.Err; since.Over > 0 {
+		m.addDenials(&since)
+	}
+	pause := max(m.Refresh, denialsEvery) - since.Took
+	return m.after(max(pause, since.Took), denialsDue{})
+}
+
+func (m *model) addDenials(since *source.DeniedSince) {
+	d := &m.feed.denials
+	if d.known, d.lost = true, since.Lost; since.First {
+		d.begun, d.totals, d.unnamed, d.keys = since.At, history{}, history{}, map[store.Key]*denial{}
+	}
+	names := m.longNames()
+	counted := make(map[store.Key]bool, len(since.Rows))
+	sum := int64(0)
+	for i := range since.Rows {
+		row := &since.Rows[i]
+		key := row.Key
+		if whole, is := names[key]; is {
+			key = whole
+		}
+		counted[key] = true
+		last := since.At.Add(-time.Duration(since.Now-row.LastAt) * time.Microsecond)
+		known := d.keys[key]
+		if known == nil {
+			if since.At.Sub(last) > lately*time.Second {
+				continue
+			}
+			known = &denial{}
+			d.keys[key] = known
+		}
+		sum += row.Count
+		known.last = last
+		d.count(known, row.Count, since)
+	}
+	for key, known := range d.keys {
+		if !counted[key] {
+			d.count(known, 0, since)
+		}
+		if known.rate == 0 {
+			delete(d.keys, key)
+		}
+	}
+	d.total = d.lateRate(&d.totals, sum, since)
+	d.others = d.lateRate(&d.unnamed, since.Others, since)
+	m.followDenied()
+}
+
+// longNames returns the followed keys by the shorter names that the table has for them.
+func (m *model) longNames() map[store.Key]store.Key {
+	names := map[store.Key]store.Key{}
+	for id := range m.feed.rows {
+		key := id.Key
+		if len(key.Subject) > admin.MaxDenialText || len(key.Name) > admin.MaxDenialText {
+			short := admin.Denied{Key: key}
+			short.Shorten()
+			names[short.Key] = key
+		}
+	}
+	return names
+}
+
+// followDenied follows the keys that are being denied, however far from its limit the
+// store says that they are.
+func (m *model) followDenied() {
+	for key := range m.feed.denials.keys {
+		if m.feed.rows[source.OwnID(key)] == nil {
+			m.feed.rows[source.OwnID(key)] = newRow(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
+		}
+	}
+	for id, r := range m.feed.rows {
+		r.denial = m.feed.denials.keys[id.Key]
+	}
+	m.tellBlocked()
+	m.evict()
+	m.arrange()
+}
+
+// tellBlocked tells which of the denied keys an operator's block denies: what is denied as it should be.
+// The table does not say why a key was denied, so that goes by the blocks that are in force now.
+func (m *model) tellBlocked() {
+	if m.Play != nil { // the recording says it
+		return
+	}
+	f := m.force()
+	for key, known := range m.feed.denials.keys {
+		known.blocked = source.IsBlock(f.Override(key))
+	}
+}
+
+// play shows the denials of a recorded frame.
+func (m *model) playDenials(f *source.DenialFrame, at time.Time) {
+	d := &m.feed.denials
+	if f == nil {
+		d.known, d.keys = false, map[store.Key]*denial{}
+	} else {
+		keys := make(map[store.Key]*denial, len(f.Keys))
+		for _, k := range f.Keys {
+			key := store.Key{Subject: k.Key, Name: k.Name}
+			known := &denial{rate: k.PerSecond, last: at.Add(-source.Milliseconds(k.AgoMS)), blocked: k.Blocked}
+			if before := d.keys[key]; before != nil {
+				known.placed = before.placed
+			}
+			known.place()
+			keys[key] = known
+		}
+		d.known, d.lost, d.total, d.others, d.keys = true, f.Lost, f.PerSecond, f.OthersPerSecond, keys
+	}
+	m.followDenied()
+}
+
+// lookOverrides reads the overrides, unless that is under way.
+func (m *model) lookOverrides() tea.Cmd {
+	o := &m.feed.overrides
+	if o.reader == nil || o.fetching {
+		return nil
+	}
+	o.fetching = true
+	return func() tea.Msg { return o.reader.Look(m.ctx) }
+}
+
+// absorbOverrides takes in what a look at the overrides brought. What is left of limits depends on them, so
+// the first scan begins after the first look, and the followed keys are read again after a change.
+func (m *model) absorbOverrides(look source.OverridesLook) tea.Cmd {
+	first := !m.feed.overrides.looked
+	var reread, scan tea.Cmd
+	if m.feed.overrides.take(look) {
+		reread = m.look()
+	}
+	if first {
+		scan = m.scan()
+	}
+	m.tellBlocked()
+	m.arrange()
+	return tea.Batch(reread, scan, m.after(max(m.Refresh, overridesEvery, look.Took), overridesDue{}))
+}
+
+func (m *model) force() source.Force {
+	return source.Force{Options: &m.Options, List: m.feed.overrides.list}
+}
+
+// reunite makes one row of two that are of the same limit of another limiter: one whose store
+// key is gone, and one that was found under another store key since then, as where these have the
+// number of a window. The newer one goes on with the history, the mark and the cursor.
+func (m *model) reunite() {
+	var gone []*row
+	for id, r := range m.feed.rows {
+		if id.StoreKey != "" && !r.inUse && !r.updated.IsZero() && !r.stale {
+			gone = append(gone, r)
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	heirs := map[store.Key][]*row{}
+	for id, r := range m.feed.rows {
+		if id.StoreKey != "" && r.inUse {
+			heirs[id.Key] = append(heirs[id.Key], r)
+		}
+	}
+	for _, r := range gone {
+		var heir *row
+		several := false
+		for _, other := range heirs[r.Key] {
+			if !other.followedSince.Before(r.usedAt) { // else they were there together, and are two
+				several, heir = heir != nil, other
+			}
+		}
+		if heir != nil && !several {
+			m.inherit(heir, r)
+		}
+	}
+}
+
+func (m *model) inherit(heir, r *row) {
+	shares, taken := r.shares, r.taken
+	if last := heir.shares.last; heir.shares.values != nil {
+		for second := last - int64(len(heir.shares.values)) + 1; second <= last; second++ {
+			shares.add(time.Unix(second, 0), heir.shares.at(second))
+		}
+	}
+	if last := heir.taken.last; heir.taken.values != nil {
+		for second := last - int64(len(heir.taken.values)) + 1; second <= last; second++ {
+			if value := heir.taken.at(second); !math.IsNaN(float64(value)) {
+				taken.add(time.Unix(second, 0), value)
+			}
+		}
+	}
+	heir.shares, heir.taken, heir.followedSince = shares, taken, r.followedSince
+	from, to := r.id(), heir.id()
+	delete(m.feed.rows, from)
+	if m.keys.marked[from] {
+		delete(m.keys.marked, from)
+		m.keys.marked[to] = true
+	}
+	if m.keys.selected == from {
+		m.keys.selected = to
+	}
+	if m.detail.key == from {
+		m.detail.key, m.detail.read = to, nil
+	}
 }

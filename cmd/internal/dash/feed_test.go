@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -43,7 +44,7 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") || !strings.Contains(text, "\x1b[2mfull") {
 		t.Errorf("away:\n%s", text)
 	}
-	if r := d.feed.rows[own(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.inUse {
+	if r := d.feed.rows[source.OwnID(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.inUse {
 		t.Error("a key is taken for unused")
 	}
 	backend.away = false
@@ -199,8 +200,9 @@ func TestOneNodeIsAway(t *testing.T) {
 		d.take(b, "10/1h", 1)
 		d.second()
 		text := d.View()
-		if d.feed.rows[own(a)].Used != int64(6+i) || d.feed.rows[own(a)].stale || d.feed.rows[own(b)].Used != 6 || !d.feed.rows[own(b)].stale {
-			t.Errorf("%d of a and %d of b are used:\n%s", d.feed.rows[own(a)].Used, d.feed.rows[own(b)].Used, text)
+		ofA, ofB := d.feed.rows[source.OwnID(a)], d.feed.rows[source.OwnID(b)]
+		if ofA.Used != int64(6+i) || ofA.stale || ofB.Used != 6 || !ofB.stale {
+			t.Errorf("%d of a and %d of b are used:\n%s", ofA.Used, ofB.Used, text)
 		}
 		if want := fmt.Sprintf("no answer from 10.0.0.2:6379 for %ds: 1 key marked ? as they were then", i+2); !strings.Contains(text, want) ||
 			!strings.Contains(text, "  ?b ") || strings.Contains(text, "?a") {
@@ -210,14 +212,14 @@ func TestOneNodeIsAway(t *testing.T) {
 	last := recording.String()
 	backend.hangs.Store(false)
 	close(backend.hung)
-	for d.feed.rows[own(b)].stale { // the answer that hung comes at some look, and a sound one at a later one
+	for d.feed.rows[source.OwnID(b)].stale { // the answer that hung comes at some look, and a sound one at a later one
 		d.second()
 	}
-	if text := d.View(); d.feed.rows[own(b)].Used != 10 || strings.Contains(text, "no answer") {
+	if text := d.View(); d.feed.rows[source.OwnID(b)].Used != 10 || strings.Contains(text, "no answer") {
 		t.Errorf("back:\n%s", text)
 	}
 	played, _ := play(t, last)
-	if text := played.View(); played.failed != nil || !strings.Contains(text, "  ?b ") || !played.feed.rows[own(b)].inUse {
+	if text := played.View(); played.failed != nil || !strings.Contains(text, "  ?b ") || !played.feed.rows[source.OwnID(b)].inUse {
 		t.Errorf("played:\n%s", text)
 	}
 }

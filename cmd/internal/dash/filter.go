@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/charmbracelet/bubbles/cursor"
+	"github.com/charmbracelet/bubbles/textinput"
+
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -88,9 +91,9 @@ func (t *term) matches(r *row) bool {
 	case t.sign != 0 && r.inUse && r.isUnknown():
 		return false // it may be any share
 	case t.sign == '>':
-		return r.share() > t.share
+		return r.UsedShare() > t.share
 	case t.sign == '<':
-		return r.share() < t.share
+		return r.UsedShare() < t.share
 	case t.literal != "":
 		return r.anyName(func(name string) bool { return strings.Contains(name, t.literal) })
 	}
@@ -104,4 +107,20 @@ func (r *row) anyName(is func(name string) bool) bool {
 		return true
 	}
 	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, func(d admin.Defect) bool { return is(string(d.Kind)) }))
+}
+
+// filterLine is the filter of the lists, and the line that it is typed in.
+type filterLine struct {
+	filter
+	editing bool
+	before  string // the filter's text before it was edited
+	input   textinput.Model
+}
+
+// newInput returns a line to type in that needs nothing but keys.
+func newInput() textinput.Model {
+	input := textinput.New()
+	input.Cursor.SetMode(cursor.CursorStatic)
+	input.KeyMap.Paste.SetEnabled(false) // terminals paste by themselves
+	return input
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -127,7 +128,7 @@ func TestBlockedKeysAreNoVictims(t *testing.T) {
 		}
 	}
 	wanted(d)
-	if c := d.feed.rows[own(denied("ip:203.0.113.9", 0).Key)]; c == nil || c.Remaining != 0 {
+	if c := d.feed.rows[source.OwnID(denied("ip:203.0.113.9", 0).Key)]; c == nil || c.Remaining != 0 {
 		t.Error("the blocked key is not followed, or has something left")
 	}
 	played, _ := play(t, recorded.String())

@@ -3,7 +3,6 @@ package dash
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,19 +10,11 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// OverrideForm is an override as it is typed in.
-type OverrideForm struct {
-	Effect store.OverrideEffect
-	// Value is the factor, the units or the limit, for effects that have one.
-	Value string
-	// For is how long it lasts.
-	For, Reason string
-}
 
 // form is where an override of one key is typed in.
 type form struct {
@@ -167,8 +158,8 @@ func (m *model) submit() tea.Cmd {
 			return overrideDone{override: ended, ended: true, err: m.Actions.RevokeOverride(m.ctx, ended.ID, reason)}
 		})
 	}
-	wanted, lasts, err := m.Actions.ParseOverride(OverrideForm{Effect: c.effect, Value: strings.TrimSpace(f.inputs[valueField].Value()),
-		For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
+	wanted, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: c.effect,
+		Value: strings.TrimSpace(f.inputs[valueField].Value()), For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
 	if err == nil {
 		wanted.Subjects, err = store.ExactPattern(r.Key.Subject)
 	}
@@ -176,7 +167,7 @@ func (m *model) submit() tea.Cmd {
 		wanted.Names, err = store.ExactPattern(r.Key.Name)
 	}
 	if err != nil {
-		f.problem = oneLine(err)
+		f.problem = source.OneLine(err)
 		return nil
 	}
 	m.changes.form = nil
@@ -303,5 +294,3 @@ func (f *form) box(height, columns int) []line {
 		{"enter", bold}, {" next  ", output.Plain}, {"esc", bold}, {" leave", output.Plain}})
 	return boxed(lines, columns)
 }
-
-func sortedNames(attributes map[string]string) []string { return slices.Sorted(maps.Keys(attributes)) }

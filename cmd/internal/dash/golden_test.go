@@ -13,6 +13,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -99,11 +100,14 @@ func TestFrames(t *testing.T) {
 		{name: "override-set", keys: "joe<enter><enter><enter>launch day<enter>y<down>", then: (*driver).second},
 		{name: "override-detail", keys: "joe<enter><enter><enter>launch day<enter>y<enter>", then: (*driver).second},
 		{name: "some-followed", change: func(o *Options) { o.MaxKeys = 8 }},
-		{name: "cluster", change: func(o *Options) { o.Servers, o.Where = threeServers, "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3" }},
+		{name: "cluster", change: func(o *Options) {
+			o.Servers, o.Where = threeServers, "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3"
+		}},
 		{name: "lost", then: func(d *driver) {
 			d.now = d.now.Add(7 * time.Second)
 			d.send(clockTick{})
-			d.send(fetched{Snapshot: Snapshot{Time: d.now}, err: fmt.Errorf("%w: 10.0.0.1:6379 cannot be reached", store.ErrUnavailable)})
+			d.send(source.Fetched{Snapshot: source.Snapshot{Time: d.now},
+				Err: fmt.Errorf("%w: 10.0.0.1:6379 cannot be reached", store.ErrUnavailable)})
 		}},
 	} {
 		for _, size := range sizes {

@@ -7,6 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -52,21 +53,11 @@ func TestGroupsCountAllKeys(t *testing.T) {
 	}
 }
 
-// Of more groups than are counted those that are not are marked.
+// A group of which not all keys are counted is marked.
 func TestGroupsThatAreNotCountedAreMarked(t *testing.T) {
-	totals := newGroupTotals()
-	for i := range mostGroups + 10 {
-		e := admin.Entry{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"}, UsedUnknown: i > 0}
-		e.Limit.Count = 1
-		totals.add(&Reading{Entry: e})
-	}
-	totals.add(&Reading{Entry: admin.Entry{Key: store.Key{Subject: "user:0", Name: "other"}}})
-	if len(totals.by[grouping{"user"}]) != mostGroups || !totals.more[grouping{"user"}] || totals.more[grouping{}] ||
-		totals.by[grouping{"user"}]["0"] != (groupTotal{2, 1}) {
-		t.Errorf("counted are %d, more: %v", len(totals.by[grouping{"user"}]), totals.more)
-	}
+	totals := source.NewGroupTotals()
 	d := begin(t, three, func(o *Options) { o.MaxKeys = 2 })
-	totals.more[grouping{"tenant"}] = true
+	totals.More[source.Grouping{Attribute: "tenant"}] = true
 	d.feed.groups = totals
 	d.take(store.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, "100/1m", 50)
 	d.send(refreshDue{d.ticks})
@@ -84,14 +75,14 @@ func TestGroupsThatAreNotCountedAreMarked(t *testing.T) {
 // The menu remembers what was chosen, and a grouping is one letter away.
 func TestTheMenuOfGroupings(t *testing.T) {
 	d := begin(t, three, nil)
-	if d.press("gt"); d.groups.by.attribute != "tenant" || d.screen != &d.groups {
-		t.Errorf("grouped by %q", d.groups.by.attribute)
+	if d.press("gt"); d.groups.by.Attribute != "tenant" || d.screen != &d.groups {
+		t.Errorf("grouped by %q", d.groups.by.Attribute)
 	}
-	if d.press("<esc>g<enter>"); d.groups.by.attribute != "tenant" || d.screen != &d.groups {
-		t.Errorf("again it is grouped by %q", d.groups.by.attribute)
+	if d.press("<esc>g<enter>"); d.groups.by.Attribute != "tenant" || d.screen != &d.groups {
+		t.Errorf("again it is grouped by %q", d.groups.by.Attribute)
 	}
-	if d.press("gg<enter>"); d.groups.by.attribute != "user" {
-		t.Errorf("by the next one it is grouped by %q", d.groups.by.attribute)
+	if d.press("gg<enter>"); d.groups.by.Attribute != "user" {
+		t.Errorf("by the next one it is grouped by %q", d.groups.by.Attribute)
 	}
 	if d.press("g<esc>"); d.screen != &d.groups || d.isAsking() {
 		t.Error("esc does not leave the menu alone")

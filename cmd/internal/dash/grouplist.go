@@ -2,26 +2,28 @@ package dash
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
 )
 
 // groupList is the screen that lists groups of keys.
 type groupList struct {
-	by          grouping
+	by          source.Grouping
 	groups      []*group
 	cursor, top int
 }
 
 // group is keys that have something in common.
 type group struct {
-	by   *grouping
+	by   *source.Grouping
 	name string
 	// keys and atLimit are of all keys, also of those that are not followed; if least is
 	// true there may be more.
@@ -32,31 +34,6 @@ type group struct {
 	denied        float64 // denials a second, by limits
 	blocked       float64 // and by blocks
 	closest       *row    // to its limit; nil if none of its keys is followed
-}
-
-// grouping is a way to make groups: by limit, which is the zero grouping, or by an
-// attribute.
-type grouping struct{ attribute string }
-
-// title is what groups are made by.
-func (g *grouping) title() string {
-	if g.attribute == "" {
-		return "limit"
-	}
-	return g.attribute
-}
-
-// of returns the name of the row's group, "" if it is in none.
-func (g *grouping) of(r *row) string {
-	if g.attribute == "" {
-		return r.limitName()
-	}
-	for i := range r.attributes {
-		if r.attributes[i].Name == g.attribute {
-			return r.attributes[i].Value
-		}
-	}
-	return ""
 }
 
 // arrange makes the groups of the rows in the list of keys, and counts all keys where not all
@@ -78,7 +55,7 @@ func (l *groupList) arrange(m *model) {
 		if !r.inUse && r.deniedRate() == 0 {
 			continue
 		}
-		g := of(l.by.of(r))
+		g := of(groupOf(l.by, r))
 		g.rate += r.rate()
 		if r.isBlocked() {
 			g.blocked += r.deniedRate()
@@ -122,17 +99,17 @@ func (l *groupList) addUnfollowed(m *model, of func(name string) *group) {
 		}
 		return
 	}
-	counted, none := totals.by[l.by], groupTotal{keys: m.feed.coverage.Matched, atLimit: m.feed.coverage.AtLimit}
+	counted, none := totals.By[l.by], source.GroupTotal{Keys: m.feed.coverage.Matched, AtLimit: m.feed.coverage.AtLimit}
 	for name, total := range counted {
-		none.keys -= total.keys
-		none.atLimit -= total.atLimit
+		none.Keys -= total.Keys
+		none.AtLimit -= total.AtLimit
 		g := of(name)
-		g.keys, g.atLimit = max(g.keys, total.keys), max(g.atLimit, total.atLimit)
+		g.keys, g.atLimit = max(g.keys, total.Keys), max(g.atLimit, total.AtLimit)
 	}
-	more := totals.more[l.by]
-	if !more && none.keys > 0 {
+	more := totals.More[l.by]
+	if !more && none.Keys > 0 {
 		g := of("")
-		g.keys, g.atLimit = max(g.keys, none.keys), max(g.atLimit, none.atLimit)
+		g.keys, g.atLimit = max(g.keys, none.Keys), max(g.atLimit, none.AtLimit)
 	}
 	for _, g := range l.groups {
 		_, known := counted[g.name]
@@ -204,7 +181,7 @@ func (l *groupList) lines(m *model) []line {
 	const percent = 5 // of the closest key, before its subject
 	inSight := l.groups[l.top:min(l.top+m.listHeight(), len(l.groups))]
 	names, closest := make([]string, len(inSight)), make([]string, len(inSight))
-	nameWidth, closestWidth := width(l.by.title()), len("CLOSEST KEY")
+	nameWidth, closestWidth := width(titleOf(l.by)), len("CLOSEST KEY")
 	for i, g := range inSight {
 		if names[i] = output.Printable(g.name); g.name == "" {
 			names[i] = "(none)"
@@ -236,7 +213,7 @@ func (l *groupList) lines(m *model) []line {
 	}
 	indent := strings.Repeat(" ", markWidth)
 	header := cells(output.Faint, map[columnName]string{
-		subjectColumn: prefixTitle(strings.ToUpper(l.by.title()), prefix, widths[subjectColumn]), leftColumn: "KEYS", usedColumn: "AT LIMIT",
+		subjectColumn: prefixTitle(strings.ToUpper(titleOf(l.by)), prefix, widths[subjectColumn]), leftColumn: "KEYS", usedColumn: "AT LIMIT",
 		deniedColumn: "DENIED/S", rateColumn: "/S", historyColumn: prefixTitle("CLOSEST KEY", closestPrefix, widths[historyColumn]),
 	})
 	lines := []line{append(plain(indent), header...)}
@@ -278,4 +255,123 @@ func (l *groupList) lines(m *model) []line {
 		lines = append(lines, drawn)
 	}
 	return lines
+}
+
+// groupMenu is where one chooses what keys are grouped by.
+type groupMenu struct {
+	choices []string // titles of groupings; the last one is no groups
+	cursor  int
+}
+
+// noGroups is the choice of the keys themselves.
+const noGroups = "keys, not grouped"
+
+// askGrouping opens the menu, with the cursor on what was chosen last.
+func (m *model) askGrouping() tea.Cmd {
+	menu := &groupMenu{choices: append([]string{titleOf(source.Grouping{})}, m.feed.attributes()...)}
+	menu.cursor = max(0, slices.Index(menu.choices, titleOf(m.groups.by)))
+	menu.choices = append(menu.choices, noGroups)
+	m.changes.menu = menu
+	return nil
+}
+
+// choose takes a key that is pressed at the menu: it moves, or chooses by number or by the
+// first letter where only one choice has it.
+func (m *model) choose(msg tea.KeyMsg) tea.Cmd {
+	menu := m.changes.menu
+	pressed := msg.String()
+	switch pressed {
+	case "esc", "q":
+		m.changes.menu = nil
+		return nil
+	case "down", "j", "g", "tab":
+		menu.cursor = (menu.cursor + 1) % len(menu.choices)
+		return nil
+	case "up", "k":
+		menu.cursor = (menu.cursor + len(menu.choices) - 1) % len(menu.choices)
+		return nil
+	case "enter", " ":
+		return m.groupBy(menu.cursor)
+	}
+	if len(pressed) == 1 && pressed >= "1" && pressed <= "9" {
+		if n := int(pressed[0] - '1'); n < len(menu.choices) {
+			return m.groupBy(n)
+		}
+		return nil
+	}
+	var with []int
+	for i, title := range menu.choices {
+		if strings.HasPrefix(title, pressed) {
+			with = append(with, i)
+		}
+	}
+	if len(with) == 1 {
+		return m.groupBy(with[0])
+	}
+	if len(with) > 1 {
+		menu.cursor = with[0]
+	}
+	return nil
+}
+
+// groupBy shows the groups of a choice, or the keys.
+func (m *model) groupBy(choice int) tea.Cmd {
+	title := m.changes.menu.choices[choice]
+	m.changes.menu = nil
+	m.keys.within, m.back = nil, nil
+	switch by := (source.Grouping{Attribute: title}); {
+	case title == noGroups:
+		m.switchTo(&m.keys)
+	default:
+		if title == titleOf(source.Grouping{}) && choice == 0 {
+			by = source.Grouping{}
+		}
+		m.groups = groupList{by: by}
+		m.switchTo(&m.keys)
+		m.show(&m.groups)
+	}
+	m.arrange()
+	return nil
+}
+
+// box draws the menu in at most that many lines and columns.
+func (menu *groupMenu) box(height, columns int) []line {
+	const around = 4 // the border, the title and the hints
+	room := max(1, height-around)
+	first := max(0, min(menu.cursor-room/2, len(menu.choices)-room))
+	lines := []line{styled("Group by", bold)}
+	for i := first; i < min(first+room, len(menu.choices)); i++ {
+		number := " "
+		if i < 9 {
+			number = fmt.Sprint(i + 1)
+		}
+		l := plain(cursorMark(i == menu.cursor) + " " + number + " " + output.Printable(menu.choices[i]))
+		if i == menu.cursor {
+			l = l.reverse(0)
+		}
+		lines = append(lines, l)
+	}
+	lines = append(lines, line{{"enter", bold}, {" or its number or first letter  ", output.Plain}, {"esc", bold}, {" leave", output.Plain}})
+	return boxed(lines, columns)
+}
+
+// titleOf is what groups are made by.
+func titleOf(g source.Grouping) string {
+	if g.Attribute == "" {
+		return "limit"
+	}
+	return g.Attribute
+}
+
+// groupOf returns the name of the row's group, "" if it is in none.
+func groupOf(g source.Grouping, r *row) string {
+	if g.Attribute == "" {
+		return r.limitName()
+	}
+	for i := range r.attributes {
+		if r.attributes[i].Name == g.Attribute {
+			return r.attributes[i].Value
+		}
+	}
+	return ""
 }

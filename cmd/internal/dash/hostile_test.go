@@ -15,6 +15,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/tier"
@@ -84,14 +85,14 @@ func TestFramesOfHostileNames(t *testing.T) {
 		d.checkFrame("filtered by " + text)
 		d.press("<esc>")
 		for _, msg := range []tea.Msg{actionFailed{errors.New(text)}, resetDone{Changed{Keys: 1, Backup: text}, d.chosen(), nil},
-			undoDone{Changed{}, errors.New(text)}, scanned{done: true, err: errors.New(text)}} {
+			undoDone{Changed{}, errors.New(text)}, source.Scanned{Done: true, Err: errors.New(text)}} {
 			d.Update(msg)
 			d.checkFrame(fmt.Sprintf("%T of %q", msg, text))
 		}
 		d.press("u")
 		d.checkFrame("undo of " + text)
 		d.press("<esc>")
-		d.Update(fetched{Snapshot: Snapshot{Time: d.now}, err: errors.New(text)})
+		d.Update(source.Fetched{Snapshot: source.Snapshot{Time: d.now}, Err: errors.New(text)})
 		d.checkFrame("problem " + text)
 		d.feed.scanError, d.feed.problem, d.changes.lastReset = nil, nil, nil
 	}
@@ -113,16 +114,16 @@ func TestResetOfHostileNames(t *testing.T) {
 			t.Errorf("asked of %q:\n%s", text, shown)
 		}
 		d.press("y")
-		if !slices.Equal(d.actions.reset, []ID{own(key)}) {
+		if !slices.Equal(d.actions.reset, []ID{source.OwnID(key)}) {
 			t.Errorf("for %q it reset %q", text, d.actions.reset)
 		}
 		d.keys.moveTo(d.model, slices.IndexFunc(d.keys.rows, func(r *row) bool { return r.Key == key }), true)
 		d.press("m")
-		if !d.keys.marked[own(key)] || len(d.keys.marked) != 1 {
+		if !d.keys.marked[source.OwnID(key)] || len(d.keys.marked) != 1 {
 			t.Errorf("for %q it marked %v", text, d.keys.marked)
 		}
 		d.press("ryu")
-		if !slices.Equal(d.changes.lastKeys, []ID{own(key)}) {
+		if !slices.Equal(d.changes.lastKeys, []ID{source.OwnID(key)}) {
 			t.Errorf("of %q it would undo %q", text, d.changes.lastKeys)
 		}
 		d.press("y")
@@ -217,7 +218,7 @@ func TestHostileRecordings(t *testing.T) {
 		if d.failed != nil || d.Where != "after" {
 			t.Errorf("%s ends the playing at %q with %v", name, d.Where, d.failed)
 		}
-		if longest := slices.Max(slept); longest > longestGap {
+		if longest := slices.Max(slept); longest > time.Minute {
 			t.Errorf("after %s it waits %s", name, longest)
 		}
 	}
@@ -240,39 +241,6 @@ func TestRecordingsOfHostileTexts(t *testing.T) {
 	}
 }
 
-// endless is a line that does not end, until so many bytes of it were read.
-type endless struct{ left int }
-
-func (e *endless) Read(p []byte) (int, error) {
-	if e.left == 0 {
-		return copy(p, "\n"+frame(1, map[string]any{"store": "after"})), errEnd
-	}
-	n := min(e.left, len(p))
-	for i := range p[:n] {
-		p[i] = 'x'
-	}
-	e.left -= n
-	return n, nil
-}
-
-var errEnd = errors.New("the end")
-
-// A line of any length is passed over in bounded memory.
-func TestARecordingWithALongLine(t *testing.T) {
-	tier.Full(t, "large values, and how much memory they take")
-	p := newPlayer(&Options{Play: &endless{left: 3 * longestLine}, Now: time.Now})
-	msg := p.next(t.Context())
-	answer, is := msg.(fetched)
-	if !is || answer.Store != "after" || answer.leftOut == nil || !strings.Contains(answer.leftOut.Error(), "longer than") {
-		t.Errorf("after a line of %d MiB: %+v", 3*longestLine>>20, msg)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if msg := newPlayer(&Options{Play: &endless{left: 1 << 60}, Now: time.Now}).next(ctx); msg != nil {
-		t.Errorf("once it is left: %v", msg)
-	}
-}
-
 // Whatever a recording holds, it is played, or there is a reason why not.
 func FuzzPlay(f *testing.F) {
 	for _, text := range hostiletext.Texts() {
@@ -282,10 +250,10 @@ func FuzzPlay(f *testing.F) {
 		"coverage": map[string]any{"full": true}}))
 	f.Fuzz(func(t *testing.T, recording string) {
 		d, slept := play(t, recording)
-		if len(slept) > 0 && slices.Max(slept) > longestGap {
+		if len(slept) > 0 && slices.Max(slept) > time.Minute {
 			t.Errorf("it waits %s", slices.Max(slept))
 		}
-		if d.failed != nil && strings.Contains(oneLine(d.failed), "\n") {
+		if d.failed != nil && strings.Contains(source.OneLine(d.failed), "\n") {
 			t.Errorf("%q", d.failed)
 		}
 	})

@@ -1,9 +1,14 @@
 package dash
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // keyList is the screen that lists keys.
@@ -14,9 +19,9 @@ type keyList struct {
 	rows     []*row // those that are listed, in order
 
 	cursor, top int
-	selected    ID
+	selected    source.ID
 	moved       bool // the cursor stays with the selected key
-	marked      map[ID]bool
+	marked      map[source.ID]bool
 
 	needs   needs // columns
 	changed bool  // by a key or a click, so the columns are fitted anew
@@ -28,7 +33,7 @@ func (l *keyList) arrange(m *model) {
 	l.rows = l.rows[:0]
 	for _, r := range m.feed.rows {
 		if l.shows(m, r) {
-			r.override = m.force().override(r.Key)
+			r.override = m.force().Override(r.Key)
 			l.rows = append(l.rows, r)
 		}
 	}
@@ -39,7 +44,7 @@ func (l *keyList) arrange(m *model) {
 			}
 			return c
 		}
-		return compareIDs(a.id(), b.id())
+		return source.CompareIDs(a.id(), b.id())
 	})
 }
 
@@ -51,7 +56,7 @@ func (l *keyList) shows(m *model, r *row) bool {
 	if r.updated.IsZero() && m.Query.Keys != nil { // it was named, and not found yet
 		return false
 	}
-	return (l.within == nil || l.within.by.of(r) == l.within.name) && m.filter.matches(r)
+	return (l.within == nil || groupOf(*l.within.by, r) == l.within.name) && m.filter.matches(r)
 }
 
 // follow keeps the cursor with its key, and in sight.
@@ -108,7 +113,7 @@ func (l *keyList) enter(m *model) tea.Cmd {
 // click sorts by the column of the header, or selects a row. A second click opens it.
 func (l *keyList) click(m *model, x, line int) tea.Cmd {
 	if line == 0 {
-		for _, c := range m.fit() {
+		for _, c := range l.fitted(m) {
 			if x >= c.at && x < c.at+c.width && c.order >= 0 {
 				if c.order == l.order {
 					return m.turnOrder()
@@ -166,4 +171,145 @@ func (m *model) mark() tea.Cmd {
 		l.move(m, 1)
 	}
 	return nil
+}
+
+// inSight are the rows that are drawn.
+func (l *keyList) inSight(m *model) []*row {
+	return l.rows[l.top:min(l.top+m.listHeight(), len(l.rows))]
+}
+
+// measure finds out what the rows need.
+func (l *keyList) measure(m *model) {
+	n := &l.needs
+	n.limit, n.effect, n.ending = len("LIMIT")+1, 0, 0
+	for _, r := range l.rows {
+		n.limit = max(n.limit, r.limitWidth)
+		if r.override != nil {
+			effect, end := overrideTexts(r.override, m.now)
+			n.effect, n.ending = max(n.effect, width(effect), len("OVERRIDE")), max(n.ending, width(effect+end))
+		}
+	}
+	const least = len("SUBJECT") + 1
+	widths, denied, whole := []int{least}, least, least
+	for _, r := range l.inSight(m) {
+		widths = append(widths, r.subjectWidth)
+		if r.deniedRate() > 0 && !r.isBlocked() {
+			denied = max(denied, r.subjectWidth)
+		}
+		if r.subjectWidth <= widestSubject {
+			whole = max(whole, r.subjectWidth)
+		}
+	}
+	slices.Sort(widths)
+	last := len(widths) - 1
+	n.denied.take(denied, m.now, l.changed)
+	n.usual.take(widths[(last*9+9)/10], m.now, l.changed)
+	n.whole.take(whole, m.now, l.changed)
+	n.longest.take(widths[last], m.now, l.changed)
+	l.changed = false
+}
+
+// fitted are the columns that are shown.
+func (l *keyList) fitted(m *model) []column { return l.needs.fitted(m.width, m.feed.denials.known) }
+
+// lines are the header and the rows in sight.
+func (l *keyList) lines(m *model) []line {
+	fitted := l.fitted(m)
+	rows := l.inSight(m)
+	names := tell(rows, fitted)
+	header := plain(strings.Repeat(" ", markWidth))
+	for i, c := range fitted {
+		style, arrow := output.Faint, l.arrow(m, c.order)
+		if arrow != "" {
+			style = bold
+		}
+		prefix := ""
+		switch c.name {
+		case subjectColumn:
+			prefix = names.subjectPrefix
+		case limitColumn:
+			prefix = names.limitPrefix
+		default:
+		}
+		title := prefixTitle(c.title, prefix, c.width-len([]rune(arrow))) + arrow
+		header = append(header, span{pad(title, c.width, c.right), style})
+		if i < len(fitted)-1 {
+			header = append(header, span{strings.Repeat(" ", gap), output.Plain})
+		}
+	}
+	lines := []line{header}
+	if len(l.rows) == 0 {
+		return append(lines, plain(strings.Repeat(" ", markWidth)+m.nothing()))
+	}
+	for i, r := range rows {
+		lines = append(lines, m.keyLine(r, fitted, &names, i, l.top+i == l.cursor && !m.still))
+	}
+	return lines
+}
+
+// arrow marks the header of the column that the list is sorted by, "" if it is another.
+func (l *keyList) arrow(m *model, of order) string {
+	sorted := l.order
+	if sorted == byDenied && !m.feed.denials.known {
+		sorted = byCloseness // which it comes down to
+	}
+	switch {
+	case of != sorted:
+		return ""
+	case l.reversed:
+		return "▴"
+	}
+	return "▾"
+}
+
+func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected bool) line {
+	mark := " "
+	if m.keys.marked[r.id()] {
+		mark = "●"
+	}
+	sign := r.sign()
+	l := line{{cursorMark(selected) + mark, bold}, sign}
+	for n, c := range fitted {
+		var cell line
+		switch c.name {
+		case subjectColumn:
+			cell = plain(names.subjects[i])
+		case limitColumn:
+			cell = plain(names.limits[i])
+		default:
+			cell = c.cell(r, m.now, c.width)
+		}
+		cell = cell.fit(c.width)
+		space := span{strings.Repeat(" ", c.width-cell.width()), output.Plain}
+		if c.right {
+			l = append(append(l, space), cell...)
+		} else {
+			l = append(append(l, cell...), space)
+		}
+		if n < len(fitted)-1 {
+			l = append(l, span{strings.Repeat(" ", gap), output.Plain})
+		}
+	}
+	if r.stale || !r.inUse && r.deniedRate() == 0 {
+		for i := range l {
+			if l[i] != sign || !r.stale {
+				l[i].style = output.Faint
+			}
+		}
+	}
+	if selected {
+		return l.reverse(m.width)
+	}
+	return l
+}
+
+// nothing says why a list is empty.
+func (m *model) nothing() string {
+	switch {
+	case m.filter.text != "" && len(m.feed.rows) > 0:
+		return fmt.Sprintf("none of the %s matches %s; esc ends the filter", output.Plural(len(m.feed.rows), "key"), m.filter.text)
+	case m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil:
+		return "looking for keys…"
+	}
+	return "nothing in use matches " + m.Selection
 }

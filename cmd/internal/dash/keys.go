@@ -6,6 +6,8 @@ import (
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // binding is what a key does, and where. The help shows the same table.
@@ -166,4 +168,96 @@ func (m *model) refreshEvery(steps int) tea.Cmd {
 	m.Refresh = all[max(0, min(at+steps, len(all)-1))]
 	m.ticks++ // the tick that is under way does not count
 	return m.look()
+}
+
+// editFilter lets one type a filter, which applies while it is typed.
+func (m *model) editFilter() tea.Cmd {
+	f := &m.filter
+	f.editing, f.before = true, f.text
+	f.input.SetValue(f.text)
+	f.input.CursorEnd()
+	f.input.Focus()
+	return nil
+}
+
+func (m *model) typeFilter(msg tea.KeyMsg) tea.Cmd {
+	f := &m.filter
+	switch msg.Type {
+	case tea.KeyEnter:
+		f.editing = false
+		f.input.Blur()
+		return nil
+	case tea.KeyEsc:
+		f.editing = false
+		f.input.Blur()
+		m.useFilter(f.before)
+		return nil
+	case tea.KeyUp:
+		return m.move(-1)
+	case tea.KeyDown:
+		return m.move(1)
+	}
+	f.input, _ = f.input.Update(msg)
+	m.useFilter(f.input.Value())
+	return nil
+}
+
+// useFilter applies a filter. A filter that cannot be read leaves the last one as it is.
+func (m *model) useFilter(text string) {
+	parsed, err := parseFilter(text)
+	if err != nil {
+		m.complain(err)
+		return
+	}
+	m.note = note{}
+	m.filter.filter = parsed
+	m.arrange()
+}
+
+// helpView is the screen that says what each key does.
+type helpView struct{ scroll int }
+
+func (v *helpView) move(m *model, by int) { v.scroll = m.scrollBy(v.scroll, by, v.text(m)) }
+
+func (v *helpView) enter(*model) tea.Cmd { return nil }
+
+func (v *helpView) click(*model, int, int) tea.Cmd { return nil }
+
+func (v *helpView) hints(*model) string { return "esc back" }
+
+func (v *helpView) lines(m *model) []line { return m.textFrom(v.scroll, v.text(m)) }
+
+// toggleHelp shows the help, or goes back from it.
+func (m *model) toggleHelp() tea.Cmd {
+	if m.screen == &m.help {
+		return m.goBack()
+	}
+	m.show(&m.help)
+	return nil
+}
+
+func (v *helpView) text(m *model) []line {
+	lines := []line{styled("keys", bold), nil}
+	for _, b := range m.bindings() {
+		help := b.Help()
+		lines = append(lines, line{{"  " + pad(help.Key, 8, false), bold}, {help.Desc, output.Plain}})
+	}
+	lines = append(lines, nil, styled("colours", bold), nil,
+		line{{"  ███░ ", output.Calm}, {"room is left", output.Plain}},
+		line{{"  ███░ ", output.Near}, {"80% or more is used", output.Plain}},
+		line{{"  ████ ", output.AtEnd}, {"nothing is left; RESETS says when one unit fits again (+)", output.Plain}})
+	if m.isOthers() {
+		lines = append(lines, nil, styled("other limiters", bold), nil,
+			line{{"  " + defectSign + "      ", output.AtEnd}, {"a defect that only a reset puts right, such as no expiry", output.Plain}},
+			line{{"  " + defectSign + "      ", output.Near}, {"another defect; the page of the key says which (enter)", output.Plain}},
+			nil)
+		for _, text := range output.Wrap("Keys are read by the layout "+m.Layouts+". "+
+			"Another limiter decides by them: they can be reset, and have no overrides, denials or takes here.", m.width) {
+			lines = append(lines, plain(text))
+		}
+	}
+	if m.Actions == nil && m.Play == nil {
+		lines = append(lines, nil, plain("The context is read-only: nothing can be changed from here."))
+	}
+	return lines
 }

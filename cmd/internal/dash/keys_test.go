@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -165,13 +166,13 @@ func BenchmarkKeyPress(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := fetched{Snapshot: Snapshot{Time: time.Now()}}
+	s := source.Fetched{Snapshot: source.Snapshot{Time: time.Now()}}
 	for i := range 5000 {
-		s.Keys = append(s.Keys, Reading{Entry: admin.Entry{
+		s.Keys = append(s.Keys, source.Reading{Entry: admin.Entry{
 			Key: store.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"}, Limit: limit,
 			Decision: store.Decision{Used: int64(i % 101), Remaining: int64(100 - i%101)}}})
 	}
-	m.absorbScan(scanned{readings: s.Keys, done: true})
+	m.absorbScan(source.Scanned{Readings: s.Keys, Done: true})
 	for b.Loop() { // a refresh of all keys comes before each key that is pressed
 		s.Time = s.Time.Add(time.Second)
 		m.absorb(s)

@@ -12,6 +12,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -124,7 +125,7 @@ func TestRowsOfTheSameNameAreTwo(t *testing.T) {
 	}
 	d.actions.nothing = true
 	d.press("/route-b<enter>ry")
-	want := ID{store.Key{Subject: "203.0.113.1", Name: "kong/minute"}, "ratelimit:route-b:203.0.113.1:1:minute"}
+	want := ID{Key: store.Key{Subject: "203.0.113.1", Name: "kong/minute"}, StoreKey: "ratelimit:route-b:203.0.113.1:1:minute"}
 	if !slices.Equal(d.actions.reset, []ID{want}) {
 		t.Errorf("reset were %v", d.actions.reset)
 	}
@@ -144,7 +145,7 @@ func TestARowGoesOnInTheNextWindow(t *testing.T) {
 	backend.entries[0] = otherEntry("kong", "a", "ratelimit:a:2", 1)
 	d.second()
 	d.second()
-	of := ID{store.Key{Subject: "a", Name: "kong/minute"}, "ratelimit:a:2"}
+	of := ID{Key: store.Key{Subject: "a", Name: "kong/minute"}, StoreKey: "ratelimit:a:2"}
 	r := d.feed.rows[of]
 	if r == nil || len(d.feed.rows) != 2 || !d.keys.marked[of] || d.detail.key != of || d.keys.selected != of {
 		t.Fatalf("rows %v, marked %v, page of %v", d.feed.rows, d.keys.marked, d.detail.key)
@@ -161,41 +162,6 @@ func TestARowGoesOnInTheNextWindow(t *testing.T) {
 	d.second()
 	if len(d.feed.rows) != 3 {
 		t.Errorf("there are %d rows", len(d.feed.rows))
-	}
-}
-
-// Units a second are told as far as each algorithm lets one tell.
-func TestUnitsThatWereTakenOfOthers(t *testing.T) {
-	at := store.Instant(1_800_000_000_000_000)
-	look := func(algorithm store.Algorithm, after time.Duration, used int64, resets time.Duration) *seen {
-		e := otherEntry("x", "a", "k", used)
-		e.Limit.Algorithm, e.At, e.ResetAfter = algorithm, at+store.Instant(after/time.Microsecond), resets
-		s := newSeen(&e)
-		return &s
-	}
-	forEver := func(after time.Duration, used int64) *seen {
-		e := otherEntry("x", "a", "k", used)
-		e.Limit.FromFirst, e.TTL, e.At, e.ResetAfter = true, -1, at+store.Instant(after/time.Microsecond), time.Hour
-		s := newSeen(&e)
-		return &s
-	}
-	for name, test := range map[string]struct {
-		before, now *seen
-		want        int64
-	}{
-		"a window for ever":   {forEver(0, 5), forEver(time.Minute, 7), 2},
-		"a window":            {look(store.FixedWindow, 0, 3, 30*time.Second), look(store.FixedWindow, time.Second, 8, 29*time.Second), 5},
-		"the next window":     {look(store.FixedWindow, 0, 3, time.Second), look(store.FixedWindow, 2*time.Second, 8, 59*time.Second), 8},
-		"a window of less":    {look(store.FixedWindow, 0, 9, 30*time.Second), look(store.FixedWindow, time.Second, 2, 29*time.Second), 2},
-		"a bucket":            {look(store.TokenBucket, 0, 5, 30*time.Second), look(store.TokenBucket, 6*time.Second, 7, 42*time.Second), 3},
-		"a bucket at rest":    {look(store.TokenBucket, 0, 5, 30*time.Second), look(store.TokenBucket, 6*time.Second, 4, 24*time.Second), 0},
-		"a bucket, full anew": {look(store.TokenBucket, 0, 1, 6*time.Second), look(store.TokenBucket, time.Minute, 2, 12*time.Second), 2},
-		"one that was unused": {&seen{}, look(store.TokenBucket, 0, 2, 12*time.Second), 2},
-		"a sliding window":    {look(store.SlidingCounter, 0, 6, time.Minute), look(store.SlidingCounter, 10*time.Second, 7, time.Minute), 2},
-	} {
-		if got := test.before.taken(test.now); got != test.want {
-			t.Errorf("%s: %d, want %d", name, got, test.want)
-		}
 	}
 }
 
@@ -217,11 +183,11 @@ func TestARecordingKeepsLayouts(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, text)
 		}
 	}
-	r := played.feed.rows[idOf(&backend.entries[0])]
+	r := played.feed.rows[source.IDOf(&backend.entries[0])]
 	if r == nil || !r.UsedUnknown || r.Limit.Algorithm != store.TokenBucket || !r.ResetKnown() {
 		t.Errorf("the row of what is not known is %+v", r)
 	}
-	if r := played.feed.rows[idOf(&backend.entries[3])]; r == nil || !r.IsStuck() || r.TTL < 100*365*24*time.Hour {
+	if r := played.feed.rows[source.IDOf(&backend.entries[3])]; r == nil || !r.IsStuck() || r.TTL < 100*365*24*time.Hour {
 		t.Errorf("the stuck row is %+v", r)
 	}
 }

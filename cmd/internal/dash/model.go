@@ -8,6 +8,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -15,9 +16,9 @@ import (
 // model is the state of a dashboard. Only Update changes it, and only View draws it.
 // What belongs to one screen is in that screen: keyList, groupList, detailView, helpView.
 type model struct {
-	Options
+	source.Options
 	ctx    context.Context
-	reader *reader
+	reader *source.Reader
 	// clipboard is the terminal, which is asked to copy; nil where nobody can paste.
 	clipboard io.Writer
 
@@ -67,27 +68,27 @@ type note struct {
 // noteStays is how long a note is shown.
 const noteStays = 8 * time.Second
 
-func newModel(ctx context.Context, o Options) *model {
+func newModel(ctx context.Context, o source.Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
-		feed: feed{rows: map[ID]*row{}, answered: o.Now(),
+		feed: feed{rows: map[source.ID]*row{}, answered: o.Now(),
 			denials: denials{keys: map[store.Key]*denial{}}},
 		filter: filterLine{input: newInput()},
-		keys:   keyList{marked: map[ID]bool{}},
+		keys:   keyList{marked: map[source.ID]bool{}},
 	}
 	m.screen = &m.keys
 	if m.Play != nil {
-		m.MaxKeys = mostPlayed // the recording itself says how many keys were followed
+		m.MaxKeys = source.MostPlayed // the recording itself says how many keys were followed
 	}
-	m.reader = newReader(&m.Options)
+	m.reader = source.NewReader(&m.Options)
 	if m.Overrides != nil && m.Play == nil {
-		m.feed.overrides.reader = &overrideReader{Options: &m.Options}
+		m.feed.overrides.reader = &source.OverrideReader{Options: &m.Options}
 	}
 	if m.Denials != nil && m.Play == nil {
-		m.feed.denials.reader = &denialReader{Options: &m.Options, table: m.Denials}
+		m.feed.denials.reader = &source.DenialReader{Options: &m.Options, Table: m.Denials}
 	}
 	for _, key := range o.Query.Keys {
-		m.feed.rows[own(key)] = newRow(Reading{Entry: admin.Entry{Key: key}}, m.now)
+		m.feed.rows[source.OwnID(key)] = newRow(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
 	}
 	return m
 }
@@ -133,7 +134,7 @@ func (m *model) after(d time.Duration, msg tea.Msg) tea.Cmd {
 func (m *model) say(text string) { m.note = note{text: text, until: m.now.Add(noteStays)} }
 
 func (m *model) complain(err error) {
-	m.note = note{text: oneLine(err), bad: true, until: m.now.Add(noteStays)}
+	m.note = note{text: source.OneLine(err), bad: true, until: m.now.Add(noteStays)}
 }
 
 // mayChange reports whether keys may be changed from here.
@@ -197,19 +198,19 @@ func (m *model) current() *row {
 // chosen returns the keys that an action is about: the marked ones that are listed, or else
 // the current one. What is not seen is not changed. If only keys that are not listed are
 // marked, there are none: the one under the cursor is not what was meant.
-func (m *model) chosen() []ID {
+func (m *model) chosen() []source.ID {
 	if len(m.keys.marked) > 0 && m.screen != &m.detail {
-		var keys []ID
+		var keys []source.ID
 		for _, r := range m.keys.rows {
 			if m.keys.marked[r.id()] {
 				keys = append(keys, r.id())
 			}
 		}
-		slices.SortFunc(keys, compareIDs)
+		slices.SortFunc(keys, source.CompareIDs)
 		return keys
 	}
 	if r := m.current(); r != nil {
-		return []ID{r.id()}
+		return []source.ID{r.id()}
 	}
 	return nil
 }
@@ -227,4 +228,25 @@ func (m *model) hiddenMarks() int {
 		}
 	}
 	return hidden
+}
+
+// isOthers reports whether the keys are those of other limiters.
+func (m *model) isOthers() bool { return m.Layouts != "" }
+
+// onlyTheLimiterDecides is why nothing but a reset can be done to keys of other limiters.
+const onlyTheLimiterDecides = "another limiter decides by these keys; from here they can only be reset"
+
+// beyond are what a reset of these rows does not reach, each once.
+func (m *model) beyond(ids []source.ID) (texts []string) {
+	if m.Beyond == nil {
+		return nil
+	}
+	for _, id := range ids {
+		if r := m.feed.rows[id]; r != nil && r.Layout != "" {
+			if text := m.Beyond(r.Layout); text != "" && !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
@@ -26,7 +27,7 @@ func (r *row) place() place {
 	if r.denial != nil {
 		denied = r.denial.placed
 	}
-	return place{denied, r.isBlocked(), r.inUse, r.inUse && r.isAtLimit(), r.inUse && r.isUsed() && r.IsStuck(), percent(r.share())}
+	return place{denied, r.isBlocked(), r.inUse, r.inUse && r.isAtLimit(), r.inUse && r.IsUsed() && r.IsStuck(), percent(r.UsedShare())}
 }
 
 // hold keeps the row in its place for a while, so that the result of an action is seen.
@@ -74,7 +75,7 @@ func (o order) compare(a, b *row) int {
 	case byLimit:
 		return cmp.Compare(a.limitName(), b.limitName())
 	default: // bySubject
-		return compareIDs(a.id(), b.id())
+		return source.CompareIDs(a.id(), b.id())
 	}
 }
 
@@ -105,7 +106,7 @@ func percentText(r *row) string {
 	if !r.found() {
 		return "-"
 	}
-	return output.Thousands(int64(percent(r.share()))) + "%"
+	return output.Thousands(int64(percent(r.UsedShare()))) + "%"
 }
 
 func percent(share float64) int { return int(math.Floor(share * 100)) }

@@ -4,15 +4,15 @@ import (
 	"math"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // row is a key that is followed.
 type row struct {
-	Reading
+	source.Reading
 	inUse   bool
 	stale   bool      // it was not read at the last look, since its node is away
 	updated time.Time // when it was last read
@@ -38,45 +38,29 @@ type row struct {
 }
 
 // id names the row.
-func (r *row) id() ID { return idOf(&r.Entry) }
+func (r *row) id() source.ID { return source.IDOf(&r.Entry) }
 
-func newRow(reading Reading, now time.Time) *row {
-	r := &row{Reading: reading, usedAt: now, followedSince: now, inUse: reading.isUsed(), taken: history{sums: true}}
-	if reading.atLimit() {
+func newRow(reading source.Reading, now time.Time) *row {
+	r := &row{Reading: reading, usedAt: now, followedSince: now, inUse: reading.IsUsed(), taken: history{sums: true}}
+	if reading.AtLimit() {
 		r.fullAt = now
 	}
 	if parts, is := policy.ParseKey(reading.Key); is && reading.Layout == "" {
 		r.parts = &parts
 	}
-	r.attributes = attributesOf(&reading.Entry)
+	r.attributes = source.AttributesOf(&reading.Entry)
 	r.subjectWidth, r.limitWidth = width(output.Printable(r.Key.Subject)), width(output.Printable(r.limitName()))
 	return r
 }
 
-// layoutAttribute is what the layout of another limiter is called among attributes.
-const layoutAttribute = "layout"
-
-// attributesOf returns the attributes that a key was made of: by a policy, or by somebody who
-// writes subjects like tenant:acme:user:42. For a key of another limiter the first one is its
-// layout.
-func attributesOf(e *admin.Entry) (attributes []policy.Attribute) {
-	if e.Layout != "" {
-		attributes = append(attributes, policy.Attribute{Name: layoutAttribute, Value: e.Layout})
-	} else if parts, is := policy.ParseKey(e.Key); is {
-		return parts.Attributes
-	}
-	ofSubject, _ := policy.ParseSubject(e.Key.Subject)
-	return append(attributes, ofSubject...)
-}
-
 // update takes in what the key is like at now.
-func (r *row) update(reading Reading, now time.Time) {
+func (r *row) update(reading source.Reading, now time.Time) {
 	taken := float32(reading.Taken)
 	if r.updated.IsZero() || reading.UsedUnknown { // there is nothing to compare with
 		taken = float32(math.NaN())
 	}
 	r.Reading, r.updated, r.usedAt, r.inUse = reading, now, now, true
-	if r.sinceFull++; r.atLimit() {
+	if r.sinceFull++; r.AtLimit() {
 		r.fullAt, r.sinceFull = now, 0
 	}
 	if share, known := reading.Share(); known {
@@ -88,32 +72,24 @@ func (r *row) update(reading Reading, now time.Time) {
 }
 
 // empty makes the key unused as of now.
-func (r *row) empty(now time.Time, f force) {
+func (r *row) empty(now time.Time, f source.Force) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
 	r.inUse, r.updated, r.fullAt, r.Defects = false, now, time.Time{}, nil
 	if r.UsedUnknown = false; r.CapacityKnown() {
-		r.Limit, r.Recorded = recordedLimit(&r.Entry), store.Limit{}
-		r.Limit = f.limit(&r.Entry) // there is no record any more, so no other limit is told
+		r.Limit, r.Recorded = source.RecordedLimit(&r.Entry), store.Limit{}
+		r.Limit = f.Limit(&r.Entry) // there is no record any more, so no other limit is told
 		r.Remaining = r.Limit.Capacity()
-		f.block(&r.Entry)
+		f.Block(&r.Entry)
 	}
 	r.shares.add(now, 0)
 	r.taken.add(now, 0)
-}
-
-// recordedLimit is the limit that a key was last charged under.
-func recordedLimit(e *admin.Entry) store.Limit {
-	if e.Recorded != (store.Limit{}) {
-		return e.Recorded
-	}
-	return e.Limit
 }
 
 // isAtLimit reports whether nothing is left, or was lately and hardly anything flowed back
 // since: a key that is asked for all the time has nothing left at most looks, and a unit
 // that is about to be taken at some.
 func (r *row) isAtLimit() bool {
-	if r.atLimit() {
+	if r.AtLimit() {
 		return true
 	}
 	const (
@@ -143,4 +119,19 @@ func (r *row) limitName() string {
 		return r.parts.LimitName()
 	}
 	return r.Key.Name
+}
+
+// closeness is the colour of a share of a limit: calm, near, or at it.
+func closeness(r *row) output.Style {
+	switch {
+	case !r.inUse:
+		return output.Faint
+	case r.isUnknown():
+		return output.Plain
+	case r.isAtLimit():
+		return output.AtEnd
+	case r.UsedShare() >= nearShare:
+		return output.Near
+	}
+	return output.Calm
 }

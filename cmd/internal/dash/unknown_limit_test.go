@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -124,11 +125,11 @@ func TestGroupsOfWhatIsNotKnown(t *testing.T) {
 // is known.
 func TestRecordingOfWhatIsNotKnown(t *testing.T) {
 	for _, e := range storetest.NotAllKnown() {
-		text, err := json.Marshal(Reading{Entry: e})
+		text, err := json.Marshal(source.Reading{Entry: e})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var back Reading
+		var back source.Reading
 		if err := json.Unmarshal(text, &back); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
@@ -23,29 +24,29 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.press(msg)
 	case tea.MouseMsg:
 		return m, m.mouse(msg)
-	case fetched:
+	case source.Fetched:
 		if m.now = m.Now(); m.Play != nil {
 			m.now = msg.Time
 		}
 		m.absorb(msg)
-		if msg.leftOut != nil {
-			m.complain(msg.leftOut)
+		if msg.LeftOut != nil {
+			m.complain(msg.LeftOut)
 		}
-		return m, m.nextLook(msg.took)
+		return m, m.nextLook(msg.Took)
 	case refreshDue:
 		if msg.tick == m.ticks && !m.paused {
 			return m, m.look()
 		}
-	case scanned:
+	case source.Scanned:
 		return m, m.absorbScan(msg)
-	case deniedSince:
+	case source.DeniedSince:
 		return m, m.absorbDenials(msg)
 	case denialsDue:
 		if m.paused {
 			return m, m.after(max(m.Refresh, denialsEvery), denialsDue{})
 		}
 		return m, m.lookDenials()
-	case overridesLook:
+	case source.OverridesLook:
 		return m, m.absorbOverrides(msg)
 	case overridesDue:
 		if m.paused {
@@ -59,16 +60,16 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			return m, m.after(passEvery/2, passDue{})
 		}
 		return m, m.scan()
-	case playedOut:
-		m.feed.fetching, m.played, m.failed = false, true, msg.err
-		if msg.err != nil {
+	case source.PlayedOut:
+		m.feed.fetching, m.played, m.failed = false, true, msg.Err
+		if msg.Err != nil {
 			return m, tea.Quit
 		}
 		text := "this is the end of the recording"
-		if msg.bad > 0 {
-			text += fmt.Sprintf("; left out were %s that could not be read", output.Plural(msg.bad, "line"))
+		if msg.Bad > 0 {
+			text += fmt.Sprintf("; left out were %s that could not be read", output.Plural(msg.Bad, "line"))
 		}
-		if msg.torn {
+		if msg.Torn {
 			text += "; its last line is cut off, as when recording was killed"
 		}
 		m.say(text)
@@ -91,8 +92,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.absorbTaken(msg)
 	case copied:
 		m.absorbCopied(msg)
-	case recordingFailed:
-		m.failed = msg.err
+	case source.RecordingFailed:
+		m.failed = msg.Err
 		return m, tea.Quit
 	}
 	return m, nil
@@ -108,7 +109,7 @@ func (m *model) nextLook(took time.Duration) tea.Cmd {
 	}
 	m.ticks++
 	// A store that takes long is given at least as long a rest.
-	pause := max(m.Refresh, m.leastRefresh(len(m.feed.rows))) - took
+	pause := max(m.Refresh, m.LeastRefresh(len(m.feed.rows))) - took
 	return m.after(max(pause, min(took, m.Refresh)), refreshDue{m.ticks})
 }
 

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
-
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
@@ -79,23 +78,6 @@ func (m *model) over(body []line, box []line) []line {
 	return body
 }
 
-// boxed puts lines into a frame.
-func boxed(lines []line, columns int) []line {
-	widest := 0
-	for _, l := range lines {
-		widest = max(widest, l.width())
-	}
-	inner := max(1, min(widest, columns-4))
-	border := lipgloss.RoundedBorder()
-	box := []line{plain(border.TopLeft + strings.Repeat(border.Top, inner+2) + border.TopRight)}
-	for _, l := range lines {
-		l = l.fit(inner)
-		inside := append(plain(border.Left+" "), l...)
-		box = append(box, append(inside, span{strings.Repeat(" ", inner-l.width()) + " " + border.Right, output.Plain}))
-	}
-	return append(box, plain(border.BottomLeft+strings.Repeat(border.Bottom, inner+2)+border.BottomRight))
-}
-
 // footLine is what is asked or said, or else the keys that are needed most.
 func (m *model) footLine() line {
 	switch {
@@ -138,14 +120,14 @@ func (m *model) headLines() []line {
 		first = append(first, span{"  layout " + m.Layouts, bold})
 	}
 	if len(m.feed.servers) == 1 {
-		first = append(first, span{"  " + m.feed.servers[0].words(), output.Plain})
+		first = append(first, span{"  " + serverWords(&m.feed.servers[0]), output.Plain})
 	} else if len(m.feed.servers) > 1 {
 		first = append(first, span{fmt.Sprintf("  %d masters", len(m.feed.servers)), output.Plain})
 	}
 	lines := []line{m.withClock(first)}
 	if m.isAway() {
 		since := output.Duration(m.now.Sub(m.feed.answered).Truncate(time.Second))
-		text := fmt.Sprintf("no answer for %s, retrying: %s", since, oneLine(m.feed.problem))
+		text := fmt.Sprintf("no answer for %s, retrying: %s", since, source.OneLine(m.feed.problem))
 		lines = append(lines, styled(text, output.AtEnd))
 	} else {
 		lines = append(lines, m.vitals())
@@ -195,13 +177,6 @@ func (m *model) withClock(l line) line {
 	}
 	l = l.fit(m.width - right.width() - 1)
 	return append(append(l, span{strings.Repeat(" ", max(1, m.width-l.width()-right.width())), output.Plain}), right...)
-}
-
-func (s *Server) words() string {
-	if s.Problem != "" {
-		return s.Problem
-	}
-	return strings.TrimSpace(s.Version + " " + s.Role)
 }
 
 // vitals is the line of numbers. Where there is no room for all, the last of these go first:
@@ -272,11 +247,11 @@ func (m *model) deniedParts() (denied, of, blocked line) {
 }
 
 // sums are what the servers say of themselves together, nil if none does.
-func (m *model) sums() (told *Server) {
+func (m *model) sums() (told *source.Server) {
 	for i := range m.feed.servers {
 		s := &m.feed.servers[i]
 		if s.Problem == "" && told == nil {
-			told = &Server{}
+			told = &source.Server{}
 		}
 		if told != nil {
 			told.OpsPerSecond += s.OpsPerSecond
@@ -301,12 +276,12 @@ func (m *model) roundTrips(seconds int) line {
 
 func roundTripText(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 
-func (m *model) serverLine(s *Server) line {
+func (m *model) serverLine(s *source.Server) line {
 	if s.Problem != "" {
 		return line{{"  " + s.Name + "  ", output.Plain}, {s.Problem, output.AtEnd}}
 	}
 	return plain(fmt.Sprintf("  %-21s %s  rtt %s  %s ops/s  %s",
-		s.Name, s.words(), roundTripText(s.RoundTrip), output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
+		s.Name, serverWords(s), roundTripText(s.RoundTrip), output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
 }
 
 // matchedText says how many keys there are.
@@ -337,11 +312,11 @@ func (m *model) coverageText() string {
 	case m.isAway():
 		return ""
 	case m.feed.denials.problem != nil:
-		return "who is denied cannot be read: " + oneLine(m.feed.denials.problem)
+		return "who is denied cannot be read: " + source.OneLine(m.feed.denials.problem)
 	case m.feed.overrides.problem != nil:
-		return "overrides cannot be read, and are not shown: " + oneLine(m.feed.overrides.problem)
+		return "overrides cannot be read, and are not shown: " + source.OneLine(m.feed.overrides.problem)
 	case m.feed.scanError != nil:
-		return "not all keys could be scanned: " + oneLine(m.feed.scanError)
+		return "not all keys could be scanned: " + source.OneLine(m.feed.scanError)
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
 			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(roundUp(max(c.Took,
@@ -356,4 +331,32 @@ func (m *model) coverageText() string {
 			output.Plural(int(c.Unsure), "key"))
 	}
 	return ""
+}
+
+// defective returns how many rows have a defect, and how many of them stay so.
+func (m *model) defective() (defective, stuck int) {
+	for _, r := range m.feed.rows {
+		if !r.inUse || len(r.Defects) == 0 || !m.selects(r) {
+			continue
+		}
+		if defective++; r.IsStuck() {
+			stuck++
+		}
+	}
+	return defective, stuck
+}
+
+// roundTripOf returns the longest round trip to any of the servers.
+func roundTripOf(servers []source.Server) (longest time.Duration) {
+	for i := range servers {
+		longest = max(longest, servers[i].RoundTrip)
+	}
+	return longest
+}
+
+func serverWords(s *source.Server) string {
+	if s.Problem != "" {
+		return s.Problem
+	}
+	return strings.TrimSpace(s.Version + " " + s.Role)
 }

@@ -25,7 +25,7 @@ type seenAt struct {
 func (d *driver) seen(width, height int) seenAt {
 	d.t.Helper()
 	d.send(tea.WindowSizeMsg{Width: width, Height: height})
-	fitted := d.fit()
+	fitted := d.keys.fitted(d.model)
 	s := seenAt{columns: map[columnName]int{}}
 	for _, c := range fitted {
 		s.columns[c.name] = c.width
@@ -160,7 +160,7 @@ func TestTheSubjectOfADeniedKeyIsWhole(t *testing.T) {
 func TestColumnsDoNotJump(t *testing.T) {
 	d := begin(t, fleet, nil)
 	d.send(tea.WindowSizeMsg{Width: 100, Height: 24})
-	subject := func() int { return d.fit()[0].width }
+	subject := func() int { return d.keys.fitted(d.model)[0].width }
 	wide := subject()
 	comes := []admin.Record{}
 	for _, key := range []store.Key{{Subject: hottest, Name: "api/user-route"}, {Subject: calmest, Name: "api/user-route"}} {

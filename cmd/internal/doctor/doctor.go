@@ -6,9 +6,9 @@ package doctor
 import (
 	"cmp"
 	"slices"
-	"time"
+	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // Status is how bad a finding is.
@@ -33,25 +33,6 @@ type Finding struct {
 	Command string `json:"command,omitempty"`
 	// Data has the numbers and names of the summary.
 	Data map[string]any `json:"data,omitempty"`
-}
-
-// Options is what an examination may cost.
-type Options struct {
-	Prefix string
-	// ScanLimit is how many keys of all that the store has are looked at; 0 is
-	// all of them.
-	ScanLimit int
-	// KeysPerSecond bounds how fast they are looked at. 0 is as fast as it goes.
-	KeysPerSecond int
-	Now           func() time.Time
-	// Store is the store itself, for what it keeps apart from its limits.
-	Store store.Store
-	// Transport is how what is said to a Redis travels.
-	Transport Transport
-	// Layouts say whether and how the keys of other limiters are looked at.
-	Layouts Layouts
-	// Sentinels are what each Sentinel of a URL says, none for another URL.
-	Sentinels []Sentinel
 }
 
 // Report is the findings of an examination.
@@ -96,3 +77,7 @@ func (r *Report) sort() {
 		return cmp.Compare(slices.Index(order, a.Check), slices.Index(order, b.Check))
 	})
 }
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+func plural[N int | int64](n N, noun string) string { return output.Plural(int(n), noun) }

@@ -213,5 +213,3 @@ func judgeScripts(s scriptFacts) Finding {
 	}
 	return f
 }
-
-func plural[N int | int64](n N, noun string) string { return output.Plural(int(n), noun) }

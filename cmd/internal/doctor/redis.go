@@ -3,34 +3,14 @@ package doctor
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// server is one master, or the one server there is.
-type server struct {
-	client *redis.Client
-	name   string               // empty if it is the only one
-	alone  *redisserver.Servers // it by itself, for its errors
-	before redisserver.Info     // its INFO when the examination began
-}
-
-// examination is one of a Redis.
-type examination struct {
-	Options
-	client  redis.UniversalClient
-	servers *redisserver.Servers
-	report  Report
-	// holdsLimits: there are limits among the keys, or it is not known.
-	holdsLimits bool
-}
 
 // Redis examines the servers of client. It changes nothing in them. After an error
 // the report has what was found before.
@@ -101,13 +81,6 @@ func (e *examination) masters(ctx context.Context) ([]*server, error) {
 	return servers, err
 }
 
-func (e *examination) add(s *server, findings ...Finding) {
-	for i := range findings {
-		findings[i].Server = s.name
-	}
-	e.report.add(findings...)
-}
-
 // unreachable adds the finding that a server gave no answer, or refused to, and
 // returns the error as the limiter's.
 func (e *examination) unreachable(s *server, err error) error {
@@ -125,27 +98,4 @@ func (e *examination) tables(ctx context.Context, _ []*server) error {
 	found, err := examineTables(ctx, e.Store)
 	e.report.add(found...)
 	return err
-}
-
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
-
-// cannotLook adds the finding that a check needs what the server does not allow. s
-// is nil for a check of all servers together.
-func (e *examination) cannotLook(s *server, check, command string, err error) {
-	f := Finding{Check: check, Status: Warn, Data: map[string]any{"command": command}}
-	if s != nil {
-		f.Server = s.name
-	}
-	if redisserver.LacksRight(err) {
-		f.Summary = "cannot be checked: the user lacks the right to " + strings.ToUpper(strings.ReplaceAll(command, "|", " "))
-		f.Advice = shell.SetUser(redisserver.User(e.client), "+"+command)
-		if readVerdict(err.Error()) == keyDenied {
-			f.Summary = "cannot be checked: the user lacks the right to the keys under the prefix " + e.Prefix
-			f.Advice = shell.SetUser(redisserver.User(e.client), redisserver.KeyRule(e.Prefix, false))
-		}
-	} else {
-		f.Summary = "cannot be checked: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " + oneLine(e.servers.Explain(err))
-		f.Advice = "ask the server's operator; some services do not offer it"
-	}
-	e.report.add(f)
 }

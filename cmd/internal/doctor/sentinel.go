@@ -7,24 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// Sentinel is what one Sentinel of a URL says of the master.
-type Sentinel struct {
-	Address string
-	// Problem is why it says nothing of what follows, nil if it does.
-	Problem error
-	// Known is how many Sentinels it knows to watch the master, itself among them; Quorum is
-	// how many have to agree that the master is down.
-	Known, Quorum int
-	// NoQuorum is why too few Sentinels can be reached to replace the master, empty if there
-	// are enough.
-	NoQuorum string
-	// Down: it takes the master for down.
-	Down bool
-}
+// Sentinel is what one Sentinel of a URL says about the master.
+type Sentinel = connect.SentinelHealth
 
 // fewSentinels is below how many Sentinels the failure of one can be too many.
 const fewSentinels = 3

@@ -5,20 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-// Transport is how what is said to a Redis travels.
-type Transport struct {
-	// TLS: all connections are encrypted. Unchecked: with whoever answers.
-	TLS, Unchecked bool
-	// LogsIn: the servers are sent a password, which Cluster nodes named by others are,
-	// too.
-	LogsIn bool
-	// Told are the addresses, known without asking a server, that are sent one.
-	Told []string
-}
+// Transport is how bytes travel to a Redis, as the package that connects found out.
+type Transport = connect.Transport
 
 // judgeTransport judges who can learn the password, and answer in a server's place.
 // nodes are a Cluster's nodes that were found, and redact takes secrets out of addresses.

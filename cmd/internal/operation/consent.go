@@ -7,6 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -111,3 +112,33 @@ func (r *Runner) confirm(ctx context.Context, observer Observer, consent Consent
 	}
 	return err
 }
+
+// Selected is what a reset or a migration is about to change.
+type Selected struct {
+	// Count is how many keys.
+	Count int
+	// Sample is the first few of them.
+	Sample []admin.Entry
+	// Limits is how they divide into limits, those with most keys first, so that one
+	// sees at once if a selection goes too far.
+	Limits []LimitCount
+	// Layouts are those of other limiters whose keys are among them, by name.
+	Layouts []string
+	// Remaining is what an adjustment leaves, nil if the keys are deleted. Effect is what it
+	// would do.
+	Remaining *Remaining
+	Effect    Effect
+	// Incomplete is why not all keys could be looked at, nil if all were.
+	Incomplete error
+	// Migration is what a migration would do; nil for a reset.
+	Migration *Migrated
+}
+
+// LimitCount is how many keys a limit has.
+type LimitCount struct {
+	Name string // as [policy.LimitName] has it, or of another limiter as it is
+	Keys int
+}
+
+// sampled is how many keys are in a sample.
+const sampled = 5

@@ -139,58 +139,6 @@ type stepping struct {
 
 func (s *stepping) Begin(Step) Progress { return s.Observer.Begin(s.step) }
 
-// Migrated counts limits of another limiter by what became of their usage.
-type Migrated struct {
-	// Matched is how many were selected.
-	Matched int64
-	// Raised is of how many a limit of ours got more in use, and Already of how many as much was
-	// in use there before.
-	Raised, Already int64
-	// Filled is how many of these two had used more than the limit holds, which is all in use now.
-	Filled int64
-	// Shared is how many of these two went into a limit together with another one before. The most
-	// used of them counts there.
-	Shared int64
-	// UsageUnknown is of how many nobody can tell what is in use without the old limit. Unfit is
-	// how many limitctl can have no key for, and Occupied how many whose key holds what limitctl
-	// did not write. Their usage was not carried over.
-	UsageUnknown, Unfit, Occupied int64
-	// Stuck is how many have a defect that deleting their keys puts right, and may be used.
-	Stuck int64
-	// FirstUnfit are why there is no key, of the first few.
-	FirstUnfit []error
-	// Sample are the first few that are carried over.
-	Sample []Carried
-}
-
-// Carried is the usage of a limit of another limiter on its way into one of ours.
-type Carried struct {
-	Old admin.Entry
-	Key store.Key
-	// Before and After are the units in use of Key.
-	Before, After int64
-}
-
-// Carried is how many old limits are in force in ours.
-func (m *Migrated) Carried() int64 { return m.Raised + m.Already }
-
-// Left is how many were not carried over.
-func (m *Migrated) Left() int64 { return m.UsageUnknown + m.Unfit + m.Occupied }
-
-// question is what to ask before the usage is carried over, after a scan that ended with scanErr.
-func (m *Migrated) question(scanErr error) string {
-	question := "Carry over what " + output.Plural(int(m.Carried()), "old limit")
-	if m.Carried() == 1 {
-		question += " has used"
-	} else {
-		question += " have used"
-	}
-	if scanErr == nil {
-		return question
-	}
-	return incompleteQuestion(question, scanErr)
-}
-
 // withProgress says of the error that ended a migration how much of it was done.
 func (r *MigrateResult) withProgress(err error, planned int64) error {
 	if err == nil {

@@ -3,12 +3,9 @@ package operation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"slices"
-	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -314,37 +311,6 @@ func (m *migration) count(batch *migrationBatch, results []admin.Adjusted, unkno
 			m.Sample = append(m.Sample, Carried{Old: old.entry, Key: batch.adjustments[old.targets[0]].Key, Before: r.Before, After: r.After})
 		}
 	}
-}
-
-// NotCarriedError says how much usage could not be carried over, and why.
-type NotCarriedError struct{ Migrated }
-
-// Error says how many and why.
-func (e *NotCarriedError) Error() string {
-	var parts []string
-	if e.UsageUnknown > 0 {
-		parts = append(parts, fmt.Sprintf("of %s nobody can tell what is used without the limit",
-			output.Plural(int(e.UsageUnknown), "old limit")))
-	}
-	if e.Unfit > 0 {
-		text := "there can be no key for " + output.Plural(int(e.Unfit), "old limit")
-		if len(e.FirstUnfit) > 0 {
-			text += fmt.Sprintf(" (%s)", e.FirstUnfit[0])
-		}
-		parts = append(parts, text)
-	}
-	if e.Occupied > 0 {
-		parts = append(parts, fmt.Sprintf("the keys for %s hold what limitctl did not write", output.Plural(int(e.Occupied), "old limit")))
-	}
-	return fmt.Sprintf("%s not carried over: %s", output.Plural(int(e.Left()), "old limit"), strings.Join(parts, "; "))
-}
-
-// Is makes it the error of a request that cannot be, or of foreign data.
-func (e *NotCarriedError) Is(target error) bool {
-	if e.UsageUnknown+e.Unfit > 0 {
-		return target == store.ErrInvalid
-	}
-	return target == store.ErrForeign
 }
 
 // Names returns the names of the old limits that m is about, as far as its sample shows.

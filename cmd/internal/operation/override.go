@@ -155,3 +155,33 @@ var ErrNoOverride = errors.New("not in force")
 func noOverride(id string) error {
 	return fmt.Errorf("override %q is %w: it has ended, was revoked, or never was; see `limitctl override list`", id, ErrNoOverride)
 }
+
+// withOverrides returns remaining, which may be nil, with the overrides that are in force.
+func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Remaining, error) {
+	if remaining == nil {
+		return nil, nil
+	}
+	with := *remaining
+	var err error
+	with.overrides, err = r.overridesInForce(ctx)
+	return &with, err
+}
+
+// overridesInForce returns the overrides that are in force; nil for none. That they may not be
+// read is a warning.
+func (r *Runner) overridesInForce(ctx context.Context) (*store.OverrideList, error) {
+	if _, has := admin.OverrideTableOf(r.Store); !has {
+		return nil, nil
+	}
+	overrides, err := r.Overrides(ctx)
+	switch {
+	case errors.Is(err, store.ErrRefused): // for want of a right to read them; decisions go on without them, too
+		if r.Warn != nil {
+			r.Warn(fmt.Errorf("overrides cannot be read, so the limits are taken to be without them: %w", err))
+		}
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return store.NewOverrideList(overrides), nil
+}

@@ -61,25 +61,6 @@ type ResetResult struct {
 // known: the addresses of masters.
 func (r *ResetResult) Missing() []string { return missingParts(r.Incomplete) }
 
-// missingParts returns the parts that joined errors are of, whatever wraps them.
-func missingParts(err error) (parts []string) {
-	if err == nil {
-		return nil
-	}
-	inner := []error{errors.Unwrap(err)}
-	if joined, is := err.(interface{ Unwrap() []error }); is {
-		inner = joined.Unwrap()
-	}
-	for _, err := range inner {
-		parts = append(parts, missingParts(err)...)
-	}
-	if of := (*admin.IncompleteError)(nil); len(parts) == 0 && errors.As(err, &of) {
-		return []string{of.Part}
-	}
-	slices.Sort(parts)
-	return slices.Compact(parts)
-}
-
 // Reset finds the selected keys, shows them, asks, and deletes or adjusts them. Without a
 // result nothing was changed.
 func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) (*ResetResult, error) {
@@ -155,24 +136,6 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	return result, err
 }
 
-// BrokenScanError says that nothing was changed, because not all keys could be looked at and
-// nobody agreed to go on with those that were found.
-type BrokenScanError struct{ err error }
-
-// Error is that of the scan.
-func (e *BrokenScanError) Error() string { return e.err.Error() }
-
-// Unwrap returns the error of the scan.
-func (e *BrokenScanError) Unwrap() error { return e.err }
-
-// nothingChanged says of the error of a scan that nothing was done after it.
-func nothingChanged(found *Found, err error) error {
-	if found.Looked == 0 {
-		return outcome.WithProgress(err, "nothing was changed")
-	}
-	return outcome.WithProgress(err, "%d of about %d keys looked at, nothing was changed", found.Looked, found.Total)
-}
-
 // resetError is the error that a reset ends with: that of the change, else of the scan
 // before it, else of the foreign values it met.
 func resetError(found *Found, scanErr, changeErr error) error {
@@ -228,10 +191,6 @@ func (d *resetDone) withProgress(err error, count int) error {
 	}
 	return err
 }
-
-// keysPerBatch is how many keys are changed between two looks at whether the operation was
-// interrupted. A batch that has begun is finished, so that the count is right.
-const keysPerBatch = 500
 
 // resetTargets deletes or adjusts the targets, a batch at a time.
 func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets) (done resetDone, err error) {
@@ -291,4 +250,61 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 		}
 		return err
 	})
+}
+
+// adjustBatch adjusts the keys of a batch, and notes what becomes of them. It tries again those of
+// which the store does not say what became of them.
+func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
+	adjustments := make([]admin.Adjustment, len(batch.Records))
+	for i := range batch.Records {
+		adjustments[i] = t.remaining.adjustment(batch.Records[i].Key, batch.Limits[i])
+		if t.backup != nil {
+			adjustments[i].Kept = batch.Records[i].Value
+		}
+		adjustments[i].Parts = batch.Records[i].Parts
+	}
+	records, foreign, unknown := batch.Records, done.foreign, done.unknown
+	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
+		done.foreign, done.unknown = foreign, unknown
+		results, err := r.Store.Adjust(ctx, adjustments...)
+		results = append(results, make([]admin.Adjusted, max(0, len(adjustments)-len(results)))...) // none after some errors
+		var late, same, left []admin.Record
+		var again []admin.Adjustment
+		for i := range results {
+			a := &results[i]
+			if !a.Done {
+				left, again = append(left, records[i]), append(again, adjustments[i])
+				continue
+			}
+			before := a.Before
+			if unsure { // it may be as an earlier try has left it, which was not answered
+				before = r.usedBefore(&records[i], before)
+			}
+			done.effect.count(before, a.After)
+			switch {
+			case unsure:
+			case a.Before == a.After:
+				same = append(same, records[i])
+			case a.Record.Holds() && a.Record.Check() == nil:
+				late = append(late, a.Record)
+			}
+		}
+		records, adjustments = left, again
+		done.keys = done.effect.changed()
+		if t.backup != nil {
+			if err := errors.Join(t.backup.amend(late), t.backup.exclude(same)); err != nil {
+				return err
+			}
+		}
+		return done.failed(err, len(left), unsure)
+	})
+}
+
+// usedBefore is how much was in use of a key when its record was kept, else so much as is said.
+func (r *Runner) usedBefore(record *admin.Record, otherwise int64) int64 {
+	var state store.State
+	if len(record.Value) == 0 || len(record.Parts) > 0 || state.DecodeRecord(record.Value) != nil {
+		return otherwise
+	}
+	return state.Used(store.InstantOf(r.Now()))
 }

@@ -67,3 +67,7 @@ func goOn(err error, done int64) string {
 	}
 	return "; run it again, it goes on where it ended; --timeout 30s if the server is slow"
 }
+
+// keysPerBatch is how many keys are changed between two looks at whether the operation was
+// interrupted. A batch that has begun is finished, so that the count is right.
+const keysPerBatch = 500

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
@@ -146,4 +148,50 @@ func (f *Found) WithProgress(err error) error {
 		return err
 	}
 	return outcome.WithProgress(err, "%d of about %d keys looked at, %d matched", f.Looked, f.Total, f.Matched)
+}
+
+// incompleteQuestion asks a question although a scan ended with scanErr.
+func incompleteQuestion(question string, scanErr error) string {
+	missing := ""
+	if parts := missingParts(scanErr); len(parts) > 0 {
+		missing = ": those of " + strings.Join(parts, " and ") + " are missing"
+	}
+	return "Not all keys could be looked at" + missing + ". " + question + " all the same"
+}
+
+// missingParts returns the parts that joined errors are of, whatever wraps them.
+func missingParts(err error) (parts []string) {
+	if err == nil {
+		return nil
+	}
+	inner := []error{errors.Unwrap(err)}
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		inner = joined.Unwrap()
+	}
+	for _, err := range inner {
+		parts = append(parts, missingParts(err)...)
+	}
+	if of := (*admin.IncompleteError)(nil); len(parts) == 0 && errors.As(err, &of) {
+		return []string{of.Part}
+	}
+	slices.Sort(parts)
+	return slices.Compact(parts)
+}
+
+// BrokenScanError says that nothing was changed, because not all keys could be looked at and
+// nobody agreed to go on with those that were found.
+type BrokenScanError struct{ err error }
+
+// Error is that of the scan.
+func (e *BrokenScanError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of the scan.
+func (e *BrokenScanError) Unwrap() error { return e.err }
+
+// nothingChanged says of the error of a scan that nothing was done after it.
+func nothingChanged(found *Found, err error) error {
+	if found.Looked == 0 {
+		return outcome.WithProgress(err, "nothing was changed")
+	}
+	return outcome.WithProgress(err, "%d of about %d keys looked at, nothing was changed", found.Looked, found.Total)
 }

@@ -3,7 +3,6 @@ package operation
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -11,36 +10,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// Selected is what a reset or a migration is about to change.
-type Selected struct {
-	// Count is how many keys.
-	Count int
-	// Sample is the first few of them.
-	Sample []admin.Entry
-	// Limits is how they divide into limits, those with most keys first, so that one
-	// sees at once if a selection goes too far.
-	Limits []LimitCount
-	// Layouts are those of other limiters whose keys are among them, by name.
-	Layouts []string
-	// Remaining is what an adjustment leaves, nil if the keys are deleted. Effect is what it
-	// would do.
-	Remaining *Remaining
-	Effect    Effect
-	// Incomplete is why not all keys could be looked at, nil if all were.
-	Incomplete error
-	// Migration is what a migration would do; nil for a reset.
-	Migration *Migrated
-}
-
-// LimitCount is how many keys a limit has.
-type LimitCount struct {
-	Name string // as [policy.LimitName] has it, or of another limiter as it is
-	Keys int
-}
-
-// sampled is how many keys are in a sample.
-const sampled = 5
 
 // targets are the keys that a reset is about.
 type targets struct {
@@ -166,13 +135,4 @@ func (t *targets) question(scanErr error) string {
 		return question
 	}
 	return incompleteQuestion(question, scanErr)
-}
-
-// incompleteQuestion asks a question although a scan ended with scanErr.
-func incompleteQuestion(question string, scanErr error) string {
-	missing := ""
-	if parts := missingParts(scanErr); len(parts) > 0 {
-		missing = ": those of " + strings.Join(parts, " and ") + " are missing"
-	}
-	return "Not all keys could be looked at" + missing + ". " + question + " all the same"
 }

@@ -1,8 +1,6 @@
 package operation
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -103,36 +101,6 @@ func (r *Remaining) limitOf(key store.Key, recorded store.Limit) store.Limit {
 	return applied
 }
 
-// withOverrides returns remaining, which may be nil, with the overrides that are in force.
-func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Remaining, error) {
-	if remaining == nil {
-		return nil, nil
-	}
-	with := *remaining
-	var err error
-	with.overrides, err = r.overridesInForce(ctx)
-	return &with, err
-}
-
-// overridesInForce returns the overrides that are in force; nil for none. That they may not be
-// read is a warning.
-func (r *Runner) overridesInForce(ctx context.Context) (*store.OverrideList, error) {
-	if _, has := admin.OverrideTableOf(r.Store); !has {
-		return nil, nil
-	}
-	overrides, err := r.Overrides(ctx)
-	switch {
-	case errors.Is(err, store.ErrRefused): // for want of a right to read them; decisions go on without them, too
-		if r.Warn != nil {
-			r.Warn(fmt.Errorf("overrides cannot be read, so the limits are taken to be without them: %w", err))
-		}
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return store.NewOverrideList(overrides), nil
-}
-
 // check returns why the units cannot be left of the limit of an entry.
 func (r *Remaining) check(e *admin.Entry) error {
 	if e.Layout != "" {
@@ -194,61 +162,4 @@ func (r *Remaining) question(keys int, effect *Effect) string {
 		question += " (" + text + ")"
 	}
 	return question
-}
-
-// adjustBatch adjusts the keys of a batch, and notes what becomes of them. It tries again those of
-// which the store does not say what became of them.
-func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
-	adjustments := make([]admin.Adjustment, len(batch.Records))
-	for i := range batch.Records {
-		adjustments[i] = t.remaining.adjustment(batch.Records[i].Key, batch.Limits[i])
-		if t.backup != nil {
-			adjustments[i].Kept = batch.Records[i].Value
-		}
-		adjustments[i].Parts = batch.Records[i].Parts
-	}
-	records, foreign, unknown := batch.Records, done.foreign, done.unknown
-	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
-		done.foreign, done.unknown = foreign, unknown
-		results, err := r.Store.Adjust(ctx, adjustments...)
-		results = append(results, make([]admin.Adjusted, max(0, len(adjustments)-len(results)))...) // none after some errors
-		var late, same, left []admin.Record
-		var again []admin.Adjustment
-		for i := range results {
-			a := &results[i]
-			if !a.Done {
-				left, again = append(left, records[i]), append(again, adjustments[i])
-				continue
-			}
-			before := a.Before
-			if unsure { // it may be as an earlier try has left it, which was not answered
-				before = r.usedBefore(&records[i], before)
-			}
-			done.effect.count(before, a.After)
-			switch {
-			case unsure:
-			case a.Before == a.After:
-				same = append(same, records[i])
-			case a.Record.Holds() && a.Record.Check() == nil:
-				late = append(late, a.Record)
-			}
-		}
-		records, adjustments = left, again
-		done.keys = done.effect.changed()
-		if t.backup != nil {
-			if err := errors.Join(t.backup.amend(late), t.backup.exclude(same)); err != nil {
-				return err
-			}
-		}
-		return done.failed(err, len(left), unsure)
-	})
-}
-
-// usedBefore is how much was in use of a key when its record was kept, else so much as is said.
-func (r *Runner) usedBefore(record *admin.Record, otherwise int64) int64 {
-	var state store.State
-	if len(record.Value) == 0 || len(record.Parts) > 0 || state.DecodeRecord(record.Value) != nil {
-		return otherwise
-	}
-	return state.Used(store.InstantOf(r.Now()))
 }

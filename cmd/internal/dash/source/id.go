@@ -1,4 +1,4 @@
-package dash
+package source
 
 import (
 	"cmp"
@@ -16,18 +16,19 @@ type ID struct {
 	StoreKey string
 }
 
-// idOf returns the ID of an entry.
-func idOf(e *admin.Entry) ID {
+// IDOf returns the ID of an entry.
+func IDOf(e *admin.Entry) ID {
 	if e.Layout == "" {
 		return ID{Key: e.Key}
 	}
 	return ID{e.Key, e.StoreKey}
 }
 
-// own is the ID of a limit of limitctl's own.
-func own(key store.Key) ID { return ID{Key: key} }
+// OwnID is the ID of a limit of limitctl's own.
+func OwnID(key store.Key) ID { return ID{Key: key} }
 
-func compareIDs(a, b ID) int {
+// CompareIDs orders rows by subject, limit and store key.
+func CompareIDs(a, b ID) int {
 	return cmp.Or(strings.Compare(a.Subject, b.Subject), strings.Compare(a.Name, b.Name), strings.Compare(a.StoreKey, b.StoreKey))
 }
 

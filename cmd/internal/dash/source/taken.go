@@ -1,4 +1,4 @@
-package dash
+package source
 
 import (
 	"math"
@@ -22,13 +22,13 @@ type seen struct {
 }
 
 func newSeen(e *admin.Entry) seen {
-	return seen{at: e.At, used: e.Used, limit: recordedLimit(e), state: e.State, other: e.Layout != "",
-		resets: e.At + store.Instant(e.ResetAfter/time.Microsecond), resetKnown: e.ResetKnown() && !neverBegins(e)}
+	return seen{at: e.At, used: e.Used, limit: RecordedLimit(e), state: e.State, other: e.Layout != "",
+		resets: e.At + store.Instant(e.ResetAfter/time.Microsecond), resetKnown: e.ResetKnown() && !NeverBegins(e)}
 }
 
-// neverBegins reports whether another window never begins for an entry: windows that begin with the
+// NeverBegins reports whether another window never begins for an entry: windows that begin with the
 // first request end with their key, and it never does.
-func neverBegins(e *admin.Entry) bool { return e.Limit.FromFirst && e.TTL < 0 }
+func NeverBegins(e *admin.Entry) bool { return e.Limit.FromFirst && e.TTL < 0 }
 
 // taken returns the units that were charged since s was seen.
 func (s *seen) taken(now *seen) int64 {
@@ -73,4 +73,12 @@ func (s *seen) takenOfOther(now *seen) int64 {
 		return now.used
 	}
 	return now.used - s.used
+}
+
+// RecordedLimit is the limit that a key was last charged under.
+func RecordedLimit(e *admin.Entry) store.Limit {
+	if e.Recorded != (store.Limit{}) {
+		return e.Recorded
+	}
+	return e.Limit
 }

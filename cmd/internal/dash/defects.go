@@ -1,19 +1,13 @@
 package dash
 
 import (
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
-
-// isOthers reports whether the keys are those of other limiters.
-func (m *model) isOthers() bool { return m.Layouts != "" }
-
-// onlyTheLimiterDecides is why nothing but a reset can be done to keys of other limiters.
-const onlyTheLimiterDecides = "another limiter decides by these keys; from here they can only be reset"
 
 // defectSign marks rows with a defect.
 const defectSign = "!"
@@ -33,19 +27,6 @@ func (r *row) sign() span {
 	return span{overrideSign(r.override), output.Near}
 }
 
-// defective returns how many rows have a defect, and how many of them stay so.
-func (m *model) defective() (defective, stuck int) {
-	for _, r := range m.feed.rows {
-		if !r.inUse || len(r.Defects) == 0 || !m.selects(r) {
-			continue
-		}
-		if defective++; r.IsStuck() {
-			stuck++
-		}
-	}
-	return defective, stuck
-}
-
 // defectLines are the defects of a row in words.
 func defectLines(r *row, columns int) (lines []string) {
 	for _, d := range r.Defects {
@@ -59,9 +40,9 @@ func defectLines(r *row, columns int) (lines []string) {
 }
 
 // partLines are the store keys that belong together, with their types and expiries.
-func partLines(d *detail, columns int) (lines []string) {
-	for i := range d.parts {
-		part := &d.parts[i]
+func partLines(d *source.Detail, columns int) (lines []string) {
+	for i := range d.Parts {
+		part := &d.Parts[i]
 		about := part.Type
 		if part.Field != "" {
 			about = "the field " + output.Printable(part.Field) + " of a " + part.Type
@@ -69,7 +50,7 @@ func partLines(d *detail, columns int) (lines []string) {
 		if part.Expires.IsZero() {
 			about += ", never expires"
 		} else {
-			about += ", expires in " + seconds(part.Expires.Sub(d.at.Time()).Round(time.Millisecond))
+			about += ", expires in " + seconds(part.Expires.Sub(d.At.Time()).Round(time.Millisecond))
 		}
 		lines = append(lines, output.Wrap(output.Printable(part.StoreKey)+"  "+about, columns)...)
 	}
@@ -92,19 +73,4 @@ func whatIsKnown(e *admin.Entry) string {
 		return ""
 	}
 	return "the keys do not tell " + strings.Join(lacks, ", ") + "; --limit can say the limit"
-}
-
-// beyond are what a reset of these rows does not reach, each once.
-func (m *model) beyond(ids []ID) (texts []string) {
-	if m.Beyond == nil {
-		return nil
-	}
-	for _, id := range ids {
-		if r := m.feed.rows[id]; r != nil && r.Layout != "" {
-			if text := m.Beyond(r.Layout); text != "" && !slices.Contains(texts, text) {
-				texts = append(texts, text)
-			}
-		}
-	}
-	return texts
 }

@@ -1,4 +1,4 @@
-package dash
+package source
 
 import (
 	"bufio"
@@ -34,16 +34,16 @@ const (
 	longestLine = 64 << 20
 	// longestGap is how long one frame is shown at most: the slowest refresh.
 	longestGap = time.Minute
-	// mostPlayed is how many keys of a recording are followed at most.
-	mostPlayed = 100_000
+	// MostPlayed is how many keys of a recording are followed at most.
+	MostPlayed = 100_000
 )
 
-// playedOut says that a recording has ended, or why it cannot be played, and how many of
+// PlayedOut says that a recording has ended, or why it cannot be played, and how many of
 // its lines were left out.
-type playedOut struct {
-	err  error
-	bad  int
-	torn bool // the last line is cut off: the recording was, as by a kill
+type PlayedOut struct {
+	Err  error
+	Bad  int
+	Torn bool // the last line is cut off: the recording was, as by a kill
 }
 
 // next returns the next snapshot when its time has come.
@@ -53,13 +53,13 @@ func (p *player) next(ctx context.Context) tea.Msg {
 		text, err := p.line(ctx)
 		switch {
 		case errors.Is(err, io.EOF) && p.shown == 0 && p.bad > 0:
-			return playedOut{err: p.first, bad: p.bad}
+			return PlayedOut{Err: p.first, Bad: p.bad}
 		case errors.Is(err, io.EOF) && p.shown == 0 && p.torn:
-			return playedOut{err: errors.New("the recording is cut off in its first line, so it has no frame to show")}
+			return PlayedOut{Err: errors.New("the recording is cut off in its first line, so it has no frame to show")}
 		case errors.Is(err, io.EOF):
-			return playedOut{bad: p.bad, torn: p.torn}
+			return PlayedOut{Bad: p.bad, Torn: p.torn}
 		case err != nil && !errors.Is(err, errTooLong):
-			return playedOut{err: fmt.Errorf("line %d of the recording cannot be read: %w", p.number+1, err), bad: p.bad}
+			return PlayedOut{Err: fmt.Errorf("line %d of the recording cannot be read: %w", p.number+1, err), Bad: p.bad}
 		}
 		p.number++
 		var s Snapshot
@@ -90,9 +90,9 @@ func (p *player) show(ctx context.Context, s Snapshot, bad error) tea.Msg {
 	}
 	p.shown++
 	p.last, p.at = s.Time, p.Now()
-	answer := fetched{Snapshot: s, leftOut: bad}
+	answer := Fetched{Snapshot: s, LeftOut: bad}
 	if s.Problem != "" {
-		answer.err = errors.New(s.Problem)
+		answer.Err = errors.New(s.Problem)
 	}
 	return answer
 }

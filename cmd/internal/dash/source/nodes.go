@@ -1,14 +1,12 @@
-package dash
+package source
 
 import (
 	"cmp"
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // node is a server that has some of the keys. Each is read by itself, so that one that does
@@ -28,27 +26,11 @@ type nodeAnswer struct {
 	err      error
 }
 
-// Away is a node that does not answer, while others do.
-type Away struct {
-	Node    string `json:"node"`
-	Problem string `json:"problem"`
-	// Keys are those that were not read, and are still as they were.
-	Keys []KeyName `json:"keys"`
-}
-
-// KeyName is a key in a recording.
-type KeyName struct {
-	Key  string `json:"key"`
-	Name string `json:"name"`
-	// StoreKey is the one of another limiter.
-	StoreKey string `json:"store_key,omitempty"`
-}
-
 // read looks at the keys of a request, those of each node by themselves. For a node that did
 // not answer the last time it does not wait: its answer is taken at a later look.
-func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
+func (r *Reader) read(ctx context.Context, ask *Request, answer *Fetched) {
 	byNode := map[string][]ID{}
-	for _, key := range ask.keys {
+	for _, key := range ask.Keys {
 		name := ""
 		if r.NodeOf != nil {
 			name = r.NodeOf(ctx, key.tag())
@@ -63,10 +45,10 @@ func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
 			r.nodes[name] = n
 		}
 		if n.reading == nil {
-			r.readNode(ctx, n, byNode[name], ask.force)
+			r.readNode(ctx, n, byNode[name], ask.Force)
 		}
 	}
-	answer.Keys = make([]Reading, 0, len(ask.keys))
+	answer.Keys = make([]Reading, 0, len(ask.Keys))
 	for _, name := range names {
 		n := r.nodes[name]
 		if !n.await(ctx, !n.away || len(names) == 1, answer) {
@@ -79,12 +61,12 @@ func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
 		}
 	}
 	if len(names) > 0 && len(answer.Away) == len(names) {
-		answer.err, answer.Away = r.nodes[names[0]].problem, nil
+		answer.Err, answer.Away = r.nodes[names[0]].problem, nil
 	}
 }
 
 // readNode begins to read keys of a node.
-func (r *reader) readNode(ctx context.Context, n *node, keys []ID, f force) {
+func (r *Reader) readNode(ctx context.Context, n *node, keys []ID, f Force) {
 	reading := make(chan nodeAnswer, 1)
 	n.reading = reading
 	a := nodeAnswer{keys: keys, now: make(map[ID]seen, len(keys))}
@@ -100,7 +82,7 @@ func (r *reader) readNode(ctx context.Context, n *node, keys []ID, f force) {
 
 // await takes in what reading the node brought, if that is there or is to be waited for. It
 // reports whether the node answered.
-func (n *node) await(ctx context.Context, wait bool, answer *fetched) bool {
+func (n *node) await(ctx context.Context, wait bool, answer *Fetched) bool {
 	a, come := receive(ctx, n.reading, wait)
 	if !come {
 		n.problem = cmp.Or(n.problem, ctx.Err())
@@ -112,7 +94,7 @@ func (n *node) await(ctx context.Context, wait bool, answer *fetched) bool {
 		maps.Copy(n.before, a.now)
 		return false
 	}
-	answer.asked = append(answer.asked, a.keys...)
+	answer.Asked = append(answer.Asked, a.keys...)
 	for _, key := range a.keys {
 		if _, there := a.now[key]; !there {
 			a.now[key] = seen{} // it is unused
@@ -143,51 +125,10 @@ func receive[T any](ctx context.Context, from <-chan T, wait bool) (value T, com
 func newAway(name string, problem error, keys []ID) Away {
 	a := Away{Node: name, Keys: make([]KeyName, len(keys))}
 	if problem != nil {
-		a.Problem = oneLine(problem)
+		a.Problem = OneLine(problem)
 	}
 	for i, key := range keys {
 		a.Keys[i] = KeyName{key.Subject, key.Name, key.StoreKey}
 	}
 	return a
-}
-
-// unread are the keys that were not read for a frame, with their nodes.
-func (s *Snapshot) unread() map[ID]string {
-	nodes := map[ID]string{}
-	for i := range s.Away {
-		for _, key := range s.Away[i].Keys {
-			nodes[ID{store.Key{Subject: key.Key, Name: key.Name}, key.StoreKey}] = s.Away[i].Node
-		}
-	}
-	return nodes
-}
-
-func (s *Snapshot) isUnread(key ID) bool {
-	_, is := s.unread()[key]
-	return is
-}
-
-// awayNode is a node that does not answer, as it is shown.
-type awayNode struct {
-	since   time.Time // when it answered last
-	problem string
-	keys    int
-}
-
-// absorbAway takes in which nodes do not answer.
-func (f *feed) absorbAway(s *Snapshot) {
-	away := map[string]awayNode{}
-	for i := range s.Away {
-		a := &s.Away[i]
-		n := awayNode{f.answered, a.Problem, len(a.Keys)}
-		if before, was := f.away[a.Node]; was {
-			n.since = before.since
-		}
-		away[a.Node] = n
-	}
-	f.away = away
-	unread := s.unread()
-	for key, r := range f.rows {
-		_, r.stale = unread[key]
-	}
 }

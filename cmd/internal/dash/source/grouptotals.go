@@ -1,0 +1,86 @@
+package source
+
+import (
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// GroupTotals count the keys of groups in one pass through all keys, also of those that are
+// not followed. What strangers chose, such as addresses, can be any number of groups, so only
+// some of a grouping are counted. Those that are, are counted from their first key on.
+type GroupTotals struct {
+	By map[Grouping]map[string]GroupTotal
+	// More: there are groups of a grouping that are not counted.
+	More map[Grouping]bool
+}
+
+// GroupTotal is how many keys a group has.
+type GroupTotal struct{ Keys, AtLimit int64 }
+
+const (
+	// mostGroups is how many groups of one grouping are counted: about 1 MB of them.
+	mostGroups = 10_000
+	// MostGroupings is how many attributes keys are grouped by.
+	MostGroupings = 20
+)
+
+// NewGroupTotals returns totals of no keys.
+func NewGroupTotals() *GroupTotals {
+	return &GroupTotals{By: map[Grouping]map[string]GroupTotal{}, More: map[Grouping]bool{}}
+}
+
+// Add counts a key in all of its groups.
+func (t *GroupTotals) Add(r *Reading) {
+	atLimit := r.AtLimit()
+	name := policy.LimitName(r.Key)
+	if r.Layout != "" {
+		name = r.Key.Name
+	}
+	t.count(Grouping{}, name, atLimit)
+	attributes := AttributesOf(&r.Entry)
+	for i := range attributes {
+		t.count(Grouping{attributes[i].Name}, attributes[i].Value, atLimit)
+	}
+}
+
+func (t *GroupTotals) count(by Grouping, name string, atLimit bool) {
+	groups := t.By[by]
+	if groups == nil {
+		if len(t.By) > MostGroupings {
+			t.More[by] = true
+			return
+		}
+		groups = map[string]GroupTotal{}
+		t.By[by] = groups
+	}
+	total, known := groups[name]
+	if !known && len(groups) >= mostGroups {
+		t.More[by] = true
+		return
+	}
+	total.Keys++
+	if atLimit {
+		total.AtLimit++
+	}
+	groups[name] = total
+}
+
+// Grouping is a way to make groups: by limit, which is the zero grouping, or by an
+// attribute.
+type Grouping struct{ Attribute string }
+
+// layoutAttribute is what the layout of another limiter is called among attributes.
+const layoutAttribute = "layout"
+
+// AttributesOf returns the attributes that a key was made of: by a policy, or by somebody who
+// writes subjects like tenant:acme:user:42. For a key of another limiter the first one is its
+// layout.
+func AttributesOf(e *admin.Entry) (attributes []policy.Attribute) {
+	if e.Layout != "" {
+		attributes = append(attributes, policy.Attribute{Name: layoutAttribute, Value: e.Layout})
+	} else if parts, is := policy.ParseKey(e.Key); is {
+		return parts.Attributes
+	}
+	ofSubject, _ := policy.ParseSubject(e.Key.Subject)
+	return append(attributes, ofSubject...)
+}

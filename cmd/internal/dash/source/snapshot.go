@@ -1,0 +1,312 @@
+package source
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Snapshot is what one look at the store brought: the data of one frame.
+type Snapshot struct {
+	Time  time.Time `json:"time"`
+	Store string    `json:"store"`
+	// Layouts names the layouts of other limiters by which the keys were read; empty for
+	// limitctl's own keys.
+	Layouts  string    `json:"layouts,omitempty"`
+	Servers  []Server  `json:"servers,omitempty"`
+	Coverage Coverage  `json:"coverage"`
+	Keys     []Reading `json:"keys"`
+	// Denials is who was being denied; nil if that is not known.
+	Denials *DenialFrame `json:"denials,omitempty"`
+	// Problem is why the look failed. Then Keys are those that were had before it.
+	Problem string `json:"problem,omitempty"`
+	// Away are nodes that did not answer, while others did.
+	Away []Away `json:"away,omitempty"`
+	// Detail is of the key that is looked at by itself.
+	Detail *Detail `json:"-"`
+	// Asked are the keys that were looked for; those that are not among Keys are
+	// unused.
+	Asked []ID `json:"-"`
+}
+
+// Server is what one master says of itself.
+type Server struct {
+	Name         string        `json:"name,omitempty"` // empty if it is the only one
+	Version      string        `json:"version,omitempty"`
+	Role         string        `json:"role,omitempty"`
+	OpsPerSecond int64         `json:"ops_per_second"`
+	UsedMemory   int64         `json:"used_memory"`
+	MaxMemory    int64         `json:"max_memory,omitempty"`
+	RoundTrip    time.Duration `json:"round_trip_ns"`
+	// Problem is why it told nothing.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Coverage is how much of the selected keys is followed.
+type Coverage struct {
+	// Looked and Total are how far a scan has come, in keys of the store.
+	Looked int64 `json:"looked"`
+	Total  int64 `json:"total"`
+	// Passes is how often all keys were looked at, and Took how long that takes.
+	Passes int           `json:"passes"`
+	Took   time.Duration `json:"took_ns"`
+	// Matched and AtLimit are what the last whole scan came to, those followed
+	// among them.
+	Matched int64 `json:"matched"`
+	AtLimit int64 `json:"at_limit"`
+	// Unsure is how many keys may be of another limiter, and are left out.
+	Unsure int64 `json:"unsure,omitempty"`
+	// UnsureNoTTL is how many of these never expire, and may deny for ever.
+	UnsureNoTTL int64 `json:"unsure_no_ttl,omitempty"`
+	// Full: there are more keys than are followed.
+	Full bool `json:"full"`
+}
+
+// Reading is the state of one key.
+type Reading struct {
+	admin.Entry
+	// Taken is the units charged since the reading before.
+	Taken int64
+}
+
+// IsUsed reports whether anything of the limit is used, as far as that is known.
+func (r *Reading) IsUsed() bool { return r.Used > 0 || r.UsedUnknown }
+
+// UsedShare is how much of the limit is used: 1 is all. It is 0 if that is not known.
+func (r *Reading) UsedShare() float64 {
+	share, _ := r.Share()
+	return share
+}
+
+// Away is a node that does not answer, while others do.
+type Away struct {
+	Node    string `json:"node"`
+	Problem string `json:"problem"`
+	// Keys are those that were not read, and are still as they were.
+	Keys []KeyName `json:"keys"`
+}
+
+// KeyName is a key in a recording.
+type KeyName struct {
+	Key  string `json:"key"`
+	Name string `json:"name"`
+	// StoreKey is the one of another limiter.
+	StoreKey string `json:"store_key,omitempty"`
+}
+
+// Unread are the keys that were not read for a frame, with their nodes.
+func (s *Snapshot) Unread() map[ID]string {
+	nodes := map[ID]string{}
+	for i := range s.Away {
+		for _, key := range s.Away[i].Keys {
+			nodes[ID{store.Key{Subject: key.Key, Name: key.Name}, key.StoreKey}] = s.Away[i].Node
+		}
+	}
+	return nodes
+}
+
+func (s *Snapshot) isUnread(key ID) bool {
+	_, is := s.Unread()[key]
+	return is
+}
+
+// Detail is what is asked about a key that is looked at by itself.
+type Detail struct {
+	Of     ID
+	Record []byte
+	// Parts are the store keys of a limit of another limiter, and at when they were read, by
+	// the store's clock.
+	Parts []admin.Part
+	At    store.Instant
+	Fits  []Fit
+}
+
+// Fit is when that many units fit.
+type Fit struct {
+	Units int64
+	At    time.Time // by the store's clock
+	In    time.Duration
+}
+
+// DenialFrame is who was being denied at a frame.
+type DenialFrame struct {
+	// PerSecond is the denials a second of all selected keys, and OthersPerSecond those of
+	// keys that are not told apart.
+	PerSecond       float64 `json:"per_second"`
+	OthersPerSecond float64 `json:"others_per_second,omitempty"`
+	// Lost: some denials are counted nowhere.
+	Lost bool        `json:"lost,omitempty"`
+	Keys []DeniedKey `json:"keys,omitempty"`
+}
+
+// DeniedKey is how one key was being denied.
+type DeniedKey struct {
+	Key       string  `json:"key"`
+	Name      string  `json:"name"`
+	PerSecond float64 `json:"per_second"`
+	// AgoMS is how long ago its last denial was.
+	AgoMS int64 `json:"ago_ms"`
+	// Blocked: a block denies it.
+	Blocked bool `json:"blocked,omitempty"`
+}
+
+// mostPerSecond is a rate that no key has.
+const mostPerSecond = 1e12
+
+// UnmarshalJSON implements json.Unmarshaler. It refuses what no dashboard wrote.
+func (f *DenialFrame) UnmarshalJSON(text []byte) error {
+	type plain DenialFrame
+	if err := json.Unmarshal(text, (*plain)(f)); err != nil {
+		return err
+	}
+	sound := isRate(f.PerSecond) && isRate(f.OthersPerSecond)
+	for i := range f.Keys {
+		k := &f.Keys[i]
+		if err := (store.Key{Subject: k.Key, Name: k.Name}).Validate(); err != nil {
+			return err
+		}
+		sound = sound && isRate(k.PerSecond) && k.AgoMS >= 0 && k.AgoMS <= mostOfAnything
+	}
+	if !sound {
+		return fmt.Errorf("a rate or a time of denials is out of range")
+	}
+	return nil
+}
+
+func isRate(perSecond float64) bool { return perSecond >= 0 && perSecond <= mostPerSecond }
+
+// readingDocument is a Reading as JSON, with the names that inspect has.
+type readingDocument struct {
+	Key      string `json:"key"`
+	Name     string `json:"name"`
+	StoreKey string `json:"store_key"`
+	Layout   string `json:"layout,omitempty"` // of another limiter
+	Limit    string `json:"limit"`            // empty if not all of it is known
+	// RecordedLimit is the one that the key was last charged under, if another one is in force.
+	RecordedLimit string `json:"recorded_limit,omitempty"`
+	// Algorithm, Count, Burst and PeriodMS are what is known of the limit if that is not all.
+	Algorithm    string           `json:"algorithm,omitempty"`
+	Count        int64            `json:"count,omitempty"`
+	Burst        int64            `json:"burst,omitempty"`
+	PeriodMS     int64            `json:"period_ms,omitempty"`
+	Used         *int64           `json:"used"` // as the following, null if it is not known
+	Remaining    *int64           `json:"remaining"`
+	RetryAfterMS *int64           `json:"retry_after_ms"`
+	ResetAfterMS *int64           `json:"reset_after_ms"`
+	TTLMS        int64            `json:"ttl_ms"` // -1: it never expires
+	Taken        int64            `json:"taken"`
+	Defects      []defectDocument `json:"defects,omitempty"`
+}
+
+// defectDocument is a defect as JSON.
+type defectDocument struct {
+	Kind  string `json:"kind"`
+	Text  string `json:"text"`
+	Stuck bool   `json:"stuck"`
+}
+
+// MarshalJSON implements json.Marshaler. What other limiters wrote can be any number; it is cut
+// to what can be read back.
+func (r Reading) MarshalJSON() ([]byte, error) {
+	bounded := func(n int64) int64 { return min(max(0, n), mostOfAnything) }
+	ifKnown := func(known bool, n int64) *int64 {
+		if !known {
+			return nil
+		}
+		n = bounded(n)
+		return &n
+	}
+	d := readingDocument{Key: r.Key.Subject, Name: r.Key.Name, StoreKey: r.StoreKey, Layout: r.Layout,
+		Used: ifKnown(r.UsedKnown(), r.Used), Remaining: ifKnown(r.RemainingKnown(), r.Remaining),
+		RetryAfterMS: ifKnown(r.RetryKnown(), output.Milliseconds(r.RetryAfter)),
+		ResetAfterMS: ifKnown(r.ResetKnown(), output.Milliseconds(r.ResetAfter)),
+		TTLMS:        bounded(output.Milliseconds(r.TTL)), Taken: bounded(r.Taken)}
+	if r.TTL < 0 {
+		d.TTLMS = -1
+	}
+	if r.LimitKnown() {
+		d.Limit = r.Limit.String()
+	} else {
+		if r.Limit.Algorithm != 0 {
+			d.Algorithm = r.Limit.Algorithm.String()
+		}
+		d.Count, d.Burst, d.PeriodMS = bounded(r.Limit.Count), bounded(r.Limit.Burst), bounded(output.Milliseconds(r.Limit.Period))
+	}
+	if r.Recorded != (store.Limit{}) {
+		d.RecordedLimit = r.Recorded.String()
+	}
+	for _, defect := range r.Defects {
+		d.Defects = append(d.Defects, defectDocument{string(defect.Kind), defect.Text, defect.Stuck})
+	}
+	return json.Marshal(d)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Reading) UnmarshalJSON(text []byte) error {
+	var d readingDocument
+	if err := json.Unmarshal(text, &d); err != nil {
+		return err
+	}
+	limit, err := d.limit()
+	if err != nil {
+		return err
+	}
+	var recorded store.Limit
+	if d.RecordedLimit != "" {
+		if recorded, err = store.ParseLimit(d.RecordedLimit); err != nil {
+			return err
+		}
+	}
+	orZero := func(n *int64) int64 {
+		if n == nil {
+			return 0
+		}
+		return *n
+	}
+	used, remaining, retryAfter, resetAfter := orZero(d.Used), orZero(d.Remaining), orZero(d.RetryAfterMS), orZero(d.ResetAfterMS)
+	for _, n := range []int64{used, remaining, d.Taken, retryAfter, resetAfter, d.TTLMS + 1, d.Count, d.Burst, d.PeriodMS} {
+		if n < 0 || n > mostOfAnything+1 {
+			return fmt.Errorf("the key %q has a count or a time out of range", output.Shorten(d.Key, 100))
+		}
+	}
+	*r = Reading{Taken: d.Taken, Entry: admin.Entry{
+		Key: store.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, Recorded: recorded, Layout: d.Layout,
+		TTL: Milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
+		Decision: store.Decision{
+			Used: used, Remaining: remaining, RetryAfter: Milliseconds(retryAfter), ResetAfter: Milliseconds(resetAfter),
+		},
+	}}
+	for _, defect := range d.Defects {
+		r.Defects = append(r.Defects, admin.Defect{Kind: admin.DefectKind(defect.Kind), Text: defect.Text, Stuck: defect.Stuck})
+	}
+	if r.Layout != "" { // whose keys hold anything
+		r.RetryTold, r.ResetTold = d.RetryAfterMS != nil, d.ResetAfterMS != nil
+		return nil
+	}
+	return r.Key.Validate()
+}
+
+// limit is what the document says of the limit.
+func (d *readingDocument) limit() (limit store.Limit, err error) {
+	if d.Limit != "" {
+		return store.ParseLimit(d.Limit)
+	}
+	if d.Algorithm != "" {
+		if limit.Algorithm, err = store.ParseAlgorithm(d.Algorithm); err != nil {
+			return limit, err
+		}
+	}
+	limit.Count, limit.Burst, limit.Period = d.Count, d.Burst, Milliseconds(d.PeriodMS)
+	return limit, nil
+}
+
+// mostOfAnything is more than any count or time, in milliseconds, of a limit of limitctl, and
+// small enough that nothing computed with it overflows.
+const mostOfAnything = 4_000_000_000_000
+
+// Milliseconds is the duration that a recording has as a number.
+func Milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
