@@ -9,7 +9,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 # What runs under the race detector: the tests whose names have one of these, and all tests
 # but the slowest of the packages in which everything goes on side by side.
 RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone|DenialsOf|Overrid|Journal|SentWhenTheyAreDue|WakesAllWorkers|ByIntervals|PartsAreAsTheWhole
-RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor ./cmd/internal/endpoint \
+RACING      := ./internal/alarm ./internal/panics ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor ./cmd/internal/endpoint \
 	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy ./cmd/internal/serve/events \
 	./cmd/internal/serve/grpc ./cmd/internal/serve/metrics ./cmd/internal/serve/proxy ./cmd/internal/serve/reload ./pkg/limiter/httplimit
 

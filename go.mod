@@ -26,7 +26,6 @@ require (
 	github.com/dunglas/httpsfv v1.1.2
 	github.com/prometheus/client_golang v1.19.1
 	golang.org/x/net v0.59.0
-	golang.org/x/sync v0.23.0
 	google.golang.org/protobuf v1.34.2
 )
 

@@ -18,19 +18,19 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/clitest"
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // The exit codes, which scripts rely on.
 const (
-	exitYes         = errorkind.ExitYes
-	exitNo          = errorkind.ExitNo
-	exitUsage       = errorkind.ExitUsage
-	exitUnreachable = errorkind.ExitUnreachable
-	exitRefused     = errorkind.ExitRefused
-	exitPartly      = errorkind.ExitPartly
-	exitInterrupted = errorkind.ExitInterrupted
+	exitYes         = outcome.ExitYes
+	exitNo          = outcome.ExitNo
+	exitUsage       = outcome.ExitUsage
+	exitUnreachable = outcome.ExitUnreachable
+	exitRefused     = outcome.ExitRefused
+	exitPartly      = outcome.ExitPartly
+	exitInterrupted = outcome.ExitInterrupted
 )
 
 // world is an Env in memory, whose clock Sleep moves.

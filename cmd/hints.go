@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/limitctl/limitctl/internal/lazyregexp"
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // flagComplaint describes a mistake in a flag, instead of the text of Go's own error.
@@ -43,10 +42,10 @@ func flagHabits() map[string]string {
 }
 
 // unknownFlag finds the flag in the error of one that a command does not have.
-var unknownFlag = lazyregexp.New(`^unknown flag: --([^=]+)|^unknown shorthand flag: '(.)'`)
+var unknownFlag = texts.Regexp(`^unknown flag: --([^=]+)|^unknown shorthand flag: '(.)'`)
 
 // wrongValue finds the value and the flag in the error of a value that the flag does not take.
-var wrongValue = lazyregexp.New(`^invalid argument "(.*)" for "(?:-., )?--([^"]+)" flag`)
+var wrongValue = texts.Regexp(`^invalid argument "(.*)" for "(?:-., )?--([^"]+)" flag`)
 
 // flagHint suggests another flag for one that cmd does not have, after a semicolon, or is "".
 func flagHint(cmd *cobra.Command, complaint string) string {
@@ -73,7 +72,7 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 			names = append(names, f.Name)
 		}
 	})
-	if near := spelling.Nearest(name, names, 2); near != "" && len(name) > 1 {
+	if near := texts.Nearest(name, names, 2); near != "" && len(name) > 1 {
 		return fmt.Sprintf("; did you mean --%s?", near)
 	}
 	return ""

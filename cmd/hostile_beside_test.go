@@ -48,7 +48,7 @@ func TestHostileSubjectsInOverrides(t *testing.T) {
 	w.OutIsTerminal = false
 	for _, format := range machineFormats {
 		stdout, _ := w.try(t, "override", "list", "-o", format)
-		if got := texts(parsed(t, format, stdout)); len(got) < len(subjects) {
+		if got := textsOf(parsed(t, format, stdout)); len(got) < len(subjects) {
 			t.Errorf("overrides of %d subjects are %d texts as %s", len(subjects), len(got), format)
 		}
 	}

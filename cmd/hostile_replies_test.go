@@ -14,7 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/hostile"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
@@ -254,7 +254,7 @@ func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hos
 	t.Helper()
 	untilMet(t, sound, c.name, b, stage, func(server *hostile.Server, timeout time.Duration) (unjudged string) {
 		w := newWorld(t)
-		w.Sleep, w.Now, w.TabTime = sleep.For, time.Now, timeout
+		w.Sleep, w.Now, w.TabTime = sys.Sleep, time.Now, timeout
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		if c.goesOn {

@@ -80,14 +80,14 @@ func parsed(t *testing.T, format, text string) (document any) {
 	return document
 }
 
-// texts are all texts of a document, wherever they are.
-func texts(document any) (all []string) {
+// textsOf returns all texts of a document, wherever they are.
+func textsOf(document any) (all []string) {
 	switch document := document.(type) {
 	case string:
 		return []string{document}
 	case []any:
 		for _, one := range document {
-			all = append(all, texts(one)...)
+			all = append(all, textsOf(one)...)
 		}
 	case [][]string:
 		for _, row := range document {
@@ -95,7 +95,7 @@ func texts(document any) (all []string) {
 		}
 	case map[string]any:
 		for _, one := range document {
-			all = append(all, texts(one)...)
+			all = append(all, textsOf(one)...)
 		}
 	}
 	return all
@@ -109,7 +109,7 @@ func (w *world) wantIn(t *testing.T, names []string, args ...string) {
 	for _, format := range machineFormats {
 		args := append([]string{args[0], "-o", format}, args[1:]...)
 		stdout, _ := w.try(t, args...)
-		got := texts(parsed(t, format, stdout))
+		got := textsOf(parsed(t, format, stdout))
 		for _, name := range names {
 			if !slices.Contains(got, name) {
 				t.Errorf("limitctl %q has no %q:\n%s", args, name, stdout)
@@ -137,7 +137,7 @@ func hostileStore(t *testing.T) (w *world, server *redistest.Server, subjects []
 			if !strings.Contains(stdout, output.Printable(subject)+": 1 of 10 used") || strings.Count(stdout, "\n") != 1 {
 				t.Errorf("consumed of %q: %q", subject, stdout)
 			}
-		} else if !slices.Contains(texts(parsed(t, format, stdout)), subject) {
+		} else if !slices.Contains(textsOf(parsed(t, format, stdout)), subject) {
 			t.Errorf("consumed of %q: %q", subject, stdout)
 		}
 	}
@@ -230,10 +230,10 @@ func TestHostileSubjectsInChanges(t *testing.T) {
 		backup := filepath.Join(t.TempDir(), "backup.jsonl")
 		format := append(machineFormats, "table")[i%5]
 		stdout, _ := w.try(t, "reset", "--exact", "--yes", "-o", format, "--backup", backup, "--", subject)
-		if format != "table" && !slices.Contains(texts(parsed(t, format, stdout)), backup) {
+		if format != "table" && !slices.Contains(textsOf(parsed(t, format, stdout)), backup) {
 			t.Errorf("reset of %q: %s", subject, stdout)
 		}
-		if stdout, _ := w.try(t, "inspect", "*", "-o", "json"); slices.Contains(texts(parsed(t, "json", stdout)), subject) {
+		if stdout, _ := w.try(t, "inspect", "*", "-o", "json"); slices.Contains(textsOf(parsed(t, "json", stdout)), subject) {
 			t.Errorf("%q is there after its reset", subject)
 		}
 		w.try(t, "restore", backup, "--dry-run")
@@ -245,7 +245,7 @@ func TestHostileSubjectsInChanges(t *testing.T) {
 	w.wantIn(t, subjects, "inspect", "*")
 	for _, format := range machineFormats {
 		stdout, _ := w.try(t, "audit", "-o", format)
-		if got := texts(parsed(t, format, stdout)); !slices.Contains(got, "\x1b[31mred") {
+		if got := textsOf(parsed(t, format, stdout)); !slices.Contains(got, "\x1b[31mred") {
 			t.Errorf("the audit as %s has not who it was:\n%s", format, stdout)
 		}
 	}

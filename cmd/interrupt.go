@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 )
 
 // orderly is how long an interrupted command has to end by itself and to report its progress.
@@ -30,7 +30,7 @@ func await(ctx context.Context, done <-chan int, work *storeWork, stderr io.Writ
 	}
 	if work.leave() {
 		fmt.Fprintln(stderr, "limitctl: interrupted")
-		return errorkind.ExitInterrupted
+		return outcome.ExitInterrupted
 	}
 	return <-done
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
@@ -143,7 +143,7 @@ func TestALoadTestWhoseServerDies(t *testing.T) {
 	server := redistest.Start(t)
 	onAnswers(t, server, server.Kill)
 	w := newWorld(t)
-	w.Now, w.Sleep = time.Now, sleep.For
+	w.Now, w.Sleep = time.Now, sys.Sleep
 	stdout, stderr := w.run(t, exitPartly, "loadtest", "--store", "redis://"+server.Addr, "--limit", "10/1h",
 		"--rate", "200", "--requests", "400", "--duration", "10m", "--timeout", "5s", "-o", "json")
 	var document report.Document

@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/clitest"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -25,7 +25,7 @@ import (
 func loadtest(t *testing.T, want int, args ...string) *report.Document {
 	t.Helper()
 	w := newWorld(t)
-	w.Now, w.Sleep = time.Now, sleep.For
+	w.Now, w.Sleep = time.Now, sys.Sleep
 	stdout, stderr := w.run(t, want, append([]string{"loadtest", "-o", "json"}, args...)...)
 	document := new(report.Document)
 	if err := json.Unmarshal([]byte(stdout), document); err != nil {

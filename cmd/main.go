@@ -14,11 +14,11 @@ import (
 	"golang.org/x/term"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/noterminalquery"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 )
 
 // Main runs limitctl in the process's own environment and returns its exit code. See Env for the
@@ -39,7 +39,7 @@ func mainIn(env *cli.Env) int {
 	work := new(storeWork)
 	env.Hold = work.hold
 	done := make(chan int, 1)
-	code := errorkind.ExitRefused
+	code := outcome.ExitRefused
 	panics.Go(func() error {
 		code = Run(ctx, os.Args[1:], env)
 		return nil
@@ -73,7 +73,7 @@ func osEnv(version string) *cli.Env {
 		Account:       account,
 		Host:          host,
 		Now:           time.Now,
-		Sleep:         sleep.For,
+		Sleep:         sys.Sleep,
 		Hangups:       hangups,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),

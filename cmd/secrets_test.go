@@ -15,7 +15,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
@@ -179,7 +179,7 @@ func runAll(t *testing.T, what, secret, directory string, place aSecretPlace, co
 		variables[name] = value
 	}
 	w.Getenv = func(name string) string { return variables[name] }
-	w.Sleep = sleep.For
+	w.Sleep = sys.Sleep
 	os.WriteFile(filepath.Join(directory, "limitctl.yaml"), []byte(place.config+"prefix: rl\n"), 0o600)
 	for _, name := range []string{"saved.json", "saved.html", "recording"} {
 		os.Remove(filepath.Join(directory, name))

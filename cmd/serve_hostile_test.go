@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/hostile"
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
@@ -45,7 +45,7 @@ func TestServeOutlastsHostileServers(t *testing.T) {
 // store may decide.
 func serveOn(t *testing.T, url string, timeout time.Duration, decides bool) (problem string) {
 	w := newWorld(t)
-	w.Sleep, w.Now = sleep.For, time.Now
+	w.Sleep, w.Now = sys.Sleep, time.Now
 	said, out := io.Pipe()
 	w.Out = out
 	ctx, cancel := context.WithTimeout(context.Background(), hostilePatience)

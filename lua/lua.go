@@ -12,9 +12,9 @@ import (
 	"sync"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
-	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/internal/recordformat"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -212,7 +212,7 @@ func fill(script string) string {
 	})
 }
 
-var capitals = lazyregexp.New(`[A-Z]+(_[A-Z]+)+`)
+var capitals = texts.Regexp(`[A-Z]+(_[A-Z]+)+`)
 
 // luaText writes a text of ASCII as Lua does.
 func luaText(text string) string {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 func all() map[string]Alarm {
@@ -35,7 +35,7 @@ func TestWaitSleepsForAsLong(t *testing.T) {
 func TestInterruptEndsAllSleeps(t *testing.T) {
 	for name, a := range all() {
 		begin := time.Now()
-		var sleeping goroutines.Group
+		var sleeping panics.Group
 		sleeping.Go(func() {
 			for range 3 {
 				a.Wait(time.Hour)

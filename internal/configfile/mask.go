@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/lazyregexp"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 )
 
@@ -69,10 +69,10 @@ func holdsStore(line string) bool {
 }
 
 // namesStore matches the beginning of a store's URL or a password.
-var namesStore = lazyregexp.New(`(?i)://|rediss?\b|\b(store|contexts?|pass\w*|pw|secret)["']?\s*:`)
+var namesStore = texts.Regexp(`(?i)://|rediss?\b|\b(store|contexts?|pass\w*|pw|secret)["']?\s*:`)
 
 // entry matches a key, behind the dashes of lists, and its value.
-var entry = lazyregexp.New(`^(\s*(?:- +)*)(["']?)([A-Za-z_][A-Za-z0-9_-]{0,63})(["']?)(\s*:)(?:(\s+)(.*))?$`)
+var entry = texts.Regexp(`^(\s*(?:- +)*)(["']?)([A-Za-z_][A-Za-z0-9_-]{0,63})(["']?)(\s*:)(?:(\s+)(.*))?$`)
 
 // opensPolicies reports whether an entry without an indent begins a part without stores: the policies, or any other
 // field of the file but the contexts, even slightly misspelled.
@@ -107,9 +107,9 @@ func maskEntry(line string, found, contextFields []string) (masked, value string
 }
 
 var (
-	blockScalar = lazyregexp.New(`^[>|][+-]?[1-9]?$`)
-	plainWord   = lazyregexp.New(`^[A-Za-z0-9_-]{1,32}$`)
-	storeScheme = lazyregexp.New(`^["']?[a-z+]{2,16}://`)
+	blockScalar = texts.Regexp(`^[>|][+-]?[1-9]?$`)
+	plainWord   = texts.Regexp(`^[A-Za-z0-9_-]{1,32}$`)
+	storeScheme = texts.Regexp(`^["']?[a-z+]{2,16}://`)
 )
 
 func stars(secret string) string { return strings.Repeat("*", utf8.RuneCountInString(secret)) }

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // A Behaviour is a way to be hostile.
@@ -70,7 +70,7 @@ func Start(tb testing.TB, upstream string, is Behaviour, to ...string) *Server {
 	}
 	s := &Server{Addr: listener.Addr().String(), upstream: upstream, is: is, to: to, ended: make(chan struct{}),
 		conns: map[net.Conn]bool{}, passed: map[string]bool{}}
-	var serving goroutines.Group
+	var serving panics.Group
 	serving.Go(func() {
 		for {
 			conn, err := listener.Accept()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -335,7 +335,7 @@ func (w *Waiter) now() time.Time {
 
 // sleep returns a [store.ErrGaveUp] if ctx ends first.
 func (w *Waiter) sleep(ctx context.Context, d time.Duration) error {
-	wait := sleep.For
+	wait := sys.Sleep
 	if w.Sleep != nil {
 		wait = w.Sleep
 	}

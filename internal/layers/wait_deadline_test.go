@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -132,7 +132,7 @@ func TestWhereverAWaitEnds(t *testing.T) {
 					if d > 0 && c.req.Limit.Algorithm == store.LeakyBucket { // it wakes up late
 						d += 2 * time.Hour
 					}
-					return sleep.For(ctx, d)
+					return sys.Sleep(ctx, d)
 				}}
 				if c.taken > 0 {
 					if decisions, err := w.Take(t.Context(), c.req); err != nil || !store.AllAllowed(decisions) {

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // A trial tries breaks.
@@ -93,7 +93,7 @@ func (t *trial) each(n int, do func(i int)) error {
 		work <- i
 	}
 	close(work)
-	var group goroutines.Group
+	var group panics.Group
 	for range min(t.atOnce, n) {
 		group.Go(func() {
 			for i := range work {

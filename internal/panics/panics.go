@@ -1,11 +1,12 @@
-// Package panics turns panics into errors, also those of a goroutine for which somebody waits. A bug then fails one
-// call and not the process, and the error shows where it is.
+// Package panics lets a panic come out as an error, of a goroutine or a group of them where
+// somebody waits for it. A bug then costs the one call and not the process, and says who it is.
 package panics
 
 import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync"
 )
 
 // Error is a panic, which is a bug.
@@ -46,4 +47,27 @@ func Call(f func() error) (err error) {
 // Go calls f in a goroutine, and then calls then with the result of [Call].
 func Go(f func() error, then func(err error)) {
 	go func() { then(Call(f)) }()
+}
+
+// A Group is goroutines that are waited for together, where a panic of one is an error. The
+// zero Group is ready for use.
+type Group struct {
+	running sync.WaitGroup
+	first   sync.Once
+	err     error // of the first that had a panic
+}
+
+// Go calls f in a goroutine.
+func (g *Group) Go(f func()) {
+	g.running.Go(func() {
+		if err := Call(func() error { f(); return nil }); err != nil {
+			g.first.Do(func() { g.err = err })
+		}
+	})
+}
+
+// Wait waits for all goroutines, and returns the panic of the first that had one.
+func (g *Group) Wait() error {
+	g.running.Wait()
+	return g.err
 }

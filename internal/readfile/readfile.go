@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-
-	"github.com/limitctl/limitctl/internal/filekind"
 )
 
 // Open opens a regular file to read. It returns at once, even for a FIFO or a device. It checks before it opens,
@@ -41,7 +39,7 @@ func Regular(file *os.File) (*os.File, error) {
 
 // Check returns an error if a path is not a regular file.
 func Check(op, path string, info fs.FileInfo) error {
-	if err := filekind.Check(info.Mode()); err != nil {
+	if err := CheckKind(info.Mode()); err != nil {
 		return &fs.PathError{Op: op, Path: path, Err: err}
 	}
 	return nil
@@ -74,4 +72,37 @@ func size(bytes int) string {
 		return fmt.Sprintf("%d KiB", bytes>>10)
 	}
 	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+// KindError says that something is not a regular file. Reading it could wait for ever, never end, or affect a device.
+type KindError struct{ Mode fs.FileMode }
+
+// Error says what is there instead.
+func (e *KindError) Error() string { return "it is " + KindName(e.Mode) + ", not a file" }
+
+// CheckKind returns a [*KindError] unless mode is that of a regular file.
+func CheckKind(mode fs.FileMode) error {
+	if mode.IsRegular() {
+		return nil
+	}
+	return &KindError{mode}
+}
+
+// Name returns the kind of file in words.
+func KindName(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return "a regular file"
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO (named pipe)"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	}
+	return "something else"
 }

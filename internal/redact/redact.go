@@ -15,7 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/textprefix"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // Mark replaces a secret.
@@ -139,7 +139,7 @@ func (s *Secrets) Answer(text string) string {
 		}
 	}
 	if len(text) > mostOfOthers {
-		text = textprefix.Of(text, mostOfOthers) + "…"
+		text = texts.Prefix(text, mostOfOthers) + "…"
 	}
 	return s.Foreign(text)
 }

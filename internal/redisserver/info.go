@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/redact"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // Info is the answer to INFO, or to CLUSTER INFO: the values by the names of their fields.
@@ -54,7 +54,7 @@ func (s *Servers) redactInfo(text string) Info {
 }
 
 // harmless matches values that stay even if a secret is equal to one: numbers, addresses, and words of a server.
-var harmless = lazyregexp.New(`^([0-9.:-]*|master|slave|replica|ok|err|fail|up|down|yes|no|online|wait_bgsave|send_bulk|` +
+var harmless = texts.Regexp(`^([0-9.:-]*|master|slave|replica|ok|err|fail|up|down|yes|no|online|wait_bgsave|send_bulk|` +
 	`noeviction|(allkeys|volatile)-(lru|lfu|ttl|random|lrm)|valkey|redis|standalone|cluster)$`)
 
 // RedactField returns the value of a field or a setting without known secrets. Of a value with several parts it
@@ -72,7 +72,7 @@ func (s *Servers) RedactField(value string) string {
 	return partOfField().ReplaceAllStringFunc(value, clean)
 }
 
-var partOfField = lazyregexp.New(`[^,= ]+`)
+var partOfField = texts.Regexp(`[^,= ]+`)
 
 // Int returns a field that is a number, and 0 if it is not a number or missing.
 func (i Info) Int(name string) int64 {

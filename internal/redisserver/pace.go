@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 )
 
 // Pacer limits the rate of a scan, over all masters together. It is safe for concurrent use.
@@ -46,5 +46,5 @@ func (p *Pacer) Wait(ctx context.Context, keys int) error {
 	pause := p.next.Sub(now)
 	p.next = p.next.Add(time.Duration(keys) * p.perKey)
 	p.mu.Unlock()
-	return sleep.For(ctx, pause)
+	return sys.Sleep(ctx, pause)
 }

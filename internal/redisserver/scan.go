@@ -6,7 +6,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
@@ -145,7 +144,7 @@ func (s *Scan[K]) page(server redis.Cmdable, storeKeys []string, looked int) Pag
 
 // masters scans the keys of masters concurrently.
 func (s *Scan[K]) masters(ctx context.Context, masters []*redis.Client) error {
-	var scanning goroutines.Group
+	var scanning panics.Group
 	errs := make([]error, len(masters))
 	for i, master := range masters {
 		scanning.Go(func() {

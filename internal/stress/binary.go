@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 const (
@@ -123,7 +123,7 @@ type timed struct {
 
 // runAlone runs each of some tests separately, so that the moment is in its middle.
 func (o *order) runAlone(binary string, args []string, tests []timed) (int, error) {
-	var workers goroutines.Group
+	var workers panics.Group
 	var next, failed atomic.Int64
 	wrong := make([]error, 4*runtime.NumCPU()) // so many concurrently, since they mostly wait
 	outputs := make([]string, len(tests))

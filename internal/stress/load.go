@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // busyLoops keeps n threads busy until stop is called. They end with the process in any case.
@@ -14,7 +14,7 @@ func busyLoops(n int) (stop func()) {
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(before + n)
 	var over atomic.Bool
-	var loops goroutines.Group
+	var loops panics.Group
 	for range n {
 		loops.Go(func() {
 			for !over.Load() {

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 	"github.com/mattn/go-runewidth"
 
-	"github.com/limitctl/limitctl/internal/visible"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // shown returns the lines for excerpts.
@@ -72,7 +72,7 @@ func showable(line string, column int) (text string, before int) {
 		switch {
 		case r == '\t':
 			r = '→'
-		case !visible.Rune(r):
+		case !texts.IsVisible(r):
 			r = '�' // one column, so that the caret keeps its place
 		}
 		b.WriteRune(r)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/visible"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // Mistake is one thing that is wrong in a file, and where. Line and Column count
@@ -39,7 +39,7 @@ func Format(mistakes []Mistake, emphasize func(text string) string) string {
 		if caret := strings.LastIndexByte(excerpt, '^'); caret >= 0 {
 			excerpt = excerpt[:caret] + emphasize("^") + excerpt[caret+1:]
 		}
-		fmt.Fprintf(&b, "%s:%d:%d: %s\n%s", visible.Escape(m.Path), m.Line, m.Column, emphasize(visible.Escape(m.Text)), excerpt)
+		fmt.Fprintf(&b, "%s:%d:%d: %s\n%s", texts.Escape(m.Path), m.Line, m.Column, emphasize(texts.Escape(m.Text)), excerpt)
 	}
 	if more := len(mistakes) - mostShown; more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // Object describes a map of the file: the fields that a reader accepts in it.
@@ -87,7 +87,7 @@ func Intended(name string, names []string) string {
 // Nearest returns the one of the names that differs from name in the fewest letters, if that is one letter or at
 // most a third of them; otherwise "".
 func Nearest(name string, names []string) string {
-	return spelling.Nearest(name, names, max(1, (len(name)+1)/3))
+	return texts.Nearest(name, names, max(1, (len(name)+1)/3))
 }
 
 // remedy returns what to do about an unknown field.

@@ -10,8 +10,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/redact"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // Options say how to read a file.
@@ -86,7 +86,7 @@ func (r *Reader) syntax(err error) {
 	r.mistake("", known.GetToken(), "%s", text)
 }
 
-var quotedText = lazyregexp.New(`(?s)".*"`)
+var quotedText = texts.Regexp(`(?s)".*"`)
 
 // link finds the anchor of each alias: the last one before it with its name. An anchor that has not ended yet would
 // contain itself.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
@@ -98,7 +98,7 @@ func (a *apart) each(ctx context.Context, limits []store.Limit, audited bool, pr
 	var mu sync.Mutex
 	var next atomic.Int64
 	var decided, denied int64
-	var working goroutines.Group
+	var working panics.Group
 	for range min(parts, runtime.GOMAXPROCS(0)) {
 		working.Go(func() {
 			for part := int(next.Add(1)) - 1; part < parts && ctx.Err() == nil; part = int(next.Add(1)) - 1 {

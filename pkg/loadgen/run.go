@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/alarm"
-	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
@@ -109,7 +108,7 @@ func Run(ctx context.Context, config Config) *Result {
 		}
 		collected <- panicked
 	})
-	var sending goroutines.Group
+	var sending panics.Group
 	if config.Load != nil {
 		h := newHandout(r)
 		defer h.alarms.close()
@@ -224,7 +223,7 @@ func (r *runner) feelPulse() (end func()) {
 	if r.nap != nil {
 		return func() {}
 	}
-	var feeling goroutines.Group
+	var feeling panics.Group
 	r.pulse.alarm = alarm.New()
 	feeling.Go(r.pulse.feel)
 	return func() {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -50,23 +49,23 @@ func (e *OutputError) Unwrap() error { return e.error }
 func NotPrinted(err error) error { return &OutputError{err} }
 
 // errorKindOf returns what an error means: the shared table, with what only commands have.
-func errorKindOf(err error) errorkind.Kind { return errorkind.Of(err, commandsKind) }
+func errorKindOf(err error) outcome.Kind { return outcome.Of(err, commandsKind) }
 
 // commandsKind knows the errors that only commands have.
-func commandsKind(err error) (kind errorkind.Kind, known bool) {
+func commandsKind(err error) (kind outcome.Kind, known bool) {
 	switch {
 	case errors.Is(err, operation.ErrNoOverride):
-		return errorkind.Kind{Word: "no_override", Exit: errorkind.ExitNo}, true
+		return outcome.Kind{Word: "no_override", Exit: outcome.ExitNo}, true
 	case errors.Is(err, ErrNothing):
-		return errorkind.Kind{Word: "nothing_to_undo", Exit: errorkind.ExitNo}, true
+		return outcome.Kind{Word: "nothing_to_undo", Exit: outcome.ExitNo}, true
 	case errors.Is(err, ErrDenied):
-		return errorkind.Denied, true
+		return outcome.Denied, true
 	case MistakesOf(err) != nil:
-		return errorkind.Kind{Word: "config", Exit: errorkind.ExitUsage}, true
+		return outcome.Kind{Word: "config", Exit: outcome.ExitUsage}, true
 	case errors.Is(err, errUsage):
-		return errorkind.Usage, true
+		return outcome.Usage, true
 	}
-	return errorkind.Kind{}, false
+	return outcome.Kind{}, false
 }
 
 // ExitCode returns the exit code of an error.

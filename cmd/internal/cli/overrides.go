@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -30,12 +30,12 @@ func PrintApplied(p *output.Printer, applied []*store.Override, now time.Time) {
 			continue
 		}
 		said[o.ID] = true
-		p.Line("override %s applies: %s %s", o.ID, overridetext.Effect(o), Ending(o, now))
+		p.Line("override %s applies: %s %s", o.ID, allowance.Effect(o), Ending(o, now))
 	}
 }
 
 // OperatorsText names an operator's override in a column of notes.
-func OperatorsText(o *store.Override) string { return "operator's " + overridetext.Effect(o) }
+func OperatorsText(o *store.Override) string { return "operator's " + allowance.Effect(o) }
 
 // WarnOfOverrides says that overrides do not apply, if err is why they could not be read.
 func WarnOfOverrides(g *Globals, err error) {

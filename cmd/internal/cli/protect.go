@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -78,7 +78,7 @@ func guardOf(ctx context.Context, g *Globals, s *Settings, protected []*config.C
 	}
 	asked := make([]identity.Store, len(protected))
 	errs := make([]error, len(protected))
-	var asking goroutines.Group
+	var asking panics.Group
 	for i, x := range protected {
 		if isRedis(x.Store) {
 			asking.Go(func() { asked[i], errs[i] = askContext(ctx, g, s, x) })

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
@@ -45,7 +45,7 @@ func SentinelsOf(ctx context.Context, text string, options Options) ([]SentinelH
 	}
 	m := u.watched(addresses, config, options)
 	all := make([]SentinelHealth, len(addresses))
-	var asking goroutines.Group
+	var asking panics.Group
 	for i, address := range addresses {
 		asking.Go(func() {
 			client := u.sentinel(address, config, options)

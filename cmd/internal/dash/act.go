@@ -10,7 +10,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -18,12 +17,12 @@ import (
 // changes are what is asked for, and was done, to keys from here.
 type changes struct {
 	question  *question
-	menu      *groupMenu       // where a grouping is chosen; nil if it is not open
-	form      *form            // where an override is typed in; nil if it is not open
-	lastReset *source.Changed  // what u undoes; nil if there is nothing to undo
-	lastKeys  []source.ID      // those of lastReset
-	acting    bool             // an action is under way
-	working   goroutines.Group // runs the actions
+	menu      *groupMenu      // where a grouping is chosen; nil if it is not open
+	form      *form           // where an override is typed in; nil if it is not open
+	lastReset *source.Changed // what u undoes; nil if there is nothing to undo
+	lastKeys  []source.ID     // those of lastReset
+	acting    bool            // an action is under way
+	working   panics.Group    // runs the actions
 }
 
 // act does what was asked for, outside the loop. The dashboard ends only after it is done.

@@ -12,7 +12,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -66,7 +65,7 @@ func (m *model) askOverride() tea.Cmd {
 		{effect: store.OverrideExempt, word: "exempt"},
 	}}
 	if r.override != nil {
-		f.choices = append(f.choices, choice{word: "end " + overridetext.Effect(r.override), revokes: true})
+		f.choices = append(f.choices, choice{word: "end " + allowance.Effect(r.override), revokes: true})
 	}
 	for i := range f.inputs {
 		f.inputs[i] = newInput()
@@ -180,7 +179,7 @@ func (m *model) submit() tea.Cmd {
 		lines = append(lines, "Reason: "+output.Printable(reason))
 	}
 	if o := r.override; o != nil {
-		lines = append(lines, "In force now: "+overridetext.Effect(o)+" until "+until(o.ExpiresAt, m.now)+".")
+		lines = append(lines, "In force now: "+allowance.Effect(o)+" until "+until(o.ExpiresAt, m.now)+".")
 	}
 	return m.ask(fmt.Sprintf("Set this override for %s", output.Duration(lasts)), lines, func() tea.Msg {
 		set, err := m.Actions.SetOverride(m.ctx, wanted, lasts)
@@ -197,7 +196,7 @@ func (m *model) effectOn(r *row, o *store.Override) string {
 	case o.Effect == store.OverrideExempt:
 		return "loosened: nothing is denied, and all is counted"
 	case !r.LimitKnown() || r.override != nil && o.Effect != store.OverrideLimit:
-		return overridetext.Effect(o) + " of the limit that is configured"
+		return allowance.Effect(o) + " of the limit that is configured"
 	}
 	before, after := r.Limit, o.Apply(r.Limit)
 	word := "changed"
@@ -225,9 +224,9 @@ func (m *model) absorbOverrideDone(done overrideDone) tea.Cmd {
 	case done.err != nil:
 		m.complain(done.err)
 	case done.ended:
-		m.say("ended: " + overridetext.Effect(&done.override) + " of " + output.Printable(done.override.Subjects.String()))
+		m.say("ended: " + allowance.Effect(&done.override) + " of " + output.Printable(done.override.Subjects.String()))
 	default:
-		m.say(fmt.Sprintf("set: %s until %s; services follow within about a second", overridetext.Effect(&done.override),
+		m.say(fmt.Sprintf("set: %s until %s; services follow within about a second", allowance.Effect(&done.override),
 			until(done.override.ExpiresAt, m.now)))
 	}
 	return tea.Batch(m.look(), m.lookOverrides())

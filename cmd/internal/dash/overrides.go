@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -62,12 +62,12 @@ func until(end, now time.Time) string {
 
 // overrideTexts say what an override does, and until when.
 func overrideTexts(o *store.Override, now time.Time) (effect, end string) {
-	return overridetext.Effect(o), " until " + until(o.ExpiresAt, now)
+	return allowance.Effect(o), " until " + until(o.ExpiresAt, now)
 }
 
 // overrideText is everything about an override, in lines.
 func overrideText(o *store.Override, now time.Time) []string {
-	words := overridetext.Effect(o) + " until " + until(o.ExpiresAt, now) + ", in " +
+	words := allowance.Effect(o) + " until " + until(o.ExpiresAt, now) + ", in " +
 		output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
 	about := "for " + output.Printable(o.Subjects.String())
 	if o.Subjects.IsZero() {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -33,7 +33,7 @@ func (e *examination) run(ctx context.Context) error {
 	var failed error
 	var up []*server
 	pings, errs := make([][]time.Duration, len(servers)), make([]error, len(servers))
-	var pinging goroutines.Group // at once, or silent ones would add up
+	var pinging panics.Group // at once, or silent ones would add up
 	for i, s := range servers {
 		pinging.Go(func() { pings[i], errs[i] = e.ping(ctx, s) })
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/limitctl/limitctl/internal/filekind"
 	"github.com/limitctl/limitctl/internal/readfile"
 )
 
@@ -46,6 +45,6 @@ func Read(path string, most int) ([]byte, error) { return readfile.All(path, mos
 
 // IsNotAFile reports whether err says that something is not a regular file.
 func IsNotAFile(err error) bool {
-	var not *filekind.Error
+	var not *readfile.KindError
 	return errors.As(err, &not)
 }

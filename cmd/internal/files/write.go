@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/limitctl/limitctl/internal/filekind"
 	"github.com/limitctl/limitctl/internal/readfile"
 )
 
@@ -126,7 +125,7 @@ func Append(path string) (File, error) {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR|readfile.Unblocked|noFollow, private)
 	switch {
 	case errors.Is(err, syscall.ELOOP): // put there between the check and the opening
-		return nil, &fs.PathError{Op: "open", Path: path, Err: &filekind.Error{Mode: fs.ModeSymlink}}
+		return nil, &fs.PathError{Op: "open", Path: path, Err: &readfile.KindError{Mode: fs.ModeSymlink}}
 	case err != nil:
 		return nil, err
 	}
@@ -174,7 +173,7 @@ func MakeDir(path string) error {
 	if err := os.MkdirAll(path, privateDir); err != nil {
 		var problem *fs.PathError
 		if info, statErr := os.Stat(path); errors.As(err, &problem) && statErr == nil && !info.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: path, Err: fmt.Errorf("it is %s, not a directory", filekind.Name(info.Mode()))}
+			return &fs.PathError{Op: "mkdir", Path: path, Err: fmt.Errorf("it is %s, not a directory", readfile.KindName(info.Mode()))}
 		}
 		return err
 	}

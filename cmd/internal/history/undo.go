@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
-	"github.com/limitctl/limitctl/internal/lazyregexp"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 type undoOptions struct {
@@ -119,7 +119,7 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 }
 
 // adjusted matches the selection that an earlier limitctl wrote for a reset --to-remaining.
-var adjusted = lazyregexp.New(` --to-remaining \d+$`)
+var adjusted = texts.Regexp(` --to-remaining \d+$`)
 
 // describeRun names a run for people, with the time that the audit shows.
 func describeRun(e *trail.Entry) string {

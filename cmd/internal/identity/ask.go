@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -23,7 +23,7 @@ func Ask(ctx context.Context, url string, options connect.Options) (Store, error
 	}
 	ctx, cancel := store.BudgetContext(ctx, options.Timeout)
 	defer cancel()
-	var asking goroutines.Group
+	var asking panics.Group
 	var refused error
 	asking.Go(func() { known.ID, refused = ID(ctx, backend) })
 	asking.Go(func() { known.Servers = connect.Runs(ctx, client) })

@@ -3,10 +3,10 @@ package keys
 import (
 	"slices"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -161,11 +161,11 @@ func rowLimitText(row *inspectRow) string {
 	case o == nil:
 		return limitText(&row.entry)
 	case o.Effect == store.OverrideLimit:
-		return overridetext.Effect(o)
+		return allowance.Effect(o)
 	}
 	before := row.entry
 	before.Limit = row.limit
-	return limitText(&before) + " " + overridetext.Effect(o)
+	return limitText(&before) + " " + allowance.Effect(o)
 }
 
 // limitText is the limit, without the algorithm where the key's name says it.

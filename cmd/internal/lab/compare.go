@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/report/compare"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 type compareOptions struct {
@@ -92,7 +92,7 @@ func (o *compareOptions) parseOnly() ([]string, error) {
 		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(name), "_us"), "_percent")
 		if !slices.Contains(metrics, name) {
 			hint := "it is one of " + strings.Join(metrics, " ")
-			if near := spelling.Nearest(name, metrics, 2); near != "" {
+			if near := texts.Nearest(name, metrics, 2); near != "" {
 				hint = "did you mean " + near + "?"
 			}
 			return nil, cli.Usagef("--only %s: no such metric is judged; %s", shell.Command(name), hint)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -122,7 +122,7 @@ func TestParseStages(t *testing.T) {
 	}
 	for _, text := range []string{"", ",", "10s", "10s:", ":5", "10s:5,", "10s:5;1s:6", "-1s:5", "0s:5", "1s:-5", "1s:Inf", "1s:1e8",
 		"1s:NaN", "40d:5", "1s:0", "1ms:1", "1s:0,1s:0"} {
-		if stages, err := parseStages(text); cli.ExitCode(err) != errorkind.ExitUsage || !strings.HasPrefix(err.Error(), "--stages") {
+		if stages, err := parseStages(text); cli.ExitCode(err) != outcome.ExitUsage || !strings.HasPrefix(err.Error(), "--stages") {
 			t.Errorf("%q: %+v, %v", text, stages, err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestParseCosts(t *testing.T) {
 	}
 	for _, text := range []string{"", "0", "-1", "1.5", "1e3", "many", "1000000001", "1-5", "uniform", "uniform:", "uniform:5",
 		"uniform:5-", "uniform:-5", "uniform:5-4", "uniform:0-4", "uniform:1-2-3", "uniform:1-1000000001", "normal:1-5", " 1"} {
-		if got, err := parseCosts(text); cli.ExitCode(err) != errorkind.ExitUsage || !strings.HasPrefix(err.Error(), "--cost ") {
+		if got, err := parseCosts(text); cli.ExitCode(err) != outcome.ExitUsage || !strings.HasPrefix(err.Error(), "--cost ") {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
@@ -156,7 +156,7 @@ func TestParseDistribution(t *testing.T) {
 		"zipf:Inf", "zipf:x",
 		"hot", "hot:", "hot:90%", "hot:90%/", "hot:90%/0", "hot:90%/-1", "hot:90%/11", "hot:0%/1",
 		"hot:101%/1", "hot:-5%/1", "hot:NaN/1", "hot:x/1", "hot:/1", "hot:90%/1/1"} {
-		if got, err := parseDistribution(text, 10); cli.ExitCode(err) != errorkind.ExitUsage || !strings.HasPrefix(err.Error(),
+		if got, err := parseDistribution(text, 10); cli.ExitCode(err) != outcome.ExitUsage || !strings.HasPrefix(err.Error(),
 			"--distribution ") {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
@@ -167,7 +167,7 @@ func TestParseArrivals(t *testing.T) {
 	for _, text := range []string{"", "uniform:", "uniform:1", "poisson:", "Poisson", "bursts", "bursts:", "bursts:5", "bursts:5/",
 		"bursts:/1s", "bursts:0/1s", "bursts:-1/1s", "bursts:1.5/1s", "bursts:5/0s", "bursts:5/-1s", "bursts:5/1",
 		"bursts:5/1s/1s", "bursts:99999999/1s"} {
-		if _, err := parseLoad(t, "--arrivals", text); cli.ExitCode(err) != errorkind.ExitUsage || !strings.HasPrefix(err.Error(),
+		if _, err := parseLoad(t, "--arrivals", text); cli.ExitCode(err) != outcome.ExitUsage || !strings.HasPrefix(err.Error(),
 			"--arrivals ") {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -191,7 +191,7 @@ func TestParseStart(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "soon", "24:00", "15:04:60", "2026-01-31", "2026-01-31T14:04:04Z", "1h"} {
-		if got, err := parseStart(text, now); cli.ExitCode(err) != errorkind.ExitUsage || !strings.HasPrefix(err.Error(), "--start-at ") {
+		if got, err := parseStart(text, now); cli.ExitCode(err) != outcome.ExitUsage || !strings.HasPrefix(err.Error(), "--start-at ") {
 			t.Errorf("%q: %s, %v", text, got, err)
 		}
 	}

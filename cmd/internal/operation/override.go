@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -78,7 +78,7 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 	}
 	var texts []string
 	for i := range inForce {
-		texts = append(texts, inForce[i].ID+" ("+overridetext.All(&inForce[i])+")")
+		texts = append(texts, inForce[i].ID+" ("+allowance.All(&inForce[i])+")")
 	}
 	entry := r.newEntry("override revoke", strings.Join(texts, " "))
 	entry.Matched = int64(len(plan.IDs))

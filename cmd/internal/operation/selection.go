@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -86,7 +86,7 @@ func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Ob
 			// The scan of a Cluster remembers the keys it has seen. With many keys that is
 			// large, and garbage must not double it.
 			if found.Matched++; found.Matched == manyKeys {
-				defer memory.CollectOften()()
+				defer sys.CollectOften()()
 			}
 			err = do(&entry, nil)
 		}

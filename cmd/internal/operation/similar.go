@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -72,14 +72,14 @@ func NearestSubject(ctx context.Context, backend admin.Keyspace, s *Selection) (
 	nearest := map[string]bool{}
 	filtered = lookAround(ctx, backend, s, everybody, func(subject string) bool {
 		begin := len(subject) - len(asked)
-		return spelling.Nearest(asked, []string{subject}, most) != "" || begin >= 0 && strings.EqualFold(asked, subject[begin:]) &&
+		return texts.Nearest(asked, []string{subject}, most) != "" || begin >= 0 && strings.EqualFold(asked, subject[begin:]) &&
 			(begin == 0 || subject[begin-1] == ':')
 	}, func(subject string) { nearest[subject] = true })
 	if filtered || len(nearest) == 0 {
 		return nil, filtered
 	}
 	all := slices.Sorted(maps.Keys(nearest))
-	return []string{store.EscapeGlob(cmp.Or(spelling.Nearest(asked, all, most), all[0]))}, false
+	return []string{store.EscapeGlob(cmp.Or(texts.Nearest(asked, all, most), all[0]))}, false
 }
 
 // lookAround calls do with the subjects of keys in use that may be meant, for as long as is bearable. It

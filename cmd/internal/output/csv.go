@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/visible"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // Formulas says how to write CSV cells that a spreadsheet would take for a formula: one of [FormulaNames]; it is a
@@ -76,7 +76,7 @@ func isText(text string) bool {
 	return true
 }
 
-func isHidden(r rune) bool { return !strings.ContainsRune("\t\n\r", r) && !visible.Rune(r) }
+func isHidden(r rune) bool { return !strings.ContainsRune("\t\n\r", r) && !texts.IsVisible(r) }
 
 // write writes a row.
 func (w *csvWriter) write(record []string) error {
@@ -111,7 +111,7 @@ const (
 // formulaBegin returns the character that makes a formula of a text in a spreadsheet, which skips blanks before it;
 // 0 if there is none.
 func formulaBegin(text string) rune {
-	text = strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !visible.Rune(r) })
+	text = strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !texts.IsVisible(r) })
 	if r, _ := utf8.DecodeRuneInString(text); text != "" && strings.ContainsRune(formulaMarks, r) {
 		return r
 	}

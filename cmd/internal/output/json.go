@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/visible"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // JSON returns a document as JSON on one line, with escapes for invisible characters: the same to a program, and
@@ -83,4 +83,4 @@ func escapeJSON(text []byte) []byte {
 	return escaped
 }
 
-func hiddenInJSON(r rune) bool { return r > '~' && !visible.Rune(r) }
+func hiddenInJSON(r rune) bool { return r > '~' && !texts.IsVisible(r) }

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // SchemaVersion is the version of the JSON documents. Fields may be added, but never renamed.
@@ -28,7 +28,7 @@ func Formats() []string { return []string{"table", "json", "jsonl", "csv", "yaml
 // Set implements pflag.Value.
 func (f *Format) Set(name string) error {
 	if !slices.Contains(Formats(), name) {
-		if near := spelling.Nearest(name, Formats(), 1); near != "" {
+		if near := texts.Nearest(name, Formats(), 1); near != "" {
 			return fmt.Errorf("the format is one of %s; did you mean %s?", strings.Join(Formats(), ", "), near)
 		}
 		return fmt.Errorf("the format is one of %s", strings.Join(Formats(), ", "))

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/visible"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // Terminal is the filter for all text to people. Strangers write texts in servers, keys, files and recordings, and
@@ -72,12 +72,12 @@ func (t *Terminal) show(text []byte, whole bool) (shown, rest []byte) {
 				shown, size = append(shown, style...), len(style)
 				break
 			}
-			shown, size = visible.Append(shown, text)
+			shown, size = texts.AppendEscaped(shown, text)
 		default:
 			if !whole && !utf8.FullRune(text) {
 				return shown, text
 			}
-			shown, size = visible.Append(shown, text)
+			shown, size = texts.AppendEscaped(shown, text)
 		}
 		text = text[size:]
 	}

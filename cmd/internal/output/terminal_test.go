@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
 
-	"github.com/limitctl/limitctl/internal/visible"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // through returns text as people see it, written in parts of that size.
@@ -66,7 +66,7 @@ func obeyed(text string, styles bool) string {
 		}
 	}
 	for i, r := range text {
-		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") || r != '\n' && r != '\t' && !visible.Rune(r) {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") || r != '\n' && r != '\t' && !texts.IsVisible(r) {
 			return strconv.Quote(text[i:min(len(text), i+20)])
 		}
 	}

@@ -6,8 +6,7 @@ import (
 
 	"github.com/clipperhouse/displaywidth"
 
-	"github.com/limitctl/limitctl/internal/textprefix"
-	"github.com/limitctl/limitctl/internal/visible"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // Width returns the width of a text without styles on a terminal. It does not depend on the locale: a character
@@ -56,17 +55,17 @@ func CutPainted(text string, width int) string {
 	return b.String()
 }
 
-// Escape is [visible.Escape].
-func Escape(text string) string { return visible.Escape(text) }
+// Escape is [texts.Escape].
+func Escape(text string) string { return texts.Escape(text) }
 
-// Printable is [visible.Quote].
-func Printable(text string) string { return visible.Quote(text) }
+// Printable is [texts.Quote].
+func Printable(text string) string { return texts.Quote(text) }
 
 // Shorten cuts a text that is longer than that many bytes, and adds how much is missing.
 func Shorten(text string, longest int) string {
 	if len(text) <= longest {
 		return text
 	}
-	head := textprefix.Of(text, longest)
+	head := texts.Prefix(text, longest)
 	return head + "… (" + Bytes(int64(len(text)-len(head))) + " more)"
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/visible"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // yamlOf writes a JSON document as YAML that parsers of YAML 1.1 and 1.2 read in the same way, even strict ones.
@@ -133,7 +133,7 @@ func appendYAML(to []byte, text string) []byte {
 		switch {
 		case r == '"' || r == '\\':
 			to = append(to, '\\', byte(r))
-		case visible.Rune(r):
+		case texts.IsVisible(r):
 			to = utf8.AppendRune(to, r)
 		case r <= 0xff:
 			to = fmt.Appendf(to, `\x%02X`, r)

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -47,11 +47,11 @@ type operatorOverride struct {
 }
 
 func newOperatorOverride(o *store.Override) operatorOverride {
-	d := operatorOverride{ID: o.ID, Name: overridetext.Pattern(o.Names), Attributes: o.Attributes,
+	d := operatorOverride{ID: o.ID, Name: allowance.Pattern(o.Names), Attributes: o.Attributes,
 		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: output.UTC(o.CreatedAt), ExpiresAt: output.UTC(o.ExpiresAt),
 		RemainingMS: output.Milliseconds(o.Left)}
 	if len(o.Attributes) == 0 || !o.Subjects.IsZero() {
-		subject := overridetext.Pattern(o.Subjects)
+		subject := allowance.Pattern(o.Subjects)
 		d.Subject = &subject
 	}
 	switch o.Effect {
@@ -100,7 +100,7 @@ func (a *overrideAnswer) Records() [][]string {
 		case store.OverrideLimit:
 			limit = *d.Limit
 		case store.OverrideTimes:
-			factor = overridetext.Factor(o.Thousandths)
+			factor = allowance.Factor(o.Thousandths)
 		case store.OverrideAdd:
 			units = cli.Number(o.Units)
 		case store.OverrideBlock, store.OverrideExempt:
@@ -144,8 +144,8 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 	}
 	styles := map[store.OverrideEffect]output.Style{store.OverrideBlock: output.AtEnd, store.OverrideExempt: output.Near}
 	for _, o := range a.overrides {
-		row := []output.Cell{{Text: overridetext.Whom(o)}, {Text: overridetext.Pattern(o.Names)},
-			{Text: overridetext.Effect(o), Style: styles[o.Effect]}, {Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: o.ID}}
+		row := []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
+			{Text: allowance.Effect(o), Style: styles[o.Effect]}, {Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: o.ID}}
 		if whole {
 			row = slices.Insert(row, 4, output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
 		}
@@ -156,5 +156,5 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 
 // sentence describes an override completely, for people.
 func sentence(o *store.Override, now time.Time) string {
-	return fmt.Sprintf("override %s: %s %s", o.ID, output.Printable(overridetext.All(o)), cli.Ending(o, now))
+	return fmt.Sprintf("override %s: %s %s", o.ID, output.Printable(allowance.All(o)), cli.Ending(o, now))
 }

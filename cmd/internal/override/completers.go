@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -43,7 +43,7 @@ func (c completer) overrideIDs(_ *cobra.Command, args []string, _ string) ([]str
 	var ids []string
 	for _, o := range c.overridesInForce() {
 		if !slices.Contains(args, o.ID) {
-			ids = append(ids, o.ID+"\t"+overridetext.Effect(&o)+" "+overridetext.Whom(&o))
+			ids = append(ids, o.ID+"\t"+allowance.Effect(&o)+" "+allowance.Whom(&o))
 		}
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp

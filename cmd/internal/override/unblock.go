@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -70,7 +70,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern store.Pat
 		override := &overrides[i]
 		switch {
 		case override.Effect != store.OverrideBlock:
-		case samePattern(override.Subjects, pattern) && len(override.Attributes) == 0, overridetext.Whom(override) == text:
+		case samePattern(override.Subjects, pattern) && len(override.Attributes) == 0, allowance.Whom(override) == text:
 			plan.IDs = append(plan.IDs, override.ID)
 		case override.Subjects.Overlaps(pattern):
 			around++

@@ -11,7 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/probe/explain"
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -305,7 +305,7 @@ func (s *session) sendAtOnce(subject string, n int) ([]explain.Event, error) {
 		return []explain.Event{event}, err
 	}
 	events, failures := make([]explain.Event, n), make([]error, n)
-	var group goroutines.Group
+	var group panics.Group
 	for i := range events {
 		group.Go(func() { events[i], failures[i] = s.sendOne(subject) })
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
@@ -15,7 +14,7 @@ const backgroundTime = time.Second
 // background starts the work that runs until ctx ends. The returned function ends it earlier, and waits for it.
 func (o *Options) background(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var group goroutines.Group
+	var group panics.Group
 	begin := func(what func(ctx context.Context)) {
 		group.Go(func() {
 			if err := panics.Call(func() error { what(ctx); return nil }); err != nil {

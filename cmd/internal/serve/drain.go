@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // linger is how long connections without a request are kept when the server stops. A client that uses its
@@ -36,7 +36,7 @@ func drain(ctx context.Context, o *Options, doors []*opened) error {
 	waitFor(ctx, nil, o.Delay)
 	var cut atomic.Int64
 	for _, operators := range []bool{false, true} {
-		var group goroutines.Group
+		var group panics.Group
 		for _, door := range doors {
 			if door.Operators == operators {
 				group.Go(func() { cut.Add(int64(door.drain(ctx, begun.Add(o.Delay+linger)))) })

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
@@ -45,7 +45,7 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.Enter() {
 			w.Header().Set("Retry-After", "1")
-			refusal.Write(w, errorkind.Overloaded.Status, errorkind.Overloaded.Word,
+			refusal.Write(w, outcome.Overloaded.Status, outcome.Overloaded.Word,
 				"too many requests in flight; this server answers "+strconv.FormatInt(g.most, 10)+" at a time (--max-in-flight)")
 			return
 		}

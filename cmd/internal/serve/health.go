@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
@@ -38,7 +38,7 @@ func (h *Health) Register(mux *http.ServeMux) {
 // Nothing answers with 404, and lists the paths.
 func Nothing(paths string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, "there is nothing at "+r.URL.Path+"; there are "+paths)
+		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, "there is nothing at "+r.URL.Path+"; there are "+paths)
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
@@ -85,7 +85,7 @@ func (t *Tokens) Wrap(next http.Handler) http.Handler {
 			}
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="limitctl"`)
-		refusal.Write(w, errorkind.Unauthorized.Status, errorkind.Unauthorized.Word, "this needs a token: Authorization: Bearer TOKEN")
+		refusal.Write(w, outcome.Unauthorized.Status, outcome.Unauthorized.Word, "this needs a token: Authorization: Bearer TOKEN")
 	})
 }
 
@@ -113,7 +113,7 @@ func (t *Tokens) allow(values []string) bool {
 func WithoutBrowsers(next http.Handler, except string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fromPage(r.Header) && !strings.HasPrefix(r.URL.Path, except) {
-			refusal.Write(w, http.StatusForbidden, errorkind.Unauthorized.Word,
+			refusal.Write(w, http.StatusForbidden, outcome.Unauthorized.Word,
 				"a page in a browser may not ask this server, as it has no tokens (--token-file)")
 			return
 		}

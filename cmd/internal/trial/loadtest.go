@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -206,7 +206,7 @@ func (r *loadRun) boundMemory(l *workload) {
 	if r.Load.Replay != nil {
 		limit += int64(len(r.Load.Replay.Log.Trace.Requests) * perRequest)
 	}
-	memory.Limit(limit)
+	sys.LimitMemory(limit)
 }
 
 // drive sends the load and describes what became of it.

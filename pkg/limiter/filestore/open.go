@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/filekind"
+	"github.com/limitctl/limitctl/internal/readfile"
 )
 
 const (
@@ -107,7 +107,7 @@ func (s *Store) checkKinds() error {
 			continue
 		}
 		if err == nil {
-			err = filekind.Check(info.Mode())
+			err = readfile.CheckKind(info.Mode())
 		}
 		if err != nil {
 			return &fs.PathError{Op: "open", Path: s.path + suffix, Err: err}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -70,7 +70,7 @@ func nearNames(name string, names []string) string {
 		}
 	}
 	if len(near) == 0 || len(near) > most {
-		return spelling.Nearest(name, names, min(3, len(name)/2))
+		return texts.Nearest(name, names, min(3, len(name)/2))
 	}
 	return strings.Join(near, " or ")
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -265,7 +265,7 @@ func (m *Middleware) await(ctx context.Context, o *Outcome) error {
 	if delay == 0 || m.options.WithoutDelay {
 		return nil
 	}
-	if err := sleep.For(ctx, delay); err != nil {
+	if err := sys.Sleep(ctx, delay); err != nil {
 		return cmp.Or(store.GaveUp(ctx), err)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -181,7 +181,7 @@ func (p *Policy) unknownCost(field string, fields []string) error {
 		return store.Invalidf("unknown cost %q; no limit of policy %q has a field as its cost", field, p.Name)
 	}
 	meant := ""
-	if near := spelling.Nearest(field, fields, 2); near != "" {
+	if near := texts.Nearest(field, fields, 2); near != "" {
 		meant = "; did you mean " + near + "?"
 	}
 	return store.Invalidf("unknown cost %q; policy %q has %s%s", field, p.Name, strings.Join(fields, ", "), meant)

@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/spelling"
 	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -91,7 +91,7 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 				return store.Invalidf("%q is a cost of policy %q and no attribute; give it among the costs", name, p.Name)
 			}
 			meant := ""
-			if near := spelling.Nearest(name, known, 2); near != "" {
+			if near := texts.Nearest(name, known, 2); near != "" {
 				meant = "; did you mean " + near + "?"
 			}
 			return store.Invalidf("unknown attribute %q; policy %q uses %s%s", name, p.Name, strings.Join(known, ", "), meant)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/readfile"
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -210,9 +210,9 @@ const settle = 100 * time.Millisecond
 func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(error)) {
 	inForce := r.File()
 	looked := string(inForce.sum[:])
-	for sleep.For(ctx, max(every, time.Millisecond)) == nil {
+	for sys.Sleep(ctx, max(every, time.Millisecond)) == nil {
 		now := contentOf(inForce.Name)
-		if now == looked || sleep.For(ctx, settle) != nil || contentOf(inForce.Name) != now {
+		if now == looked || sys.Sleep(ctx, settle) != nil || contentOf(inForce.Name) != now {
 			continue
 		}
 		looked = now

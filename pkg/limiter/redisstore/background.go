@@ -7,7 +7,7 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// background is work that callers leave behind. Unlike that of a [goroutines.Group], it can be
+// background is work that callers leave behind. Unlike that of a [panics.Group], it can be
 // waited for while more begins.
 type background struct {
 	mu      sync.Mutex

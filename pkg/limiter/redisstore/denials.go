@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -137,7 +137,7 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (admin.Denials,
 	for first := from; first <= to; first += minutesAtOnce {
 		read := make([]denialMinute, min(minutesAtOnce, to-first+1))
 		errs := make([]error, len(read))
-		var reading goroutines.Group
+		var reading panics.Group
 		for i := range read {
 			reading.Go(func() {
 				errs[i] = away.ask(ctx, first+int64(i), func(ctx context.Context) (err error) {

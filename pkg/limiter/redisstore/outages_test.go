@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -126,7 +126,7 @@ func TestAThousandOutagesLeaveNothingBehind(t *testing.T) {
 			} else {
 				network.become(lineCut)
 			}
-			var callers goroutines.Group
+			var callers panics.Group
 			for range 8 {
 				callers.Go(func() {
 					for range 5 { // so many failures open the breaker

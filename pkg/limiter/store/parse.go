@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 // ParseLimit reads a limit as people write it:
@@ -154,7 +154,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return Algorithms()[i], nil
 	}
-	if nearest := spelling.Nearest(name, names, 6); nearest != "" {
+	if nearest := texts.Nearest(name, names, 6); nearest != "" {
 		return 0, Invalidf("unknown algorithm %q; did you mean %s?", name, nearest)
 	}
 	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(names, ", "))

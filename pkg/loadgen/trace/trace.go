@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -184,7 +183,7 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 	m.plan, m.trace.Format, m.trace.Fields = plan, plan.format, plan.fields()
 	m.trace.Subjects.fields = len(m.trace.Fields)
 	jobs := make(chan *chunk)
-	var parsing goroutines.Group
+	var parsing panics.Group
 	defer parsing.Wait() // cannot panic: a panic in a chunk is part of its result
 	defer close(jobs)
 	for range workers() {

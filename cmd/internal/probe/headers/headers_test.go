@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/internal/visible"
+	"github.com/limitctl/limitctl/internal/texts"
 )
 
 var readAt = time.Unix(1_700_000_000, 0)
@@ -236,21 +236,21 @@ func FuzzHeaders(f *testing.F) {
 			h.Set(names[1], second)
 			h.Set(names[2], third)
 			r := Read(h, readAt, SkewOf(h, readAt, readAt))
-			texts := append([]string{r.RetryText, r.RetryProblem}, r.Problems...)
+			shown := append([]string{r.RetryText, r.RetryProblem}, r.Problems...)
 			for _, family := range r.Families {
 				for _, l := range family.Limits {
 					if l.Remaining < NotTold || l.Count < NotTold || l.Window < NotTold || l.Reset > longestWait || l.Reset < -longestWait {
 						t.Fatalf("%v is read as %+v", h, l)
 					}
-					texts = append(texts, l.CountField, l.LeftField, l.ResetField)
+					shown = append(shown, l.CountField, l.LeftField, l.ResetField)
 				}
 			}
 			if len(r.Problems) > 10*mostLimits || r.RetryAfter > longestWait {
 				t.Fatalf("%d problems, Retry-After %s", len(r.Problems), r.RetryAfter)
 			}
-			for _, text := range texts {
+			for _, text := range shown {
 				for _, c := range text {
-					if !visible.Rune(c) {
+					if !texts.IsVisible(c) {
 						t.Fatalf("%q is told of %v", text, h)
 					}
 				}

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
@@ -58,10 +58,10 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case name == "policies" && found:
 		d.policies(w, r)
 	case !found || v == nil:
-		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, notFound(r.URL.Path))
+		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, notFound(r.URL.Path))
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		refusal.Write(w, http.StatusMethodNotAllowed, errorkind.Usage.Word,
+		refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word,
 			"method "+r.Method+` is not for `+prefix+v.name+`; send POST with a body such as {"key":"user:42","limits":["10/1m"]}`)
 	default:
 		d.serve(w, r, v)
@@ -183,16 +183,16 @@ func (d *door) setHeaders(header http.Header, c *call) {
 
 // refuse answers with an error.
 func (d *door) refuse(w http.ResponseWriter, err error) {
-	kind := errorkind.Of(err, nil)
+	kind := outcome.Of(err, nil)
 	switch {
 	case errors.Is(err, store.ErrOutcomeUnknown): // also if the request was cut short
-		kind = errorkind.OutcomeUnknown
+		kind = outcome.OutcomeUnknown
 		refusal.WriteUnknown(w, kind.Status, kind.Word, d.options.Describe(err))
-	case kind == errorkind.Usage:
+	case kind == outcome.Usage:
 		// It quotes what the client sent. To hide secrets in that would let the client guess them.
 		refusal.Write(w, kind.Status, kind.Word, err.Error())
 	case errors.Is(err, store.ErrGaveUp):
-		refusal.Write(w, errorkind.Interrupted.Status, errorkind.Interrupted.Word, "the request ended before the store answered")
+		refusal.Write(w, outcome.Interrupted.Status, outcome.Interrupted.Word, "the request ended before the store answered")
 	default:
 		refusal.Write(w, kind.Status, kind.Word, d.options.Describe(err))
 	}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -48,7 +48,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	settings := d.engine.Settings()
 	decides := settings.Policy(name)
 	if decides == nil {
-		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, unknownPolicy(name, settings).Error())
+		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, unknownPolicy(name, settings).Error())
 		return
 	}
 	clients := d.clients(settings)

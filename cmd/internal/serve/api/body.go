@@ -6,7 +6,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
@@ -48,13 +48,13 @@ func readBody(r *http.Request, b []byte) ([]byte, error) {
 func (d *door) refuseBody(w http.ResponseWriter, err error) {
 	w.Header().Set("Connection", "close")
 	if errors.Is(err, errTooLarge) {
-		refusal.Write(w, http.StatusRequestEntityTooLarge, errorkind.Usage.Word, err.Error())
+		refusal.Write(w, http.StatusRequestEntityTooLarge, outcome.Usage.Word, err.Error())
 		return
 	}
 	var slow interface{ Timeout() bool }
 	if errors.As(err, &slow) && slow.Timeout() {
-		refusal.Write(w, http.StatusRequestTimeout, errorkind.Interrupted.Word, "the body did not arrive in time: "+err.Error())
+		refusal.Write(w, http.StatusRequestTimeout, outcome.Interrupted.Word, "the body did not arrive in time: "+err.Error())
 		return
 	}
-	refusal.Write(w, http.StatusBadRequest, errorkind.Usage.Word, "the body could not be read: "+err.Error())
+	refusal.Write(w, http.StatusBadRequest, outcome.Usage.Word, "the body could not be read: "+err.Error())
 }

@@ -4,11 +4,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -21,7 +21,7 @@ func unknownPolicy(name string, settings *engine.Settings) error {
 	for i, p := range settings.Policies {
 		names[i] = p.Name
 	}
-	if near := spelling.Nearest(name, names, 2); near != "" {
+	if near := texts.Nearest(name, names, 2); near != "" {
 		return store.Invalidf("policy %q is unknown; did you mean %q?", shorten(name), near)
 	}
 	return store.Invalidf("policy %q is unknown; there are %s", shorten(name), strings.Join(names, ", "))
@@ -56,7 +56,7 @@ type describedLimit struct {
 func (d *door) policies(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		refusal.Write(w, http.StatusMethodNotAllowed, errorkind.Usage.Word, "method "+shorten(r.Method)+" is not for "+r.URL.Path+"; send GET")
+		refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word, "method "+shorten(r.Method)+" is not for "+r.URL.Path+"; send GET")
 		return
 	}
 	list := policyList{SchemaVersion: output.SchemaVersion, Policies: []describedPolicy{}}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -157,7 +157,7 @@ func (q *question) readField(v *verb, s *scanner, name string) (err error) {
 
 func unknownField(v *verb, name string) error {
 	known := v.fields.names()
-	if near := spelling.Nearest(strings.ToLower(name), known, 2); near != "" {
+	if near := texts.Nearest(strings.ToLower(name), known, 2); near != "" {
 		return store.Invalidf("unknown field %q; did you mean %q?", shorten(name), near)
 	}
 	return store.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name, strings.Join(known, ", "))

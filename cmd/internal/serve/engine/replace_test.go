@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
-	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -144,7 +144,7 @@ policies:
 `, limit+1)))
 	}
 	var admitted [50]atomic.Int64
-	var group goroutines.Group
+	var group panics.Group
 	var stop atomic.Bool
 	for range 4 {
 		group.Go(func() {

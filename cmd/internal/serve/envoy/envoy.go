@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/grpc"
 	"github.com/limitctl/limitctl/internal/rls"
@@ -176,7 +176,7 @@ func (d *door) statusOf(ctx context.Context, err error) error {
 		return &grpc.Status{Code: grpc.FailedPrecondition, Message: err.Error()}
 	}
 	var code grpc.Code
-	switch errorkind.Of(err, nil).Status {
+	switch outcome.Of(err, nil).Status {
 	case http.StatusBadRequest:
 		code = grpc.InvalidArgument
 	case http.StatusBadGateway:

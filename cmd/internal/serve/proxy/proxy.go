@@ -25,7 +25,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -116,7 +116,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		// A request waits for its turn in a leaky bucket.
-		if err := sleep.For(r.Context(), store.Summarize(answer.Decisions).Delay); err != nil {
+		if err := sys.Sleep(r.Context(), store.Summarize(answer.Decisions).Delay); err != nil {
 			panic(http.ErrAbortHandler) // the client has left, and its turn stays charged
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -22,13 +22,13 @@ func refuseLargeBody(w http.ResponseWriter) {
 
 // undecided answers a request for which there is no decision.
 func (d *door) undecided(w http.ResponseWriter, err error) {
-	kind := errorkind.Of(err, nil)
+	kind := outcome.Of(err, nil)
 	switch {
 	case errors.Is(err, store.ErrInvalid):
 		httplimit.WriteFailure(w, err)
 		return
 	case errors.Is(err, engine.ErrUnknownPolicy): // a new configuration has removed it
-		kind = errorkind.StoreAway
+		kind = outcome.StoreAway
 	}
 	d.Log.Debug("a request was not decided", "policy", d.Policy, "status", kind.Status, "error", err.Error())
 	if kind.Status == http.StatusServiceUnavailable {

@@ -12,7 +12,7 @@ import (
 // longest is the most bytes of a message, which can quote a client.
 const longest = 2000
 
-// Write answers with a status and the error document of a kind (see errorkind) and a message without secrets.
+// Write answers with a status and the error document of a kind (see outcome) and a message without secrets.
 func Write(w http.ResponseWriter, status int, kind, message string) {
 	told := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
 	WriteJSON(w, status, told.Document())

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // rig is a Reloader of a real file, in virtual time.
@@ -275,7 +275,7 @@ func TestAStormOfChanges(t *testing.T) {
 	r.onSleep = func() { time.Sleep(time.Millisecond) }
 	r.Log = slog.New(slog.DiscardHandler)
 	var stop atomic.Bool
-	var group goroutines.Group
+	var group panics.Group
 	group.Go(func() {
 		for n := 0; !stop.Load(); n++ {
 			switch n % 4 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -227,7 +227,7 @@ func (sc *ownScan) entry(entry *admin.Entry, value *heldValue) error {
 // once: the calls share pipelines.
 func (sc *ownScan) describeLargeLogs(ctx context.Context, page []found, logs []int) error {
 	errs := make([]error, len(logs))
-	var asking goroutines.Group
+	var asking panics.Group
 	for n, i := range logs {
 		f := &page[i]
 		if f.err != nil {

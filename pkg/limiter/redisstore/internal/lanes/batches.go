@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -56,7 +56,7 @@ func (s *Sender) EachBatch(ctx context.Context, keys []store.Key, size int, do f
 	}
 	going, end := context.WithCancel(ctx)
 	defer end()
-	var working goroutines.Group
+	var working panics.Group
 	free := make(chan struct{}, clusterCalls)
 	var mu sync.Mutex
 	var first, unknown error

@@ -1,11 +1,29 @@
-// Package memory bounds the garbage of a command that uses much memory. These are settings of the whole process, so
-// nothing else changes them.
-package memory
+// Package sys is what the process asks of its clock and its memory: to wait no longer than a
+// context lasts, and how much garbage may grow while a lot is in memory. The settings of memory
+// are those of the whole process, so they are made here alone.
+package sys
 
 import (
+	"context"
 	"math"
 	"runtime/debug"
+	"time"
 )
+
+// Sleep waits for d. If ctx ends first, it returns ctx's error at once.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
 
 const (
 	// usual is the default of GOGC, the percentage of garbage before a collection; little is the value while much
@@ -26,7 +44,7 @@ func CollectOften() (asUsual func()) {
 
 // Limit makes garbage collections so frequent that the process stays at about that many bytes, if the memory in use
 // allows it. It changes nothing if the user has set GOMEMLIMIT, or a limit already exists.
-func Limit(bytes int64) {
+func LimitMemory(bytes int64) {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(bytes)
 	}

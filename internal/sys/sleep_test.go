@@ -1,4 +1,4 @@
-package sleep_test
+package sys_test
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/sleep"
+	"github.com/limitctl/limitctl/internal/sys"
 )
 
-func TestFor(t *testing.T) {
+func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
 			asked, contextLasts, waited time.Duration
@@ -25,7 +25,7 @@ func TestFor(t *testing.T) {
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), test.contextLasts)
 			begin := time.Now()
-			err := sleep.For(ctx, test.asked)
+			err := sys.Sleep(ctx, test.asked)
 			if waited := time.Since(begin); waited != test.waited || !errors.Is(err, test.want) {
 				t.Errorf("For(%s) in a context of %s waited %s, %v", test.asked, test.contextLasts, waited, err)
 			}

@@ -1,4 +1,4 @@
-package errorkind
+package outcome
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -22,10 +21,10 @@ func TestEachErrorHasOneMeaning(t *testing.T) {
 		{nil, Kind{"", 0, 200}},
 		{panics.Call(func() error { panic("bug") }), Kind{"bug", 4, 500}},
 		{context.Canceled, Kind{"interrupted", 130, 503}},
-		{outcome.Partly(store.ErrRefused), Kind{"partly", 5, 500}},
-		{outcome.Partly(store.ErrUnavailable), Kind{"partly", 5, 500}},
-		{outcome.Partly(store.ErrOutcomeUnknown), Kind{"partly", 5, 500}},
-		{outcome.Partly(errOwn), Kind{"partly", 5, 500}},
+		{Partly(store.ErrRefused), Kind{"partly", 5, 500}},
+		{Partly(store.ErrUnavailable), Kind{"partly", 5, 500}},
+		{Partly(store.ErrOutcomeUnknown), Kind{"partly", 5, 500}},
+		{Partly(errOwn), Kind{"partly", 5, 500}},
 		{fmt.Errorf("token: %w", store.ErrUnknownToken), Kind{"unknown_token", 1, 409}},
 		{errors.Join(store.ErrUnavailable, errOwn), Kind{"own", 1, 418}},
 		{errors.Join(context.Canceled, errOwn), Kind{"interrupted", 130, 503}},

@@ -1,4 +1,4 @@
-package memory
+package sys
 
 import (
 	"math"
@@ -41,7 +41,7 @@ func TestLimitLeavesTheUsersSetting(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	for _, test := range []struct{ before, want int64 }{{math.MaxInt64, 1 << 30}, {5 << 30, 5 << 30}} {
 		debug.SetMemoryLimit(test.before)
-		Limit(1 << 30)
+		LimitMemory(1 << 30)
 		if got := debug.SetMemoryLimit(-1); got != test.want {
 			t.Errorf("with %d before it is %d, want %d", test.before, got, test.want)
 		}
