@@ -8,9 +8,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Schema returns the JSON Schema of the configuration file, for checks and completion in editors. The reader is
+// schemaDocument returns the JSON Schema of the configuration file, for checks and completion in editors. The reader is
 // stricter: for example, a schema cannot detect a limit that is never reached.
-func Schema() map[string]any {
+func schemaDocument() map[string]any {
 	document := schemaOf(fileObject())
 	document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	document["title"] = "limitctl.yaml"
@@ -35,7 +35,7 @@ func Schema() map[string]any {
 
 // SchemaText returns the content of docs/limitctl.schema.json.
 func SchemaText() ([]byte, error) {
-	text, err := json.MarshalIndent(Schema(), "", "  ")
+	text, err := json.MarshalIndent(schemaDocument(), "", "  ")
 	return append(text, '\n'), err
 }
 

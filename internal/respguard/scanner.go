@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// MostMemory is the most bytes that the answers of one exchange may cost. It is enough for the longest record
+	// mostMemory is the most bytes that the answers of one exchange may cost. It is enough for the longest record
 	// (12.5 MB) and the 4 MB of others that a script returns with it, or for a Cluster in which each slot is its
 	// own range, with two replicas.
-	MostMemory = 22 << 20
+	mostMemory = 22 << 20
 	// valueCost is the cost of any value in addition to its bytes, and mapCost that of a map in addition to its
 	// values. A client allocates 16 to 40 bytes per element for an announced list, and up to 80 per entry, which is
 	// two values, for a map.
@@ -177,7 +177,7 @@ func (s *scanner) announced() error {
 	isText := s.kind == '$' || s.kind == '!' || s.kind == '='
 	cost, values := s.length, s.length
 	switch {
-	case s.length > MostMemory: // what follows would not fit
+	case s.length > mostMemory: // what follows would not fit
 	case s.kind == '%':
 		values *= 2
 		cost = mapCost + values*valueCost
@@ -185,7 +185,7 @@ func (s *scanner) announced() error {
 		cost = (1 + values) * valueCost
 	}
 	if err := s.spend(cost); err != nil {
-		if cost > MostMemory {
+		if cost > mostMemory {
 			return wrong("it announces a %s of %d %s", s.word(), s.length, s.unit())
 		}
 		return err
@@ -207,8 +207,8 @@ func (s *scanner) announced() error {
 
 // spend adds the cost of a value.
 func (s *scanner) spend(cost int64) error {
-	if s.spent += min(cost, MostMemory+1); s.spent > MostMemory {
-		return wrong("it goes on after %d MB", MostMemory>>20)
+	if s.spent += min(cost, mostMemory+1); s.spent > mostMemory {
+		return wrong("it goes on after %d MB", mostMemory>>20)
 	}
 	return nil
 }

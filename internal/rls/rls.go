@@ -19,7 +19,7 @@ const (
 
 // The errors of [ReadRequest].
 var (
-	ErrNotAMessage        = errors.New("the request is not a RateLimitRequest")
+	errNotAMessage        = errors.New("the request is not a RateLimitRequest")
 	ErrTooManyDescriptors = errors.New("the request has too many descriptors; there may be 64")
 	ErrTooManyEntries     = errors.New("a descriptor has too many entries; there may be 64")
 )
@@ -69,7 +69,7 @@ func fields(message []byte, each func(f *field) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 || number > protowire.MaxValidNumber {
-			return ErrNotAMessage
+			return errNotAMessage
 		}
 		message = message[n:]
 		f = field{number: number, varint: kind == protowire.VarintType}
@@ -83,7 +83,7 @@ func fields(message []byte, each func(f *field) error) error {
 			f.number = 0
 		}
 		if n < 0 {
-			return ErrNotAMessage
+			return errNotAMessage
 		}
 		message = message[n:]
 		if err := each(&f); err != nil {

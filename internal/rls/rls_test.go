@@ -20,7 +20,7 @@ func TestReadRequest(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for n := range len(published) {
-		if _, err := ReadRequest([]byte(published[:n])); err != nil && err != ErrNotAMessage {
+		if _, err := ReadRequest([]byte(published[:n])); err != nil && err != errNotAMessage {
 			t.Errorf("the first %d bytes: %v", n, err)
 		}
 	}

@@ -7,16 +7,16 @@ import "strings"
 // ellipsis stands for what is left out. It is one column wide.
 const ellipsis = "…"
 
-// LeastWidth is the least width at which [Distinct] promises that different subjects look
+// leastWidth is the least width at which [Distinct] promises that different subjects look
 // different.
-const LeastWidth = 8
+const leastWidth = 8
 
 // Distinct cuts subjects to a width in columns of a terminal. If one is too wide, the
 // beginning that all have in common is taken away from each. It is returned as prefix, to
 // be shown once, and ends behind a ":" or "/". What is still too wide is cut within, an
 // ellipsis marking it:
 //
-//   - Equal subjects stay equal, and different ones are different, from [LeastWidth] on.
+//   - Equal subjects stay equal, and different ones are different, from [leastWidth] on.
 //   - All are cut at the same place if they differ then. Else each shows where it differs
 //     from those like it. If even that does not tell them apart, it ends in "~" and some
 //     characters of a hash.

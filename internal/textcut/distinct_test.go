@@ -62,7 +62,7 @@ func generated(words ...string) *rapid.Generator[[]string] {
 func TestDistinctTellsSubjectsApart(t *testing.T) {
 	subjects := generated("tenant", "acme", "user", "7", "8", "17", "route", "v1", "charges", "{n}", "日本語", "é", "…", "~abcd", "🇩🇪", "👩‍👩‍👧")
 	rapid.Check(t, func(t *rapid.T) {
-		all, width := subjects.Draw(t, "all"), rapid.IntRange(LeastWidth, 60).Draw(t, "width")
+		all, width := subjects.Draw(t, "all"), rapid.IntRange(leastWidth, 60).Draw(t, "width")
 		prefix, cut := Distinct(all, width)
 		texts := map[string]string{}
 		for i, text := range cut {
@@ -101,7 +101,7 @@ func TestDistinctNeverShowsLessWhereThereIsMoreRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := subjects.Draw(t, "all")
 		shown := make([]int, len(all))
-		for width := LeastWidth; width <= 90; width++ {
+		for width := leastWidth; width <= 90; width++ {
 			prefix, cut := Distinct(all, width)
 			for i, text := range cut {
 				text, _, _ = strings.Cut(text, "~")
@@ -125,7 +125,7 @@ func TestDistinctTagsWhatNoCutTellsApart(t *testing.T) {
 		}
 		all = append(all, string(binary))
 	}
-	for _, width := range []int{LeastWidth, 12, 20} {
+	for _, width := range []int{leastWidth, 12, 20} {
 		_, cut := Distinct(all, width)
 		slices.Sort(cut)
 		if n := len(slices.Compact(cut)); n != len(all) {

@@ -81,15 +81,15 @@ func (f *Folder) Header(path string) (Header, error) {
 		return Header{}, err
 	}
 	defer file.Close()
-	return ReadHeader(file)
+	return headerFrom(file)
 }
 
-// Survey surveys a backup; see [Look].
+// Survey surveys a backup; see [look].
 func (f *Folder) Survey(path string) (*Survey, error) {
 	file, err := f.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return Look(file)
+	return look(file)
 }

@@ -59,8 +59,8 @@ func plain(in io.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(unzipped, maxHeader), nil
 }
 
-// ReadHeader reads only the header of a backup.
-func ReadHeader(in io.Reader) (Header, error) {
+// headerFrom reads only the header of a backup.
+func headerFrom(in io.Reader) (Header, error) {
 	buffered, err := plain(in)
 	if err != nil {
 		return Header{}, err
@@ -100,8 +100,8 @@ type Survey struct {
 // would have a backslash.
 var amending = []byte(`,"amends":true`)
 
-// Look surveys a backup. It reads all of it, in a fraction of the time of [Check].
-func Look(in io.Reader) (*Survey, error) {
+// look surveys a backup. It reads all of it, in a fraction of the time of [Check].
+func look(in io.Reader) (*Survey, error) {
 	var c Contents
 	s := &Survey{}
 	err := c.readLines(in, func(line *lines.Line) error {

@@ -61,14 +61,14 @@ func TestCompressed(t *testing.T) {
 func TestLook(t *testing.T) {
 	records := []admin.Record{record(t, "a", 1), record(t, `"amends":true}`, 2), record(t, "c", 3)}
 	file := written(t, records, records[:2])
-	s, err := Look(bytes.NewReader(file))
+	s, err := look(bytes.NewReader(file))
 	if err != nil || s.Keys != 3 || s.Torn || s.Prefix != "rl" {
 		t.Errorf("it is %+v, %v", s, err)
 	}
-	if s, err := Look(bytes.NewReader(file[:len(file)-3])); err != nil || s.Keys != 3 || !s.Torn {
+	if s, err := look(bytes.NewReader(file[:len(file)-3])); err != nil || s.Keys != 3 || !s.Torn {
 		t.Errorf("torn, it is %+v, %v", s, err)
 	}
-	if _, err := Look(strings.NewReader("x\n")); err == nil {
+	if _, err := look(strings.NewReader("x\n")); err == nil {
 		t.Error("anything is a backup")
 	}
 }
@@ -90,7 +90,7 @@ func TestStoreIDAfterwards(t *testing.T) {
 			if id == before {
 				continue
 			}
-			header, err := ReadHeader(bytes.NewReader(line))
+			header, err := headerFrom(bytes.NewReader(line))
 			if err != nil || header.StoreID != id || len(line) != len(first) || header.Store != "s" {
 				t.Errorf("from %q to %q: %q, %v", before, id, line, err)
 			}

@@ -33,7 +33,7 @@ func HTTPSettings(c *Config) []Setting {
 	for _, domain := range slices.Sorted(maps.Keys(c.Envoy)) {
 		for i, d := range c.Envoy[domain] {
 			path := fmt.Sprintf("envoy.%s[%d]", domain, i)
-			settings = append(settings, Setting{path + ".policy", d.Policy}, Setting{path + ".entries", EntriesText(&d)})
+			settings = append(settings, Setting{path + ".policy", d.Policy}, Setting{path + ".entries", entriesText(&d)})
 		}
 	}
 	return settings
@@ -63,8 +63,8 @@ func ruleSettings(rule *httplimit.Rule) (settings []Setting) {
 	return append(settings, Setting{"denied_status", fmt.Sprint(rule.Status())})
 }
 
-// EntriesText writes the entries of a descriptor in the form of a file.
-func EntriesText(d *configfile.EnvoyDescriptor) string {
+// entriesText writes the entries of a descriptor in the form of a file.
+func entriesText(d *configfile.EnvoyDescriptor) string {
 	var words []string
 	for i := range d.Entries {
 		words = append(words, strings.TrimSuffix(d.Entries[i].String()+": "+d.Entries[i].Attribute, " "))

@@ -15,12 +15,12 @@ import (
 // TestHostFlag is the flag that permits a host beyond loopback.
 const TestHostFlag = "i-may-test-this-host"
 
-// CheckHost returns a [store.ErrInvalid] if the host of a URL is neither loopback nor permitted.
+// checkHost returns a [store.ErrInvalid] if the host of a URL is neither loopback nor permitted.
 //
 // Loopback is localhost and the addresses of this machine in their usual form. Another name is not loopback, even
 // if it resolves to this machine: its owner can change that at any time. For the same reason [dialer] checks the
 // address of localhost.
-func CheckHost(target *url.URL, permitted []string) error {
+func checkHost(target *url.URL, permitted []string) error {
 	host := target.Hostname()
 	if strings.ContainsFunc(host, func(r rune) bool { return !isHostCharacter(r) }) {
 		return store.Invalidf("the host %q has a character that no host has; write it in its ASCII form", host)
@@ -60,7 +60,7 @@ func isLoopback(host string) bool {
 	return err == nil && address.WithZone("").Unmap().IsLoopback()
 }
 
-// dialer returns a dialer for a host that [CheckHost] accepted. For loopback it refuses other addresses, whatever
+// dialer returns a dialer for a host that [checkHost] accepted. For loopback it refuses other addresses, whatever
 // localhost resolves to.
 func dialer(host string) *net.Dialer {
 	d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}}

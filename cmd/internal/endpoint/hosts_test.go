@@ -69,7 +69,7 @@ func TestAPermissionIsForOneHost(t *testing.T) {
 	for permitted, want := range map[string]bool{
 		"api.example.com": true, "API.Example.com.": true, "example.com": false, "xapi.example.com": false, "": false, "*": false,
 	} {
-		if err := CheckHost(u, []string{permitted}); want != (err == nil) {
+		if err := checkHost(u, []string{permitted}); want != (err == nil) {
 			t.Errorf("%q: %v", permitted, err)
 		}
 	}

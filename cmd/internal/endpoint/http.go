@@ -80,7 +80,7 @@ func NewHTTP(options HTTPOptions) (Client, error) {
 	if options.UnixSocket != "" { // it is on this machine, whatever the host of the URL is
 		permitted = append(slices.Clip(permitted), t.url.Hostname())
 	}
-	if err := CheckHost(t.url, permitted); err != nil {
+	if err := checkHost(t.url, permitted); err != nil {
 		return nil, err
 	}
 	if err := t.checkWays(); err != nil {

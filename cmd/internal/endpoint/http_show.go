@@ -40,15 +40,15 @@ func redactQuery(query string) string {
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}
-		if has && value != SubjectPlace && value != CostPlace && IsSecretName(name) {
+		if has && value != SubjectPlace && value != CostPlace && isSecretName(name) {
 			pairs[i] = pair[:strings.IndexByte(pair, '=')+1] + redact.Mark
 		}
 	}
 	return strings.Join(pairs, "&")
 }
 
-// IsSecretName reports whether the name of a parameter or a header sounds like that of a secret.
-func IsSecretName(name string) bool {
+// isSecretName reports whether the name of a parameter or a header sounds like that of a secret.
+func isSecretName(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range []string{"pass", "pwd", "secret", "token", "auth", "cred", "key", "sign", "session", "cookie"} {
 		if strings.Contains(name, word) {

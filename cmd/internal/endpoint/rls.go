@@ -21,7 +21,7 @@ type RLSOptions struct {
 	URL string
 	// Domain is the domain of each request. It can contain [SubjectPlace].
 	Domain string
-	// Descriptors are the descriptors of each request, in the form of [ParseDescriptor]. At least one is needed.
+	// Descriptors are the descriptors of each request, in the form of [parseDescriptor]. At least one is needed.
 	Descriptors []string
 	// UserAgent identifies the program to the service.
 	UserAgent string
@@ -61,7 +61,7 @@ func NewRLS(options RLSOptions) (Client, error) {
 	if target.Port() == "" {
 		return nil, store.Invalidf("%s has no port; rate limit services often have 8081, as in grpc://%s:8081", options.URL, target.Hostname())
 	}
-	if err := CheckHost(target, options.Permitted); err != nil {
+	if err := checkHost(target, options.Permitted); err != nil {
 		return nil, err
 	}
 	if options.Domain == "" || len(options.Descriptors) == 0 {
@@ -80,7 +80,7 @@ func NewRLS(options RLSOptions) (Client, error) {
 	c := &rlsClient{http2: newHTTP2(way), name: options.URL, domain: options.Domain, userAgent: options.UserAgent}
 	target.Path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	for _, text := range options.Descriptors {
-		descriptor, err := ParseDescriptor(text)
+		descriptor, err := parseDescriptor(text)
 		if err != nil {
 			return nil, err
 		}
@@ -92,9 +92,9 @@ func NewRLS(options RLSOptions) (Client, error) {
 	return c, nil
 }
 
-// ParseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value can contain [SubjectPlace], and a backslash
+// parseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value can contain [SubjectPlace], and a backslash
 // before a comma or a backslash. An error is a [store.ErrInvalid].
-func ParseDescriptor(text string) (rls.Descriptor, error) {
+func parseDescriptor(text string) (rls.Descriptor, error) {
 	var d rls.Descriptor
 	for _, entry := range splitEntries(text) {
 		key, value, found := strings.Cut(entry, "=")

@@ -196,7 +196,7 @@ func Run(ctx context.Context, config *Config) (*Result, error) {
 	discovery := &Discovery{Limit: config.Limit, Exact: true}
 	var failure error
 	if config.Limit == nil {
-		discovery, failure = Discover(ctx, config)
+		discovery, failure = discoverLimit(ctx, config)
 	}
 	result, err := verify(ctx, config, discovery, failure == nil)
 	if failure == nil {

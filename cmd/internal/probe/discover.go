@@ -15,9 +15,9 @@ import (
 // ErrNoLimit is the error of a probe that was never denied within its budget.
 var ErrNoLimit = errors.New("no request was denied")
 
-// Discover finds out what limit the endpoint has, by at most the budget of requests and time.
+// discoverLimit finds out what limit the endpoint has, by at most the budget of requests and time.
 // With a limit given it only asks until the first denial. The discovery is never nil.
-func Discover(ctx context.Context, config *Config) (*Discovery, error) {
+func discoverLimit(ctx context.Context, config *Config) (*Discovery, error) {
 	x := &explorer{session: newSession(ctx, config, nil), d: &Discovery{Limit: config.Limit}}
 	err := x.explore()
 	x.d.Events = x.events

@@ -135,7 +135,7 @@ func discover(t *testing.T, s *server, config Config, seed uint64) (d *Discovery
 		begin := time.Now()
 		config.Client = s
 		var err error
-		if d, err = Discover(t.Context(), &config); err != nil && !errors.Is(err, ErrNoLimit) {
+		if d, err = discoverLimit(t.Context(), &config); err != nil && !errors.Is(err, ErrNoLimit) {
 			t.Errorf("error %v", err)
 		}
 		took = time.Since(begin)

@@ -25,7 +25,7 @@ type Bar struct {
 	bars    *mpb.Progress
 	bar     *mpb.Bar
 	matched atomic.Int64
-	words   atomic.Pointer[string] // replaces the text of Describe
+	words   atomic.Pointer[string] // replaces the text of describe
 }
 
 // New returns a Bar on a terminal.
@@ -71,7 +71,7 @@ func (b *Bar) show(total int64) {
 			if words := b.words.Load(); words != nil {
 				return output.Escape(*words)
 			}
-			return Describe(s.Current, s.Total, b.matched.Load(), b.noun, time.Since(b.begin))
+			return describe(s.Current, s.Total, b.matched.Load(), b.noun, time.Since(b.begin))
 		})),
 	)
 }
@@ -85,9 +85,9 @@ func (b *Bar) Close() {
 	b.bars.Wait()
 }
 
-// Describe describes the progress after the time elapsed: how many keys are done and counted, how many are done in
+// describe describes the progress after the time elapsed: how many keys are done and counted, how many are done in
 // a second, and how long the rest takes.
-func Describe(done, total, matched int64, noun string, elapsed time.Duration) string {
+func describe(done, total, matched int64, noun string, elapsed time.Duration) string {
 	text := fmt.Sprintf(" %s/%s", Count(done), Count(total))
 	if noun != "" {
 		text += fmt.Sprintf(", %s %s", Count(matched), noun)

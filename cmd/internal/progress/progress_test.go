@@ -23,7 +23,7 @@ func TestDescribe(t *testing.T) {
 		{1_000_000, 40_000_000, 12_345, "matched", 2 * time.Second, " 1.0M/40.0M, 12.3k matched, 500.0k/s, 1m18s left"},
 		{150, 100, 0, "", time.Second, " 150/100, 150/s"}, // more than were known
 	} {
-		got := Describe(test.done, test.total, test.matched, test.noun, test.elapsed)
+		got := describe(test.done, test.total, test.matched, test.noun, test.elapsed)
 		if got != test.want {
 			t.Errorf("Describe(%d, %d, %d, %q, %s) = %q, want %q", test.done, test.total, test.matched, test.noun, test.elapsed, got, test.want)
 		}

@@ -42,7 +42,7 @@ func (o *Options) background(ctx context.Context) (stop func()) {
 
 // repeat calls refresh regularly, and whenever asked receives.
 func repeat(ctx context.Context, refresh func(ctx context.Context, asked bool), asked <-chan struct{}) {
-	every := time.NewTicker(RefreshEvery)
+	every := time.NewTicker(refreshEvery)
 	defer every.Stop()
 	for ctx.Err() == nil {
 		select {

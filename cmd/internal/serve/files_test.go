@@ -310,7 +310,7 @@ func TestHangupsAreSpread(t *testing.T) {
 			hangups <- struct{}{}
 			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(20*time.Second + RefreshEvery/4)
+		time.Sleep(20*time.Second + refreshEvery/4)
 		if slow.Load() != 3 || quick.Load() != 50 || regular.Load() < 19 {
 			t.Errorf("%d slow, %d quick, %d regular", slow.Load(), quick.Load(), regular.Load())
 		}

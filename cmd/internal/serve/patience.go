@@ -32,9 +32,9 @@ func brief(next http.Handler, whole time.Duration) http.Handler {
 	})
 }
 
-// Patient sets the times of requests whose bodies can have any length. A client may take at most 30 seconds more
+// patient sets the times of requests whose bodies can have any length. A client may take at most 30 seconds more
 // than its bytes would take at 1 KiB a second. Only the time in which the server waits for the client counts.
-func Patient(next http.Handler) http.Handler {
+func patient(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		body := &patientBody{ReadCloser: r.Body, control: control, left: patience, ended: r.Body == http.NoBody}

@@ -22,7 +22,7 @@ type Options struct {
 	// Delay is how long a server that stops still accepts new connections, until balancers send no more. Drain
 	// bounds the time of the whole end.
 	Delay, Drain time.Duration
-	// Refreshes are called every [RefreshEvery], and with asked set after each value of Hangups. Each has its own
+	// Refreshes are called every [refreshEvery], and with asked set after each value of Hangups. Each has its own
 	// goroutine.
 	Refreshes []func(ctx context.Context, asked bool)
 	// Background functions are each called once in a goroutine, and return when ctx ends. The end does not wait
@@ -67,7 +67,7 @@ type Door struct {
 	// Files is the number of files that a connection keeps open; 0 means 1.
 	Files int
 	// Patience is the time for a request, from its header to the end of its answer. If it is 0 the handler sets the
-	// times; see [Patient].
+	// times; see [patient].
 	Patience time.Duration
 	// Operators: the door is for operators, and so it closes last. Its idle connections get no time to linger
 	// unless Lingers is set.
@@ -97,8 +97,8 @@ const (
 	maxStreams = 250
 )
 
-// RefreshEvery is the time between two readings of files: a change must be in force within a second.
-const RefreshEvery = 500 * time.Millisecond
+// refreshEvery is the time between two readings of files: a change must be in force within a second.
+const refreshEvery = 500 * time.Millisecond
 
 // opened is a door that listens.
 type opened struct {
@@ -211,7 +211,7 @@ func (d *Door) flag() string {
 func (d *Door) newHTTP(on *connections, o *Options) *http.Server {
 	handler := d.Handler
 	if d.Patience == 0 {
-		handler = Patient(handler)
+		handler = patient(handler)
 	} else {
 		handler = brief(handler, d.Patience)
 	}

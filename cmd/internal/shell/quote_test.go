@@ -201,7 +201,7 @@ func FuzzQuote(f *testing.F) {
 		if IsPlain(word) != (quoted == word) {
 			t.Errorf("%q is plain: %t, and written as %s", word, IsPlain(word), quoted)
 		}
-		if got := Unquote(quoted); !strings.Contains(quoted, "$(") && got != word {
+		if got := unquote(quoted); !strings.Contains(quoted, "$(") && got != word {
 			t.Errorf("%q is written as %s, and Unquote makes %q of it", word, quoted, got)
 		}
 		for _, shell := range shells {

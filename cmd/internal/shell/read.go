@@ -24,17 +24,17 @@ func ReadLine(line string) Line {
 		raw, rest := line[:n], line[n:]
 		if rest != "" && (rest[0] == '<' || rest[0] == '>') {
 			if raw != "" && strings.Trim(raw, "0123456789") != "" && !target {
-				l.Words = append(l.Words, Unquote(raw))
+				l.Words = append(l.Words, unquote(raw))
 			}
 			line, target = strings.TrimLeft(rest, "<>&|"), true
 			continue
 		}
 		if rest == "" {
-			l.Words, l.ToFile = append(l.Words, Unquote(raw)), target
+			l.Words, l.ToFile = append(l.Words, unquote(raw)), target
 			return l
 		}
 		if !target {
-			l.Words = append(l.Words, Unquote(raw))
+			l.Words = append(l.Words, unquote(raw))
 		}
 		line, target = rest, false
 	}
@@ -108,8 +108,8 @@ func substitutionEnd(text string) int {
 	return 1
 }
 
-// Unquote returns the value of a word of bash without expansions. Quotes need not be closed yet.
-func Unquote(raw string) string {
+// unquote returns the value of a word of bash without expansions. Quotes need not be closed yet.
+func unquote(raw string) string {
 	var b strings.Builder
 	inside := func(from int, closing byte, escapes, nests bool) (text string, n int) {
 		n, closed := through(raw, from, closing, escapes, nests)

@@ -68,14 +68,14 @@ func ParseRequest(args []string) (r *Request, ok bool) {
 			r.columns = 80
 		}
 		line := ReadLine(args[3])
-		words, r.ToFile, r.begun = line.Words, line.ToFile, Unquote(args[2])
+		words, r.ToFile, r.begun = line.Words, line.ToFile, unquote(args[2])
 	case "zsh": // all as typed
 		for _, arg := range args {
-			words = append(words, Unquote(arg))
+			words = append(words, unquote(arg))
 		}
 	case "fish": // all as typed except the last one, which is already parsed
 		words = append(words, args[:len(args)-1]...)
-		words = append(words, Unquote(args[len(args)-1]))
+		words = append(words, unquote(args[len(args)-1]))
 	default:
 		return nil, false
 	}

@@ -32,7 +32,7 @@ const (
 // Errors about a URL that cannot be parsed. They do not repeat any of it: an unescaped password can be in any part
 // of a URL.
 var (
-	ErrNoHost     = errors.New("it does not name a host")
+	errNoHost     = errors.New("it does not name a host")
 	ErrUnreadable = errors.New("it cannot be read")
 )
 
@@ -40,7 +40,7 @@ var (
 func Parse(text string) (*URL, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
-		return nil, ErrNoHost
+		return nil, errNoHost
 	}
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {

@@ -91,7 +91,7 @@ func (l *Load) length(recorded *recording) time.Duration {
 func (l *Load) checkWarmup(length time.Duration) error {
 	if l.Warmup > 0 && l.Warmup >= length {
 		problem := fmt.Sprintf("leaves nothing to count of a run of %s; make it shorter", output.Duration(length))
-		return &PlanError{PartWarmup, problem}
+		return &PlanError{partWarmup, problem}
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ const maxAtOnce = 1_000_000
 func (l *Load) check(setting loadgen.Setting, most int64) error {
 	if costs := l.Mix.Costs; costs.Most > most {
 		problem := fmt.Sprintf("asks for %d units at once, and the limit never allows more than %d; lower the cost", costs.Most, most)
-		return &PlanError{PartCost, problem}
+		return &PlanError{partCost, problem}
 	}
 	if l.Scenario == nil {
 		return nil
@@ -113,7 +113,7 @@ func (l *Load) check(setting loadgen.Setting, most int64) error {
 	if n := l.Scenario.AtOnce(setting); n > maxAtOnce {
 		problem := fmt.Sprintf("sends %d requests at once to %s over %s, and %d is the most there can be; use a smaller limit or fewer keys",
 			n, setting.Limit, output.Plural(setting.Subjects, "key"), maxAtOnce)
-		return &PlanError{PartScenario, problem}
+		return &PlanError{partScenario, problem}
 	}
 	return nil
 }

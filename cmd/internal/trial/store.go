@@ -99,7 +99,7 @@ func NewStoreTarget(backend *Store, implementation string) (Target, error) {
 		return t, nil
 	}
 	if backend.client == nil {
-		return nil, &PlanError{PartImplementation, fmt.Sprintf("is for Redis, and the store is %s; use a store at redis://…", backend.where)}
+		return nil, &PlanError{partImplementation, fmt.Sprintf("is for Redis, and the store is %s; use a store at redis://…", backend.where)}
 	}
 	var err error
 	t.decides, err = naive.New(backend.client, backend.prefix)

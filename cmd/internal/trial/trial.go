@@ -22,11 +22,11 @@ type Part string
 
 // The parts of plans that can turn out to be wrong.
 const (
-	PartCost           Part = "cost"           // of requests
-	PartDuration       Part = "duration"       // of a run
-	PartImplementation Part = "implementation" // of decisions in Redis
-	PartScenario       Part = "scenario"       // that is sent
-	PartWarmup         Part = "warmup"         // at the beginning of a run
+	partCost           Part = "cost"           // of requests
+	partDuration       Part = "duration"       // of a run
+	partImplementation Part = "implementation" // of decisions in Redis
+	partScenario       Part = "scenario"       // that is sent
+	partWarmup         Part = "warmup"         // at the beginning of a run
 )
 
 // Error names the part and its problem.

@@ -18,10 +18,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Service is the name of Envoy's service, and shouldRateLimit the path of its method.
+// service is the name of Envoy's service, and shouldRateLimit the path of its method.
 const (
-	Service         = "envoy.service.ratelimit.v3.RateLimitService"
-	shouldRateLimit = "/" + Service + "/ShouldRateLimit"
+	service         = "envoy.service.ratelimit.v3.RateLimitService"
+	shouldRateLimit = "/" + service + "/ShouldRateLimit"
 	// peerService is the name of envoyproxy/ratelimit in health checks, which probes written for it use.
 	peerService = "ratelimit"
 )
@@ -53,7 +53,7 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 		onEnd = func(code grpc.Code) { options.OnEnd(uint8(code)) }
 	}
 	return grpc.New(grpc.Options{
-		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, Service, peerService)},
+		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, service, peerService)},
 		Gate:    options.Gate,
 		OnBug:   options.OnBug,
 		OnEnd:   onEnd,
