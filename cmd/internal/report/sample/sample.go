@@ -288,8 +288,8 @@ func Fixtures() map[string]*report.Document {
 }
 
 // small is a run as it fits a file that people read.
-func small(algorithm string, seed uint64) report.Run {
-	run := LoadRun(algorithm, seed, 1, 0)
+func small(seed uint64) report.Run {
+	run := LoadRun("token-bucket", seed, 1, 0)
 	run.IntervalMS = 5000
 	var timeline []report.Interval
 	for _, i := range run.Timeline {
@@ -309,23 +309,23 @@ func Saved() map[string]*report.Document {
 		d.Runs = runs
 		return d
 	}
-	later := small("token-bucket", 1)
+	later := small(1)
 	later.StartedAt = later.StartedAt.Add(1500 * time.Millisecond)
-	worse := small("token-bucket", 7)
+	worse := small(7)
 	worse.Audit.OverAdmitted, worse.Audit.WorstRatio, worse.Rate, worse.Load = 3, 1.03, 2000, "2000/s poisson over 50 keys, zipf:1.2"
 	worse.Limits[0].Audit = worse.Audit
 	for i := range worse.Timeline {
 		interval := &worse.Timeline[i]
 		interval.P50, interval.P99, interval.Max = 2*interval.P50, 2*interval.P99, 2*interval.Max
 	}
-	noisy := small("token-bucket", 1)
+	noisy := small(1)
 	noisy.Latency.P99 += noisy.Latency.P99 / 20
 	return map[string]*report.Document{
-		"run.json":       Promised(document(small("token-bucket", 1)), "p99<5ms", "over_admitted==0"),
-		"base.json":      document(small("token-bucket", 1)),
+		"run.json":       Promised(document(small(1)), "p99<5ms", "over_admitted==0"),
+		"base.json":      document(small(1)),
 		"new.json":       document(noisy),
 		"worse.json":     document(worse),
-		"machine-a.json": Promised(document(small("token-bucket", 1)), "p99<5ms"),
+		"machine-a.json": Promised(document(small(1)), "p99<5ms"),
 		"machine-b.json": Promised(document(later), "p99<5ms"),
 	}
 }
