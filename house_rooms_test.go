@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ const (
 	mostFiles = 40
 	mostLines = 5000
 	mostCycle = 10 // files that refer to one another, directly or through others
+	leastFile = 40 // lines of a file, unless it is the only one of its package or for some systems
 )
 
 // roomy says which packages may have more files or lines, since their files hardly refer to one another.
@@ -40,10 +42,13 @@ var tangled = map[string]string{
 
 // A source is a file of a package, tests apart.
 type source struct {
-	path  string
-	lines int
-	file  *ast.File
+	path       string
+	lines      int
+	file       *ast.File
+	forASystem bool // it is built for some systems only
 }
+
+var systemFile = regexp.MustCompile(`_(linux|darwin|windows|freebsd|unix|other)\.go$`)
 
 // A package has walls: a bounded size, and files that can be read one after the other.
 func TestPackagesHaveWalls(t *testing.T) {
@@ -62,6 +67,12 @@ func TestPackagesHaveWalls(t *testing.T) {
 		name := strings.TrimPrefix(strings.TrimPrefix(room.ImportPath, module), "/")
 		if _, may := roomy[name]; !may && (len(sources) > mostFiles || lines > mostLines) {
 			t.Errorf("%s has %d files and %d lines; a package has at most %d files and %d lines", name, len(sources), lines, mostFiles, mostLines)
+		}
+		common := slices.DeleteFunc(slices.Clone(sources), func(s source) bool { return s.forASystem })
+		for _, s := range common {
+			if s.lines < leastFile && len(common) > 1 {
+				t.Errorf("%s has %d lines, and at least %d make a file; it belongs to another one", s.path, s.lines, leastFile)
+			}
 		}
 		info := types.Info{Uses: map[*ast.Ident]types.Object{}}
 		config := types.Config{Importer: imports}
@@ -120,7 +131,8 @@ func sourcesOf(t *testing.T, fset *token.FileSet, r room) []source {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources = append(sources, source{path, strings.Count(string(text), "\n"), file})
+		system := systemFile.MatchString(name) || strings.HasPrefix(string(text), "//go:build ")
+		sources = append(sources, source{path, strings.Count(string(text), "\n"), file, system})
 	}
 	return sources
 }

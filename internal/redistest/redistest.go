@@ -8,12 +8,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/hostile"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
@@ -90,3 +93,46 @@ func started[T interface{ Stop() }](tb testing.TB, launch func() (T, error)) T {
 	tb.Cleanup(it.Stop)
 	return it
 }
+
+// Patience is how long tests wait for what has to come, however busy the machine is.
+const Patience = time.Minute
+
+// Patiently calls try with a short time-out, and then with longer ones until nothing is missing: a try with a server
+// that hangs lasts the whole time-out, and a healthy server on a busy machine needs more time. A try returns what is
+// missing.
+func Patiently(tb testing.TB, short time.Duration, try func(timeout time.Duration) (missing error)) {
+	tb.Helper()
+	for timeout := short; ; timeout *= 4 {
+		missing := try(timeout)
+		if missing == nil {
+			return
+		}
+		if timeout*4 > Patience {
+			tb.Fatalf("with a time-out of %s: %v", timeout, missing)
+		}
+	}
+}
+
+// LongPeriod returns a period of a year whose current window, which begins at a whole number of periods since 1970,
+// lasts at least another day, so that it does not end during a test.
+func LongPeriod() time.Duration {
+	const day, longest = 24 * time.Hour, 366 * 24 * time.Hour
+	if time.Duration(time.Now().UnixNano())%longest < longest-day {
+		return longest
+	}
+	return longest - day
+}
+
+// Scripted serves RESP on loopback until the test ends and returns its address. answer gets the words of each
+// command and returns the bytes of the answer. Several connections can call it concurrently. It simulates servers
+// that break the rules.
+func Scripted(t testing.TB, answer func(words []string) string) (address string) {
+	t.Helper()
+	return hostile.Start(t, "", hostile.Behaviour{Answer: func(c *hostile.Client) bool {
+		_, err := io.WriteString(c, answer(c.Words))
+		return err == nil
+	}}).Addr
+}
+
+// Bulk is a text as an answer of a scripted server.
+func Bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }

@@ -3,6 +3,8 @@ package metrics
 import (
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -129,4 +131,15 @@ func (m *Metrics) forget(now time.Time) {
 			delete(m.known, name)
 		}
 	}
+}
+
+// WatchOverrides adds a metric that shows whether overrides cannot be read.
+func (m *Metrics) WatchOverrides(stale func() bool) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(gauge("overrides_stale",
+		"1 if operators' overrides cannot be read, so that new ones do not apply."), func() float64 {
+		if stale() {
+			return 1
+		}
+		return 0
+	}))
 }
