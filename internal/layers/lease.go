@@ -1,8 +1,8 @@
 package layers
 
 import (
+	"container/list"
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,9 +61,9 @@ type leasedKey struct {
 	mu        sync.Mutex
 	evicted   bool
 	refilling bool
-	queue     []*waiter
-	chunk     int64 // the units to take in advance, 2 or more unless cold
-	remaining int64 // the remaining units in the last answer of the store
+	queue     list.List // of *waiter; many may leave it at once, from any place
+	chunk     int64     // the units to take in advance, 2 or more unless cold
+	remaining int64     // the remaining units in the last answer of the store
 	// away counts units on their way back, and lost those that cannot go back. The latter stop counting after
 	// lostUntil, if that is not 0.
 	away, lost int64
@@ -118,11 +118,11 @@ func (k *leasedKey) slower() {
 
 // leave removes w from the queue, and reports whether it was in it.
 func (k *leasedKey) leave(w *waiter) bool {
-	i := slices.Index(k.queue, w)
-	if i < 0 {
+	if w.place == nil {
 		return false
 	}
-	k.queue = slices.Delete(k.queue, i, i+1)
+	k.queue.Remove(w.place)
+	w.place = nil
 	return true
 }
 
@@ -136,7 +136,9 @@ type waiter struct {
 	err      error
 	alone    bool
 
-	askedBy *asking // the call for it, nil if there is none yet; guarded by the key's lock
+	// The key's lock guards these.
+	place   *list.Element // in the queue, nil outside it
+	askedBy *asking       // the call for it, nil if there is none yet
 }
 
 // asking is a call of the store under way, for several waiting callers.

@@ -3,7 +3,6 @@ package layers
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
@@ -15,7 +14,7 @@ func (s *leaseStore) refill(values context.Context, k *keyed[leasedKey]) {
 	key := &k.value
 	for {
 		key.mu.Lock()
-		if len(key.queue) == 0 {
+		if key.queue.Len() == 0 {
 			key.refilling = false
 			key.mu.Unlock()
 			return
@@ -41,7 +40,8 @@ func (s *leaseStore) refill(values context.Context, k *keyed[leasedKey]) {
 func (k *leasedKey) demand(call *asking, now, term time.Duration) (cost, chunk int64, last time.Time) {
 	k.adapt(now, term)
 	limited := true
-	for _, w := range k.queue {
+	for e := k.queue.Front(); e != nil; e = e.Next() {
+		w := e.Value.(*waiter)
 		w.askedBy = call
 		call.callers++
 		cost += w.cost
@@ -91,10 +91,10 @@ func (s *leaseStore) ask(ctx context.Context, k *keyed[leasedKey], cost, chunk i
 func (k *leasedKey) firstCost() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.queue) == 0 {
+	if k.queue.Len() == 0 {
 		return 0
 	}
-	return k.queue[0].cost
+	return k.queue.Front().Value.(*waiter).cost
 }
 
 // share gives the store's answer to the callers that wait for it, and makes a lease of the rest. It returns what
@@ -135,8 +135,11 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 		key.lost = min(key.lost, a.decision.Used-a.cost) // at most all that is in use is theirs
 	}
 	left := a.cost
-	for len(key.queue) > 0 && key.queue[0].cost <= left {
-		w := key.queue[0]
+	for key.queue.Len() > 0 {
+		w := key.queue.Front().Value.(*waiter)
+		if w.cost > left {
+			break
+		}
 		if w.askedBy != call && a.got >= l.ends {
 			break // for a later caller these units are too old
 		}
@@ -145,7 +148,7 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 		if w.askedBy == call {
 			w.decision.DecidedBy = store.DecidedByStore
 		}
-		key.queue = key.queue[1:]
+		key.leave(w)
 		w.answer()
 	}
 	refunds = s.retire(refunds, k)
@@ -177,14 +180,15 @@ func knownUncharged(err error) bool {
 
 // answerAsked answers the callers that a call was made for.
 func (k *leasedKey) answerAsked(call *asking, set func(*waiter)) {
-	k.queue = slices.DeleteFunc(k.queue, func(w *waiter) bool {
-		if w.askedBy != call {
-			return false
+	for e := k.queue.Front(); e != nil; {
+		w := e.Value.(*waiter)
+		e = e.Next()
+		if w.askedBy == call {
+			k.leave(w)
+			set(w)
+			w.answer()
 		}
-		set(w)
-		w.answer()
-		return true
-	})
+	}
 }
 
 // unknownUntil returns until when units count that may have been charged about now; 0 if that depends on other

@@ -212,7 +212,7 @@ func (s *leaseStore) wait(ctx context.Context, k *keyed[leasedKey], req *store.R
 		return false, nil
 	}
 	w := newWaiter(ctx, &s.waiters, req.Cost)
-	key.queue = append(key.queue, w)
+	w.place = key.queue.PushBack(w)
 	refill := !key.refilling
 	key.refilling = true
 	key.mu.Unlock()

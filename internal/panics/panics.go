@@ -1,5 +1,5 @@
-// Package panics lets a panic come out as an error, of a goroutine or a group of them where
-// somebody waits for it. A bug then costs the one call and not the process, and says who it is.
+// Package panics turns a panic into an error: of a function, of a goroutine, or of a group of goroutines. So a bug
+// fails one call and not the process, and the error has the stack that shows where it is.
 package panics
 
 import (
@@ -49,8 +49,7 @@ func Go(f func() error, then func(err error)) {
 	go func() { then(Call(f)) }()
 }
 
-// A Group is goroutines that are waited for together, where a panic of one is an error. The
-// zero Group is ready for use.
+// A Group runs goroutines and waits for all of them. A panic of one is an error. The zero Group is ready for use.
 type Group struct {
 	running sync.WaitGroup
 	first   sync.Once

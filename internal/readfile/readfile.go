@@ -88,7 +88,7 @@ func CheckKind(mode fs.FileMode) error {
 	return &KindError{mode}
 }
 
-// Name returns the kind of file in words.
+// KindName returns the kind of file in words.
 func KindName(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():

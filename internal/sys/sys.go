@@ -1,6 +1,5 @@
-// Package sys is what the process asks of its clock and its memory: to wait no longer than a
-// context lasts, and how much garbage may grow while a lot is in memory. The settings of memory
-// are those of the whole process, so they are made here alone.
+// Package sys waits for as long as a context lasts, and sets how much memory the process may use. The settings of memory
+// affect the whole process, so no other package changes them.
 package sys
 
 import (
@@ -42,7 +41,7 @@ func CollectOften() (asUsual func()) {
 	return func() { debug.SetGCPercent(usual) }
 }
 
-// Limit makes garbage collections so frequent that the process stays at about that many bytes, if the memory in use
+// LimitMemory makes garbage collections so frequent that the process stays at about that many bytes, if the memory in use
 // allows it. It changes nothing if the user has set GOMEMLIMIT, or a limit already exists.
 func LimitMemory(bytes int64) {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {

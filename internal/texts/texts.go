@@ -1,6 +1,6 @@
-// Package texts is small work on texts, for all that show, cut or compare them: what strangers
-// wrote is made visible and harmless to a terminal, long texts are cut, misspelt names are
-// guessed. It imports the standard library only, since services get it with their store.
+// Package texts escapes text that a terminal must not obey, cuts text at a character, guesses the name that a misspelt
+// word means, and compiles patterns at their first use. It imports only the standard library, since services get it with
+// their store.
 package texts
 
 import (
@@ -141,7 +141,7 @@ func distance(a, b string, enough int) int {
 	return row[len(b)]
 }
 
-// New returns a function that returns the regular expression, and compiles it once. It panics on the first use if
+// Regexp returns a function that returns the regular expression, and compiles it once. It panics on the first use if
 // text is no regular expression.
 func Regexp(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })

@@ -1,5 +1,5 @@
-// Package allowance tells what limits and overrides allow: which of two limits allows more, what a
-// block leaves, and, in the same words wherever one is shown, what an override does and for whom.
+// Package allowance compares how much limits allow, applies a block to an entry, and describes an override: what it
+// does and for whom, in the same words wherever it is shown.
 package allowance
 
 import (

@@ -13,12 +13,12 @@ import (
 	"github.com/limitctl/limitctl/internal/configfile"
 )
 
-// Env is all that a command sees of the world, so that a test can be one.
+// Env is the only access of a command to the system: streams, files, the clock, the environment. Tests replace it.
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// RawOut and rawErr are Out and Err without the [output.Terminal] that Run puts before
-	// them: for data that goes to a program, and for code that draws on a terminal itself.
+	// RawOut and rawErr are Out and Err without the [output.Terminal] that Run puts before them. They are for data
+	// that a program reads, and for code that draws on a terminal itself.
 	RawOut, rawErr io.Writer
 	Getenv         func(name string) string
 	// The files: see package files. ReadFile reads a whole file of at most that many bytes.

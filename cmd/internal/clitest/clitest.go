@@ -1,4 +1,4 @@
-// Package clitest is the world of a command in tests.
+// Package clitest has an environment in which tests run commands.
 package clitest
 
 import (

@@ -1,6 +1,5 @@
-// Package outcome is how work ended. It has the table of what each error means: to people and
-// programs a word, to a script an exit code, to a client of the server a status. And it says of
-// an error how much of the work was done in spite of it.
+// Package outcome says how work ended. Its table gives each kind of error a word for people and programs, an exit code
+// for scripts, and an HTTP status for clients of the server. An error can also say how much of the work was done.
 package outcome
 
 import (

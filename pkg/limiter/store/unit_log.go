@@ -29,9 +29,6 @@ func (l *unitLog) sumBefore(i int) int64 {
 	return l.entry(i - 1).sum
 }
 
-// units returns the number of all units in the log.
-func (l *unitLog) units() int64 { return l.sumBefore(l.length) - l.base }
-
 // firstWhere returns the least index for which holds is true, or length if
 // there is none; holds must be false up to some index and true from it on. The
 // steps double from the oldest entry, where the answer mostly is.

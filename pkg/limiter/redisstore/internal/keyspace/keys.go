@@ -1,5 +1,6 @@
 // Package keyspace lists the keys that a store has in Redis, and changes them as operators ask for: limitctl's own limits, and
-// those that other limiters keep. One scan, one reader and one way of changing keys serve both.
+// those that other limiters keep. They share the scan, the reader and the exchanges with scripts; deleting, importing and
+// adjusting have a script for each of the two.
 package keyspace
 
 import (

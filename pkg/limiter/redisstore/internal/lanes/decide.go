@@ -135,6 +135,7 @@ const shadowBit = 0x80
 // lua/decide.lua.
 const RequestSize = recordformat.PackedLimitSize + 4
 
+// OpCodes are the letters by which the scripts know the operations.
 var OpCodes = [...]byte{store.Take: 't', store.Peek: 'p', store.Refund: 'r', store.Adjust: 'a'}
 
 // AppendRequests appends reqs as the scripts read them.

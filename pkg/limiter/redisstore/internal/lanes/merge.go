@@ -110,9 +110,7 @@ type place struct {
 	group int
 }
 
-// merge puts asks into as few calls as can be.
-func merge(asks []*ask) []*merged { return new(merger).merge(asks) }
-
+// merge puts asks into as few calls as possible.
 func (r *merger) merge(asks []*ask) []*merged {
 	if r.open == nil {
 		r.seed, r.open = maphash.MakeSeed(), map[int]*merged{}

@@ -60,7 +60,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 			}
 			asks = append(asks, a)
 		}
-		all := merge(asks)
+		all := new(merger).merge(asks)
 		n := 0
 		for _, m := range all {
 			n += m.keys
@@ -80,7 +80,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 			t.Fatal(err)
 		}
 		var unusual []*ask
-		for _, m := range merge(asks) { // as the exchange merged them
+		for _, m := range new(merger).merge(asks) { // as the exchange merged them
 			for _, group := range m.groups {
 				allowed := 0
 				for _, a := range group {

@@ -23,6 +23,7 @@ type Script struct {
 	shaWord     any // sha, as a command has it
 }
 
+// NewScript returns the script of a source.
 func NewScript(source string) *Script {
 	sum := sha1.Sum([]byte(source)) // the name EVALSHA knows a script by
 	sha := hex.EncodeToString(sum[:])
@@ -146,13 +147,13 @@ func (s *Sender) Array(ctx context.Context, changes bool, script *Script, storeK
 	return reply, nil
 }
 
-// Text and integer read an element of an array. One of another type, which our scripts
-// do not send, is empty or 0.
+// Text reads a text in an array. An element of another type, which our scripts do not send, is empty.
 func Text(element any) string {
 	s, _ := element.(string)
 	return s
 }
 
+// Integer reads a number in an array. An element of another type, which our scripts do not send, is 0.
 func Integer(element any) int64 {
 	n, _ := element.(int64)
 	return n
