@@ -94,9 +94,10 @@ func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
 		full.Charge(m.Limit, m.Limit.Capacity(), begin)
 		known = full.UnusedAt(begin) + store.Instant(m.Limit.Period/time.Microsecond)
 	}
+	overlapping := overlaps(events)
 	for i, e := range events {
 		v := View{Event: e, Judged: fresh || store.InstantOf(e.Sent) > known}
-		v.Overlaps = i > 0 && e.Sent.Before(events[i-1].Answered) || i+1 < len(events) && events[i+1].Sent.Before(e.Answered)
+		v.Overlaps = overlapping[i]
 		first, last := store.InstantOf(e.Sent.Add(-m.Resolution)), store.InstantOf(e.Answered.Add(m.Resolution))
 		if i > 0 && !e.Sent.Before(events[i-1].Answered) {
 			first = max(first, min(floor, last)) // it was not decided before the one before it
@@ -123,6 +124,23 @@ func (m Standard) Judge(events []*Event, fresh bool) *Judgement {
 		j.Views = append(j.Views, v)
 	}
 	return j
+}
+
+// overlaps says of each event whether another one was under way at the same time, be it many places away: while one
+// request waits, the other workers send several.
+func overlaps(events []*Event) []bool {
+	overlapping := make([]bool, len(events))
+	var answered time.Time // the latest answer of those before
+	for i, e := range events {
+		overlapping[i] = e.Sent.Before(answered)
+		answered = Latest(answered, e.Answered)
+	}
+	var sent time.Time // when the first of those after was sent
+	for i, e := range slices.Backward(events) {
+		overlapping[i] = overlapping[i] || i+1 < len(events) && sent.Before(e.Answered)
+		sent = earlier(sent, e.Sent)
+	}
+	return overlapping
 }
 
 // settle makes the charges before an instant part of the usage.
