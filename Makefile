@@ -107,7 +107,7 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./internal/redisserver -run '^$$' -fuzz '^FuzzAnswers$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/connect -run '^$$' -fuzz FuzzURLs -fuzztime 30s -fuzzminimizetime 20x
 	@for target in Layouts Judge Bucket4j LimitadorKey PickledTimes; do \
-		go test ./pkg/limiter/foreign -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+		go test ./pkg/limiter/layouts -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	go test ./pkg/limiter/policy -run '^$$' -fuzz '^FuzzParseKey$$' -fuzztime 30s -fuzzminimizetime 20x
 	@for target in Parse MistakesHoldNoPassword; do \

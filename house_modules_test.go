@@ -104,7 +104,7 @@ func TestAServiceLinksNoForeignLayouts(t *testing.T) {
 		t.Error("the linker leaves out methods by itself; let the service keep them")
 	}
 	for _, name := range []string{"All", "all", "Describe", "Named", "traefik.Decode", "(*traefik).Decode"} {
-		if strings.Contains(symbols, module+"/pkg/limiter/foreign."+name+"\n") {
+		if strings.Contains(symbols, module+"/pkg/limiter/layouts."+name+"\n") {
 			t.Errorf("a service links foreign.%s", name)
 		}
 	}

@@ -15,7 +15,8 @@ func TestWhatIsTestedForRacesIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	selected := regexp.MustCompile(`(?m)^RAC(?:ES|ING) +:= (.*)$`).FindAllStringSubmatch(strings.ReplaceAll(string(makefile), "\\\n", ""), -1)
+	selected := regexp.MustCompile(`(?m)^RAC(?:ES|ING) +:= (.*)$`).FindAllStringSubmatch(strings.ReplaceAll(string(makefile), "\\\n", ""),
+		-1)
 	if len(selected) != 2 {
 		t.Fatalf("the Makefile has RACES and RACING %d times", len(selected))
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -113,11 +113,12 @@ func TestAKilledResetIsInTheAuditAndComesBack(t *testing.T) {
 	}
 
 	text, err := limitctl(elsewhere, "audit", "-o", "jsonl").Output()
-	var run trail.Entry
+	var run auditlog.Entry
 	if err != nil || bytes.Count(text, []byte("\n")) != 1 || json.Unmarshal(text, &run) != nil {
 		t.Fatalf("the audit from elsewhere is %s, %v", text, err)
 	}
-	if run.Outcome != trail.Begun || run.User != "night" || run.Reason != "a runaway job" || run.Matched != all || run.Source != trail.Store ||
+	if run.Outcome != auditlog.Begun || run.User != "night" || run.Reason != "a runaway job" || run.Matched != all ||
+		run.Source != auditlog.Store ||
 		filepath.Dir(run.Backup) != filepath.Join(home, "limitctl", "backups") {
 		t.Errorf("the audit from elsewhere has %+v", run)
 	}

@@ -40,7 +40,8 @@ func TestABugIsOneLine(t *testing.T) {
 			}
 			return getenv(name)
 		}
-		if _, stderr := w.run(t, exitRefused, c.args...); !strings.Contains(stderr, "goroutine ") || !strings.Contains(stderr, "bug_test.go") {
+		if _, stderr := w.run(t, exitRefused, c.args...); !strings.Contains(stderr, "goroutine ") ||
+			!strings.Contains(stderr, "bug_test.go") {
 			t.Errorf("%s: where it is is not said: %s", name, stderr)
 		}
 	}

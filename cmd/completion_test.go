@@ -201,7 +201,8 @@ func TestCompletionRunsNothing(t *testing.T) {
 			s := startShell(t, store, test.program, test.args, test.setUp)
 			for _, line := range []string{"limitctl inspect ", "limitctl inspect h:", "limitctl reset '", `limitctl check "h:`,
 				"limitctl inspect h:a", "limitctl inspect '$(", "limitctl inspect h:=",
-				"limitctl inspect --exact -- -", "limitctl inspect x --context ", "limitctl restore ", "limitctl restore f", "limitctl report ",
+				"limitctl inspect --exact -- -", "limitctl inspect x --context ", "limitctl restore ", "limitctl restore f",
+				"limitctl report ",
 				"limitctl report r", "limitctl reset --backup ", "limitctl reset --backup=f"} {
 				s.tab(line, "\t\t\t")
 				s.checkUnharmed(line)

@@ -190,7 +190,8 @@ func TestDashboardInATerminal(t *testing.T) {
 	term.press("\r", `\? help`)
 	term.press("r", `Delete 1 key\?`, `user:1 token-bucket/1h  10/10 used`)
 	term.press("y", `deleted 1 key`, `user:1 .* 0/10`)
-	if left := limitctl("inspect", "*", "--store", store, "-o", "csv"); strings.Contains(left, "user:1") || !strings.Contains(left, "user:2") {
+	if left := limitctl("inspect", "*", "--store", store, "-o", "csv"); strings.Contains(left, "user:1") ||
+		!strings.Contains(left, "user:2") {
 		t.Errorf("left after the reset:\n%s", left)
 	}
 	term.press("u", `Bring back 1 key\?`)
@@ -233,7 +234,8 @@ func TestDashboardLeavesTheTerminalAsItWas(t *testing.T) {
 			term.wait(0, `nothing in use matches`)
 			test.end(term)
 			term.checkLeft(test.code)
-			if text := term.text(0); strings.Contains(text, "limitctl: context") || test.name != "SIGTERM" && strings.Contains(text, "limitctl: ") {
+			if text := term.text(0); strings.Contains(text, "limitctl: context") || test.name != "SIGTERM" &&
+				strings.Contains(text, "limitctl: ") {
 				t.Errorf("when it is left it says %q", text[max(0, len(text)-300):])
 			}
 		})

@@ -122,7 +122,8 @@ func TestDeployByCompose(t *testing.T) {
 			t.Errorf("%s is published to the network", port)
 		}
 	}
-	if host := strings.TrimSuffix(strings.TrimPrefix(s.Environment["LIMITCTL_STORE"], "redis://"), ":6379"); file.Services[host].Image == "" ||
+	if host := strings.TrimSuffix(strings.TrimPrefix(s.Environment["LIMITCTL_STORE"], "redis://"),
+		":6379"); file.Services[host].Image == "" ||
 		!slices.Contains(s.DependsOn, host) {
 		t.Errorf("the store %s is not a service", host)
 	}

@@ -71,7 +71,8 @@ func TestForeignValuesUnderThePrefix(t *testing.T) {
 	w.run(t, exitYes, "override", "set", "nobody:*", "--times", "2", "--for", "1h", "--reason", "r", "--yes")
 	w.run(t, exitYes, "reset", "--exact", "a", "--yes")
 	minute := time.Now().Unix() / 60
-	keys := []string{"rl!{audit}", "rl!{override}", "rl!id", fmt.Sprintf("rl!{denials:%d}", minute), fmt.Sprintf("rl!{denials:%d}", minute+1)}
+	keys := []string{"rl!{audit}", "rl!{override}", "rl!id", fmt.Sprintf("rl!{denials:%d}", minute),
+		fmt.Sprintf("rl!{denials:%d}", minute+1)}
 	all, _ := server.Do("KEYS", "rl!*").([]any)
 	for _, key := range all {
 		if !slices.Contains(keys, fmt.Sprint(key)) {
@@ -80,8 +81,10 @@ func TestForeignValuesUnderThePrefix(t *testing.T) {
 	}
 	const junk = "\x1b]0;PWNED\x07\xff\r\n{\"a\":1}"
 	values := [][]any{
-		{"SET", junk}, {"SET", ""}, {"SET", strings.Repeat("\x00", 5000)}, {"SET", strings.Repeat("9", 3000)}, {"RPUSH", junk}, {"SADD", junk},
-		{"HSET", junk, junk}, {"HSET", "0", "9223372036854775807"}, {"ZADD", "1", junk}, {"XADD", "*", junk, junk}, {"XADD", "*", "text", junk},
+		{"SET", junk}, {"SET", ""}, {"SET", strings.Repeat("\x00", 5000)}, {"SET", strings.Repeat("9", 3000)}, {"RPUSH", junk},
+		{"SADD", junk},
+		{"HSET", junk, junk}, {"HSET", "0", "9223372036854775807"}, {"ZADD", "1", junk}, {"XADD", "*", junk, junk},
+		{"XADD", "*", "text", junk},
 		{"XADD", "18446744073709551615-18446744073709551615", "text", "{}"},
 	}
 	round := 0

@@ -76,9 +76,10 @@ func TestEndpointsThatAreHostile(t *testing.T) {
 		"a body without an end": func(conn net.Conn) {
 			replying(func() string { return "HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("x", 1<<20) })(conn)
 		},
-		"a header without an end":     always("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 1<<21)),
-		"denies everything":           always(denied + end),
-		"denies with great numbers":   always(denied + "Retry-After: 99999999999999999999\r\nX-RateLimit-Reset: -9223372036854775809\r\n" + end),
+		"a header without an end": always("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 1<<21)),
+		"denies everything":       always(denied + end),
+		"denies with great numbers": always(denied + "Retry-After: 99999999999999999999\r\nX-RateLimit-Reset: -9223372036854775809\r\n" +
+			end),
 		"denies until long ago":       always(denied + "Retry-After: Mon, 01 Jan 0001 00:00:00 GMT\r\nX-RateLimit-Reset: NaN\r\n" + end),
 		"sends elsewhere":             always("HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\n" + end),
 		"a status that is none":       always("HTTP/1.1 999 \x1b[31mRED\r\n" + end),

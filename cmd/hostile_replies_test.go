@@ -59,12 +59,14 @@ type conversation struct {
 
 func conversations(dir string) []conversation {
 	return []conversation{
-		{name: "check", args: []string{"check", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts, inReads}, survives: []stage{inReads}},
+		{name: "check", args: []string{"check", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts, inReads},
+			survives: []stage{inReads}},
 		{name: "consume", args: []string{"consume", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
 		{name: "refund", args: []string{"refund", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
 		{name: "inspect all", args: []string{"inspect", "*"}, stages: []stage{inScans, inReads, inScripts, inSizes, inTimes, inExpiry}},
 		{name: "inspect one", args: []string{"inspect", "user:1", "-o", "json"}, stages: []stage{inScans, inReads}},
-		{name: "inspect on", args: []string{"inspect", "*", "--watch=100ms"}, stages: []stage{inReads}, codes: []int{exitYes}, goesOn: true},
+		{name: "inspect on", args: []string{"inspect", "*", "--watch=100ms"}, stages: []stage{inReads}, codes: []int{exitYes},
+			goesOn: true},
 		{name: "reset", args: []string{"reset", "*", "--yes"}, stages: []stage{inScans, inReads, inScripts}, codes: []int{exitPartly}},
 		{name: "reset none", args: []string{"reset", "*", "--dry-run"}, stages: []stage{inScans, inReads}},
 		{name: "reset to", args: []string{"reset", "user:*", "--to-remaining", "5", "--yes"},
@@ -72,7 +74,8 @@ func conversations(dir string) []conversation {
 		{name: "restore", args: []string{"restore", filepath.Join(dir, "backup.jsonl"), "--into-other-store"},
 			stages: []stage{inScripts, inAudit}, codes: []int{exitPartly}, survives: []stage{inAudit}},
 		{name: "restore its own", args: []string{"restore", filepath.Join(dir, "backup.jsonl")},
-			stages: []stage{inID}, codes: []int{exitUsage}, survives: []stage{inID}}, // one that does not say which store it is may be another
+			// one that does not say which store it is may be another
+			stages: []stage{inID}, codes: []int{exitUsage}, survives: []stage{inID}},
 		{name: "settle", args: []string{"settle", "user:1", "--limit", "10/1h", "--token", "a", "--cost", "2"}, stages: []stage{inScripts}},
 		{name: "override set", args: []string{"override", "set", "user:*", "--times", "2", "--for", "1h", "--reason", "r", "--yes"},
 			stages: []stage{inScripts, inAudit}, survives: []stage{inAudit}},
@@ -80,9 +83,11 @@ func conversations(dir string) []conversation {
 			stages: []stage{inScans, inReads, inScripts}, survives: []stage{inScans}}, // it warns
 		{name: "override list", args: []string{"override", "list"}, stages: []stage{inScripts}},
 		{name: "override revoke", args: []string{"override", "revoke", "3f9a1c", "--yes"}, stages: []stage{inScripts}, begins: true},
-		{name: "block", args: []string{"block", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts}, begins: true},
+		{name: "block", args: []string{"block", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts},
+			begins: true},
 		{name: "unblock", args: []string{"unblock", "user:8", "--yes"}, stages: []stage{inScripts}, begins: true},
-		{name: "exempt", args: []string{"exempt", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts}, begins: true},
+		{name: "exempt", args: []string{"exempt", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts},
+			begins: true},
 		{name: "migrate", args: []string{"migrate", "*", "--from", "redis_rate", "--limit", "10/1m", "--to", "10/1m", "--yes"},
 			stages: []stage{inScans}, begins: true},
 		{name: "denials", args: []string{"denials"}, stages: []stage{inDenials, inTimes}},
@@ -126,7 +131,8 @@ func hostileDir(t *testing.T) (dir, sound string) {
 // fillHostile makes keys of each kind, a log among them that is too large for one read.
 func fillHostile(t *testing.T, w *world, url string) {
 	t.Helper()
-	w.run(t, exitYes, "consume", "user:1", "--limit", "10/1h", "--limit", "fixed-window:10/1d", "--store", url, "--timeout", patience.String())
+	w.run(t, exitYes, "consume", "user:1", "--limit", "10/1h", "--limit", "fixed-window:10/1d", "--store", url, "--timeout",
+		patience.String())
 	for range 60 {
 		w.run(t, exitYes, "consume", "-q", "user:2", "--limit", "sliding-log:1000/1h", "--store", url, "--timeout", patience.String())
 	}

@@ -93,7 +93,8 @@ func TestStuckNeedsALayout(t *testing.T) {
 	w := newWorld(t)
 	for _, args := range [][]string{{"inspect", "*", "--stuck"}, {"reset", "*", "--stuck", "--yes"}} {
 		w.run(t, exitUsage, args...)
-		if text := w.err.String(); !strings.Contains(text, "--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto") {
+		if text := w.err.String(); !strings.Contains(text, "--stuck finds defects of other limiters' keys; add --layout NAME, "+
+			"or --layout auto") {
 			t.Errorf("%q says %q", args, text)
 		}
 	}

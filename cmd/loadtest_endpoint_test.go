@@ -99,16 +99,19 @@ func TestLoadtestOfAnEndpoint(t *testing.T) {
 					append(args, "--limit", limit, "--rate", "400", "--keys", "5", "--duration", "1s",
 						"--threshold", "errors==0", "--timeout", "1m")...).Runs[0]
 				prefix, found := strings.CutSuffix(run.Endpoint.Subjects, "*")
-				if sum := run.Statuses["200"] + run.Statuses["429"]; sum != run.Requests || run.Allowed != run.Statuses["200"] || run.Denied == 0 {
+				if sum := run.Statuses["200"] + run.Statuses["429"]; sum != run.Requests || run.Allowed != run.Statuses["200"] ||
+					run.Denied == 0 {
 					t.Errorf("%s by %s: statuses %v of %d requests, %d allowed", limit, name, run.Statuses, run.Requests, run.Allowed)
 				}
-				if !found || len(prefix) < 8 || run.Endpoint.FirstSubject != prefix+"user:0" || !strings.HasPrefix(run.MostDenied[0].Key, prefix) {
+				if !found || len(prefix) < 8 || run.Endpoint.FirstSubject != prefix+"user:0" ||
+					!strings.HasPrefix(run.MostDenied[0].Key, prefix) {
 					t.Errorf("%s by %s: subjects %+v, %v", limit, name, run.Endpoint, run.MostDenied[0])
 				}
 				if subjects := s.seen(); !slices.Contains(subjects, prefix+"user:4") {
 					t.Errorf("%s by %s: asked as %v", limit, name, subjects)
 				}
-				if c := run.Endpoint.Connections; (name == "no keep-alive") != (c.Opened >= run.Requests) || c.Connect == nil || c.TLS != nil {
+				if c := run.Endpoint.Connections; (name == "no keep-alive") != (c.Opened >= run.Requests) || c.Connect == nil ||
+					c.TLS != nil {
 					t.Errorf("%s by %s: connections %+v", limit, name, c)
 				}
 			}
@@ -220,7 +223,8 @@ func TestScenariosAndReportsOfAnEndpoint(t *testing.T) {
 	dir := t.TempDir()
 	saved := filepath.Join(dir, "run.json")
 	for _, scenario := range []string{"boundary", "thundering-herd", "steady", "noisy-neighbour", "slow-drip"} {
-		stdout, _ := w.run(t, exitYes, "loadtest", s.URL+"/?key={subject}", "--limit", "20/1s", "--scenario", scenario, "--duration", "1500ms",
+		stdout, _ := w.run(t, exitYes, "loadtest", s.URL+"/?key={subject}", "--limit", "20/1s", "--scenario", scenario, "--duration",
+			"1500ms",
 			"--save", saved, "--html", filepath.Join(dir, "page.html"), "--threshold", "least_over_admitted==0")
 		for _, want := range []string{"× 200 OK", " opened", "on " + s.URL} {
 			if !strings.Contains(stdout, want) {

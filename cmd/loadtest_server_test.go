@@ -75,7 +75,8 @@ func TestAnInterruptedLoadTestReportsAndLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			args := append([]string{"--limit", "10/1h", "--duration", "10m", "-o", "json", "--threshold", "requests==0", "--save", "run.json"},
+			args := append([]string{"--limit", "10/1h", "--duration", "10m", "-o", "json", "--threshold", "requests==0", "--save",
+				"run.json"},
 				load...)
 			state, stdout, stderr := underLoad(t, server, func(p *os.Process) { p.Signal(syscall.SIGINT) }, args...)
 			var document report.Document
@@ -180,7 +181,8 @@ func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
 			"--rate", "200", "--requests", "800", "--duration", "10m", "--timeout", "1s")
 		r := &document.Runs[0]
 		if r.Unknown == 0 || r.Allowed == 0 || r.Denied == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 800 {
-			t.Errorf("%s: %d allowed, %d denied, %d errors, %d unknown, %d dropped", algorithm, r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped)
+			t.Errorf("%s: %d allowed, %d denied, %d errors, %d unknown, %d dropped", algorithm, r.Allowed, r.Denied, r.Errors, r.Unknown,
+				r.Dropped)
 		}
 		if r.Late == 0 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 || r.Audit.WorstRatio > 1 {
 			t.Errorf("%s: %d late, %+v", algorithm, r.Late, r.Audit)
@@ -204,7 +206,8 @@ func TestAnErrorInALoadTestLeavesNothingInTheStore(t *testing.T) {
 	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "sliding-log:100/1h", "--workers", "8",
 		"--keys", "10000", "--distribution", "sequential", "--requests", "10000", "--duration", "10m", "--threshold", "errors==0",
 		"--timeout", patience.String())
-	if r := &document.Runs[0]; r.Errors == 0 || r.Allowed == 0 || len(r.ErrorTexts) != 1 || !strings.Contains(r.ErrorTexts[0].Text, "memory") {
+	if r := &document.Runs[0]; r.Errors == 0 || r.Allowed == 0 || len(r.ErrorTexts) != 1 ||
+		!strings.Contains(r.ErrorTexts[0].Text, "memory") {
 		t.Errorf("%d errors, %d allowed: %v", r.Errors, r.Allowed, r.ErrorTexts)
 	}
 	if n := server.Do("DBSIZE"); n != int64(0) {

@@ -101,7 +101,8 @@ func TestMachinesTogetherFindWhatNeitherSeesAlone(t *testing.T) {
 		"--arrivals", "bursts:50/100ms", "--keys", "1", "--requests", "350")
 	// The keys are used now, and the limit is of an hour.
 	used := exec.Command("limitctl", "loadtest", "--store", "redis://"+server.Addr, "--limit", "sliding-log:380/1h",
-		"--keys", "1", "--duration", "1s", "--run", "naive", "--machines", "1", "--start-at", time.Now().Add(time.Minute).Format(time.RFC3339))
+		"--keys", "1", "--duration", "1s", "--run", "naive", "--machines", "1", "--start-at",
+		time.Now().Add(time.Minute).Format(time.RFC3339))
 	dir := t.TempDir()
 	used.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	if out, _ := used.CombinedOutput(); used.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), "are in use already") {

@@ -58,10 +58,12 @@ func TestScenariosAgainstRedis(t *testing.T) {
 			algorithms := "all"
 			for range attempts {
 				document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", limit, "--algorithm", algorithms,
-					"--scenario", scenario.Name, "--duration", length, "--keys", keys, "--timeout", patience.String(), "--threshold", "errors==0")
+					"--scenario", scenario.Name, "--duration", length, "--keys", keys, "--timeout", patience.String(), "--threshold",
+					"errors==0")
 				var again []string
 				for i := range document.Runs {
-					if name := document.Runs[i].Algorithm; !shows(t, &document.Runs[i], keys) && !slices.Contains(again, name) { // in slices or not
+					// in slices or not
+					if name := document.Runs[i].Algorithm; !shows(t, &document.Runs[i], keys) && !slices.Contains(again, name) {
 						again = append(again, name)
 					}
 				}
@@ -116,12 +118,14 @@ func TestTheNaiveImplementationIsFoundOut(t *testing.T) {
 	tier.Full(t, "load tests of seconds")
 	t.Parallel()
 	server := redistest.Start(t)
-	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "500/1h", "--algorithm", "all", "--implementation", "naive",
+	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "500/1h", "--algorithm", "all", "--implementation",
+		"naive",
 		"--workers", "64", "--requests", "3000", "--duration", "10m", "--threshold", "over_admitted==0")
 	for i := range document.Runs {
 		r := &document.Runs[i]
 		if r.Requests != 3000 || r.Errors != 0 || r.Audit.OverAdmitted <= 0 || r.Implementation != "naive" {
-			t.Errorf("%s: %d requests, %d errors, %d over: %+v", r.Algorithm, r.Requests, r.Errors, r.Audit.OverAdmitted, document.Thresholds)
+			t.Errorf("%s: %d requests, %d errors, %d over: %+v", r.Algorithm, r.Requests, r.Errors, r.Audit.OverAdmitted,
+				document.Thresholds)
 		}
 	}
 	if len(document.Runs) != 6 || len(document.Thresholds) != 6 { // every algorithm, and slices
@@ -238,7 +242,8 @@ func TestAWarmupOfTheWholeLoadIsAMistake(t *testing.T) {
 	}
 	w := newWorld(t)
 	for _, load := range [][]string{{"--rate", "10"}, {"--scenario", "boundary"}, {"--replay", path}, {"--stages", "1s:10"}} {
-		_, stderr := w.run(t, exitUsage, append([]string{"loadtest", "--store", "memory:", "--limit", "10/1s", "--warmup", "1h"}, load...)...)
+		_, stderr := w.run(t, exitUsage, append([]string{"loadtest", "--store", "memory:", "--limit", "10/1s", "--warmup", "1h"},
+			load...)...)
 		if !strings.Contains(stderr, "limitctl: --warmup 1h0m0s leaves nothing to count of a run of ") {
 			t.Errorf("%q: %s", load, stderr)
 		}
@@ -258,7 +263,8 @@ func TestALoadTestFitsTheTerminal(t *testing.T) {
 			w := newWorld(t)
 			w.OutIsTerminal = true
 			w.Size = func() (int, int) { return columns, 24 }
-			stdout, _ := w.run(t, exitYes, append([]string{"loadtest", "--store", "memory:", "--rate", "1000", "--requests", "60", "--duration",
+			stdout, _ := w.run(t, exitYes, append([]string{"loadtest", "--store", "memory:", "--rate", "1000", "--requests", "60",
+				"--duration",
 				"10m"}, args...)...)
 			for line := range strings.Lines(stdout) {
 				if line = clitest.Strip(strings.TrimSuffix(line, "\n")); runewidth.StringWidth(line) > columns {
@@ -316,9 +322,11 @@ func TestDocumentedRightsOfALoadTest(t *testing.T) {
 	store := "redis://limits-loadtest:PASSWORD@" + server.Addr
 	for _, implementation := range []string{"script", "naive"} {
 		w := newWorld(t)
-		out, _ := w.run(t, exitYes, "loadtest", "--store", store, "--limit", "1000/1m", "--algorithm", "all", "--implementation", implementation,
+		out, _ := w.run(t, exitYes, "loadtest", "--store", store, "--limit", "1000/1m", "--algorithm", "all", "--implementation",
+			implementation,
 			"--workers", "2", "--keys", "2", "--requests", "400", "--duration", "10s", "--no-fail", "-o", "json")
-		if strings.Contains(out, "is not known") || !strings.Contains(out, `"bytes_per_unit"`) || !strings.Contains(out, `"server_cpu_us"`) {
+		if strings.Contains(out, "is not known") || !strings.Contains(out, `"bytes_per_unit"`) ||
+			!strings.Contains(out, `"server_cpu_us"`) {
 			t.Errorf("%s: something is not known:\n%s", implementation, out)
 		}
 	}

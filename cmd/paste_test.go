@@ -88,7 +88,8 @@ func TestUndoLineIsSafeToPaste(t *testing.T) {
 				store := "file:" + filepath.Join(dir, "limits.db")
 				options := []string{"--store", store, "--prefix", prefix, "--config", config}
 				w.run(t, exitYes, append([]string{"consume", "user:42", "--limit", "3/1d"}, options...)...)
-				out, stderr := w.run(t, exitYes, append([]string{"reset", "user:42", "--yes", "--backup", named, "-o", "json"}, options...)...)
+				out, stderr := w.run(t, exitYes, append([]string{"reset", "user:42", "--yes", "--backup", named, "-o", "json"},
+					options...)...)
 				var answer struct{ Undo string }
 				if err := json.Unmarshal([]byte(out), &answer); err != nil {
 					t.Fatal(err)
@@ -96,7 +97,8 @@ func TestUndoLineIsSafeToPaste(t *testing.T) {
 				if !strings.Contains(stderr, "undo with: "+answer.Undo+"\n") {
 					t.Errorf("it says %q, and the answer has %q", stderr, answer.Undo)
 				}
-				got := paste(t, program, answer.Undo, map[string]string{"limitctl": `exec ` + limitctl + ` "$@"`}, "XDG_STATE_HOME="+t.TempDir())
+				got := paste(t, program, answer.Undo, map[string]string{"limitctl": `exec ` + limitctl + ` "$@"`}, "XDG_STATE_HOME="+
+					t.TempDir())
 				if got != "restored 1 key\n" {
 					t.Errorf("%q: %s prints %q for %s", text, program, got, answer.Undo)
 				}

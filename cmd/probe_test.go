@@ -115,7 +115,8 @@ func TestProbeDocument(t *testing.T) {
 			t.Errorf("%s has no evidence: %+v", c.Name, c)
 		}
 	}
-	if d.SchemaVersion != 1 || d.Passed || d.Limit != "sliding-log:5/1h" || d.Dialect != "draft-8" || d.Requests < 7 || len(verdicts) != 7 ||
+	if d.SchemaVersion != 1 || d.Passed || d.Limit != "sliding-log:5/1h" || d.Dialect != "draft-8" || d.Requests < 7 ||
+		len(verdicts) != 7 ||
 		verdicts["denial-status"] != "fail" || verdicts["admitted"] != "pass" || verdicts["recovery"] != "unknown" {
 		t.Errorf("%s", stdout)
 	}

@@ -19,8 +19,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/backup"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
@@ -274,9 +274,9 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 					}
 				}
 				audit, err := os.ReadFile(filepath.Join(dir, "limitctl", "audit.jsonl"))
-				var entry trail.Entry
+				var entry auditlog.Entry
 				lines := bytes.Split(bytes.TrimSpace(audit), []byte("\n")) // that it begins, and what came of it
-				if err != nil || len(lines) != 2 || json.Unmarshal(lines[1], &entry) != nil || entry.Outcome != trail.Interrupted ||
+				if err != nil || len(lines) != 2 || json.Unmarshal(lines[1], &entry) != nil || entry.Outcome != auditlog.Interrupted ||
 					entry.Changed != deleted || entry.Backup != path {
 					t.Errorf("the audit has %s (%v)", audit, err)
 				}
@@ -292,7 +292,8 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 				t.Errorf("the undo says %s (%v), want %s", undone, err, want)
 			}
 			answer, _ := w.run(t, exitYes, "restore", path, "-o", "jsonl", "--store", "redis://"+server.Addr)
-			if want := fmt.Sprintf(`"records":%d,"restored":0,"already_there":%d,"lapsed":0,"in_use":0`, all, all); !strings.Contains(answer, want) {
+			if want := fmt.Sprintf(`"records":%d,"restored":0,"already_there":%d,"lapsed":0,"in_use":0`, all,
+				all); !strings.Contains(answer, want) {
 				t.Errorf("the restore says %s, want %s", answer, want)
 			}
 			for key, want := range expires {

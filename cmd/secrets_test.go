@@ -58,7 +58,8 @@ func repeating(secret string) map[string]func(words []string) string {
 				return ":1\r\n"
 			case "INFO":
 				var info strings.Builder
-				for _, field := range []string{"redis_version:7.0.0-", "role:", "master_host:", "maxmemory_policy:", "slave0:port=1,state=a,ip="} {
+				for _, field := range []string{"redis_version:7.0.0-", "role:", "master_host:", "maxmemory_policy:",
+					"slave0:port=1,state=a,ip="} {
 					info.WriteString(field + says + "\r\n")
 				}
 				return redistest.Bulk(info.String())
@@ -143,7 +144,8 @@ func secretPlaces(address, secret, directory string) []aSecretPlace {
 func secretCommands(directory string) [][]string {
 	in := func(name string) string { return filepath.Join(directory, name) }
 	return [][]string{
-		{"check", "user:1", "--limit", "3/1h"}, {"check", "user:1", "--limit", "3/1h", "-o", "json"}, {"consume", "user:1", "--limit", "3/1h"},
+		{"check", "user:1", "--limit", "3/1h"}, {"check", "user:1", "--limit", "3/1h", "-o", "json"},
+		{"consume", "user:1", "--limit", "3/1h"},
 		{"consume", "user:1", "--limit", "3/1h", "--on-error", "allow"}, {"refund", "user:1", "--limit", "3/1h"},
 		{"inspect", "user:*"}, {"inspect", "user:1", "-o", "csv"}, {"inspect", "--foreign", "*", "-o", "yaml"},
 		{"reset", "user:*", "--yes"}, {"reset", "user:1", "--yes", "-o", "json"}, {"restore", in("backup.jsonl"), "--replace", "--yes"},
@@ -160,7 +162,8 @@ func secretCommands(directory string) [][]string {
 		{"backups", "show", in("backup.jsonl")}, {"backups", "prune", "--keep", "1", "--yes"}, {"config", "diff"},
 		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "yaml"},
 		{"dashboard", "--once", "--refresh", "100ms"}, {"dashboard", "--once", "--refresh", "100ms", "--record", in("recording")},
-		{"context", "list"}, {"context", "list", "-o", "json"}, {"context", "show", "c"}, {"context", "use", "c"}, {"context", "use", "--none"},
+		{"context", "list"}, {"context", "list", "-o", "json"}, {"context", "show", "c"}, {"context", "use", "c"},
+		{"context", "use", "--none"},
 		{"config", "show", "--origin"}, {"config", "show", "-o", "yaml"}, {"config", "validate"}, {"audit"}, {"audit", "-o", "csv"},
 	}
 }
@@ -290,7 +293,8 @@ func kindsOfOutput(directory string) [][]string {
 	in := func(name string) string { return filepath.Join(directory, name) }
 	return [][]string{
 		{"check", "user:1", "--limit", "3/1h", "-o", "json"}, {"reset", "user:*", "--yes"}, {"inspect", "--foreign", "*", "-o", "yaml"},
-		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "yaml"}, {"dashboard", "--once", "--refresh", "100ms"},
+		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "yaml"},
+		{"dashboard", "--once", "--refresh", "100ms"},
 		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html",
 			in("saved.html")},
 		{"context", "show", "c"}, {"config", "show", "-o", "yaml"}, {"config", "show", "--origin"}, {"audit", "-o", "csv"},
@@ -340,7 +344,8 @@ func TestWhatIsNoPassword(t *testing.T) {
 	w := newWorld(t)
 	variables := map[string]string{"LIMITCTL_CONFIG": filepath.Join(directory, "c.yaml"), "HOME": directory}
 	w.Getenv = func(name string) string { return variables[name] }
-	const contexts = "contexts:\n  c: {store: redis://127.0.0.1:1, password_file: pw}\n  d: {store: redis://127.0.0.1:1, password_env: PW}\n"
+	const contexts = "contexts:\n  c: {store: redis://127.0.0.1:1, password_file: pw}\n  d: {store: redis://127.0.0.1:1, " +
+		"password_env: PW}\n"
 	os.WriteFile(variables["LIMITCTL_CONFIG"], []byte(contexts), 0o600)
 	for content, want := range map[string]string{
 		"hunter2\nhunter3\n":              "holds a line end",

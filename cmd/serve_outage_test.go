@@ -25,7 +25,8 @@ func outagePolicies(t *testing.T) (config string) {
 	t.Helper()
 	text := "breaker: {failures: 3, pause: 50ms, max_pause: 100ms}\npolicies:\n"
 	for _, word := range []string{"fail", "allow", "deny", "local"} {
-		text += fmt.Sprintf("  %s:\n    on_error: %s\n    limits:\n      - {name: long, by: [user], limit: %d/366d}\n", word, word, outageCount)
+		text += fmt.Sprintf("  %s:\n    on_error: %s\n    limits:\n      - {name: long, by: [user], limit: %d/366d}\n", word, word,
+			outageCount)
 	}
 	config = filepath.Join(t.TempDir(), "limitctl.yaml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

@@ -168,7 +168,8 @@ func (s *served) exactly(round int) {
 	allowed, unclear := 0, 0
 	for _, a := range (crowd{"/v1/consume", urls([]*served{s}), []string{question}, 8, 2 * count}.ask()) {
 		switch {
-		case a.err != nil || a.status != http.StatusServiceUnavailable && a.status != http.StatusOK && a.status != http.StatusTooManyRequests:
+		case a.err != nil || a.status != http.StatusServiceUnavailable && a.status != http.StatusOK &&
+			a.status != http.StatusTooManyRequests:
 			s.t.Errorf("%s: %d %+v, %v", question, a.status, a.document, a.err)
 		case a.document.Allowed:
 			allowed++

@@ -216,7 +216,8 @@ func (s *drillServers) manyWaiters(keepsContexts bool) func(time.Duration, limit
 		crew := crew{drillCallers, drillDeadline, anyKey}
 		crew.work(call, length/4)
 		s.single.Pause()
-		left := leaveTogether(call, drillCrowd, drillPatience, func(caller int) []string { return []string{fmt.Sprintf("user:%d", caller)} })
+		left := leaveTogether(call, drillCrowd, drillPatience,
+			func(caller int) []string { return []string{fmt.Sprintf("user:%d", caller)} })
 		s.single.Resume()
 		if left.answered > 0 {
 			return outcome{}, errors.New("a server that hangs has answered")

@@ -127,7 +127,8 @@ func onFailingCluster() (*site, error) {
 	}
 	return &site{
 		client: func() redis.UniversalClient {
-			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1,
+				DialerRetries: 1})
 		},
 		begin:   func() error { c.Masters[0].Kill(); return nil },
 		end:     func() error { return c.Failover(0) },
@@ -341,7 +342,8 @@ func failuresSection(ctx context.Context, _ plan, out io.Writer) error {
 				rows = append(rows, []string{
 					name, thousands(float64(s.by[store.DecidedByStore])), thousands(float64(s.by[store.DecidedByLocal])),
 					thousands(float64(s.by[store.DecidedByFailurePolicy])), thousands(float64(s.failed)), thousands(float64(s.unknown)),
-					quantile(s.latency, 0.5), quantile(s.latency, 0.99), quantile(s.latency, 1), fmt.Sprint(worst), bound, s.ledger(charged),
+					quantile(s.latency, 0.5), quantile(s.latency, 0.99), quantile(s.latency, 1), fmt.Sprint(worst), bound,
+					s.ledger(charged),
 				})
 			}
 		}

@@ -56,7 +56,8 @@ func counterFile(path string) (take, io.Closer, error) {
 		return nil, nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if _, err := db.Exec("CREATE TABLE IF NOT EXISTS counters (key TEXT PRIMARY KEY, used INTEGER, ends INTEGER) WITHOUT ROWID"); err != nil {
+	if _, err := db.Exec("CREATE TABLE IF NOT EXISTS counters (key TEXT PRIMARY KEY, used INTEGER, ends INTEGER) " +
+		"WITHOUT ROWID"); err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	raise, err := db.Prepare(`INSERT INTO counters VALUES (?1, 1, ?2 + ?3) ON CONFLICT (key) DO UPDATE

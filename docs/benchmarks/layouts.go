@@ -100,7 +100,8 @@ func layoutsSection(ctx context.Context, p plan, out io.Writer) error {
 		}
 	}
 	for c, title := range []string{"`inspect '*' --summary`", "`reset '*'`, with its backup"} {
-		fmt.Fprintf(out, "#### %s of %d keys\n\n|  | seconds | its ÷ ours | CPU of limitctl | of Redis | both ÷ ours | memory of limitctl |\n"+
+		fmt.Fprintf(out, "#### %s of %d keys\n\n|  | seconds | its ÷ ours | CPU of limitctl | of Redis | both ÷ ours | memory "+
+			"of limitctl |\n"+
 			"|---|---:|---:|---:|---:|---:|---:|\n", title, layoutKeys)
 		for k := range kinds {
 			writeLayoutCosts(out, kinds[k].name, costs[c][k], costs[c][0])

@@ -95,8 +95,9 @@ func generatorSpeed(ctx context.Context, p plan, out io.Writer) error {
 		for i, group := range groups {
 			for j, n := range workers {
 				result, took, err := drive(ctx, loadgen.Config{
-					Store: nothing{}, Population: populations[i], Workers: n, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
-					Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(len(group.keys))), Costs: loadgen.Costs{Least: 1, Most: 1}},
+					Store: nothing{}, Population: populations[i], Workers: n, Duration: p.duration, Timeout: answerTimeout,
+					LateAfter: time.Second,
+					Mix:       loadgen.Mix{Subjects: loadgen.Evenly(uint32(len(group.keys))), Costs: loadgen.Costs{Least: 1, Most: 1}},
 				})
 				if err != nil {
 					return err
@@ -213,8 +214,9 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 			progress("loadtest, Redis: round %d of %d", round+1, p.rounds)
 			for j, c := range cells {
 				result, took, err := drive(ctx, loadgen.Config{
-					Store: backend, Population: population, Workers: c.goroutines, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
-					Mix: loadgen.Mix{Subjects: loadgen.Sequential(manyKeys), Costs: loadgen.Costs{Least: 1, Most: 1}},
+					Store: backend, Population: population, Workers: c.goroutines, Duration: p.duration, Timeout: answerTimeout,
+					LateAfter: time.Second,
+					Mix:       loadgen.Mix{Subjects: loadgen.Sequential(manyKeys), Costs: loadgen.Costs{Least: 1, Most: 1}},
 				})
 				if err != nil {
 					return err

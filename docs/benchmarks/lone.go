@@ -51,7 +51,8 @@ func loneSection(ctx context.Context, p plan, out io.Writer) error {
 			slices.Sort(wall[i])
 			slices.Sort(cpu[i])
 			tenth, half := len(wall[i])/10, len(wall[i])/2
-			rows = append(rows, []string{c.name, decimals(wall[i][tenth]), decimals(wall[i][half]), decimals(cpu[i][tenth]), decimals(cpu[i][half])})
+			rows = append(rows, []string{c.name, decimals(wall[i][tenth]), decimals(wall[i][half]), decimals(cpu[i][tenth]),
+				decimals(cpu[i][half])})
 		}
 		table(out, rows...)
 		return nil

@@ -130,7 +130,8 @@ func restoring(ctx context.Context, client *redis.Client, shell func(string) err
 	if !bytes.Equal(before, after) {
 		return fmt.Errorf("restored, the tenant's keys differ from what they were")
 	}
-	fmt.Fprintf(out, "`limitctl restore` of the %d records took %.2f s; every value, and every expiry to the millisecond, was as before.\n\n",
+	fmt.Fprintf(out, "`limitctl restore` of the %d records took %.2f s; every value, and every expiry to the millisecond, was "+
+		"as before.\n\n",
 		resetTenant, took.Seconds())
 	return nil
 }

@@ -68,7 +68,8 @@ func TestLoadTestsOfTheDoorForEnvoy(t *testing.T) {
 		for limit, right := range map[string]bool{algorithm + ":20/1s": true, algorithm + ":15/1s": false, algorithm + ":25/1s": false} {
 			t.Run(limit, func(t *testing.T) {
 				t.Parallel()
-				report, _ := loadtest(t, s.addresses["grpc"], "--domain", "edge", "--descriptor", "generic_key="+algorithm+",user={subject}",
+				report, _ := loadtest(t, s.addresses["grpc"], "--domain", "edge", "--descriptor", "generic_key="+algorithm+
+					",user={subject}",
 					"--limit", limit, "--keys", "4", "--rate", "160", "--duration", "2s")
 				r := &report.Runs[0]
 				audit := r.Limits[0]
@@ -106,8 +107,9 @@ func (s *publishedService) ShouldRateLimit(_ context.Context, r *rlsv3.RateLimit
 		}
 		key := fmt.Sprint(r.Domain, d.Entries, now.Unix())
 		one := &rlsv3.RateLimitResponse_DescriptorStatus{
-			Code:               rlsv3.RateLimitResponse_OK,
-			CurrentLimit:       &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: s.limit, Unit: rlsv3.RateLimitResponse_RateLimit_SECOND},
+			Code: rlsv3.RateLimitResponse_OK,
+			CurrentLimit: &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: s.limit,
+				Unit: rlsv3.RateLimitResponse_RateLimit_SECOND},
 			DurationUntilReset: durationpb.New(now.Truncate(time.Second).Add(time.Second).Sub(now)),
 		}
 		if s.used[key]+hits > s.limit {
@@ -181,7 +183,8 @@ func TestProbesOfAPublishedService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := publish(t, &publishedService{limit: 20, used: map[string]uint32{}, lie: c.lie})
-			want := map[string]string{"denial-status": "pass", "admitted": "pass", "subjects": "pass", "recovery": "pass", "headers": c.headers}
+			want := map[string]string{"denial-status": "pass", "admitted": "pass", "subjects": "pass", "recovery": "pass",
+				"headers": c.headers}
 			type check struct{ Name, Verdict, Seen string }
 			var answer struct {
 				Limit, Dialect string
@@ -197,7 +200,8 @@ func TestProbesOfAPublishedService(t *testing.T) {
 				if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
 					t.Fatalf("%v\n%s\n%s", err, stdout, stderr)
 				}
-				if attempt == 9 || !slices.ContainsFunc(answer.Checks, func(c check) bool { return want[c.Name] != "" && c.Verdict == "unknown" }) {
+				if attempt == 9 || !slices.ContainsFunc(answer.Checks,
+					func(c check) bool { return want[c.Name] != "" && c.Verdict == "unknown" }) {
 					break
 				}
 			}

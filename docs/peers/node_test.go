@@ -17,7 +17,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -102,11 +102,11 @@ func newPeer(t *testing.T, layout string, limit store.Limit, program string, scr
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, err := foreign.Named(layout)
+	known, err := layouts.Named(layout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.keys = backend.Foreign(foreign.Sources{{Layout: known, Limit: limit}})
+	p.keys = backend.Foreign(layouts.Sources{{Layout: known, Limit: limit}})
 	p.start = func() *process { return startProcess(t, program, script, server.Addr) }
 	p.restart()
 	return p
@@ -228,7 +228,8 @@ func TestNode(t *testing.T) {
 	}
 	for _, s := range []scenario{
 		{kind: "rate-limiter-flexible", limit: second(7, 60), cost: 3, settable: true, waits: true},
-		{kind: "rate-limiter-flexible", limit: second(3, 60), cost: 1, settable: true, waits: true, options: map[string]any{"blockMs": 90_000}},
+		{kind: "rate-limiter-flexible", limit: second(3, 60), cost: 1, settable: true, waits: true,
+			options: map[string]any{"blockMs": 90_000}},
 		{kind: "rate-limit-redis", limit: second(5, 60), cost: 1, settable: true, waits: true},
 		{kind: "nestjs", limit: second(5, 60), cost: 1, seconds: true, settable: true},
 		{kind: "nestjs", limit: second(4, 60), cost: 1, seconds: true, settable: true, options: map[string]any{"blockMs": 20_000}},
@@ -237,7 +238,8 @@ func TestNode(t *testing.T) {
 		{kind: "upstash-cached", layout: "upstash", limit: second(6, 3600), cost: 1, settable: true, waits: true,
 			options: map[string]any{"memory": true}},
 		{kind: "upstash-sliding", layout: "upstash", limit: second(9, 3600), cost: 1, settable: true},
-		{kind: "upstash-bucket", layout: "upstash", limit: store.Limit{Count: 2, Period: 15 * time.Minute, Burst: 8}, cost: 4, settable: true},
+		{kind: "upstash-bucket", layout: "upstash", limit: store.Limit{Count: 2, Period: 15 * time.Minute, Burst: 8}, cost: 4,
+			settable: true},
 		{kind: "upstash-regions-fixed", layout: "upstash", limit: second(6, 3600), cost: 2, waits: true},
 		{kind: "upstash-regions-sliding", layout: "upstash", limit: second(9, 3600), cost: 2},
 	} {
@@ -293,11 +295,15 @@ func (s *scenario) sequence(p *peer, number int) (denied int) {
 		if s.kind == "upstash-sliding" {
 			fits = before.Allowed // it only checks whether one fits
 		}
-		if before.Used > 0 && before.ResetAfter <= took || said.ResetMs > 0 && time.Duration(said.ResetMs*float64(time.Millisecond)) <= took {
+		if before.Used > 0 && before.ResetAfter <= took || said.ResetMs > 0 &&
+			time.Duration(said.ResetMs*float64(time.Millisecond)) <= took {
 			continue // a window may have ended between two of the three
 		}
 		now := time.Now()
-		if slices.ContainsFunc(before.Record.Parts, func(part admin.Part) bool { return !part.Expires.IsZero() && !part.Expires.After(now) }) {
+		if slices.ContainsFunc(before.Record.Parts, func(part admin.Part) bool {
+			return !part.Expires.IsZero() &&
+				!part.Expires.After(now)
+		}) {
 			continue // or a block
 		}
 		if said.Allowed != fits {

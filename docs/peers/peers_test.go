@@ -15,7 +15,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -41,7 +41,7 @@ type caller struct {
 	keys  admin.Keyspace // with the peer's layout
 	auto  admin.Keyspace // with all layouts
 	// layout, storeKey and said describe the key of the sequence.
-	layout   foreign.Layout
+	layout   layouts.Layout
 	storeKey string
 	said     store.Limit
 }
@@ -50,7 +50,7 @@ type caller struct {
 func sequences(t *testing.T, n int, layout, storeKey string, run func(*caller)) {
 	server := redistest.Start(t)
 	client, ours := server.Client(), server.Client()
-	known, err := foreign.Named(layout)
+	known, err := layouts.Named(layout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +64,9 @@ func sequences(t *testing.T, n int, layout, storeKey string, run func(*caller)) 
 			if err != nil {
 				t.Fatal(err)
 			}
-			var all foreign.Sources
-			for _, layout := range foreign.All() {
-				all = append(all, foreign.Source{Layout: layout})
+			var all layouts.Sources
+			for _, layout := range layouts.All() {
+				all = append(all, layouts.Source{Layout: layout})
 			}
 			c.auto = c.store.Foreign(all)
 			run(c)
@@ -97,7 +97,7 @@ func (c *caller) say(limit store.Limit) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.keys = c.store.Foreign(foreign.Sources{{Layout: c.layout, Keys: pattern, Limit: limit}})
+	c.keys = c.store.Foreign(layouts.Sources{{Layout: c.layout, Keys: pattern, Limit: limit}})
 }
 
 // look returns limitctl's entry for the key at an instant, by the server's clock if it is zero. has is false if
@@ -148,12 +148,12 @@ func (c *caller) recognise(as string, take func(context.Context) (bool, error)) 
 }
 
 // leaves takes until the key exists, and checks that all layouts together do not decide, since it fits several.
-func (c *caller) leaves(take func(context.Context) (bool, error), layouts ...string) {
+func (c *caller) leaves(take func(context.Context) (bool, error), names ...string) {
 	c.t.Helper()
 	c.lookAtAll(take, func(entry admin.Entry, err error) {
-		var unsure *foreign.UnsureError
-		if !errors.As(err, &unsure) || !slices.Equal(unsure.Layouts, layouts) {
-			c.t.Errorf("of %q: %q, %v; want it to be unsure of %v", c.storeKey, entry.Layout, err, layouts)
+		var unsure *layouts.UnsureError
+		if !errors.As(err, &unsure) || !slices.Equal(unsure.Layouts, names) {
+			c.t.Errorf("of %q: %q, %v; want it to be unsure of %v", c.storeKey, entry.Layout, err, names)
 		}
 	})
 }
@@ -210,8 +210,8 @@ func (c *caller) reset(take func(context.Context) (bool, error)) {
 func (c *caller) setRemaining(remaining int64) {
 	c.t.Helper()
 	ctx := c.t.Context()
-	found := foreign.Found{StoreKey: c.storeKey, Now: store.InstantOf(c.serverTime()), Limit: c.said, Values: []foreign.Value{c.value()}}
-	writes, err := c.layout.(foreign.Setter).SetRemaining(&found, remaining)
+	found := layouts.Found{StoreKey: c.storeKey, Now: store.InstantOf(c.serverTime()), Limit: c.said, Values: []layouts.Value{c.value()}}
+	writes, err := c.layout.(layouts.Setter).SetRemaining(&found, remaining)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -231,17 +231,17 @@ func (c *caller) setRemaining(remaining int64) {
 }
 
 // value returns the value of the key, for the layouts here.
-func (c *caller) value() foreign.Value {
+func (c *caller) value() layouts.Value {
 	c.t.Helper()
 	ctx := c.t.Context()
-	value := foreign.Value{StoreKey: c.storeKey, TTL: c.client.PTTL(ctx, c.storeKey).Val()}
-	switch value.Type = foreign.ValueType(c.client.Type(ctx, c.storeKey).Val()); value.Type {
-	case foreign.StringValue:
+	value := layouts.Value{StoreKey: c.storeKey, TTL: c.client.PTTL(ctx, c.storeKey).Val()}
+	switch value.Type = layouts.ValueType(c.client.Type(ctx, c.storeKey).Val()); value.Type {
+	case layouts.StringValue:
 		value.Text = []byte(c.client.Get(ctx, c.storeKey).Val())
 		value.Length = int64(len(value.Text))
-	case foreign.HashValue:
+	case layouts.HashValue:
 		for name, text := range c.client.HGetAll(ctx, c.storeKey).Val() {
-			value.Members = append(value.Members, foreign.Member{Name: name, Text: text})
+			value.Members = append(value.Members, layouts.Member{Name: name, Text: text})
 		}
 		value.Length = int64(len(value.Members))
 	}

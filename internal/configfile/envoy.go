@@ -65,7 +65,8 @@ func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*p
 			d := readDescriptor(r, value, policies)
 			for i := range descriptors {
 				if descriptors[i].covers(&d) && !r.HasMistakeWithin(values[i].Path) && !r.HasMistakeWithin(value.Path) {
-					r.Mistake(value, "the descriptor is never reached: descriptor %d, in line %d, has the same keys and always matches first",
+					r.Mistake(value, "the descriptor is never reached: descriptor %d, in line %d, has the same keys and always "+
+						"matches first",
 						i+1, r.Line(values[i]))
 					break
 				}
@@ -175,7 +176,8 @@ func readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy) (
 	}
 	needed := append(decides.Needed(), decides.CostFields()...)
 	if missing := missingAttributes(r, needed, policyPath(decides), given); len(missing) > 0 {
-		r.MistakeAtKey(v, "policy %q needs the %s, too; say which entry %s", decides.Name, attributesText(decides, missing), beWhere(missing))
+		r.MistakeAtKey(v, "policy %q needs the %s, too; say which entry %s", decides.Name, attributesText(decides, missing),
+			beWhere(missing))
 	}
 	return entries
 }

@@ -13,11 +13,13 @@ import (
 func fileObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "The configuration of limitctl: policies and contexts.", Fields: []yamlfile.Field{
 		{Name: "prefix", About: "What the store's keys begin with; rl by default.", Schema: text},
-		{Name: "local_share", About: "What a local shadow gets of each limit under on_error: local, unless the policy says; 25% by default.",
+		{Name: "local_share", About: "What a local shadow gets of each limit under on_error: local, unless the policy says; 25% " +
+			"by default.",
 			Schema: aShare},
 		{Name: "breaker", About: "When services stop asking a store that is away, and when they try again.", Schema: object("breaker")},
 		{Name: "policies", About: "Policies by name: lists of limits that are decided together.", Schema: namedObjects("policy")},
-		{Name: "denials", About: "Count who is denied, for limitctl denials; by default serve does, and consume does not.", Schema: yesOrNo},
+		{Name: "denials", About: "Count who is denied, for limitctl denials; by default serve does, and consume does not.",
+			Schema: yesOrNo},
 		{Name: "http", About: "How HTTP requests are limited, for all policies.", Schema: object("http")},
 		{Name: "envoy", About: "Which policies decide the descriptors of Envoy, by domain.", Schema: mapOfDescriptors},
 		{Name: "layouts", About: "Which keys of other limiters have which layout and limit, for commands with --layout.",
@@ -100,7 +102,8 @@ func LayoutObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "Which keys have the layout of another limiter, and what their limit is.", Fields: []yamlfile.Field{
 		{Name: "layout", About: "The layout's name, as --layout takes it.", Required: true, Schema: text},
 		{Name: "keys", About: "A glob over whole keys of the store; the limiter's usual keys by default.", Schema: text},
-		{Name: "limit", About: "What the keys do not tell: [ALGORITHM:]COUNT[/PERIOD][,burst=N], such as 10/1m. Without an algorithm it is " +
+		{Name: "limit", About: "What the keys do not tell: [ALGORITHM:]COUNT[/PERIOD][,burst=N], such as 10/1m. Without an " +
+			"algorithm it is " +
 			"the layout's.", Schema: textOrNumber},
 	}}
 }

@@ -40,7 +40,8 @@ func TestHTTPIsRead(t *testing.T) {
 		Headers: httplimit.RateLimit | httplimit.RetryAfter,
 		Rules: map[string]httplimit.Rule{
 			"login": {
-				Attributes:   map[string]httplimit.Source{"ip": source(t, "client"), "user": source(t, "header:X-User"), "route": source(t, "path")},
+				Attributes: map[string]httplimit.Source{"ip": source(t, "client"), "user": source(t, "header:X-User"),
+					"route": source(t, "path")},
 				Skip:         httplimit.Skip{Methods: []string{"OPTIONS", "M-SEARCH"}, Paths: []string{"/healthz", "/static/*"}},
 				DeniedStatus: 403,
 			},

@@ -59,7 +59,8 @@ func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *layers.Bre
 	_, pauseSaid := fields["pause"]
 	if e, said := fields["max_pause"]; breaker.MaxPause < breaker.Pause {
 		if said && !r.HasMistake(e.Path) {
-			r.Mistake(e, "max_pause is %s, less than the pause of %s", store.FormatPeriod(breaker.MaxPause), store.FormatPeriod(breaker.Pause))
+			r.Mistake(e, "max_pause is %s, less than the pause of %s", store.FormatPeriod(breaker.MaxPause),
+				store.FormatPeriod(breaker.Pause))
 		} else if pauseSaid && !said {
 			breaker.MaxPause = breaker.Pause
 		}

@@ -91,7 +91,8 @@ func deny(t *testing.T, backend store.Store, subject string, times int) {
 	t.Helper()
 	limits := layers.New(backend)
 	for range times {
-		if _, err := limits.Take(context.Background(), store.Key{Subject: subject}, store.Limit{Count: 1, Period: time.Hour}, 1); err != nil {
+		if _, err := limits.Take(context.Background(), store.Key{Subject: subject}, store.Limit{Count: 1, Period: time.Hour},
+			1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -103,7 +103,8 @@ func TestFailurePolicy(t *testing.T) {
 				answer := store.Decision{Allowed: true, Used: 3, Remaining: 4, RetryAfter: 5, ResetAfter: 6, Delay: 7, At: 8}
 				inner := &fakeStore{err: test.err, decision: answer}
 				var told []error
-				backend := layers.WithFailure(inner, layers.Failure{Policy: policy, OnFailure: func(err error) { told = append(told, err) }})
+				backend := layers.WithFailure(inner, layers.Failure{Policy: policy,
+					OnFailure: func(err error) { told = append(told, err) }})
 				reqs := []store.Request{{Key: store.Key{Subject: "a"}, Cost: 1}, {Key: store.Key{Subject: "b"}, Cost: 2}}
 				decisions := make([]store.Decision, len(reqs))
 				err := backend.Decide(test.ctx, test.op, reqs, decisions)

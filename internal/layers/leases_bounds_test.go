@@ -155,7 +155,8 @@ func TestWhichErrorsLoseUnits(t *testing.T) {
 		{errors.New("a wrapper's own"), true},
 	} {
 		r := lossOf(t, store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}, test.err)
-		if ahead := r.takenAhead(t, store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}); (ahead == 0) != test.lost {
+		if ahead := r.takenAhead(t, store.Limit{Algorithm: store.FixedWindow, Count: 100_000,
+			Period: time.Hour}); (ahead == 0) != test.lost {
 			t.Errorf("after %v %d are taken ahead; want them lost: %v", test.err, ahead, test.lost)
 		}
 	}

@@ -267,7 +267,10 @@ func (s *overrideStore) peek(ctx context.Context, c *overriddenCall, hasToken bo
 
 // isExempt reports whether all requests of c are exempt.
 func (c *overriddenCall) isExempt() bool {
-	return !slices.ContainsFunc(c.parts, func(p overriddenPart) bool { return p.override == nil || p.override.Effect != store.OverrideExempt })
+	return !slices.ContainsFunc(c.parts, func(p overriddenPart) bool {
+		return p.override == nil ||
+			p.override.Effect != store.OverrideExempt
+	})
 }
 
 // answerUncharged answers a Settle of an exempt take that did not fit and so was not charged.

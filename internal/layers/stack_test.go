@@ -26,7 +26,8 @@ func TestStackHasOneOrder(t *testing.T) {
 		}))
 	}
 	backend := layers.Stack(memorystore.New(), with)
-	want := []string{"Observer", "Around", "DenialLog", "Overrides", "DenialMemory", "Failure", "Leases", "Breaker", "StoreObserver", "Budget"}
+	want := []string{"Observer", "Around", "DenialLog", "Overrides", "DenialMemory", "Failure", "Leases", "Breaker", "StoreObserver",
+		"Budget"}
 	if !slices.Equal(order, want) {
 		t.Errorf("from the outside: %v, want %v", order, want)
 	}

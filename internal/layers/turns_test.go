@@ -353,7 +353,8 @@ func TestNobodyIsForgotten(t *testing.T) {
 			algorithms := store.Algorithms()
 			limits := make([]store.Limit, 4)
 			for i := range limits {
-				limits[i] = store.Limit{Algorithm: algorithms[random.IntN(len(algorithms))], Count: 1 + random.Int64N(4), Period: time.Second}
+				limits[i] = store.Limit{Algorithm: algorithms[random.IntN(len(algorithms))], Count: 1 + random.Int64N(4),
+					Period: time.Second}
 			}
 			for n := range 60 {
 				var reqs []store.Request

@@ -54,7 +54,8 @@ func TestATurnAtTheDeadlineIsADenial(t *testing.T) {
 				if !errors.Is(err, c.want) {
 					t.Fatalf("the error is %v, want %v", err, c.want)
 				}
-				if d := decisions; c.want == nil && (d[0].Allowed || d[0].RetryAfter != time.Microsecond || d[0].ResetAfter != 950*time.Millisecond) {
+				if d := decisions; c.want == nil && (d[0].Allowed || d[0].RetryAfter != time.Microsecond ||
+					d[0].ResetAfter != 950*time.Millisecond) {
 					t.Errorf("got %+v", d)
 				}
 			})

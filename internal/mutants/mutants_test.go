@@ -16,8 +16,9 @@ func TestBreaks(t *testing.T) {
 	tier.Full(t, "Go builds of its own")
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":      "module tiny\n\ngo 1.26\n",
-		"a/a.go":      "package a\n\nimport _ \"embed\"\n\n//go:embed a.lua\nvar Script string\n\nfunc More(n int) bool {\n\treturn n > 3\n}\n",
+		"go.mod": "module tiny\n\ngo 1.26\n",
+		"a/a.go": "package a\n\nimport _ \"embed\"\n\n//go:embed a.lua\nvar Script string\n\nfunc More(n int) bool " +
+			"{\n\treturn n > 3\n}\n",
 		"a/a.lua":     "return 1",
 		"a/a_test.go": testsOfTiny,
 		"lists/a.txt": listOfTiny,

@@ -53,7 +53,8 @@ func All(path string, most int) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	tooLarge := &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has more than %s, which is the most that is read of it", size(most))}
+	tooLarge := &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has more than %s, which is the most that is read of it",
+		size(most))}
 	if info, err := file.Stat(); err == nil && info.Size() > int64(most) {
 		return nil, tooLarge
 	}

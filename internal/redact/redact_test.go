@@ -156,7 +156,8 @@ func FuzzForeign(f *testing.F) {
 			t.Errorf("%q: %q is left", secret, got)
 		}
 		// The marks and the text beside them can form the secret again.
-		if strings.Contains(strings.Join(strings.Split(got, Mark), "\x00"), secret) && got != Withheld && !strings.Contains(secret, "\x00") {
+		if strings.Contains(strings.Join(strings.Split(got, Mark), "\x00"), secret) && got != Withheld &&
+			!strings.Contains(secret, "\x00") {
 			t.Errorf("%q: it is in %q", secret, got)
 		}
 	})

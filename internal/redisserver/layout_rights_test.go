@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -21,7 +21,7 @@ import (
 // anyValue is a layout for tests: every value of any type under "any:" is a limit.
 type anyValue struct{}
 
-func (anyValue) Info() foreign.Info { return foreign.Info{Name: "any", Prefixes: []string{"any:"}} }
+func (anyValue) Info() layouts.Info { return layouts.Info{Name: "any", Prefixes: []string{"any:"}} }
 
 func (anyValue) Match(storeKey string, _ bool) (store.Key, bool) {
 	subject, ok := strings.CutPrefix(storeKey, "any:")
@@ -32,30 +32,30 @@ func (anyValue) Together(storeKey string, _ store.Limit, _ store.Instant) []stri
 	return []string{storeKey}
 }
 
-func (anyValue) Decode(found *foreign.Found) (foreign.Reading, error) {
+func (anyValue) Decode(found *layouts.Found) (layouts.Reading, error) {
 	value := &found.Values[0]
-	if value.Type == foreign.NoValue {
-		return foreign.Reading{}, nil
+	if value.Type == layouts.NoValue {
+		return layouts.Reading{}, nil
 	}
 	e := admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: max(1, value.Length)}}
 	if strings.HasSuffix(found.StoreKey, "field") {
 		e.Record.Parts = []admin.Part{{StoreKey: found.StoreKey, Field: "f", Type: "hash"}}
 	}
-	return foreign.Reading{Entries: []admin.Entry{e}, Certain: true}, nil
+	return layouts.Reading{Entries: []admin.Entry{e}, Certain: true}, nil
 }
 
-func (anyValue) SetRemaining(found *foreign.Found, _ int64) ([]foreign.Write, error) {
+func (anyValue) SetRemaining(found *layouts.Found, _ int64) ([]layouts.Write, error) {
 	value := &found.Values[0]
-	if value.Type == foreign.HashValue {
-		return []foreign.Write{{StoreKey: value.StoreKey, Field: "f", Text: "2", TTL: time.Hour}}, nil
+	if value.Type == layouts.HashValue {
+		return []layouts.Write{{StoreKey: value.StoreKey, Field: "f", Text: "2", TTL: time.Hour}}, nil
 	}
-	return []foreign.Write{{StoreKey: value.StoreKey, Text: "2"}}, nil
+	return []layouts.Write{{StoreKey: value.StoreKey, Text: "2"}}, nil
 }
 
 // operateLayout does with the keys of another limiter what a role has to do.
 func operateLayout(backend *redisstore.Store, role *redisserver.Role) error {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100, Period: time.Minute}
-	keys := backend.Foreign(foreign.Sources{{Layout: anyValue{}, Limit: limit}})
+	keys := backend.Foreign(layouts.Sources{{Layout: anyValue{}, Limit: limit}})
 	var records []admin.Record
 	for e, err := range keys.Scan(ctx, admin.Query{Subjects: everyKey, Records: role.Writes, Bytes: true}) {
 		if err != nil {

@@ -95,14 +95,16 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 			provided.Password, provided.CredentialsProvider = "", func() (string, string) { return "u", secret }
 			for kind, client := range map[string]redis.UniversalClient{
 				"server": redis.NewClient(single), "provider": redis.NewClient(&provided),
-				"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Username: "u", Password: secret, MaxRedirects: -1}),
+				"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Username: "u", Password: secret,
+					MaxRedirects: -1}),
 			} {
 				backend, err := redisstore.Own(client)
 				if err != nil {
 					t.Fatal(err)
 				}
 				what := fmt.Sprintf("%s, %s", name, kind)
-				_, err = layers.New(backend).Take(context.Background(), store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Second}, 1)
+				_, err = layers.New(backend).Take(context.Background(), store.Key{Subject: "user:1"},
+					store.Limit{Count: 1, Period: time.Second}, 1)
 				if err == nil {
 					t.Errorf("%s: no error", what)
 				}

@@ -67,7 +67,8 @@ func TestAScanEnds(t *testing.T) {
 		"more keys than there can be":  {pages(0, ":9223372036854775807\r\n%.0d", counting), "its DBSIZE is 9223372036854775807"},
 		"fewer than none":              {pages(0, ":-1\r\n%.0d", counting), "its DBSIZE is -1"},
 		"nobody may say, and an end":   {pages(50, "-NOPERM no\r\n%.0d", counting), ""},
-		"nobody may say, and it stays": {pages(0, "-NOPERM no\r\n%.0d", func(int64) int64 { return 3 }), "the cursor 3 came twice in a row"},
+		"nobody may say, and it stays": {pages(0, "-NOPERM no\r\n%.0d", func(int64) int64 { return 3 }),
+			"the cursor 3 came twice in a row"},
 	} {
 		client := redis.NewClient(&redis.Options{Addr: hostile.Start(t, sound, c.is, "SCAN", "DBSIZE").Addr, MaxRetries: -1})
 		defer client.Close()

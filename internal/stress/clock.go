@@ -74,7 +74,8 @@ func overlayOfTime(dir, goroot string) (path string, err error) {
 		return "", err
 	}
 	if strings.Count(string(source), reading) != 1 {
-		return "", fmt.Errorf("time.Now of %s is not as this program knows it; see how it reads the clock now, and adapt overlayOfTime", original)
+		return "", fmt.Errorf("time.Now of %s is not as this program knows it; see how it reads the clock now, and adapt overlayOfTime",
+			original)
 	}
 	patched := filepath.Join(dir, "time.go.txt")
 	text := strings.Replace(string(source), reading, reading+"\tsec, nsec = moved(sec, nsec)\n", 1)
@@ -99,7 +100,8 @@ func wrapPrograms(dir, programs string) error {
 	if _, err := exec.LookPath("cc"); err != nil {
 		return errors.New("the clock of redis-server cannot be moved without a C compiler; install one under the name cc")
 	}
-	if out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", library, filepath.Join(dir, "moved.c")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", library,
+		filepath.Join(dir, "moved.c")).CombinedOutput(); err != nil {
 		return fmt.Errorf("cc: %w\n%s", err, out)
 	}
 	if err := os.Mkdir(programs, 0o755); err != nil {

@@ -60,7 +60,8 @@ func generated(words ...string) *rapid.Generator[[]string] {
 // Different subjects look different at every width, nothing is wider than asked, and every
 // piece that is shown is one of the subject's.
 func TestDistinctTellsSubjectsApart(t *testing.T) {
-	subjects := generated("tenant", "acme", "user", "7", "8", "17", "route", "v1", "charges", "{n}", "日本語", "é", "…", "~abcd", "🇩🇪", "👩‍👩‍👧")
+	subjects := generated("tenant", "acme", "user", "7", "8", "17", "route", "v1", "charges", "{n}", "日本語", "é", "…", "~abcd", "🇩🇪",
+		"👩‍👩‍👧")
 	rapid.Check(t, func(t *rapid.T) {
 		all, width := subjects.Draw(t, "all"), rapid.IntRange(leastWidth, 60).Draw(t, "width")
 		prefix, cut := Distinct(all, width)

@@ -136,9 +136,10 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		options []limiter.Option
 		text    string
 	}{
-		"no store":        {nil, nil, "the store is nil"},
-		"nil":             {sound, []limiter.Option{limiter.Breaker{}, nil}, "option 2 of 2 is nil"},
-		"twice":           {sound, []limiter.Option{limiter.Breaker{}, limiter.Leases{}, limiter.Breaker{Failures: 2}}, "Breaker is given twice"},
+		"no store": {nil, nil, "the store is nil"},
+		"nil":      {sound, []limiter.Option{limiter.Breaker{}, nil}, "option 2 of 2 is nil"},
+		"twice": {sound, []limiter.Option{limiter.Breaker{}, limiter.Leases{}, limiter.Breaker{Failures: 2}},
+			"Breaker is given twice"},
 		"two failures":    {sound, []limiter.Option{limiter.FailOpen(), limiter.FailClosed()}, "FailLocal is given twice"},
 		"share 0":         {sound, []limiter.Option{limiter.FailLocal(0)}, "share 0 of FailLocal"},
 		"share above":     {sound, []limiter.Option{limiter.FailLocal(1.01)}, "share 1.01 of FailLocal"},
@@ -156,7 +157,8 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		"no denials":      {plain{sound}, []limiter.Option{limiter.DenialLog{}}, "keeps no denials"},
 	} {
 		l, err := limiter.New(test.store, test.options...)
-		if l != nil || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), test.text) || strings.Contains(err.Error(), "\n") {
+		if l != nil || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), test.text) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, %v; want %q", name, l, err, test.text)
 		}
 	}

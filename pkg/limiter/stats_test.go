@@ -69,7 +69,8 @@ func TestStatsOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memorystore.New()}
 		own := memorystore.New()
-		for name, option := range map[string]limiter.Option{"in memory": limiter.FailLocal(0.5), "in a store": limiter.FailLocalIn(own, 0.5)} {
+		for name, option := range map[string]limiter.Option{"in memory": limiter.FailLocal(0.5),
+			"in a store": limiter.FailLocalIn(own, 0.5)} {
 			f.instead = nil
 			l := newLimiter(t, f, option, limiter.Breaker{Failures: 1})
 			wantBreakers(t, l, map[string]limiter.BreakerState{"": limiter.BreakerClosed})

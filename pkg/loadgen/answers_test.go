@@ -64,7 +64,8 @@ func TestAnswersAreToldApartByWhoDecided(t *testing.T) {
 			return store.DecidedByDenialMemory, 1 * ms, nil
 		}}
 		r := virtual(t, Config{Store: backend, Population: charging, Load: even(100, time.Second), Workers: 1, Duration: time.Second})
-		if r.Requests != 100 || r.Allowed != 25 || r.Denied != 20 || r.Errors != 10 || r.Unguarded != 5 || r.Local != 40 || r.Decided != 45 {
+		if r.Requests != 100 || r.Allowed != 25 || r.Denied != 20 || r.Errors != 10 || r.Unguarded != 5 || r.Local != 40 ||
+			r.Decided != 45 {
 			t.Errorf("%+v", r)
 		}
 		if microseconds(r.Latency, 100) != 2*ms || microseconds(r.Service, 100) != 2*ms || r.Latency.TotalCount() != 45 ||

@@ -51,7 +51,8 @@ func UnderPolicy(fields []int, attributes []string, p *policy.Policy) Candidate 
 func PolicyRequests(p *policy.Policy, attributes policy.Attributes) ([]store.Request, error) {
 	fields := p.CostFields()
 	if len(fields) > 1 {
-		return nil, store.Invalidf("policy %q has the costs %s, and the requests of a load have one; try it with limits that have one of them",
+		return nil, store.Invalidf("policy %q has the costs %s, and the requests of a load have one; try it with limits that "+
+			"have one of them",
 			p.Name, strings.Join(fields, " and "))
 	}
 	requests, err := p.Requests(attributes, 1, p.AllCosts(1)...)

@@ -40,7 +40,10 @@ func TestTheCostOfALoad(t *testing.T) {
 		{[]policy.Cost{plain, tokens, tokens}, "[1 5 5]"}, {[]policy.Cost{three}, "[3]"},
 	} {
 		p := costly(10, test.costs...)
-		population, err := NewPopulation(1, func(int) ([]store.Request, error) { return PolicyRequests(p, policy.Attributes{"team": "red"}) })
+		population, err := NewPopulation(1, func(int) ([]store.Request,
+			error) {
+			return PolicyRequests(p, policy.Attributes{"team": "red"})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,8 @@ func TestMergeRuns(t *testing.T) {
 			at := store.Instant(0)
 			for i := range rapid.IntRange(0, 20).Draw(t, "answers") {
 				at += store.Instant(rapid.IntRange(-1, 5).Draw(t, "step"))
-				answers = append(answers, answer{at: at, key: uint32(worker), cost: uint32(i), kind: answerKind(rapid.IntRange(0, 2).Draw(t, "kind"))})
+				answers = append(answers, answer{at: at, key: uint32(worker), cost: uint32(i),
+					kind: answerKind(rapid.IntRange(0, 2).Draw(t, "kind"))})
 			}
 		}
 		want := slices.Clone(answers)

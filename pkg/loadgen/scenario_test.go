@@ -30,10 +30,12 @@ func TestScenarios(t *testing.T) {
 					setting.Duration = scenario.Length(setting)
 					r := virtual(t, Config{
 						Store:      &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)},
-						Population: population(t, scenario.Subjects, limit.String()), Load: scenario.Load(setting), Workers: 256, Duration: setting.Duration,
+						Population: population(t, scenario.Subjects, limit.String()), Load: scenario.Load(setting), Workers: 256,
+						Duration: setting.Duration,
 					})
 					f := r.Findings[0]
-					if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || r.Requests == 0 || r.Dropped != 0 || int(f.Keys) != scenario.Subjects {
+					if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || r.Requests == 0 || r.Dropped != 0 ||
+						int(f.Keys) != scenario.Subjects {
 						t.Errorf("%d requests, %d dropped: %+v", r.Requests, r.Dropped, f)
 					}
 					// If requests come evenly, slices let hardly more through than a log.

@@ -62,7 +62,8 @@ func TestStagesAreIntegratedExactly(t *testing.T) {
 			})
 		}
 		due := all(Uniform(stages))
-		if n, total := float64(len(due)), Total(stages); math.Abs(n-math.Ceil(total)) > 1e-9*total && math.Abs(total-math.Round(total)) > 1e-6 {
+		if n, total := float64(len(due)), Total(stages); math.Abs(n-math.Ceil(total)) > 1e-9*total &&
+			math.Abs(total-math.Round(total)) > 1e-6 {
 			t.Fatalf("%v arrive, and the integral is %v", n, total)
 		}
 		if !slices.IsSorted(due) {
@@ -107,7 +108,8 @@ func TestPoissonGaps(t *testing.T) {
 		for i := range gaps {
 			gaps[i] = (due[i+1] - due[i]).Seconds()
 		}
-		if d, most := distance(gaps, func(gap float64) float64 { return 1 - math.Exp(-rate*gap) }), 1.63/math.Sqrt(float64(len(gaps))); d > most {
+		if d, most := distance(gaps, func(gap float64) float64 { return 1 - math.Exp(-rate*gap) }),
+			1.63/math.Sqrt(float64(len(gaps))); d > most {
 			t.Errorf("seed %d: the gaps are %.5f away from exponential, more than %.5f", seed, d, most)
 		}
 	}

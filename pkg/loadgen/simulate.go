@@ -336,7 +336,8 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []store.D
 		if !d.Allowed {
 			s.result.Limits[j].Denied++
 		}
-		o := audit.Observation{Key: keys[j], At: r.At, Cost: costOf(s.own, j, int64(r.Cost)), Allowed: d.Allowed, Charged: allowed && d.Allowed}
+		o := audit.Observation{Key: keys[j], At: r.At, Cost: costOf(s.own, j, int64(r.Cost)), Allowed: d.Allowed, Charged: allowed &&
+			d.Allowed}
 		if !s.options.Wrapped {
 			if told != nil {
 				*told = audit.Figures{

@@ -197,8 +197,10 @@ func TestSimulationEqualsTheReckoning(t *testing.T) {
 			}
 			for _, limit := range []string{
 				"token-bucket:30/1m", "leaky-bucket:30/1m", "fixed-window:30/1m", "sliding-log:30/1m", "sliding-counter:30/1m",
-				"token-bucket:7/11s,burst=3", "leaky-bucket:7/11s,burst=20", "fixed-window:4/7s", "sliding-log:4/7s", "sliding-counter:4/7s",
-				"sliding-counter:30/1m,slices=1", "sliding-counter:30/1m,slices=6", "sliding-counter:30/1m,slices=60", "sliding-counter:4/7s,slices=28",
+				"token-bucket:7/11s,burst=3", "leaky-bucket:7/11s,burst=20", "fixed-window:4/7s", "sliding-log:4/7s",
+				"sliding-counter:4/7s",
+				"sliding-counter:30/1m,slices=1", "sliding-counter:30/1m,slices=6", "sliding-counter:30/1m,slices=60",
+				"sliding-counter:4/7s,slices=28",
 			} {
 				candidate := UnderLimits([]int{0}, parseLimit(t, limit))
 				want := reckon(log, parseLimit(t, limit), costs)
@@ -212,7 +214,8 @@ func TestSimulationEqualsTheReckoning(t *testing.T) {
 						allowed++
 					}
 				}
-				if s.Tally.Allowed() != allowed || s.Tally.Denied() != 3000-allowed || allowed == 3000 || s.Limits[0].Denied != 3000-allowed {
+				if s.Tally.Allowed() != allowed || s.Tally.Denied() != 3000-allowed || allowed == 3000 ||
+					s.Limits[0].Denied != 3000-allowed {
 					t.Errorf("%s under %s, costs %v: %d allowed, want %d", name, limit, costs, s.Tally.Allowed(), allowed)
 				}
 			}
@@ -324,7 +327,8 @@ func TestPolicyInASimulation(t *testing.T) {
 		"5,small,b,\n6,small,b,\n" + // the tenant's fifth is denied
 		"7,big,a,\n7,big,b,\n7,big,a,\n7,big,b,\n7,big,a,\n7,big,b,\n7,big,c,\n" +
 		"8,mixed,a,gold\n8,mixed,b,\n"
-	recorded := readLog(t, []byte(log), trace.Options{Key: []string{"tenant", "user"}, Further: []trace.Field{{Name: "plan", Optional: true}}})
+	recorded := readLog(t, []byte(log), trace.Options{Key: []string{"tenant", "user"},
+		Further: []trace.Field{{Name: "plan", Optional: true}}})
 	clock := new(Clock)
 	backend := memorystore.New(memorystore.WithClock(clock.Now))
 	s := simulate(t, recorded, UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p),
@@ -400,7 +404,8 @@ func TestASimulationCanBeEnded(t *testing.T) {
 	recorded := readLog(t, []byte(logOf(10)), trace.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Simulate(ctx, recorded, UnderLimits([]int{0}, parseLimit(t, "1/1s")), SimulateOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := Simulate(ctx, recorded, UnderLimits([]int{0}, parseLimit(t, "1/1s")), SimulateOptions{}); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 	if _, err := Suggest(ctx, recorded, parseLimit(t, "1/1s"), fewer(0), 0); !errors.Is(err, context.Canceled) {

@@ -137,7 +137,8 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			backend := &slow{Store: memorystore.New(), takes: func(n int) time.Duration { return 5 * time.Millisecond }}
 			load := &lateLoad{Load: NewLoad(Bursts(together, time.Second, time.Second), Mix{Evenly(1), Costs{1, 1}}, 1)}
-			r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: load, Workers: workers, Duration: time.Second})
+			r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: load, Workers: workers,
+				Duration: time.Second})
 			if want := int64(together - workers); r.Requests != together || r.Waited != want {
 				t.Errorf("%d workers: of %d requests, %d waited for one, want %d", workers, r.Requests, r.Waited, want)
 			}
@@ -152,7 +153,8 @@ func TestNothingIsHandedOutAfterTheEnd(t *testing.T) {
 		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: &costlyLoad{even(1000, time.Second)},
 			Workers: 100, Duration: time.Second, Requests: 900})
 		// One in 2 ms is handed out until a little after the end.
-		if r.Requests < 500 || r.Requests > 530 || r.Requests+r.Dropped != 900 || r.Elapsed < time.Second || r.Lag.TotalCount() != r.Requests {
+		if r.Requests < 500 || r.Requests > 530 || r.Requests+r.Dropped != 900 || r.Elapsed < time.Second ||
+			r.Lag.TotalCount() != r.Requests {
 			t.Errorf("%d requests and %d dropped in %s, %d handed out", r.Requests, r.Dropped, r.Elapsed, r.Lag.TotalCount())
 		}
 	})
@@ -282,7 +284,8 @@ func TestInterrupt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second+time.Millisecond/2)
 			defer cancel()
-			config.Store, config.Population = &slow{Store: memorystore.New(), takes: always(20 * time.Millisecond)}, population(t, 1, "100/1h")
+			config.Store, config.Population = &slow{Store: memorystore.New(), takes: always(20 * time.Millisecond)},
+				population(t, 1, "100/1h")
 			config.Duration, config.nap = time.Hour, time.Sleep
 			r := Run(ctx, config)
 			if !r.Interrupted || r.Dropped != 0 || r.Elapsed < time.Second || r.Elapsed > 1100*time.Millisecond {
@@ -310,7 +313,8 @@ func TestInterruptOfAnOverloadedGenerator(t *testing.T) {
 		defer cancel()
 		load := &endless{most: 1 << 24}
 		backend := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}
-		Run(ctx, Config{Store: backend, Population: population(t, 1, "100/1h"), Load: load, Workers: 1, Duration: time.Hour, Warmup: warmup})
+		Run(ctx, Config{Store: backend, Population: population(t, 1, "100/1h"), Load: load, Workers: 1, Duration: time.Hour,
+			Warmup: warmup})
 		if load.n == load.most {
 			t.Errorf("with a warm-up of %s all was sent", warmup)
 		}
@@ -327,7 +331,8 @@ func TestProgressEndsARun(t *testing.T) {
 			Progress: func(partial *Result) bool {
 				told++
 				if told == 5 && (partial.Requests < 900 || partial.Findings[0].Denied < 700) {
-					t.Errorf("after %s it tells of %d requests, and denials %d", partial.Elapsed, partial.Requests, partial.Findings[0].Denied)
+					t.Errorf("after %s it tells of %d requests, and denials %d", partial.Elapsed, partial.Requests,
+						partial.Findings[0].Denied)
 				}
 				return told < 5
 			},
@@ -445,12 +450,14 @@ func TestAnswersOutOfOrder(t *testing.T) {
 					}}
 					const length = 20 * time.Second
 					r := virtual(t, Config{
-						Store: backend, Population: population(t, 3, algorithm.String()+":"+test.limit), Load: NewLoad(Poisson(constant(test.rate, length),
+						Store: backend, Population: population(t, 3, algorithm.String()+":"+test.limit),
+						Load: NewLoad(Poisson(constant(test.rate, length),
 							3), Mix{Evenly(3), Costs{1, 3}}, 3),
 						Workers: 2000, Duration: length,
 					})
 					f := r.Findings[0]
-					if r.Requests != int64(test.rate*length.Seconds()) || f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 ||
+					if r.Requests != int64(test.rate*length.Seconds()) || f.OverAdmitted != 0 || f.UnderAdmitted != 0 ||
+						f.OutOfOrder != 0 ||
 						f.Denied == 0 {
 						t.Errorf("%d requests: %+v", r.Requests, f)
 					}
@@ -511,7 +518,8 @@ func TestSeveralLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)}
 		r := virtual(t, Config{
-			Store: backend, Population: population(t, 2, "5/100ms", "fixed-window:20/1s"), Load: NewLoad(Uniform(constant(500, 5*time.Second)),
+			Store: backend, Population: population(t, 2, "5/100ms", "fixed-window:20/1s"),
+			Load: NewLoad(Uniform(constant(500, 5*time.Second)),
 				Mix{Evenly(2), Costs{1, 2}}, 1),
 			Workers: 50, Duration: 5 * time.Second,
 		})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -99,7 +99,7 @@ func (c *Contents) check(e *entry) error {
 		selected := selectedBy(c.Selection)
 		c.selected = &selected
 	}
-	return foreign.CheckRecord(&e.Record, *c.selected)
+	return layouts.CheckRecord(&e.Record, *c.selected)
 }
 
 // selectedBy returns the pattern at the beginning of a selection in words. It is zero if there is none, as for keys
@@ -126,7 +126,7 @@ func selectedBy(selection string) (pattern store.Pattern) {
 // errNoText: a limit cannot be written as text.
 var errNoText = errors.New("too little of the limit is known, or no limit of ours can be like it")
 
-// limitText writes a limit in the form of [foreign.ParseLimit]. It fails if too little is known, or if none of our
+// limitText writes a limit in the form of [layouts.ParseLimit]. It fails if too little is known, or if none of our
 // limits can have these values, since keys of other limiters can contain any number.
 func limitText(l store.Limit) (string, error) {
 	if l.Algorithm == 0 || l.Count <= 0 {
@@ -152,7 +152,7 @@ func TakesLimit(l store.Limit) bool {
 
 // readLimit reads the text of limitText.
 func readLimit(text string) (store.Limit, error) {
-	limit, err := foreign.ParseLimit(text)
+	limit, err := layouts.ParseLimit(text)
 	if err == nil && limit.Period > 0 {
 		limit, err = limit.Normalize()
 	}
@@ -205,7 +205,7 @@ func (c *Contents) addLayout(r *admin.Record) {
 	if len(r.Parts) == 0 || len(c.Layouts) == maxLayouts {
 		return
 	}
-	name := foreign.LayoutOf(r.Key)
+	name := layouts.LayoutOf(r.Key)
 	if at, known := slices.BinarySearch(c.Layouts, name); !known {
 		c.Layouts = slices.Insert(c.Layouts, at, name)
 	}

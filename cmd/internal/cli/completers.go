@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -53,7 +53,7 @@ func (c Completer) Keys(cmd *cobra.Command, args []string, begun string) ([]stri
 	defer backend.Close()
 	var subjects []string
 	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: pattern}) {
-		if unsure := (*foreign.UnsureError)(nil); errors.As(err, &unsure) {
+		if unsure := (*layouts.UnsureError)(nil); errors.As(err, &unsure) {
 			continue
 		}
 		if err != nil || len(subjects) == completionKeys {

@@ -71,7 +71,8 @@ func (o *ConsentOptions) Check(access operation.Access, terminal bool, command, 
 	case consent.Covers(access) || terminal:
 		return nil
 	case access.Reached:
-		return Usagef("this is the store of the protected context %s, and there is no terminal to type its name on; give %s%s", access.Context,
+		return Usagef("this is the store of the protected context %s, and there is no terminal to type its name on; give %s%s",
+			access.Context,
 			shell.Command("--confirm", access.Context), otherwise)
 	case access.Protected:
 		return Usagef("context %s is protected, and there is no terminal to type its name on; give %s%s", access.Context,

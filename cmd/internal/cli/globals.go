@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
 // Flags are the flags that every command has.
@@ -41,7 +41,7 @@ type Globals struct {
 	Chosen *Settings
 	// Layouts are those of other limiters, if the command is about their keys, and LayoutsName is
 	// what --layout calls them; see layouts.go.
-	Layouts     foreign.Sources
+	Layouts     layouts.Sources
 	LayoutsName string
 	// ownKeysAsked: --layout asks for limitctl's own keys.
 	ownKeysAsked bool

@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -36,7 +36,7 @@ func CompleteLayouts(_ *cobra.Command, _ []string, begun string) ([]string, cobr
 	before := begun[:strings.LastIndex(begun, ",")+1]
 	var names []string
 	for _, name := range LayoutNames() {
-		if before == "" || name != foreign.Auto && name != config.OwnLayout && !slices.Contains(strings.Split(before, ","), name) {
+		if before == "" || name != layouts.Auto && name != config.OwnLayout && !slices.Contains(strings.Split(before, ","), name) {
 			names = append(names, before+name)
 		}
 	}
@@ -45,8 +45,8 @@ func CompleteLayouts(_ *cobra.Command, _ []string, begun string) ([]string, cobr
 
 // LayoutNames are what --layout takes.
 func LayoutNames() []string {
-	names := []string{foreign.Auto}
-	for _, layout := range foreign.All() {
+	names := []string{layouts.Auto}
+	for _, layout := range layouts.All() {
 		names = append(names, layout.Info().Name)
 	}
 	return append(names, config.OwnLayout)
@@ -121,7 +121,7 @@ func checkHasLayouts(g *Globals) error {
 
 // sourcesOf returns the sources of layouts by their names: what the configuration says of some
 // of their keys, and then all keys of theirs. A --limit is that of all.
-func (l *LayoutOptions) sourcesOf(g *Globals, names []string) (foreign.Sources, error) {
+func (l *LayoutOptions) sourcesOf(g *Globals, names []string) (layouts.Sources, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -133,10 +133,10 @@ func (l *LayoutOptions) sourcesOf(g *Globals, names []string) (foreign.Sources, 
 	if err != nil {
 		return nil, err
 	}
-	var sources foreign.Sources
+	var sources layouts.Sources
 	for i := range c.Layouts {
 		of := &c.Layouts[i].Source
-		if slices.ContainsFunc(all, func(s foreign.Source) bool { return s.Layout == of.Layout }) {
+		if slices.ContainsFunc(all, func(s layouts.Source) bool { return s.Layout == of.Layout }) {
 			sources = append(sources, *of)
 		}
 	}
@@ -144,7 +144,7 @@ func (l *LayoutOptions) sourcesOf(g *Globals, names []string) (foreign.Sources, 
 	if l.SaidLimit == "" {
 		return sources, nil
 	}
-	said, err := foreign.ParseLimit(l.SaidLimit)
+	said, err := layouts.ParseLimit(l.SaidLimit)
 	if err != nil {
 		return nil, Usagef("--limit: %s", err)
 	}
@@ -168,26 +168,26 @@ func (l *LayoutOptions) text(g *Globals) string {
 
 // sourcesOf returns the sources of layouts by their names, or of all for auto, with nothing said
 // of their keys.
-func sourcesOf(names []string) (sources foreign.Sources, err error) {
+func sourcesOf(names []string) (sources layouts.Sources, err error) {
 	for _, name := range names {
-		if name == foreign.Auto {
-			for _, layout := range foreign.All() {
-				sources = append(sources, foreign.Source{Layout: layout})
+		if name == layouts.Auto {
+			for _, layout := range layouts.All() {
+				sources = append(sources, layouts.Source{Layout: layout})
 			}
 			continue
 		}
-		layout, err := foreign.Named(name)
+		layout, err := layouts.Named(name)
 		if err != nil {
 			return nil, err
 		}
-		sources = append(sources, foreign.Source{Layout: layout})
+		sources = append(sources, layouts.Source{Layout: layout})
 	}
 	return sources, nil
 }
 
 // BeyondOf is what the deletion of a layout's keys does not reach.
 func BeyondOf(layout string) string {
-	l, err := foreign.Named(layout)
+	l, err := layouts.Named(layout)
 	if err != nil {
 		return ""
 	}

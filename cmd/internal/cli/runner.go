@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
@@ -25,7 +25,7 @@ func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *op
 		User:      user(g),
 		Account:   account(g),
 		Host:      g.Env.Host(),
-		OpenTrail: func() (trail.Writer, error) { return openTrail(g.Env) },
+		OpenTrail: func() (auditlog.Writer, error) { return openTrail(g.Env) },
 		Describe:  func(err error) string { return g.WithoutSecrets(Message(err)) },
 		Warn:      func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
 		Identify:  func(ctx context.Context) (identity.Store, error) { return identify(ctx, g, s, backend) },
@@ -75,7 +75,7 @@ func AuditFile(getenv func(string) string) (string, error) {
 }
 
 // openTrail opens the audit trail to write to it.
-func openTrail(env *Env) (trail.Writer, error) {
+func openTrail(env *Env) (auditlog.Writer, error) {
 	path, err := AuditFile(env.Getenv)
 	if err != nil {
 		return nil, err
@@ -87,5 +87,5 @@ func openTrail(env *Env) (trail.Writer, error) {
 	if err != nil {
 		return nil, Usagef("the audit cannot be kept: %s; nothing was changed", err)
 	}
-	return trail.NewFile(file), nil
+	return auditlog.NewFile(file), nil
 }

@@ -110,7 +110,8 @@ func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operat
 		}
 	}
 	if s.Foreign && (s.AtLimit || s.MinUsed != "" || s.NoTTL || s.Stuck) {
-		return selection, Usagef("--foreign cannot be given with --at-limit, --min-used, --no-ttl or --stuck: a foreign value is not a limit")
+		return selection, Usagef("--foreign cannot be given with --at-limit, --min-used, --no-ttl or --stuck: a foreign value " +
+			"is not a limit")
 	}
 	if s.ScanRate < 0 {
 		return selection, Usagef("--rate-limit-scan %d is negative; give keys per second", s.ScanRate)

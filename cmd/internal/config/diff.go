@@ -93,7 +93,8 @@ func policyDifferences(before, after *policy.Policy) (all []Difference) {
 		{"hash_by", strings.Join(before.HashBy, ", "), strings.Join(after.HashBy, ", ")},
 	} {
 		if of.before != of.after {
-			all = append(all, Difference{Policy: after.Name, Change: Changed, Old: of.what + " " + of.before, New: of.what + " " + of.after})
+			all = append(all, Difference{Policy: after.Name, Change: Changed, Old: of.what + " " + of.before, New: of.what + " " +
+				of.after})
 		}
 	}
 	return all

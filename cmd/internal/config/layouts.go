@@ -5,7 +5,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -14,7 +14,7 @@ const OwnLayout = "limitctl"
 
 // Mapping gives keys of another limiter a layout and perhaps a limit.
 type Mapping struct {
-	foreign.Source
+	layouts.Source
 	// Text is the limit as it was written; empty for none.
 	Text string
 }
@@ -66,7 +66,7 @@ func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
 	if limitSaid {
 		if m.Text, ok = r.Text(limit, "limit", "COUNT/PERIOD, such as 10/1m"); ok {
 			var err error
-			if m.Limit, err = foreign.ParseLimit(m.Text); err != nil {
+			if m.Limit, err = layouts.ParseLimit(m.Text); err != nil {
 				r.Mistake(limit, "%s", err)
 			}
 		}
@@ -78,11 +78,11 @@ func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
 }
 
 // namedLayout returns a layout that a mapping can name.
-func namedLayout(name string) (foreign.Layout, error) {
-	if name == foreign.Auto {
+func namedLayout(name string) (layouts.Layout, error) {
+	if name == layouts.Auto {
 		return nil, store.Invalidf("auto is not the layout of keys; name the one that they have")
 	}
-	return foreign.Named(name)
+	return layouts.Named(name)
 }
 
 // readLayout reads the field layout of a context: one name or a list of them. The result is nil for limitctl's own
@@ -117,14 +117,14 @@ func CheckLayouts(names []string) error {
 		switch {
 		case slices.Contains(names[:i], name):
 			return store.Invalidf("layout %q is named twice; name it once", name)
-		case len(names) > 1 && slices.Contains(names, foreign.Auto):
+		case len(names) > 1 && slices.Contains(names, layouts.Auto):
 			return store.Invalidf("auto is all layouts; give it alone")
 		case len(names) > 1 && slices.Contains(names, OwnLayout):
 			return store.Invalidf("limitctl stands for its own keys, which are not read together with others; give it alone")
-		case name == foreign.Auto || name == OwnLayout:
+		case name == layouts.Auto || name == OwnLayout:
 			continue
 		}
-		if _, err := foreign.Named(name); err != nil {
+		if _, err := layouts.Named(name); err != nil {
 			return err
 		}
 	}

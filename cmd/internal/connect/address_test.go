@@ -14,7 +14,8 @@ func TestAddress(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for want, urls := range map[string][]string{
-		"redis localhost:6379 db 0": {"redis://localhost", "redis://localhost:6379/0", "rediss://u:ZQsecret@LOCALHOST.?db=0", "redis://127.0.0.1",
+		"redis localhost:6379 db 0": {"redis://localhost", "redis://localhost:6379/0", "rediss://u:ZQsecret@LOCALHOST.?db=0",
+			"redis://127.0.0.1",
 			"redis://[::1]:6379"},
 		"redis localhost:6379 db 1":     {"redis://localhost/1", "redis://:ZQsecret@localhost?db=1"},
 		"redis localhost:6380 db 0":     {"redis://localhost:6380"},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
 // CLI returns the beginning of a redis-cli command for the server of client, to which a Redis command is to be
@@ -62,14 +62,14 @@ func login(user, password string, tls bool) (words []string) {
 // end, where the latest requests are; words are those that reach its server.
 func Look(words []string, storeKey, valueType string) string {
 	read := []string{"GETRANGE", storeKey, "0", "63"}
-	switch foreign.ValueType(valueType) {
-	case foreign.HashValue:
+	switch layouts.ValueType(valueType) {
+	case layouts.HashValue:
 		read = []string{"HSCAN", storeKey, "0", "COUNT", "20"}
-	case foreign.ListValue:
+	case layouts.ListValue:
 		read = []string{"LRANGE", storeKey, "0", "19"}
-	case foreign.SetValue:
+	case layouts.SetValue:
 		read = []string{"SSCAN", storeKey, "0", "COUNT", "20"}
-	case foreign.SortedSetValue:
+	case layouts.SortedSetValue:
 		read = []string{"ZRANGE", storeKey, "-20", "-1", "WITHSCORES"}
 	default: // the others go on below
 	}

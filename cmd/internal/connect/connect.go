@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -35,7 +35,7 @@ type Options struct {
 	// [redisstore.WithBatchObserver].
 	OnBatch func(calls int)
 	// Layouts, if set, opens the limits of other limiters in a Redis, instead of limitctl's own.
-	Layouts foreign.Sources
+	Layouts layouts.Sources
 	// OwnFile: the file is limitctl's own, and its directory is created with it.
 	OwnFile bool
 	// ReadFile reads the certificate files in a URL.
@@ -86,7 +86,8 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 		return nil, nil, "", unknownScheme(url)
 	}
 	if opener.store != nil && options.Layouts != nil {
-		return nil, nil, "", badURL("%s: holds limits of limitctl alone; the layouts of other limiters are those of keys in a Redis", scheme)
+		return nil, nil, "", badURL("%s: holds limits of limitctl alone; the layouts of other limiters are those of keys in a Redis",
+			scheme)
 	}
 	if opener.store != nil {
 		backend, where, err = opener.store(rest, options)
@@ -97,7 +98,7 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 		return nil, nil, "", err
 	}
 	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(storeurl.Secrets(url)...),
-		redisstore.WithDescriber(foreign.Describe)}
+		redisstore.WithDescriber(layouts.Describe)}
 	if options.Clock != nil {
 		settings = append(settings, redisstore.WithClock(options.Clock))
 	}
@@ -149,7 +150,8 @@ func newClientFor(url string, options Options) (client redis.UniversalClient, wh
 	}
 	if parsed.User != "" && parsed.Password == "" {
 		// The client would not log in, and commands would run as the default user.
-		return nil, "", badURL("it names the user %q and no password is known; set LIMITCTL_PASSWORD, or write %s", parsed.User, parsed.form)
+		return nil, "", badURL("it names the user %q and no password is known; set LIMITCTL_PASSWORD, or write %s", parsed.User,
+			parsed.form)
 	}
 	client, err = opener.client(parsed, options)
 	return client, where, err

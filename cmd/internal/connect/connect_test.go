@@ -139,9 +139,10 @@ func TestBadURLs(t *testing.T) {
 		"redis://user:12?hunter2=x@h": "it cannot be read",
 		"redis://h?max_retries=3": `its option "max_retries" is unknown; known are db, ` +
 			`tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure`,
-		"unix://s":                               "it does not name a socket by its absolute path; write unix://",
-		"unix:///":                               "it does not name a socket",
-		"redis+cluster://":                       "it does not name a host; write redis+cluster://[user[:password]@]host[:port][,host[:port]…]",
+		"unix://s": "it does not name a socket by its absolute path; write unix://",
+		"unix:///": "it does not name a socket",
+		"redis+cluster://": "it does not name a host; write " +
+			"redis+cluster://[user[:password]@]host[:port][,host[:port]…]",
 		"redis+cluster://h,":                     "a host or its port is wrong",
 		"redis+cluster://h,,i":                   "a host or its port is wrong",
 		"redis+cluster://h,user:hunter2":         "a host or its port is wrong",
@@ -161,7 +162,8 @@ func TestBadURLs(t *testing.T) {
 		"redis+sentinel://h/m?sentinel_password=a@h":      "it cannot be read",
 		"redis+sentinel://h/m?sentinel_password=%zz":      "it cannot be read",
 		"redis+sentinel://h/m?sentinel_password=hunter2#": "it cannot be read",
-		"redis+sentinel://h/m?sentinel_password=a&hunter2": "one of its options is unknown; known are sentinel_username, sentinel_password, " +
+		"redis+sentinel://h/m?sentinel_password=a&hunter2": "one of its options is unknown; known are sentinel_username, " +
+			"sentinel_password, " +
 			"tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure, " +
 			"and an & in a password is written %26",
 		"redis://h?tls_ca=a.pem":                 "its option tls_ca is for TLS; write rediss instead of redis",

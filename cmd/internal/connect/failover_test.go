@@ -143,7 +143,8 @@ func (l *loops) end(lossless bool) {
 	}
 	l.t.Logf("%d allowed, %d unknown, %d lost with the master, %d used; errors %v", acknowledged, l.unknown, lost, d.Used, l.errors)
 	if least, most := int64(acknowledged-lost), int64(acknowledged-lost+l.unknown); d.Used < least || d.Used > most {
-		l.t.Errorf("%d used, want %d to %d: %d allowed, %d lost with the master, %d unknown", d.Used, least, most, acknowledged, lost, l.unknown)
+		l.t.Errorf("%d used, want %d to %d: %d allowed, %d lost with the master, %d unknown", d.Used, least, most, acknowledged, lost,
+			l.unknown)
 	}
 	if lossless && lost > 0 {
 		l.t.Errorf("%d takes were lost, or admitted twice", lost)

@@ -212,7 +212,8 @@ func TestHungHostsShareTheTimeout(t *testing.T) {
 		redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) (missing error) {
 			begun := time.Now()
 			_, err := take(url, "user:42", timeout)
-			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), hosts[:9]) {
+			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) ||
+				!strings.Contains(err.Error(), hosts[:9]) {
 				t.Errorf("%s: %v", url, err)
 			}
 			if elapsed := time.Since(begun); elapsed > 5*timeout/2 { // one after the other would take four times as long

@@ -253,7 +253,8 @@ func TestCluster(t *testing.T) {
 		}
 		want(t, name+": round trips", c.RoundTrips, trips)
 		want(t, name+": commands", c.Commands, commands)
-		if number(t, "server time", c.ServerCPU) <= 0 || number(t, "bytes in", c.NetworkIn) < 50 || number(t, "bytes out", c.NetworkOut) < 10 {
+		if number(t, "server time", c.ServerCPU) <= 0 || number(t, "bytes in", c.NetworkIn) < 50 ||
+			number(t, "bytes out", c.NetworkOut) < 10 {
 			t.Errorf("%s: %g µs, %g bytes in, %g bytes out", name, *c.ServerCPU, *c.NetworkIn, *c.NetworkOut)
 		}
 	}

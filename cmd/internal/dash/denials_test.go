@@ -243,7 +243,8 @@ func TestHostileDenialsOfARecording(t *testing.T) {
 		}
 	}
 	d, _ := play(t, frame(0, row("per_second", 5)))
-	if text := d.View(); d.failed != nil || !strings.Contains(text, "1.0 denied/s of 1 key") || !strings.Contains(text, deniedSign+"   5.0") {
+	if text := d.View(); d.failed != nil || !strings.Contains(text, "1.0 denied/s of 1 key") ||
+		!strings.Contains(text, deniedSign+"   5.0") {
 		t.Errorf("%v:\n%s", d.failed, text)
 	}
 }

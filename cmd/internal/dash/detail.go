@@ -72,7 +72,8 @@ func (v *detailView) text(m *model) []line {
 			if !r.isDenied(m.now) {
 				text += ", none in the last seconds"
 			}
-			say("denied", text+fmt.Sprintf("; that is %s of what was asked for, if each request is of 1 unit", r.percentDenied()), output.AtEnd)
+			say("denied", text+fmt.Sprintf("; that is %s of what was asked for, if each request is of 1 unit", r.percentDenied()),
+				output.AtEnd)
 		}
 		switch o := m.force().Override(r.Key); {
 		case o != nil:

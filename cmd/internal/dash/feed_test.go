@@ -204,7 +204,8 @@ func TestOneNodeIsAway(t *testing.T) {
 		if ofA.Used != int64(6+i) || ofA.stale || ofB.Used != 6 || !ofB.stale {
 			t.Errorf("%d of a and %d of b are used:\n%s", ofA.Used, ofB.Used, text)
 		}
-		if want := fmt.Sprintf("no answer from 10.0.0.2:6379 for %ds: 1 key marked ? as they were then", i+2); !strings.Contains(text, want) ||
+		if want := fmt.Sprintf("no answer from 10.0.0.2:6379 for %ds: 1 key marked ? as they were then", i+2); !strings.Contains(text,
+			want) ||
 			!strings.Contains(text, "  ?b ") || strings.Contains(text, "?a") {
 			t.Errorf("it does not say %q:\n%s", want, text)
 		}

@@ -52,7 +52,8 @@ func TestOverridesTellWhatIsLeft(t *testing.T) {
 	}, func(o *Options) {
 		o.InForce, o.Keep = byOverrides, func(e *admin.Entry) bool { return e.AtLimit() }
 	})
-	if text := d.View(); d.subjects() != "[near] full" || !strings.Contains(text, "2 keys, 2 at the limit") || !strings.Contains(text, "9/5") {
+	if text := d.View(); d.subjects() != "[near] full" || !strings.Contains(text, "2 keys, 2 at the limit") ||
+		!strings.Contains(text, "9/5") {
 		t.Errorf("with an override that was there it shows %s:\n%s", d.subjects(), text)
 	}
 	d = begin(t, three, func(o *Options) { o.InForce = byOverrides })

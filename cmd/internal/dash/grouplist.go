@@ -213,7 +213,8 @@ func (l *groupList) lines(m *model) []line {
 	}
 	indent := strings.Repeat(" ", markWidth)
 	header := cells(output.Faint, map[columnName]string{
-		subjectColumn: prefixTitle(strings.ToUpper(titleOf(l.by)), prefix, widths[subjectColumn]), leftColumn: "KEYS", usedColumn: "AT LIMIT",
+		subjectColumn: prefixTitle(strings.ToUpper(titleOf(l.by)), prefix, widths[subjectColumn]), leftColumn: "KEYS",
+		usedColumn:   "AT LIMIT",
 		deniedColumn: "DENIED/S", rateColumn: "/S", historyColumn: prefixTitle("CLOSEST KEY", closestPrefix, widths[historyColumn]),
 	})
 	lines := []line{append(plain(indent), header...)}
@@ -351,7 +352,8 @@ func (menu *groupMenu) box(height, columns int) []line {
 		}
 		lines = append(lines, l)
 	}
-	lines = append(lines, line{{"enter", bold}, {" or its number or first letter  ", output.Plain}, {"esc", bold}, {" leave", output.Plain}})
+	lines = append(lines, line{{"enter", bold}, {" or its number or first letter  ", output.Plain}, {"esc", bold},
+		{" leave", output.Plain}})
 	return boxed(lines, columns)
 }
 

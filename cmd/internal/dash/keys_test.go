@@ -65,7 +65,8 @@ func TestKeysGoToScreensAndBack(t *testing.T) {
 		want string
 	}{
 		{"?", "help"}, {"??", "keys"}, {"?<esc>", "keys"}, {"<enter>", "detail"}, {"<enter><esc>", "keys"},
-		{"g<enter>", "groups"}, {"g<esc>", "keys"}, {"g<enter><esc>", "keys"}, {"gt", "groups"}, {"gtg<esc>", "groups"}, {"gt<enter>", "keys"},
+		{"g<enter>", "groups"}, {"g<esc>", "keys"}, {"g<enter><esc>", "keys"}, {"gt", "groups"}, {"gtg<esc>", "groups"},
+		{"gt<enter>", "keys"},
 		{"g<enter><enter><enter>", "detail"},
 		{"g<enter><enter><enter><esc><esc>", "groups"}, {"<enter>?<esc>", "detail"}, {"<enter>?<esc><esc>", "keys"}, {"?jjj<esc>", "keys"},
 	} {
@@ -193,8 +194,9 @@ func TestOrders(t *testing.T) {
 	d.take(store.Key{Subject: "a", Name: "slow"}, "fixed-window:100/1h", 10)
 	d.second()
 	for o, want := range map[order]string{
-		byDenied: "b a c", byCloseness: "b a c", byRate: "c a b", byUsed: "c a b", byRemaining: "b a c", byReset: "a b c", bySubject: "a b c",
-		byLimit: "b c a",
+		byDenied: "b a c", byCloseness: "b a c", byRate: "c a b", byUsed: "c a b", byRemaining: "b a c", byReset: "a b c",
+		bySubject: "a b c",
+		byLimit:   "b c a",
 	} {
 		d.run(d.sortBy(o))
 		for range 2 {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -40,7 +40,7 @@ func (s *othersStore) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Ent
 		}
 		if q.StoreKeys == nil {
 			for _, storeKey := range s.unsure {
-				if !yield(admin.Entry{StoreKey: storeKey}, &foreign.UnsureError{StoreKey: storeKey, Layouts: []string{"counter"}}) {
+				if !yield(admin.Entry{StoreKey: storeKey}, &layouts.UnsureError{StoreKey: storeKey, Layouts: []string{"counter"}}) {
 					return
 				}
 			}
@@ -133,7 +133,8 @@ func TestRowsOfTheSameNameAreTwo(t *testing.T) {
 
 // When a window's number changes in the key, the row goes on with its history, mark and page.
 func TestARowGoesOnInTheNextWindow(t *testing.T) {
-	backend := &othersStore{entries: []admin.Entry{otherEntry("kong", "a", "ratelimit:a:1", 5), otherEntry("kong", "b", "ratelimit:b:1", 4)}}
+	backend := &othersStore{entries: []admin.Entry{otherEntry("kong", "a", "ratelimit:a:1", 5),
+		otherEntry("kong", "b", "ratelimit:b:1", 4)}}
 	d := beginWithOthers(t, backend, nil)
 	for range 5 {
 		d.second()

@@ -86,7 +86,8 @@ func TestARecordingThatIsCutOff(t *testing.T) {
 	whole := frame(1, map[string]any{"store": "after"})
 	for cut := 1; cut < len(whole)-1; cut += 7 {
 		d, _ := play(t, frame(0, map[string]any{"store": "before"})+whole[:cut])
-		if text := d.View(); d.failed != nil || d.Where != "before" || !strings.Contains(text, "end of the recording; its last line is cut off") {
+		if text := d.View(); d.failed != nil || d.Where != "before" ||
+			!strings.Contains(text, "end of the recording; its last line is cut off") {
 			t.Fatalf("cut off after %d bytes it ends with %v:\n%s", cut, d.failed, text)
 		}
 	}

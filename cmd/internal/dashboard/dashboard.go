@@ -130,7 +130,8 @@ func (o *dashboardOptions) checkFlags() error {
 	case o.Quiet:
 		return cli.Usagef("--quiet would leave nothing of the dashboard to show; leave it out")
 	case o.Format.String() != "table":
-		return cli.Usagef("the dashboard cannot be shown as %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.Format, o.Format)
+		return cli.Usagef("the dashboard cannot be shown as %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.Format,
+			o.Format)
 	case o.play != "" && (o.record != "" || o.once):
 		return cli.Usagef("--play shows a recording; it cannot be given with --record or --once")
 	case !o.once && !o.onTerminal() && (o.record != "" || o.play != ""):

@@ -242,7 +242,8 @@ func (a *partialAnswer) Print(p *output.Printer) {
 			if l.Shadow {
 				note += ", shadow"
 			}
-			row = []output.Cell{{Text: "✓", Style: output.Calm}, {Text: l.Name}, {Text: fmt.Sprintf("%d/%d", d.Used, request.Limit.Capacity())},
+			row = []output.Cell{{Text: "✓", Style: output.Calm}, {Text: l.Name},
+				{Text: fmt.Sprintf("%d/%d", d.Used, request.Limit.Capacity())},
 				{Text: cli.Number(d.Remaining)}, {Text: cli.OrDash(d.RetryAfter)}, {Text: note}}
 			switch {
 			case !d.Allowed && l.Shadow:

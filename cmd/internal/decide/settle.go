@@ -33,12 +33,13 @@ that; give the real number of each field, such as --cost tokens=1874.
 That happens once. The same cost again changes nothing and is answered alike,
 so asking again is safe. Another cost is refused. The exit code is 1 if nothing
 is remembered of the token: nothing was allowed with it, or its time is over.`,
-		Example: `  limitctl consume llm --limit 9000/1m --cost 2300 --token a81 && limitctl settle llm --limit 9000/1m --token a81 --cost 1874
-  limitctl consume llm --limit 9000/1m --cost 2300 --token a82 && limitctl settle llm --limit 9000/1m --token a82 --cost 0`,
+		Example: `  limitctl consume llm --limit 9000/m --cost 2300 --token a1 && limitctl settle llm --limit 9000/m --token a1 --cost 1874
+  limitctl consume llm --limit 9000/m --cost 2300 --token a2 && limitctl settle llm --limit 9000/m --token a2 --cost 0`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			for _, name := range []string{"token", "cost"} {
 				if !cmd.Flags().Changed(name) {
-					return cli.Usagef("no %s given; add --%s: settle needs --token TEXT of the consume and --cost N, its real cost", name, name)
+					return cli.Usagef("no %s given; add --%s: settle needs --token TEXT of the consume and --cost N, its real cost", name,
+						name)
 				}
 			}
 			if o.request, err = o.RequestFlags.Request(cmd, global, store.Settle, args); err != nil {

@@ -65,8 +65,9 @@ func randomAnswer(r *rand.Rand, text, other string) *Answer {
 			Refunded: r.Int64N(9), Repeated: seldom(), RetryAfter: time.Duration(r.Int64N(1e12)), ResetAfter: time.Duration(r.Int64N(1e18)),
 			Delay: time.Duration(r.Int64N(1e10)), Unguarded: seldom(), DecidedBy: store.Decider(r.IntN(6))}
 		if seldom() {
-			d.Override = &store.Override{ID: other, Effect: store.OverrideTimes, Thousandths: 2000, ExpiresAt: time.UnixMicro(r.Int64N(4e15)),
-				Reason: text, By: other}
+			d.Override = &store.Override{ID: other, Effect: store.OverrideTimes, Thousandths: 2000,
+				ExpiresAt: time.UnixMicro(r.Int64N(4e15)),
+				Reason:    text, By: other}
 		}
 		if d.DecidedBy == store.DecidedByLocal {
 			d.LocalShare = share

@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -20,30 +20,30 @@ func described(ctx context.Context, client redis.Cmdable, storeKey string) strin
 	if err != nil {
 		return ""
 	}
-	value := foreign.Value{StoreKey: storeKey, Type: foreign.ValueType(kind)}
+	value := layouts.Value{StoreKey: storeKey, Type: layouts.ValueType(kind)}
 	switch value.Type {
-	case foreign.StringValue:
-		value.Text, err = client.GetRange(ctx, storeKey, 0, foreign.MostText-1).Bytes()
+	case layouts.StringValue:
+		value.Text, err = client.GetRange(ctx, storeKey, 0, layouts.MostText-1).Bytes()
 		value.Length = int64(len(value.Text))
-	case foreign.HashValue:
+	case layouts.HashValue:
 		if value.Length, err = client.HLen(ctx, storeKey).Result(); err != nil || value.Length > mostDescribed {
 			return ""
 		}
 		var fields map[string]string
 		fields, err = client.HGetAll(ctx, storeKey).Result()
 		for name, text := range fields {
-			value.Members = append(value.Members, foreign.Member{Name: name, Text: text})
+			value.Members = append(value.Members, layouts.Member{Name: name, Text: text})
 		}
-	case foreign.ListValue:
+	case layouts.ListValue:
 		if value.Length, err = client.LLen(ctx, storeKey).Result(); err != nil || value.Length > mostDescribed {
 			return ""
 		}
 		var members []string
 		members, err = client.LRange(ctx, storeKey, 0, mostDescribed-1).Result()
 		for _, member := range members {
-			value.Members = append(value.Members, foreign.Member{Name: member})
+			value.Members = append(value.Members, layouts.Member{Name: member})
 		}
-	case foreign.SortedSetValue:
+	case layouts.SortedSetValue:
 		if value.Length, err = client.ZCard(ctx, storeKey).Result(); err != nil || value.Length > mostDescribed {
 			return ""
 		}
@@ -51,7 +51,7 @@ func described(ctx context.Context, client redis.Cmdable, storeKey string) strin
 		members, err = client.ZRangeWithScores(ctx, storeKey, -mostDescribed, -1).Result()
 		for _, member := range members {
 			name, _ := member.Member.(string)
-			value.Members = append(value.Members, foreign.Member{Name: name, Score: member.Score})
+			value.Members = append(value.Members, layouts.Member{Name: name, Score: member.Score})
 		}
 	default: // the others go on below
 	}
@@ -61,5 +61,5 @@ func described(ctx context.Context, client redis.Cmdable, storeKey string) strin
 		return ""
 	}
 	value.TTL = max(ttl, -1*time.Nanosecond)
-	return foreign.Describe(&value, store.InstantOf(now)).Text
+	return layouts.Describe(&value, store.InstantOf(now)).Text
 }

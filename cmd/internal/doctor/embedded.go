@@ -75,8 +75,10 @@ func judgeFile(h filestore.Health, err error) []Finding {
 		file.Status, file.Summary = Warn, "journal mode "+h.JournalMode+": readers and a writer wait for each other"
 		file.Advice = "sqlite3 FILE 'PRAGMA journal_mode = wal' while nobody uses it; on a network file system it cannot be"
 	case !h.Shrinks && h.Free >= muchFree && h.Free > h.Bytes/2:
-		file.Status, file.Summary = Warn, output.Bytes(h.Free)+" of it hold nothing; an earlier limitctl made it, so it keeps them for new keys"
-		file.Advice = "to shrink it, while nobody uses it: sqlite3 FILE 'PRAGMA auto_vacuum = incremental; VACUUM'; it needs as much free disk " +
+		file.Status, file.Summary = Warn, output.Bytes(h.Free)+
+			" of it hold nothing; an earlier limitctl made it, so it keeps them for new keys"
+		file.Advice = "to shrink it, while nobody uses it: sqlite3 FILE 'PRAGMA auto_vacuum = incremental; VACUUM'; it needs as " +
+			"much free disk " +
 			"as is in use"
 	}
 	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d expired, which go as others are written",

@@ -70,7 +70,8 @@ func (e *examination) cannotLook(s *server, check, command string, err error) {
 			f.Advice = shell.SetUser(redisserver.User(e.client), redisserver.KeyRule(e.Prefix, false))
 		}
 	} else {
-		f.Summary = "cannot be checked: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " + oneLine(e.servers.Explain(err))
+		f.Summary = "cannot be checked: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " +
+			oneLine(e.servers.Explain(err))
 		f.Advice = "ask the server's operator; some services do not offer it"
 	}
 	e.report.add(f)

@@ -66,7 +66,8 @@ func (f *keyFacts) judgeForeign() Finding {
 		found.Status = Warn
 		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write: %s", plural(f.foreign.count, "key"), f.prefix,
 			f.foreign.text())
-		found.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete these keys if nobody needs them"
+		found.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete these keys if " +
+			"nobody needs them"
 		if f.others > 0 {
 			found.Advice = "limitctl does not touch them; doctor --layout auto looks at the limits of other limiters, " +
 				"and --prefix keeps apart what is ours"

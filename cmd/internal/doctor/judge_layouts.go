@@ -73,7 +73,8 @@ func (f *layoutFacts) judgeUnsure() Finding {
 		finding.Status = Warn
 		finding.Summary = fmt.Sprintf("not sure of %s that may be of %s, and left out; %s without a TTL, which may deny for ever: %s",
 			plural(f.unsure.count, "key"), strings.Join(f.mayBe, " or "), plural(f.unsureNoTTL.count, "key"), f.unsureNoTTL.text())
-		finding.Advice = "find out which limiter writes them, and look at them by its name: inspect --layout NAME with a pattern of these keys"
+		finding.Advice = "find out which limiter writes them, and look at them by its name: inspect --layout NAME with a " +
+			"pattern of these keys"
 	}
 	return finding
 }

@@ -21,7 +21,8 @@ func judgeLatency(pings []time.Duration) Finding {
 	f := Finding{
 		Check: "reachable", Status: OK,
 		Summary: fmt.Sprintf("%d pings: p50 %s, p99 %s, max %s", len(pings), millis(p50), millis(p99), millis(most)),
-		Data:    map[string]any{"pings": len(pings), "p50_us": p50.Microseconds(), "p99_us": p99.Microseconds(), "max_us": most.Microseconds()},
+		Data: map[string]any{"pings": len(pings), "p50_us": p50.Microseconds(), "p99_us": p99.Microseconds(),
+			"max_us": most.Microseconds()},
 	}
 	if p99 > slowPing {
 		f.Status = Warn
@@ -66,7 +67,8 @@ func judgeRole(i, config redisserver.Info) []Finding {
 		return []Finding{{Check: "role", Status: Fail, Summary: fmt.Sprintf("a replica of %s:%s: it refuses takes, refunds and resets",
 			i["master_host"], i["master_port"]),
 			Advice: "give the master's address, or redis+sentinel:// or redis+cluster://, which find it",
-			Data:   map[string]any{"role": i["role"], "master": i["master_host"] + ":" + i["master_port"], "master_link": i["master_link_status"]}}}
+			Data: map[string]any{"role": i["role"], "master": i["master_host"] + ":" + i["master_port"],
+				"master_link": i["master_link_status"]}}}
 	}
 	role := Finding{Check: "role", Status: OK, Summary: "master", Data: map[string]any{"role": "master"}}
 	all := i.Replicas()
@@ -77,7 +79,8 @@ func judgeRole(i, config redisserver.Info) []Finding {
 	if len(all) == 0 {
 		replicas.Status = Warn
 		replicas.Summary = "none: if this server fails, all usage is lost"
-		replicas.Advice = "attach a replica that Sentinel or the Cluster can promote, or decide what callers do without a store (--on-error)"
+		replicas.Advice = "attach a replica that Sentinel or the Cluster can promote, or decide what callers do without a store " +
+			"(--on-error)"
 		return []Finding{role, replicas}
 	}
 	var late []string
@@ -141,7 +144,8 @@ func judgeClocks(skews []skew) Finding {
 	if between > skewed {
 		f.Status = Warn
 		f.Summary += fmt.Sprintf(": %s is ahead of %s", last.server, first.server)
-		f.Advice = "run NTP on all masters: a limit is decided by the clock of its master, and its time never runs backwards. When it moves " +
+		f.Advice = "run NTP on all masters: a limit is decided by the clock of its master, and its time never runs backwards. " +
+			"When it moves " +
 			"to a master whose clock is behind, its time stands still until that clock catches up"
 	}
 	if between > farTooSkewed {

@@ -33,7 +33,8 @@ func checkVerdicts(t *testing.T, tests []verdictTest) {
 		f := test.found
 		if f.Status != test.status || !strings.Contains(f.Summary, test.summary) || !strings.Contains(f.Advice, test.advice) ||
 			(test.advice == "") != (f.Advice == "") {
-			t.Errorf("%s: %s %q, advice %q; want %s, %q, %q", test.name, f.Status, f.Summary, f.Advice, test.status, test.summary, test.advice)
+			t.Errorf("%s: %s %q, advice %q; want %s, %q, %q", test.name, f.Status, f.Summary, f.Advice, test.status, test.summary,
+				test.advice)
 		}
 		if strings.ContainsAny(f.Summary+f.Advice, "\n") {
 			t.Errorf("%s: more than one line: %q, %q", test.name, f.Summary, f.Advice)
@@ -145,16 +146,19 @@ func TestEviction(t *testing.T) {
 	unbounded := redisserver.Info{"maxmemory": "0", "maxmemory_policy": "volatile-lfu", "evicted_keys": "0"}
 	checkVerdicts(t, []verdictTest{
 		{"noeviction", judgeEviction(policy("noeviction", "0"), 0, false), OK, "no usage is lost", ""},
-		{"noeviction now", judgeEviction(policy("noeviction", "1"), 0, false), Warn, "1 key was evicted since the server started", "RESETSTAT"},
+		{"noeviction now", judgeEviction(policy("noeviction", "1"), 0, false), Warn, "1 key was evicted since the server started",
+			"RESETSTAT"},
 		{"ttl", judgeEviction(policy("volatile-ttl", "0"), 0, false), Warn, "those closest to expiring first", "choose noeviction"},
 		{"lru", judgeEviction(policy("allkeys-lru", "3"), 0, false), Warn,
 			"the longest unused first), which forgets what was used; 3 keys were already", "choose noeviction"},
-		{"lfu", judgeEviction(unbounded, 0, false), Warn, "the least used first), which forgets what was used; it does not happen without a " +
+		{"lfu", judgeEviction(unbounded, 0, false), Warn, "the least used first), which forgets what was used; it does not " +
+			"happen without a " +
 			"maxmemory", "choose noeviction"},
 		{"random", judgeEviction(policy("allkeys-random", "0"), 0, false), Warn, "any of them", "choose noeviction"},
 		{"lru with limits", judgeEviction(policy("allkeys-lru", "3"), 0, true), Fail, "3 keys were evicted since the server started",
 			"raise maxmemory"},
-		{"lru without evictions", judgeEviction(policy("allkeys-lru", "0"), 0, true), Warn, "the longest unused first", "choose noeviction"},
+		{"lru without evictions", judgeEviction(policy("allkeys-lru", "0"), 0, true), Warn, "the longest unused first",
+			"choose noeviction"},
 		{"noeviction with limits", judgeEviction(policy("noeviction", "3"), 0, true), Warn, "under another policy", "RESETSTAT"},
 		{"evicting", judgeEviction(policy("allkeys-lru", "3"), 2, false), Fail, "evicting now (2 keys while we looked)", "raise maxmemory"},
 	})
@@ -175,7 +179,8 @@ func TestClocks(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
 		{"layouts, a server like us", layouts(skew{"s", time.Second, time.Millisecond}), OK, "1000 ms ahead of ours", ""},
 		{"layouts, a server far away", layouts(skew{"s", -2 * time.Second, time.Second}), OK, "2000 ms behind ours", ""},
-		{"layouts, a server ahead", layouts(skew{"s", time.Hour, time.Millisecond}), Warn, "3600000 ms ahead of ours", "their own processes"},
+		{"layouts, a server ahead", layouts(skew{"s", time.Hour, time.Millisecond}), Warn, "3600000 ms ahead of ours",
+			"their own processes"},
 		{"layouts, one of several behind", layouts(skew{"a", 0, 0}, skew{"b", -time.Minute, 0}), Fail,
 			"b: the server's is 60000 ms behind ours", "time stands still until that clock catches up; run NTP"},
 	})
@@ -269,11 +274,13 @@ func TestRights(t *testing.T) {
 			"override, doctor; it has all rights of a reader", ""},
 		{"reader of before", judgeRights(readerWithout("xrevrange")), OK, "can run check, inspect, denials; not consume",
 			"for all that a reader can: redis-cli ACL SETUSER u +xrevrange"},
-		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, denials, consume, refund, restore; not inspect, reset, override, " +
+		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, denials, consume, refund, restore; not inspect, reset, " +
+			"override, " +
 			"doctor; it has all rights of a writer", ""},
 		{"operator", judgeRights(roleFacts("operator")), OK, "can run every", ""},
 		{"no set", judgeRights(factsOf(denied, "set")), Fail,
-			"can run check, inspect, denials, audit, doctor; not consume, refund, reset, restore, override, though it has some of the rights",
+			"can run check, inspect, denials, audit, doctor; not consume, refund, reset, restore, override, though it has some " +
+				"of the rights",
 			"ACL SETUSER u +set"},
 		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK,
 			"can run check, inspect, denials, audit, doctor; not consume", "+unlink"},
@@ -302,7 +309,8 @@ func TestRights(t *testing.T) {
 
 func TestReadVerdict(t *testing.T) {
 	for answer, want := range map[string]verdict{
-		"": allowed, "OK": allowed, "NOSCRIPT No matching script. Please use EVAL.": allowed, "READONLY You can't write against a read only " +
+		"": allowed, "OK": allowed, "NOSCRIPT No matching script. Please use EVAL.": allowed,
+		"READONLY You can't write against a read only " +
 			"replica.": allowed,
 		"MOVED 1 127.0.0.1:1": allowed, "OOM command not allowed when used memory > 'maxmemory'.": allowed, "ERR no such key": allowed,
 		"NOPERM this user has no permissions to run the 'set' command":                    denied,
@@ -333,8 +341,10 @@ func TestSentinels(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
 		{"fine", judgeSentinels([]Sentinel{fine})[0], OK, "3 Sentinels watch the master, and 2 have to agree", ""},
 		{"two", judgeSentinels([]Sentinel{{Known: 2, Quorum: 1}})[0], Warn, "fewer than 3", "at least three Sentinels"},
-		{"all must agree", judgeSentinels([]Sentinel{{Known: 3, Quorum: 3}})[0], Warn, "the loss of one prevents a failover", "quorum to 2"},
-		{"no quorum", change(func(s *Sentinel) { s.NoQuorum = "2 usable Sentinels" })[0], Fail, "no failover is possible now: 10.0.0.1:26379",
+		{"all must agree", judgeSentinels([]Sentinel{{Known: 3, Quorum: 3}})[0], Warn, "the loss of one prevents a failover",
+			"quorum to 2"},
+		{"no quorum", change(func(s *Sentinel) { s.NoQuorum = "2 usable Sentinels" })[0], Fail,
+			"no failover is possible now: 10.0.0.1:26379",
 			"SENTINEL RESET"},
 		{"down", change(func(s *Sentinel) { s.Down = true })[1], Fail, "the master is down, says 10.0.0.1", "SENTINEL MASTER"},
 		{"one silent", silent[1], Warn, "no answer from 10.0.0.1:26379 (no answer in time)", "check that it runs"},
@@ -360,7 +370,8 @@ func TestCluster(t *testing.T) {
 			"bring the missing masters back"},
 		{"down", judge("fail", nil, one, two), Fail, "cluster_state is fail", "CLUSTER INFO"},
 		{"moving", judge("ok", []int{7}, one, two), Warn, "1 slot is moving", "resharding"},
-		{"failing", judge("ok", nil, one, two, "c 10.0.0.3:6379@16379 slave,fail? a 0 0 1 connected"), Fail, "10.0.0.3:6379", "CLUSTER FORGET"},
+		{"failing", judge("ok", nil, one, two, "c 10.0.0.3:6379@16379 slave,fail? a 0 0 1 connected"), Fail, "10.0.0.3:6379",
+			"CLUSTER FORGET"},
 	})
 }
 
@@ -375,14 +386,16 @@ func TestFile(t *testing.T) {
 		{"fine", judgeFile(fine, nil)[0], OK, "f, 4.1 kB", ""},
 		{"sound", judgeFile(fine, nil)[1], OK, "sound, writable, journal mode wal", ""},
 		{"keys", judgeFile(fine, nil)[2], OK, "3 limits, and 2 expired", ""},
-		{"free space", change(func(h *filestore.Health) { h.Bytes, h.Free = 100<<20, 60<<20 }), Warn, "62.9 MB of it hold nothing", "VACUUM"},
+		{"free space", change(func(h *filestore.Health) { h.Bytes, h.Free = 100<<20, 60<<20 }), Warn, "62.9 MB of it hold nothing",
+			"VACUUM"},
 		{"a little", change(func(h *filestore.Health) { h.Bytes, h.Free = 20<<20, 12<<20 }), OK, "sound", ""},
 		{"it shrinks", change(func(h *filestore.Health) { h.Bytes, h.Free, h.Shrinks = 100<<20, 60<<20, true }), OK, "sound", ""},
 		{"missing", judgeFile(filestore.Health{Path: "f"}, nil)[0], OK, "does not exist yet", ""},
 		{"unreadable", judgeFile(fine, fmt.Errorf("%w: no", store.ErrRefused))[0], Fail, "no", "path and rights"},
 		{"busy", judgeFile(fine, fmt.Errorf("%w: no", store.ErrUnavailable))[0], Fail, "no", "who holds the file"},
 		{"damaged", change(func(h *filestore.Health) { h.Damage = "row 1 missing" }), Fail, "row 1 missing", "move the file away"},
-		{"not writable", change(func(h *filestore.Health) { h.NotWritable = store.ErrRefused }), Fail, "cannot be written", "right to write"},
+		{"not writable", change(func(h *filestore.Health) { h.NotWritable = store.ErrRefused }), Fail, "cannot be written",
+			"right to write"},
 		{"locked", change(func(h *filestore.Health) { h.NotWritable = store.ErrUnavailable }), Fail, "cannot be written", "who holds"},
 		{"journal", change(func(h *filestore.Health) { h.JournalMode = "delete" }), Warn, "delete", "journal_mode = wal"},
 	})

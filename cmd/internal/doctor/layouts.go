@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -83,7 +83,7 @@ func (e *examination) lookByLayouts(ctx context.Context) (*layoutFacts, error) {
 		}
 	}}
 	for entry, err := range e.Layouts.Keys.Scan(scanning, query) {
-		switch unsure := (*foreign.UnsureError)(nil); {
+		switch unsure := (*layouts.UnsureError)(nil); {
 		case errors.As(err, &unsure):
 			facts.addUnsure(unsure)
 		case errors.Is(err, store.ErrForeign):
@@ -127,7 +127,7 @@ func (f *layoutFacts) add(e *admin.Entry) {
 	}
 }
 
-func (f *layoutFacts) addUnsure(e *foreign.UnsureError) {
+func (f *layoutFacts) addUnsure(e *layouts.UnsureError) {
 	f.unsure.add(e.StoreKey)
 	if e.NeverExpires {
 		f.unsureNoTTL.add(e.StoreKey)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -72,7 +72,7 @@ func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
 	keys := &foreignKeyspace{
 		entries: []admin.Entry{foreignEntry("kong", 1, 3), foreignEntry("kong", 2, 10, forEver), foreignEntry("kong", 3, 11, forEver),
 			foreignEntry("kong", 4, 1, oneDay), unknown, foreignEntry("traefik", 5, 4, early)},
-		errs: []error{&foreign.UnsureError{StoreKey: "rate:x", Layouts: []string{"traefik", "redis_rate"}},
+		errs: []error{&layouts.UnsureError{StoreKey: "rate:x", Layouts: []string{"traefik", "redis_rate"}},
 			&store.ForeignError{StoreKey: "rate:y", Holds: "a list"}},
 	}
 	findings, err := lookAt(t, keys, 0)
@@ -88,15 +88,16 @@ func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
 				"of 1 limit it is not known how much is allowed, and --limit can say it", ""},
 		{"unsure", Finding{}, OK, "not sure of 1 key that may be of redis_rate or traefik, and left out: rate:x", ""},
 		{"unreadable", Finding{}, Warn, "1 key left out: ", "see whether these keys are of that layout"},
-		{"for ever", Finding{}, Fail, "2 keys of kong, 2 of them at the limit: no expiry, so it denies for ever (Kong/kong#5763): kong:2, kong:3",
+		{"for ever", Finding{}, Fail, "2 keys of kong, 2 of them at the limit: no expiry, so it denies for ever " +
+			"(Kong/kong#5763): kong:2, kong:3",
 			"waiting does not help"},
 		{"not yet", Finding{}, Warn, "1 key of kong: no expiry, so it will: kong:4", "waiting does not help"},
 		{"early", Finding{}, Warn, "1 key of traefik: expires before its units have come back: traefik:5",
 			"a version of the limiter that keeps them longer"},
 	}
 	forEverUnsure := layoutFacts{}
-	forEverUnsure.addUnsure(&foreign.UnsureError{StoreKey: "limiter:x", Layouts: []string{"ulule"}, NeverExpires: true})
-	forEverUnsure.addUnsure(&foreign.UnsureError{StoreKey: "limiter:y", Layouts: []string{"ulule"}})
+	forEverUnsure.addUnsure(&layouts.UnsureError{StoreKey: "limiter:x", Layouts: []string{"ulule"}, NeverExpires: true})
+	forEverUnsure.addUnsure(&layouts.UnsureError{StoreKey: "limiter:y", Layouts: []string{"ulule"}})
 	want = append(want, verdictTest{"unsure for ever", Finding{}, Warn,
 		"not sure of 2 keys that may be of ulule, and left out; 1 key without a TTL, which may deny for ever: limiter:x",
 		"inspect --layout NAME"})

@@ -268,7 +268,8 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 			versions[f.Server] = true
 		}
 	}
-	if !versions[servers[0].Addr] || !versions[servers[1].Addr] || !strings.Contains(report.finding(t, "clock").Summary, "masters differ by") {
+	if !versions[servers[0].Addr] || !versions[servers[1].Addr] ||
+		!strings.Contains(report.finding(t, "clock").Summary, "masters differ by") {
 		t.Errorf("versions of %v; %+v", versions, report.finding(t, "clock"))
 	}
 	do(servers[0], "CLUSTER", "SETSLOT", 5, "MIGRATING", do(servers[1], "CLUSTER", "MYID"))

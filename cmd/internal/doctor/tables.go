@@ -48,7 +48,8 @@ func judgeDenials(d *admin.Denials, err error) Finding {
 		return unread("denials", err)
 	}
 	total := d.Total()
-	f := Finding{Check: "denials", Status: OK, Data: map[string]any{"keys": len(d.Rows), "denied": total, "others": d.Others, "lost": d.Lost}}
+	f := Finding{Check: "denials", Status: OK, Data: map[string]any{"keys": len(d.Rows), "denied": total, "others": d.Others,
+		"lost": d.Lost}}
 	switch {
 	case total == 0:
 		f.Summary = "none in the last hour, or nobody counts them"
@@ -93,7 +94,8 @@ func judgeOverrides(overrides []store.Override, err error) Finding {
 		output.Printable(first.ID), output.Duration(first.Left.Truncate(time.Second)))
 	if len(sweeping) > 0 {
 		f.Status = Warn
-		f.Summary = fmt.Sprintf("%s everybody: %s; %s in force", "an override blocks or exempts", output.Printable(strings.Join(sweeping, ", ")),
+		f.Summary = fmt.Sprintf("%s everybody: %s; %s in force", "an override blocks or exempts",
+			output.Printable(strings.Join(sweeping, ", ")),
 			plural(len(overrides), "override"))
 		f.Advice = "see limitctl override list, and revoke it with limitctl override revoke ID unless it is meant"
 		f.Data["of_everybody"] = sweeping

@@ -228,7 +228,8 @@ func parseHeader(text string) (headerTemplate, error) {
 	name = http.CanonicalHeaderKey(name)
 	switch name {
 	case "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Expect", "Trailer", "Te":
-		return headerTemplate{}, store.Invalidf("--header %s is about how requests are sent, which limitctl says itself; leave it out", name)
+		return headerTemplate{}, store.Invalidf("--header %s is about how requests are sent, which limitctl says itself; leave it out",
+			name)
 	}
 	return headerTemplate{name, newTemplate(strings.TrimSpace(value), inHeader)}, nil
 }

@@ -84,7 +84,8 @@ func TestSubjectsArriveAsTheyAre(t *testing.T) {
 		"a+b", "a\"b\\c", "x\r\nX-Evil: 1\r\n\r\nGET / HTTP/1.1\r\n", "\x00", " a ", "{cost}")
 	for _, http2 := range []bool{false, true} {
 		for _, subject := range subjects {
-			plain := HTTPOptions{URL: e.URL + "/users/{subject}/x?key={subject}&n={cost}", Body: `{"user":"{subject}","cost":{cost}}`, HTTP2: http2}
+			plain := HTTPOptions{URL: e.URL + "/users/{subject}/x?key={subject}&n={cost}", Body: `{"user":"{subject}","cost":{cost}}`,
+				HTTP2: http2}
 			got := e.ask(t, plain, subject, 7)
 			// JSON cannot contain bytes that are not UTF-8.
 			inJSON := strings.ToValidUTF8(subject, "\ufffd")
@@ -127,7 +128,8 @@ func TestRequests(t *testing.T) {
 			want    func(seen) bool
 		}{
 			{HTTPOptions{URL: e.URL}, func(s seen) bool { return s.Method == "GET" && s.Path == "/" && s.Body == "" }},
-			{HTTPOptions{URL: e.URL + "/a%2Fb?x=1#frag", Method: "DELETE"}, func(s seen) bool { return s.Method == "DELETE" && s.Path == "/a/b" }},
+			{HTTPOptions{URL: e.URL + "/a%2Fb?x=1#frag", Method: "DELETE"},
+				func(s seen) bool { return s.Method == "DELETE" && s.Path == "/a/b" }},
 			{HTTPOptions{URL: e.URL, UserAgent: "limitctl/1"}, func(s seen) bool { return s.UserAgent == "limitctl/1" }},
 			{HTTPOptions{URL: e.URL, UserAgent: "limitctl/1", Headers: []string{"user-agent: other"}},
 				func(s seen) bool { return s.UserAgent == "other" }},

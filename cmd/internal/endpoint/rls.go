@@ -59,7 +59,8 @@ func NewRLS(options RLSOptions) (Client, error) {
 			RedactURL(options.URL))
 	}
 	if target.Port() == "" {
-		return nil, store.Invalidf("%s has no port; rate limit services often have 8081, as in grpc://%s:8081", options.URL, target.Hostname())
+		return nil, store.Invalidf("%s has no port; rate limit services often have 8081, as in grpc://%s:8081", options.URL,
+			target.Hostname())
 	}
 	if err := checkHost(target, options.Permitted); err != nil {
 		return nil, err

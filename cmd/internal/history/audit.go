@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/config"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -113,24 +113,24 @@ func (o *auditOptions) parse(cmd *cobra.Command) error {
 }
 
 // keep reports whether an entry has the time, the user and the layout of the flags.
-func (o *auditOptions) keep(e *trail.Entry) bool {
+func (o *auditOptions) keep(e *auditlog.Entry) bool {
 	return !e.Time.Before(o.from) && (o.user == "" || e.User == o.user || e.Account == o.user) && o.concerns(e)
 }
 
 // concerns reports whether an entry is about a layout of the flags. A run that found no keys is about those that it
 // looked for.
-func (o *auditOptions) concerns(e *trail.Entry) bool {
+func (o *auditOptions) concerns(e *auditlog.Entry) bool {
 	switch o.layouts {
 	case "":
 		return true
-	case foreign.Auto:
+	case layouts.Auto:
 		return e.Layout != ""
 	case config.OwnLayout:
 		return e.Layout == ""
 	}
 	of := strings.Split(e.Layout, ",")
 	return slices.ContainsFunc(strings.Split(o.layouts, ","), func(name string) bool {
-		return slices.Contains(of, name) || e.Layout == foreign.Auto
+		return slices.Contains(of, name) || e.Layout == layouts.Auto
 	})
 }
 
@@ -139,7 +139,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	if dir := cli.StateDir(o.Env.Getenv); dir != "" {
 		answer.backups = filepath.Join(dir, "backups")
 	}
-	backend, where := &trail.History{}, ""
+	backend, where := &auditlog.History{}, ""
 	if !o.local {
 		var err error
 		if backend, where, err = o.readStore(ctx); backend == nil {
@@ -154,7 +154,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	if err != nil {
 		return err
 	}
-	history := trail.Merge(machine, backend, o.limit)
+	history := auditlog.Merge(machine, backend, o.limit)
 	answer.entries = history.Runs
 	if shown := len(history.Runs); history.Total > shown && o.limit == 0 {
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: only the last %d of %d runs are shown; --limit-rows N shows the last N\n",
@@ -182,7 +182,7 @@ func (o *auditOptions) nothing() string {
 }
 
 // readStore reads the audit in the store; where is the store's name. The history is nil if the store cannot be opened.
-func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, where string, err error) {
+func (o *auditOptions) readStore(ctx context.Context) (history *auditlog.History, where string, err error) {
 	o.OfAnyKeys = true
 	backend, where, err := o.OpenToRead()
 	if err != nil {
@@ -191,7 +191,7 @@ func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, w
 	defer backend.Close()
 	journal, has := admin.JournalOf(backend)
 	if !has {
-		return &trail.History{}, where, nil
+		return &auditlog.History{}, where, nil
 	}
 	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
 	defer cancel()
@@ -200,7 +200,7 @@ func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, w
 	for i := range entries {
 		texts[i] = entries[i].Text
 	}
-	history = trail.ReadTexts(texts, trail.Query{Most: o.limit, Keep: o.keep})
+	history = auditlog.ReadTexts(texts, auditlog.Query{Most: o.limit, Keep: o.keep})
 	if bad := history.Bad + damaged; bad > 0 {
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s in the journal of the store are not of the audit and are left out\n",
 			cli.CountOf(int64(bad), "text", "texts"))
@@ -209,12 +209,12 @@ func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, w
 }
 
 // readMachine reads the audit of this machine; one that is not there yet is empty.
-func (o *auditOptions) readMachine(ctx context.Context, where string) (*trail.History, error) {
+func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog.History, error) {
 	path, err := cli.AuditFile(o.Env.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	history, err := readTrail(ctx, o.Globals, path, trail.Query{Most: o.limit, Keep: func(e *trail.Entry) bool {
+	history, err := readTrail(ctx, o.Globals, path, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
 		return o.keep(e) && (o.ContextName == "" || e.Context == o.ContextName || e.Store == where && where != "")
 	}})
 	if err != nil {
@@ -231,22 +231,22 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*trail.Hi
 }
 
 // readTrail reads the audit of this machine from its file.
-func readTrail(ctx context.Context, g *cli.Globals, path string, q trail.Query) (*trail.History, error) {
+func readTrail(ctx context.Context, g *cli.Globals, path string, q auditlog.Query) (*auditlog.History, error) {
 	file, err := g.Env.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &trail.History{}, nil
+		return &auditlog.History{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	size, skipped, err := trail.SkipOld(file)
+	size, skipped, err := auditlog.SkipOld(file)
 	if err != nil {
 		return nil, err
 	}
 	if skipped {
 		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s has %d MB; only the last %d are read, and lines are counted from there\n",
-			path, size>>20, trail.MaxSize>>20)
+			path, size>>20, auditlog.MaxSize>>20)
 	}
-	return trail.Read(ctx, file, q)
+	return auditlog.Read(ctx, file, q)
 }

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 )
 
 // auditAnswer is the answer of audit.
 type auditAnswer struct {
-	entries  []*trail.Entry
+	entries  []*auditlog.Entry
 	complete bool           // the store's part is in it, or the flags exclude it
 	zone     *time.Location // of the times that people read
 	backups  string         // the directory of the backups that restore knows by their names
@@ -25,7 +25,7 @@ type auditAnswer struct {
 // begun returns how many runs have no outcome.
 func (a *auditAnswer) begun() (n int) {
 	for _, e := range a.entries {
-		if e.Outcome == trail.Begun {
+		if e.Outcome == auditlog.Begun {
 			n++
 		}
 	}
@@ -43,7 +43,7 @@ func (a *auditAnswer) Document() any {
 
 // overrideRun is a run about overrides in JSON. How many keys it matched and changed is null.
 type overrideRun struct {
-	*trail.Entry
+	*auditlog.Entry
 	Matched *int64 `json:"matched"`
 	Changed *int64 `json:"changed"`
 }
@@ -107,7 +107,7 @@ func (a *auditAnswer) table(whole bool) (columns []output.Column, rows [][]outpu
 		columns = append(columns, output.Column{Header: "BACKUP"}, output.Column{Header: "REASON"})
 		columns = slices.Insert(columns, 3, output.Column{Header: "COMMAND"}, output.Column{Header: "MATCHED", Right: true})
 	}
-	styles := map[trail.Outcome]output.Style{trail.Done: output.Calm, trail.Partly: output.Near}
+	styles := map[auditlog.Outcome]output.Style{auditlog.Done: output.Calm, auditlog.Partly: output.Near}
 	for _, e := range a.entries {
 		style, known := styles[e.Outcome]
 		if !known {
@@ -125,10 +125,10 @@ func (a *auditAnswer) table(whole bool) (columns []output.Column, rows [][]outpu
 }
 
 // commandText is what was run.
-func commandText(e *trail.Entry) string { return strings.TrimSpace(e.Command + " " + e.Selection) }
+func commandText(e *auditlog.Entry) string { return strings.TrimSpace(e.Command + " " + e.Selection) }
 
 // who is the user of a run, on which machine.
-func who(e *trail.Entry) string {
+func who(e *auditlog.Entry) string {
 	text := e.User
 	if e.Account != "" {
 		text += " as " + e.Account
@@ -140,7 +140,7 @@ func who(e *trail.Entry) string {
 }
 
 // where is the context of a run, or the name of its store; without whole, only the base name of a file.
-func where(e *trail.Entry, whole bool) string {
+func where(e *auditlog.Entry, whole bool) string {
 	switch {
 	case e.Context != "":
 		return e.Context
@@ -151,7 +151,7 @@ func where(e *trail.Entry, whole bool) string {
 }
 
 // matchedText is how many keys a run has matched, empty if it does not count keys.
-func matchedText(e *trail.Entry) string {
+func matchedText(e *auditlog.Entry) string {
 	if !e.CountsKeys() {
 		return ""
 	}
@@ -160,11 +160,11 @@ func matchedText(e *trail.Entry) string {
 
 // changedText is how many keys a run has changed, as far as that is known, empty if
 // it does not count keys.
-func changedText(e *trail.Entry) string {
+func changedText(e *auditlog.Entry) string {
 	switch {
 	case !e.CountsKeys():
 		return ""
-	case e.Outcome == trail.Begun:
+	case e.Outcome == auditlog.Begun:
 		return "?"
 	case e.Unknown > 0:
 		return "≥" + cli.Number(e.Changed)
@@ -173,7 +173,7 @@ func changedText(e *trail.Entry) string {
 }
 
 // backup is the argument for restore, quoted for a shell.
-func (a *auditAnswer) backup(e *trail.Entry) string {
+func (a *auditAnswer) backup(e *auditlog.Entry) string {
 	switch {
 	case e.Backup == "":
 		return ""
@@ -185,7 +185,7 @@ func (a *auditAnswer) backup(e *trail.Entry) string {
 
 // printRest prints under a row what has no column in a narrow table. The name of the backup
 // stays whole.
-func (a *auditAnswer) printRest(p *output.Printer, e *trail.Entry) {
+func (a *auditAnswer) printRest(p *output.Printer, e *auditlog.Entry) {
 	const indent = "    "
 	for _, line := range output.Wrap(output.Printable(commandText(e)), p.Width-len(indent)) {
 		p.Line("%s%s", indent, output.Cut(line, p.Width-len(indent)))

@@ -174,7 +174,8 @@ func (a *backupsAnswer) Records() [][]string {
 		if d.Time != nil {
 			made = d.Time.Format(time.RFC3339)
 		}
-		records = append(records, []string{d.Name, made, d.Command, d.Selection, d.Context, d.Store, d.StoreID, d.Prefix, cli.Number(d.Keys),
+		records = append(records, []string{d.Name, made, d.Command, d.Selection, d.Context, d.Store, d.StoreID, d.Prefix,
+			cli.Number(d.Keys),
 			cli.Number(d.Bytes), fmt.Sprint(d.Whole), d.Error, d.Path})
 	}
 	return records

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -160,7 +160,8 @@ func (r *pruneRule) choose(all []keptBackup, now time.Time) (gone []keptBackup, 
 
 func runBackupsPrune(ctx context.Context, o *backupsPruneOptions, rule pruneRule) error {
 	if !o.yes && !o.dryRun && !o.Env.InIsTerminal {
-		return cli.Usagef("backups prune asks before it removes, and there is no terminal to ask on; give --yes, or --dry-run to look first")
+		return cli.Usagef("backups prune asks before it removes, and there is no terminal to ask on; give --yes, or --dry-run " +
+			"to look first")
 	}
 	folder, all, err := o.keptBackups(ctx)
 	if err != nil {
@@ -225,7 +226,7 @@ func (o *backupsPruneOptions) keptBackups(ctx context.Context) (*backup.Folder, 
 	ended := map[string]bool{}
 	for _, e := range runs {
 		if e.Backup != "" {
-			ended[e.Backup] = e.Outcome != trail.Begun
+			ended[e.Backup] = e.Outcome != auditlog.Begun
 		}
 	}
 	const settled = time.Hour // a reset that is not in the audit yet may be scanning

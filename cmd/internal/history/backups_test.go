@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/backup"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 )
 
 // Which backups a rule removes, of a list that is the newest first.
@@ -65,32 +65,35 @@ func TestParseSize(t *testing.T) {
 
 // The last change is that with the last backup in the store, unless it was undone as a whole.
 func TestLastChange(t *testing.T) {
-	run := func(command, selection, backup, store string, outcome trail.Outcome) *trail.Entry {
-		return &trail.Entry{Command: command, Selection: selection, Backup: backup, Store: store, Outcome: outcome, Changed: 1}
+	run := func(command, selection, backup, store string, outcome auditlog.Outcome) *auditlog.Entry {
+		return &auditlog.Entry{Command: command, Selection: selection, Backup: backup, Store: store, Outcome: outcome, Changed: 1}
 	}
-	reset := func(backup string) *trail.Entry { return run("reset", "x", backup, "here", trail.Done) }
-	here := func(e *trail.Entry) bool { return e.Store == "here" }
-	killed := run("reset", "x", "k", "here", trail.Begun)
+	reset := func(backup string) *auditlog.Entry { return run("reset", "x", backup, "here", auditlog.Done) }
+	here := func(e *auditlog.Entry) bool { return e.Store == "here" }
+	killed := run("reset", "x", "k", "here", auditlog.Begun)
 	for name, test := range map[string]struct {
-		runs                  []*trail.Entry
+		runs                  []*auditlog.Entry
 		backup, before, after string
 		undone                bool
 	}{
 		"none":                 {},
-		"none in this store":   {runs: []*trail.Entry{run("reset", "x", "a", "there", trail.Done)}},
-		"none with a backup":   {runs: []*trail.Entry{reset("")}},
-		"the last of two":      {runs: []*trail.Entry{reset("a"), reset("b")}, backup: "b", before: "a"},
-		"one in another store": {runs: []*trail.Entry{reset("a"), run("reset", "x", "b", "there", trail.Done)}, backup: "a"},
-		"one that was killed":  {runs: []*trail.Entry{reset("a"), killed}, backup: "k", before: "a"},
-		"undone": {runs: []*trail.Entry{reset("a"), reset("b"), run("undo", "b", "", "here", trail.Done)}, backup: "b", before: "a",
+		"none in this store":   {runs: []*auditlog.Entry{run("reset", "x", "a", "there", auditlog.Done)}},
+		"none with a backup":   {runs: []*auditlog.Entry{reset("")}},
+		"the last of two":      {runs: []*auditlog.Entry{reset("a"), reset("b")}, backup: "b", before: "a"},
+		"one in another store": {runs: []*auditlog.Entry{reset("a"), run("reset", "x", "b", "there", auditlog.Done)}, backup: "a"},
+		"one that was killed":  {runs: []*auditlog.Entry{reset("a"), killed}, backup: "k", before: "a"},
+		"undone": {runs: []*auditlog.Entry{reset("a"), reset("b"), run("undo", "b", "", "here", auditlog.Done)}, backup: "b", before: "a",
 			undone: true},
-		"restored by hand":   {runs: []*trail.Entry{reset("b"), run("restore", "b", "", "here", trail.Done)}, backup: "b", undone: true},
-		"undone in part":     {runs: []*trail.Entry{reset("b"), run("undo", "b", "", "here", trail.Partly)}, backup: "b"},
-		"restored elsewhere": {runs: []*trail.Entry{reset("b"), run("restore", "b", "", "there", trail.Done)}, backup: "b"},
-		"another was restored": {runs: []*trail.Entry{reset("a"), reset("b"), run("restore", "a", "", "here", trail.Done)}, backup: "b",
+		"restored by hand": {runs: []*auditlog.Entry{reset("b"), run("restore", "b", "", "here", auditlog.Done)}, backup: "b",
+			undone: true},
+		"undone in part":     {runs: []*auditlog.Entry{reset("b"), run("undo", "b", "", "here", auditlog.Partly)}, backup: "b"},
+		"restored elsewhere": {runs: []*auditlog.Entry{reset("b"), run("restore", "b", "", "there", auditlog.Done)}, backup: "b"},
+		"another was restored": {runs: []*auditlog.Entry{reset("a"), reset("b"), run("restore", "a", "", "here", auditlog.Done)},
+			backup: "b",
 			before: "a"},
-		"compressed and undone": {runs: []*trail.Entry{reset("b"), run("undo", "b.gz", "", "here", trail.Done)}, backup: "b", undone: true},
-		"an override came later": {runs: []*trail.Entry{reset("b"), run("override set", "o", "", "here", trail.Done)}, backup: "b",
+		"compressed and undone": {runs: []*auditlog.Entry{reset("b"), run("undo", "b.gz", "", "here", auditlog.Done)}, backup: "b",
+			undone: true},
+		"an override came later": {runs: []*auditlog.Entry{reset("b"), run("override set", "o", "", "here", auditlog.Done)}, backup: "b",
 			after: "override set"},
 	} {
 		last := lastChange(test.runs, here)

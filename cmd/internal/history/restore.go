@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -53,7 +53,8 @@ code 5); the others are restored.`,
 			case o.last && len(args) > 0:
 				return cli.Usagef("restore takes a BACKUP or --last; give one of them")
 			case !o.last && len(args) != 1:
-				return cli.Usagef("restore takes one BACKUP that a reset wrote; `limitctl backups list` shows them, --last takes the last one")
+				return cli.Usagef("restore takes one BACKUP that a reset wrote; " +
+					"`limitctl backups list` shows them, --last takes the last one")
 			}
 			return nil
 		},
@@ -172,7 +173,7 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	}
 	defer r.plan.Backup.Close()
 	if layout := r.plan.Backup.Layout; layout != "" {
-		r.Layouts, r.LayoutsName = foreign.Sources{}, layout // the records name their keys
+		r.Layouts, r.LayoutsName = layouts.Sources{}, layout // the records name their keys
 	}
 	if s, err = r.settingsToRestore(ctx); err != nil {
 		return err
@@ -314,7 +315,8 @@ func (a *restoreAnswer) Lines() []any { return []any{a} }
 // Records implements output.Answer.
 func (a *restoreAnswer) Records() [][]string {
 	return [][]string{{"records", "restored", "lapsed", "in_use", "foreign", "dry_run", "already_there", "backup"},
-		{fmt.Sprint(a.InBackup), cli.Number(a.Restored), cli.Number(a.Lapsed), cli.Number(a.InUse), cli.Number(a.Foreign), fmt.Sprint(a.DryRun),
+		{fmt.Sprint(a.InBackup), cli.Number(a.Restored), cli.Number(a.Lapsed), cli.Number(a.InUse), cli.Number(a.Foreign),
+			fmt.Sprint(a.DryRun),
 			cli.Number(a.Already), a.Backup}}
 }
 

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/texts"
 )
 
@@ -78,9 +78,9 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 	if err != nil {
 		return "", false, err
 	}
-	headers := map[*trail.Entry]*backup.Header{}
-	paths := map[*trail.Entry]string{}
-	last := lastChange(runs, func(e *trail.Entry) bool {
+	headers := map[*auditlog.Entry]*backup.Header{}
+	paths := map[*auditlog.Entry]string{}
+	last := lastChange(runs, func(e *auditlog.Entry) bool {
 		if e.Prefix != runner.Place.Prefix && e.Layout == "" {
 			return false
 		}
@@ -122,9 +122,9 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 var adjusted = texts.Regexp(` --to-remaining \d+$`)
 
 // describeRun names a run for people, with the time that the audit shows.
-func describeRun(e *trail.Entry) string {
+func describeRun(e *auditlog.Entry) string {
 	word := "ended"
-	if e.Outcome == trail.Begun {
+	if e.Outcome == auditlog.Begun {
 		word = "begun"
 	}
 	return fmt.Sprintf("%s (%s at %s)", output.Printable(commandText(e)), word, clockTime(e.Time))
@@ -150,18 +150,18 @@ const shownAfter = 5
 
 // lastRun is the last change that can be undone, in one store.
 type lastRun struct {
-	run *trail.Entry // nil if there is none
+	run *auditlog.Entry // nil if there is none
 	// undoneBy is the run that has already brought all of it back, or nil.
-	undoneBy *trail.Entry
+	undoneBy *auditlog.Entry
 	// before is the change before it that kept a backup, or nil.
-	before *trail.Entry
+	before *auditlog.Entry
 	// after are the first changes after it that have no backup.
-	after []*trail.Entry
+	after []*auditlog.Entry
 }
 
 // lastChange finds the last change among runs, which are in order of time. here reports whether a run was in this
 // store.
-func lastChange(runs []*trail.Entry, here func(*trail.Entry) bool) lastRun {
+func lastChange(runs []*auditlog.Entry, here func(*auditlog.Entry) bool) lastRun {
 	var last lastRun
 	at := len(runs) - 1
 	for ; at >= 0; at-- {
@@ -179,7 +179,7 @@ func lastChange(runs []*trail.Entry, here func(*trail.Entry) bool) lastRun {
 			if len(last.after) < shownAfter {
 				last.after = append(last.after, e)
 			}
-		case bringsBack(e) && e.Outcome == trail.Done && plainName(e.Selection) == plainName(last.run.Backup) && here(e):
+		case bringsBack(e) && e.Outcome == auditlog.Done && plainName(e.Selection) == plainName(last.run.Backup) && here(e):
 			last.undoneBy = e
 		}
 	}
@@ -196,15 +196,15 @@ func lastChange(runs []*trail.Entry, here func(*trail.Entry) bool) lastRun {
 func plainName(path string) string { return strings.TrimSuffix(path, ".gz") }
 
 // bringsBack reports whether a run restores a backup, whose path is its selection.
-func bringsBack(e *trail.Entry) bool { return e.Command == "restore" || e.Command == "undo" }
+func bringsBack(e *auditlog.Entry) bool { return e.Command == "restore" || e.Command == "undo" }
 
 // localRuns are the runs of this machine's audit in all contexts, the latest last.
-func localRuns(ctx context.Context, g *cli.Globals) ([]*trail.Entry, error) {
+func localRuns(ctx context.Context, g *cli.Globals) ([]*auditlog.Entry, error) {
 	path, err := cli.AuditFile(g.Env.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	history, err := readTrail(ctx, g, path, trail.Query{})
+	history, err := readTrail(ctx, g, path, auditlog.Query{})
 	if err != nil {
 		return nil, cli.Usagef("the audit cannot be read: %s", err)
 	}

@@ -16,7 +16,8 @@ import (
 
 // names resolves some names and no others.
 func names(_ context.Context, host string) ([]string, error) {
-	known := map[string][]string{"prod": {"10.0.0.1"}, "db.example": {"10.0.0.9", "10.0.0.1"}, "self": {"127.0.1.1"}, "10.0.0.1": {"10.0.0.1"}}
+	known := map[string][]string{"prod": {"10.0.0.1"}, "db.example": {"10.0.0.9", "10.0.0.1"}, "self": {"127.0.1.1"},
+		"10.0.0.1": {"10.0.0.1"}}
 	if found := known[host]; found != nil {
 		return found, nil
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
 // defectMark marks a key with a defect.
@@ -109,6 +109,6 @@ func printOverfull(p *output.Printer, rows []inspectRow) {
 
 // keepsArrival reports whether the keys of a layout are the time at which all units are back.
 func keepsArrival(name string) bool {
-	layout, err := foreign.Named(name)
+	layout, err := layouts.Named(name)
 	return err == nil && layout.Info().KeepsArrival
 }

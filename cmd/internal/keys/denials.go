@@ -56,7 +56,8 @@ and of subjects written like tenant:acme:user:42.`,
   limitctl denials -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cli.Usagef("%s given, and denials takes one PATTERN; quote it, so that the shell does not expand it", cli.Several(args))
+				return cli.Usagef("%s given, and denials takes one PATTERN; quote it, so that the shell does not expand it",
+					cli.Several(args))
 			}
 			return nil
 		},

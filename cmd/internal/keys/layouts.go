@@ -7,7 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
 // NewLayoutsCmd makes limitctl layouts.
@@ -41,12 +41,12 @@ and what a reset does not reach. With a NAME it shows all that is known of it.`,
 func runLayouts(g *cli.Globals, args []string) error {
 	answer := &layoutsAnswer{SchemaVersion: output.SchemaVersion}
 	if len(args) == 0 {
-		for _, layout := range foreign.All() {
+		for _, layout := range layouts.All() {
 			answer.Layouts = append(answer.Layouts, describeLayout(layout))
 		}
 		return g.Print(answer)
 	}
-	layout, err := foreign.Named(args[0])
+	layout, err := layouts.Named(args[0])
 	if err != nil {
 		return err
 	}
@@ -69,9 +69,9 @@ type layoutFacts struct {
 	Source        string `json:"source"` // where the facts are from; empty for a common handwritten layout
 }
 
-func describeLayout(layout foreign.Layout) layoutFacts {
+func describeLayout(layout layouts.Layout) layoutFacts {
 	info := layout.Info()
-	_, sets := layout.(foreign.Setter)
+	_, sets := layout.(layouts.Setter)
 	return layoutFacts{Name: info.Name, Writer: info.Writer, Example: info.Example, Type: info.Type,
 		Prefixes: append([]string{}, info.Prefixes...), Needs: info.Needs, Beyond: info.Beyond, SetsRemaining: sets, Source: info.Source}
 }
@@ -104,7 +104,8 @@ func (a *layoutsAnswer) Records() [][]string {
 		if l.SetsRemaining {
 			sets = "true"
 		}
-		records = append(records, []string{l.Name, l.Writer, l.Example, l.Type, strings.Join(l.Prefixes, " "), l.Needs, l.Beyond, sets, l.Source})
+		records = append(records, []string{l.Name, l.Writer, l.Example, l.Type, strings.Join(l.Prefixes, " "), l.Needs, l.Beyond, sets,
+			l.Source})
 	}
 	return records
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
 const layoutsPath = "../../../docs/layouts.md"
@@ -43,7 +43,7 @@ func layoutsTable() string {
 	var b strings.Builder
 	b.WriteString("| `--layout` | written by | a key | needs | `--to-remaining` | a reset does not reach |\n|---|---|---|---|---|---|")
 	cell := strings.NewReplacer("|", "\\|", "\n", "\\n", "_", "\\_", "*", "\\*", "<", "\\<")
-	for _, layout := range foreign.All() {
+	for _, layout := range layouts.All() {
 		l := describeLayout(layout)
 		sets := "no"
 		if l.SetsRemaining {
@@ -57,9 +57,10 @@ func layoutsTable() string {
 
 // Whoever reads the list at night needs all of it.
 func TestEveryLayoutSaysWhatItIs(t *testing.T) {
-	for _, layout := range foreign.All() {
+	for _, layout := range layouts.All() {
 		l := describeLayout(layout)
-		for what, text := range map[string]string{"name": l.Name, "writer": l.Writer, "example": l.Example, "type": l.Type, "needs": l.Needs} {
+		for what, text := range map[string]string{"name": l.Name, "writer": l.Writer, "example": l.Example, "type": l.Type,
+			"needs": l.Needs} {
 			if strings.TrimSpace(text) == "" {
 				t.Errorf("layout %q says nothing of its %s", l.Name, what)
 			}

@@ -77,14 +77,17 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command, global *cli.Globals) {
 	flags.StringVar(&o.LayoutName, "from", "", "the `LAYOUT` of the keys to read, or auto; see limitctl layouts")
 	flags.StringVar(&o.SaidLimit, "limit", "", "the old `LIMIT`, as far as the keys do not tell it, such as 10/1m,burst=20")
 	flags.StringArrayVar(&o.target.limits, "to", nil, "the new `LIMIT`, such as token-bucket:10/1m; repeat it for several of a subject")
-	flags.StringVar(&o.target.policy, "to-policy", "", "carry over into the limits of the policy of that `NAME`; the arguments after PATTERN "+
+	flags.StringVar(&o.target.policy, "to-policy", "", "carry over into the limits of the policy of that `NAME`; the arguments "+
+		"after PATTERN "+
 		"are its attributes, as templates")
 	flags.StringVar(&o.target.subject, "subject", "{subject}", "the new subject, as a `TEMPLATE`")
-	flags.StringVar(&o.target.newName, "name", "", "the name of the new limit, as a `TEMPLATE` (default the limit, as consume --limit has it)")
+	flags.StringVar(&o.target.newName, "name", "", "the name of the new limit, as a `TEMPLATE` (default the limit, as consume "+
+		"--limit has it)")
 	flags.StringVar(&o.into, "into", "", "carry over into another store: its `URL` or the name of its context")
 	flags.BoolVar(&o.Exact, "exact", false, "take PATTERN as a subject or key, even if it holds glob characters")
 	flags.StringVar(&o.Name, "limit-name", "", "only old limits of that `NAME` (a glob), such as kong/minute")
-	flags.IntVar(&o.ScanRate, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+	flags.IntVar(&o.ScanRate, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default as "+
+		"fast as it goes)")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be carried over and change nothing")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be looked at, carry over what was found")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")

@@ -70,7 +70,8 @@ func (a *migrateAnswer) Records() [][]string {
 	}
 	return [][]string{{"matched", "carried", "raised", "already", "filled", "shared", "usage_unknown", "unfit", "occupied", "unreadable",
 		"unsure", "stuck", "dry_run", "complete", "unknown", "backup"},
-		{cli.Number(a.Matched), cli.Number(a.Carried), cli.Number(a.Raised), cli.Number(a.Already), cli.Number(a.Filled), cli.Number(a.Shared),
+		{cli.Number(a.Matched), cli.Number(a.Carried), cli.Number(a.Raised), cli.Number(a.Already), cli.Number(a.Filled),
+			cli.Number(a.Shared),
 			cli.Number(a.UsageUnknown), cli.Number(a.Unfit), cli.Number(a.Occupied), cli.Number(a.Unreadable), cli.Number(unsure),
 			cli.Number(a.Stuck),
 			fmt.Sprint(a.DryRun), fmt.Sprint(a.Complete), cli.Number(a.Unknown), a.Backup}}

@@ -129,7 +129,8 @@ func (k *topRows) pack(row *inspectRow) string {
 	}
 	b = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, k.limitNumber(e.Limit)), k.limitNumber(e.Recorded)), flags)
 	b = binary.AppendUvarint(b, k.defects.number(e.Defects))
-	for _, number := range [...]int64{e.Used, e.Remaining, int64(e.RetryAfter), int64(e.ResetAfter), int64(e.Delay), int64(e.TTL), e.Bytes} {
+	for _, number := range [...]int64{e.Used, e.Remaining, int64(e.RetryAfter), int64(e.ResetAfter), int64(e.Delay), int64(e.TTL),
+		e.Bytes} {
 		b = binary.AppendVarint(b, number)
 	}
 	k.buffer = b

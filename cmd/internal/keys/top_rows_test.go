@@ -34,7 +34,8 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 			e.Used, e.Remaining, e.Bytes = number.Draw(t, "used"), number.Draw(t, "remaining"), number.Draw(t, "bytes")
 			e.TTL, e.ResetAfter = time.Duration(number.Draw(t, "ttl")), time.Duration(number.Draw(t, "reset"))
 			if rapid.Bool().Draw(t, "defects") {
-				e.Defects = []admin.Defect{{Kind: admin.Grows, Text: rapid.SampledFrom([]string{"it grows", "it grows fast"}).Draw(t, "text"),
+				e.Defects = []admin.Defect{{Kind: admin.Grows,
+					Text:  rapid.SampledFrom([]string{"it grows", "it grows fast"}).Draw(t, "text"),
 					Stuck: rapid.Bool().Draw(t, "stuck")}}
 			}
 			rows = append(rows, inspectRow{entry: e, holds: rapid.SampledFrom([]string{"", "a list"}).Draw(t, "holds")})

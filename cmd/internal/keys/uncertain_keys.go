@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -78,7 +78,7 @@ func noteUnsure(g *cli.Globals, u *operation.Unsure, left string) {
 }
 
 // isOfSomebody reports whether an uncertain key can be of each of its layouts.
-func isOfSomebody(key *foreign.UnsureError) bool { return key.Is == "" && key.Wrong == "" }
+func isOfSomebody(key *layouts.UnsureError) bool { return key.Is == "" && key.Wrong == "" }
 
 // noTTLText is how many of several uncertain keys have no expiry.
 func noTTLText(u *operation.Unsure) string {
@@ -92,14 +92,14 @@ func noTTLText(u *operation.Unsure) string {
 }
 
 // waysToAsk returns flags and patterns that select the uncertain keys: as few as possible, and at most three.
-func waysToAsk(keys []*foreign.UnsureError) (ways []string) {
+func waysToAsk(keys []*layouts.UnsureError) (ways []string) {
 	const most = 3
-	left := slices.DeleteFunc(slices.Clone(keys), func(key *foreign.UnsureError) bool { return !isOfSomebody(key) })
+	left := slices.DeleteFunc(slices.Clone(keys), func(key *layouts.UnsureError) bool { return !isOfSomebody(key) })
 	for len(left) > 0 && len(ways) < most {
 		name, pattern := asksFor(left)
 		ways = append(ways, shell.Command("--layout", name, pattern))
 		asked, err := store.ParseStoreKeyPattern(pattern)
-		left = slices.DeleteFunc(left[1:], func(key *foreign.UnsureError) bool {
+		left = slices.DeleteFunc(left[1:], func(key *layouts.UnsureError) bool {
 			return err == nil && slices.Contains(key.Layouts, name) && asked.Match(key.StoreKey)
 		})
 	}
@@ -108,10 +108,10 @@ func waysToAsk(keys []*foreign.UnsureError) (ways []string) {
 
 // asksFor returns a layout of the first key, and a pattern that selects it: all keys with the layout's usual prefix if
 // the key has that, else the common beginning of the keys, else the key.
-func asksFor(keys []*foreign.UnsureError) (name, pattern string) {
+func asksFor(keys []*layouts.UnsureError) (name, pattern string) {
 	key := keys[0]
 	for _, name := range key.Layouts {
-		layout, err := foreign.Named(name)
+		layout, err := layouts.Named(name)
 		if err != nil {
 			continue
 		}
@@ -132,7 +132,7 @@ func asksFor(keys []*foreign.UnsureError) (name, pattern string) {
 
 // commonBeginning is the common beginning of several keys of one layout, up to a separator: "rate_limit:" for
 // "rate_limit:anna" and "rate_limit:bob". It can be empty.
-func commonBeginning(keys []*foreign.UnsureError) string {
+func commonBeginning(keys []*layouts.UnsureError) string {
 	if len(keys) < 2 {
 		return ""
 	}

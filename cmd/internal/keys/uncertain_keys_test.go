@@ -3,19 +3,19 @@ package keys
 import (
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
 // Several keys nobody is sure of are asked for by what they begin with in common.
 func TestAskingForUnsureKeys(t *testing.T) {
-	keys := func(texts ...string) (list []*foreign.UnsureError) {
+	keys := func(texts ...string) (list []*layouts.UnsureError) {
 		for _, text := range texts {
-			list = append(list, &foreign.UnsureError{StoreKey: text, Layouts: []string{"counter"}})
+			list = append(list, &layouts.UnsureError{StoreKey: text, Layouts: []string{"counter"}})
 		}
 		return list
 	}
 	for _, test := range []struct {
-		keys []*foreign.UnsureError
+		keys []*layouts.UnsureError
 		want string
 	}{
 		{keys("rate_limit:api:10.9.0.1", "rate_limit:api:10.9.9.9"), `rate_limit:api:*`},

@@ -151,7 +151,8 @@ func TestSelectionsOfStateNeedItKnown(t *testing.T) {
 
 func TestSummaryCountsWhatIsNotKnown(t *testing.T) {
 	summary := func(o *inspectOptions) { o.summary = true }
-	if text := shownAs(t, "jsonl", summary); !strings.Contains(text, `"keys":5,"at_limit":1,"denied":null,"drifted":0,"bytes":0,"unknown":3`) {
+	if text := shownAs(t, "jsonl", summary); !strings.Contains(text,
+		`"keys":5,"at_limit":1,"denied":null,"drifted":0,"bytes":0,"unknown":3`) {
 		t.Errorf("it is %s", text)
 	}
 	answer := newSummaryAnswer("", 0, &keyFacts{})

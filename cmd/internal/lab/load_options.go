@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -84,12 +84,12 @@ func scenarioNames() string {
 }
 
 // parse returns the load of the flags. A replay's log is added when it is read.
-func (o *loadOptions) parse(cmd *cobra.Command) (load trial.Load, err error) {
+func (o *loadOptions) parse(cmd *cobra.Command) (load experiment.Load, err error) {
 	given := cmd.Flags().Changed
 	if err := o.checkBounds(given); err != nil {
 		return load, err
 	}
-	load = trial.Load{
+	load = experiment.Load{
 		Subjects: o.keys, Seed: o.seed, Workers: o.workers, Duration: o.duration, Requests: o.requests, Warmup: o.warmup,
 	}
 	schedule, err := o.schedule(given)
@@ -123,7 +123,7 @@ func (o *loadOptions) parseCosts() (loadgen.Costs, error) {
 }
 
 // checkCost reports a cost that does not fit the policy, which may be nil. given: the command line has --cost.
-func (o *loadOptions) checkCost(p *policy.Policy, load *trial.Load, given bool) error {
+func (o *loadOptions) checkCost(p *policy.Policy, load *experiment.Load, given bool) error {
 	if p == nil {
 		if o.costField != "" {
 			return cli.Usagef("--cost %s is for a --policy with that cost; write the number alone", o.cost)
@@ -154,8 +154,9 @@ func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 		return cli.Usagef("--rate %v is out of range; it must be above 0 and at most %d", float64(o.rate), maxRate)
 	case o.workers < 1 || o.workers > maxWorkers:
 		return cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, maxWorkers)
-	case given("duration") && (o.duration <= 0 || o.duration > trial.MaxDuration):
-		return cli.Usagef("--duration %s is out of range; it must be above 0 and at most %s", o.duration, store.FormatPeriod(trial.MaxDuration))
+	case given("duration") && (o.duration <= 0 || o.duration > experiment.MaxDuration):
+		return cli.Usagef("--duration %s is out of range; it must be above 0 and at most %s", o.duration,
+			store.FormatPeriod(experiment.MaxDuration))
 	case given("requests") && o.requests < 1:
 		return cli.Usagef("--requests %d is not positive; it must be 1 or more", o.requests)
 	case o.warmup < 0:
@@ -195,7 +196,7 @@ func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err e
 }
 
 // addSchedule sets the times of requests of a load without a scenario.
-func (o *loadOptions) addSchedule(load *trial.Load, schedule string, given func(flag string) bool) (err error) {
+func (o *loadOptions) addSchedule(load *experiment.Load, schedule string, given func(flag string) bool) (err error) {
 	load.Poisson = o.arrivals == "poisson"
 	words := ""
 	switch {
@@ -238,7 +239,7 @@ func (o *loadOptions) addSchedule(load *trial.Load, schedule string, given func(
 }
 
 // addScenario makes a load that of a scenario.
-func (o *loadOptions) addScenario(load *trial.Load, given func(flag string) bool) error {
+func (o *loadOptions) addScenario(load *experiment.Load, given func(flag string) bool) error {
 	scenario, err := loadgen.ParseScenario(o.scenario)
 	if err != nil {
 		return cli.Usagef("--scenario: %s", err)
@@ -250,7 +251,8 @@ func (o *loadOptions) addScenario(load *trial.Load, given func(flag string) bool
 		load.Subjects = scenario.Subjects
 	}
 	if load.Subjects < scenario.LeastSubjects {
-		return cli.Usagef("--keys %d is too few for the scenario %s; it needs %d or more", load.Subjects, scenario.Name, scenario.LeastSubjects)
+		return cli.Usagef("--keys %d is too few for the scenario %s; it needs %d or more", load.Subjects, scenario.Name,
+			scenario.LeastSubjects)
 	}
 	load.Scenario = &scenario
 	load.Words = scenario.About + ", over " + output.Plural(load.Subjects, "key")

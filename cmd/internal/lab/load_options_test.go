@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // parseLoad reads the flags of a load as a command does that has no others.
-func parseLoad(t *testing.T, args ...string) (trial.Load, error) {
+func parseLoad(t *testing.T, args ...string) (experiment.Load, error) {
 	t.Helper()
 	o := new(loadOptions)
 	cmd := &cobra.Command{Use: "loadtest"}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -31,7 +31,7 @@ func parseStages(text string) ([]loadgen.Stage, error) {
 		length, rate, found := strings.Cut(strings.TrimSpace(part), ":")
 		duration, err := store.ParsePeriod(length)
 		target, rateErr := strconv.ParseFloat(rate, 64)
-		fits := duration > 0 && duration <= trial.MaxDuration && target >= 0 && target <= maxRate
+		fits := duration > 0 && duration <= experiment.MaxDuration && target >= 0 && target <= maxRate
 		if !found || err != nil || rateErr != nil || !fits {
 			return nil, cli.Usagef("--stages: %q is not a stage; write DURATION:RATE, such as 30s:5000, with commas between stages", part)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
 )
 
 type loadtestOptions struct {
@@ -108,7 +108,7 @@ load that never reached its limit passes, with a warning.`,
 		"send the requests of a recorded log at their own times: a `FILE` as simulate reads it, or - for standard input")
 	flags.StringVar(&o.speed, "speed", "1", "replay that many `TIMES` as fast as recorded, such as 10")
 	o.logOptions.addFlags(cmd)
-	flags.StringVar(&o.implementation, "implementation", trial.Script,
+	flags.StringVar(&o.implementation, "implementation", experiment.Script,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	o.outageOptions.addFlags(cmd)
 	o.endpointFlags.addFlags(cmd)
@@ -121,7 +121,7 @@ load that never reached its limit passes, with a warning.`,
 		"begin at `TIME`, such as 15:04:05 or 2026-01-31T15:04:05Z, so that several machines begin together")
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("implementation",
-		cobra.FixedCompletions([]string{trial.Script, trial.Naive}, cobra.ShellCompDirectiveNoFileComp))
+		cobra.FixedCompletions([]string{experiment.Script, experiment.Naive}, cobra.ShellCompDirectiveNoFileComp))
 	for _, flag := range []string{"values", "start-at", "run", "machines"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
@@ -130,7 +130,7 @@ load that never reached its limit passes, with a warning.`,
 
 // loadtestPlan is the load test of a command line.
 type loadtestPlan struct {
-	trial.LoadTest
+	experiment.LoadTest
 	log      *logReading // of a replay, else nil
 	speed    float64
 	start    time.Time // zero for at once
@@ -138,11 +138,11 @@ type loadtestPlan struct {
 }
 
 func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadtestPlan, err error) {
-	plan = &loadtestPlan{LoadTest: trial.LoadTest{Open: o.target, Timeout: o.Timeout, Keep: o.keep}}
+	plan = &loadtestPlan{LoadTest: experiment.LoadTest{Open: o.target, Timeout: o.Timeout, Keep: o.keep}}
 	if args, err = o.parseURL(cmd, args); err != nil {
 		return nil, err
 	}
-	if o.implementation != trial.Script && o.implementation != trial.Naive {
+	if o.implementation != experiment.Script && o.implementation != experiment.Naive {
 		return nil, cli.Usagef("--implementation %q is unknown; it is script or naive", o.implementation)
 	}
 	if cmd.Flags().Changed("start-at") {
@@ -241,13 +241,13 @@ func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (speed float64, err er
 }
 
 // target opens the store or the endpoint of the test.
-func (o *loadtestOptions) target() (trial.Target, error) {
+func (o *loadtestOptions) target() (experiment.Target, error) {
 	if o.url != "" {
 		client, err := o.client(o.Globals, o.url)
 		if err != nil {
 			return nil, err
 		}
-		return trial.NewEndpointTarget(client), nil
+		return experiment.NewEndpointTarget(client), nil
 	}
 	url, options, err := o.Connection()
 	if err != nil {
@@ -257,7 +257,7 @@ func (o *loadtestOptions) target() (trial.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := trial.NewStoreTarget(store, o.implementation)
+	target, err := experiment.NewStoreTarget(store, o.implementation)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -275,7 +275,7 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) er
 		if err != nil {
 			return err
 		}
-		plan.Load.Replay = &trial.Replay{Log: log, Speed: plan.speed}
+		plan.Load.Replay = &experiment.Replay{Log: log, Speed: plan.speed}
 	}
 	watcher := &loadtestWatcher{global: o.Globals, start: plan.start, several: len(plan.Candidates) > 1}
 	document, failure := plan.Run(ctx, watcher)
@@ -283,7 +283,7 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) er
 		return failure
 	}
 	err := o.finish(o.Globals, document, plan.promises)
-	var left *trial.LeftoverError
+	var left *experiment.LeftoverError
 	switch {
 	case failure == nil:
 		failure = err

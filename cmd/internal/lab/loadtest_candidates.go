@@ -6,16 +6,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // candidates returns the limits or the policy that the load is tried under.
-func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial.Candidate, error) {
+func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]experiment.Candidate, error) {
 	if cmd.Flags().Changed("policy") {
 		candidate, err := o.policyCandidate(cmd, args)
-		return []trial.Candidate{candidate}, err
+		return []experiment.Candidate{candidate}, err
 	}
 	switch {
 	case len(args) > 0 && o.Quiet && isNumber(args[0]): // in the style of hey
@@ -31,9 +31,9 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial
 	if err != nil {
 		return nil, err
 	}
-	var candidates []trial.Candidate
+	var candidates []experiment.Candidate
 	for _, limits := range sets {
-		candidates = append(candidates, trial.Candidate{Limits: limits})
+		candidates = append(candidates, experiment.Candidate{Limits: limits})
 	}
 	return candidates, nil
 }
@@ -52,7 +52,7 @@ func looksLikeHost(text string) bool {
 }
 
 // policyCandidate returns a policy. Attributes without an argument get generated values.
-func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c trial.Candidate, err error) {
+func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c experiment.Candidate, err error) {
 	for _, flag := range []string{"limit", "algorithm", "burst"} {
 		if cmd.Flags().Changed(flag) {
 			return c, cli.Usagef("--policy and --%s both say what is allowed; give one of them", flag)
@@ -66,7 +66,8 @@ func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c 
 		return c, err
 	}
 	if o.logOptions.file != "" && len(args) > 0 {
-		return c, cli.Usagef("%q was given, and the attributes of a --replay are fields of the log; map them by --attribute NAME=FIELD", args[0])
+		return c, cli.Usagef("%q was given, and the attributes of a --replay are fields of the log; map them by --attribute NAME=FIELD",
+			args[0])
 	}
 	if c.Fixed, err = policy.ParseAttributes(args); err != nil {
 		return c, err
@@ -79,7 +80,7 @@ func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c 
 }
 
 // attributeValues returns the number of values of each generated attribute.
-func (o *loadtestOptions) attributeValues(c *trial.Candidate) (map[string]int, error) {
+func (o *loadtestOptions) attributeValues(c *experiment.Candidate) (map[string]int, error) {
 	for _, text := range o.values {
 		if name, n, found := strings.Cut(text, "="); !found || name == "" || n == "" {
 			return nil, cli.Usagef("--values %q does not say how many values; write ATTRIBUTE=N, such as user=100", text)
@@ -104,7 +105,8 @@ func (o *loadtestOptions) attributeValues(c *trial.Candidate) (map[string]int, e
 			return nil, err
 		}
 		if c.Fixed[name] != "" {
-			return nil, cli.Usagef("attribute %s is fixed to %q, so --values %s=%d does not apply; leave one of them out", name, c.Fixed[name],
+			return nil, cli.Usagef("attribute %s is fixed to %q, so --values %s=%d does not apply; leave one of them out", name,
+				c.Fixed[name],
 				name, n)
 		}
 		values[name] = n

@@ -8,7 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
@@ -104,7 +104,7 @@ func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) e
 	case n > 0 && plan.Load.Subjects > n:
 		return cli.Usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n, plan.Load.Subjects)
 	}
-	plan.Endpoint = &trial.EndpointPlan{Subjects: names}
+	plan.Endpoint = &experiment.EndpointPlan{Subjects: names}
 	if plan.Endpoint.Intervals, err = o.farClock.parse(cmd); err != nil {
 		return err
 	}
@@ -122,7 +122,8 @@ func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) e
 		return cli.Usagef("names of subjects were given, and there is no place for them; put %s into the URL, a --header or the --body",
 			endpoint.SubjectPlace)
 	case !hasCost && (strings.TrimSpace(o.cost) != "1" || cmd.Flags().Changed("cost-field")):
-		return cli.Usagef("requests have a cost, and nothing in them says so; put %s into the URL, a --header or the --body", endpoint.CostPlace)
+		return cli.Usagef("requests have a cost, and nothing in them says so; put %s into the URL, a --header or the --body",
+			endpoint.CostPlace)
 	}
 	return nil
 }

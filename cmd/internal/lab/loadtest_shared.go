@@ -8,8 +8,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -60,17 +60,17 @@ func (o *sharedRunFlags) parse(cmd *cobra.Command, plan *loadtestPlan) (*report.
 	if !cmd.Flags().Changed("seed") { // else all machines would send the same sequence
 		plan.Load.Seed = rand.Uint64()
 	}
-	return &report.Shared{Name: o.run, Machine: trial.MachineID(), Machines: o.machines, StartAt: plan.start.UTC()}, nil
+	return &report.Shared{Name: o.run, Machine: experiment.MachineID(), Machines: o.machines, StartAt: plan.start.UTC()}, nil
 }
 
 // openStore opens the store of a run, under the run's prefix if others share it.
-func (o *loadtestOptions) openStore(url string, options connect.Options) (*trial.Store, error) {
+func (o *loadtestOptions) openStore(url string, options connect.Options) (*experiment.Store, error) {
 	if o.run == "" {
 		return openTrial(o.Globals, url, options)
 	}
 	if strings.HasPrefix(url, "memory:") {
 		return nil, cli.Usagef("--run needs a store that other machines reach, and %s is in this process", url)
 	}
-	backend, err := trial.OpenNamedStore(url, options, o.run)
+	backend, err := experiment.OpenNamedStore(url, options, o.run)
 	return openedTrial(o.Globals, backend, err)
 }

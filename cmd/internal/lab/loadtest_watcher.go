@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/progress"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// loadtestWatcher shows the progress of a load test. It is a [trial.LoadTestObserver].
+// loadtestWatcher shows the progress of a load test. It is a [experiment.LoadTestObserver].
 type loadtestWatcher struct {
 	global  *cli.Globals
 	start   time.Time // when the load begins, zero for at once
@@ -34,7 +34,7 @@ func (w *loadtestWatcher) Ready(ctx context.Context) error {
 }
 
 // Begin shows a bar on a terminal.
-func (w *loadtestWatcher) Begin(candidate *trial.Candidate) (wantsProgress bool) {
+func (w *loadtestWatcher) Begin(candidate *experiment.Candidate) (wantsProgress bool) {
 	title := "load"
 	if w.several {
 		title = candidate.Title()

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
@@ -55,13 +55,13 @@ type logReading struct {
 	file string // or - for standard input
 	name string // its name in messages
 	from trace.Options
-	// The fields that identify callers, in the form of a [trial.Log].
+	// The fields that identify callers, in the form of a [experiment.Log].
 	keyFields []string
 	fieldOf   policy.Attributes
 }
 
 // parse returns how to read the log for the candidates.
-func (o *logOptions) parse(cmd *cobra.Command, candidates []trial.Candidate) (r *logReading, err error) {
+func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate) (r *logReading, err error) {
 	for _, flag := range []string{"time-field", "cost-field"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
 			return nil, cli.Usagef("--%s is empty; give it a value or leave it out", flag)
@@ -90,7 +90,7 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []trial.Candidate) (r 
 }
 
 // addCost adds the cost field of a policy's limits, unless the flags name another field.
-func (r *logReading) addCost(candidates []trial.Candidate) error {
+func (r *logReading) addCost(candidates []experiment.Candidate) error {
 	var fields []string
 	for _, c := range candidates {
 		if c.Policy != nil {
@@ -109,16 +109,16 @@ func (r *logReading) addCost(candidates []trial.Candidate) error {
 }
 
 // addAttributes adds the fields with the attributes of the policies.
-func (r *logReading) addAttributes(candidates []trial.Candidate) error {
-	limits := slices.ContainsFunc(candidates, func(c trial.Candidate) bool { return c.Policy == nil })
-	policies := slices.ContainsFunc(candidates, func(c trial.Candidate) bool { return c.Policy != nil })
+func (r *logReading) addAttributes(candidates []experiment.Candidate) error {
+	limits := slices.ContainsFunc(candidates, func(c experiment.Candidate) bool { return c.Policy == nil })
+	policies := slices.ContainsFunc(candidates, func(c experiment.Candidate) bool { return c.Policy != nil })
 	switch {
 	case !policies && len(r.fieldOf) > 0:
 		return cli.Usagef("--attribute needs a --policy, whose attributes it is for")
 	case !limits && len(r.keyFields) > 0:
 		return cli.Usagef("--key-field needs a --limit; name a policy's fields by --attribute NAME=FIELD")
 	}
-	log := &trial.Log{FieldOf: r.fieldOf}
+	log := &experiment.Log{FieldOf: r.fieldOf}
 	used := policy.Attributes{}
 	for _, c := range candidates {
 		if c.Policy == nil {
@@ -144,7 +144,7 @@ func (r *logReading) addAttributes(candidates []trial.Candidate) error {
 }
 
 // read reads the log, and prints warnings about it at once.
-func (r *logReading) read(ctx context.Context, g *cli.Globals) (*trial.Log, error) {
+func (r *logReading) read(ctx context.Context, g *cli.Globals) (*experiment.Log, error) {
 	in := g.Env.In
 	if r.file != "-" {
 		file, err := g.Env.Open(r.file)
@@ -158,7 +158,7 @@ func (r *logReading) read(ctx context.Context, g *cli.Globals) (*trial.Log, erro
 	if err != nil {
 		return nil, r.explain(err)
 	}
-	return &trial.Log{Trace: log, Name: r.name, Notes: logWarnings(g, log), KeyFields: r.keyFields, FieldOf: r.fieldOf}, nil
+	return &experiment.Log{Trace: log, Name: r.name, Notes: logWarnings(g, log), KeyFields: r.keyFields, FieldOf: r.fieldOf}, nil
 }
 
 // explain adds the name of the file to an error.
@@ -185,7 +185,8 @@ func logWarnings(g *cli.Globals, log *trace.Trace) []string {
 	}
 	if log.Bad > 0 {
 		first := log.FirstBad[0]
-		warn("%d of %d lines could not be read and are left out; line %d, %q: %s", log.Bad, log.Lines, first.Number, first.Excerpt, first.Reason)
+		warn("%d of %d lines could not be read and are left out; line %d, %q: %s", log.Bad, log.Lines, first.Number, first.Excerpt,
+			first.Reason)
 		for _, bad := range log.FirstBad[1:] {
 			g.Warn(fmt.Sprintf("line %d, %q: %s", bad.Number, bad.Excerpt, bad.Reason))
 		}

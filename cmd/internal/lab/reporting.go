@@ -205,7 +205,8 @@ func checkPlaces(cmd *cobra.Command, g *cli.Globals, reads string, flags ...stri
 		case reads != "" && filepath.Clean(path) == filepath.Clean(reads):
 			return cli.Usagef("--%s %s would replace the log that is read; name another file", flag, path)
 		case taken[filepath.Clean(path)] != "":
-			return cli.Usagef("--%s and --%s both name %s; give each a file of its own", taken[filepath.Clean(path)], flag, filepath.Clean(path))
+			return cli.Usagef("--%s and --%s both name %s; give each a file of its own", taken[filepath.Clean(path)], flag,
+				filepath.Clean(path))
 		}
 		taken[filepath.Clean(path)] = flag
 		if err := g.Env.CanWrite(path); err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/cmd/internal/progress"
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -67,7 +67,8 @@ the exit code is 1.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return cli.Usagef("no FILE given; name a log, or - for standard input, as in `%s access.log --limit 30/1m`", cmd.CommandPath())
+				return cli.Usagef("no FILE given; name a log, or - for standard input, as in `%s access.log --limit 30/1m`",
+					cmd.CommandPath())
 			case len(args) > 1:
 				return cli.Usagef("%s given, and %s takes one FILE", cli.Several(args), cmd.Name())
 			}
@@ -97,7 +98,7 @@ the exit code is 1.`,
 
 // simulatePlan is the simulation of a command line.
 type simulatePlan struct {
-	trial.Simulation
+	experiment.Simulation
 	log      *logReading
 	promises []report.Expression
 }
@@ -118,7 +119,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 	}
 	for _, under := range each {
 		for _, limit := range under {
-			plan.Candidates = append(plan.Candidates, trial.Candidate{Limits: []store.Limit{limit}})
+			plan.Candidates = append(plan.Candidates, experiment.Candidate{Limits: []store.Limit{limit}})
 		}
 	}
 	if plan.Wrap, err = o.wrapFlags.parse(); err != nil {
@@ -136,7 +137,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 		if err != nil {
 			return nil, err
 		}
-		plan.Candidates = append(plan.Candidates, trial.Candidate{Policy: p})
+		plan.Candidates = append(plan.Candidates, experiment.Candidate{Policy: p})
 	}
 	if plan.log, err = o.logOptions.parse(cmd, plan.Candidates); err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func (o *simulateOptions) useStore(ctx context.Context, plan *simulatePlan) erro
 	if err != nil {
 		return err
 	}
-	plan.Open = func(clock func() time.Time) (*trial.Store, error) {
+	plan.Open = func(clock func() time.Time) (*experiment.Store, error) {
 		options.Clock = clock
 		return openTrial(o.Globals, url, options)
 	}
@@ -209,14 +210,16 @@ func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (e
 	return nil
 }
 
-// simulateWatcher shows the progress of a simulation. It is a [trial.SimulationObserver].
+// simulateWatcher shows the progress of a simulation. It is a [experiment.SimulationObserver].
 type simulateWatcher struct {
 	global *cli.Globals
 	bar    *progress.Bar
 }
 
 // Begin shows a bar on a terminal.
-func (w *simulateWatcher) Begin(*trial.Candidate) { w.bar = w.global.Progress("simulating", "denied") }
+func (w *simulateWatcher) Begin(*experiment.Candidate) {
+	w.bar = w.global.Progress("simulating", "denied")
+}
 
 // Progress moves the bar.
 func (w *simulateWatcher) Progress(decided, requests, denied int64) {

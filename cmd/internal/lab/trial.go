@@ -10,8 +10,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -34,13 +34,13 @@ func refuseTrial(ctx context.Context, g *cli.Globals, kind string) error {
 }
 
 // openTrial opens a store for one trial, under a prefix of its own.
-func openTrial(g *cli.Globals, url string, options connect.Options) (*trial.Store, error) {
-	store, err := trial.OpenStore(url, options)
+func openTrial(g *cli.Globals, url string, options connect.Options) (*experiment.Store, error) {
+	store, err := experiment.OpenStore(url, options)
 	return openedTrial(g, store, err)
 }
 
 // openedTrial checks that a trial may write to the store that was opened.
-func openedTrial(g *cli.Globals, store *trial.Store, err error) (*trial.Store, error) {
+func openedTrial(g *cli.Globals, store *experiment.Store, err error) (*experiment.Store, error) {
 	if _, err := g.OpenedToWrite(store, err); err != nil {
 		return nil, err
 	}
@@ -50,11 +50,11 @@ func openedTrial(g *cli.Globals, store *trial.Store, err error) (*trial.Store, e
 // trialError is an error of a trial in the words of the command: it names the flag of a wrong value, and keys that are
 // left in the store.
 func trialError(cmd *cobra.Command, err error) error {
-	var left *trial.LeftoverError
+	var left *experiment.LeftoverError
 	if errors.As(err, &left) {
 		return outcome.Partly(err)
 	}
-	var plan *trial.PlanError
+	var plan *experiment.PlanError
 	if errors.As(err, &plan) {
 		flag := string(plan.Part)
 		return cli.Usagef("--%s %s %s", flag, cmd.Flags().Lookup(flag).Value, plan.Problem)

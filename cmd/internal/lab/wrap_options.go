@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/cli"
-	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/cmd/internal/experiment"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -69,7 +69,7 @@ func (o *wrapFlags) addFlags(cmd *cobra.Command) {
 }
 
 // parse reads the flags. Their order does not matter: a denial memory is always outside of leases.
-func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
+func (o *wrapFlags) parse() (wrap experiment.Wrap, err error) {
 	if o.replicas < 1 || o.replicas > maxReplicas {
 		return wrap, cli.Usagef("--replicas %d is out of range; it must be from 1 to %d", o.replicas, maxReplicas)
 	}

@@ -6,11 +6,11 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -46,7 +46,7 @@ type backupFile struct {
 // createBackup creates the file of a backup, and names it in entry: whoever finds that the run
 // has begun and never ended has to find the backup, too. It is whole before the first key
 // is changed. The header says which store it is of.
-func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry, adjusts bool, of *identity.Store) (*backupFile, error) {
+func (r *Runner) createBackup(plan *BackupPlan, entry *auditlog.Entry, adjusts bool, of *identity.Store) (*backupFile, error) {
 	if plan.MakeDir {
 		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
 			return nil, &NoBackupError{err}
@@ -59,7 +59,7 @@ func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry, adjusts bool
 	b := &backupFile{file: file, path: absolute(plan.Path), remove: r.Files.Remove}
 	b.writer, err = backup.NewWriter(file, backup.Header{Time: r.Now().UTC(),
 		Store: entry.Store, Context: entry.Context, Prefix: entry.Prefix,
-		Command: entry.Command, Selection: trail.Bounded(entry.Selection), Adjusts: adjusts, Layout: r.Place.Layout,
+		Command: entry.Command, Selection: auditlog.Bounded(entry.Selection), Adjusts: adjusts, Layout: r.Place.Layout,
 		Address: of.Address, Servers: of.Servers, StoreID: of.ID})
 	if err != nil {
 		b.discard()

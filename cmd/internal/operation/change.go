@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -15,7 +15,7 @@ import (
 // change is one run that changes keys others use.
 type change struct {
 	// entry is its line of the trail. make completes it.
-	entry *trail.Entry
+	entry *auditlog.Entry
 	// consent was given before, and question is asked if it does not cover the place; an
 	// empty question is not asked.
 	consent  Consent
@@ -28,9 +28,10 @@ type change struct {
 }
 
 // newEntry returns the line of the trail of a run that begins.
-func (r *Runner) newEntry(command, selection string) *trail.Entry {
-	return &trail.Entry{Run: trail.NewRun(), User: r.User, Account: r.Account, Host: r.Host,
-		Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix, Layout: r.Place.Layout, Command: command, Selection: selection}
+func (r *Runner) newEntry(command, selection string) *auditlog.Entry {
+	return &auditlog.Entry{Run: auditlog.NewRun(), User: r.User, Account: r.Account, Host: r.Host,
+		Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix, Layout: r.Place.Layout, Command: command,
+		Selection: selection}
 }
 
 // change opens the trail, asks, writes that the change begins, makes it, and writes what
@@ -77,7 +78,7 @@ func (r *Runner) ensureStoreID(ctx context.Context) string {
 type trails struct {
 	*Runner
 	// machine is the trail of this machine. Without it nothing is changed.
-	machine trail.Writer
+	machine auditlog.Writer
 	// refused: the store has no journal, or does not let us write to it.
 	refused bool
 	// warned: it was said already that the store does not know of the run.
@@ -85,10 +86,10 @@ type trails struct {
 }
 
 // begin writes that a run begins. If it fails nothing may be changed.
-func (t *trails) begin(ctx context.Context, entry *trail.Entry) error {
+func (t *trails) begin(ctx context.Context, entry *auditlog.Entry) error {
 	entry.Began = t.Now().UTC()
 	intent := *entry
-	intent.Time, intent.Outcome = entry.Began, trail.Begun
+	intent.Time, intent.Outcome = entry.Began, auditlog.Begun
 	if err := t.machine.Write(&intent); err != nil {
 		return fmt.Errorf("the audit cannot be written: %w; nothing was changed", err)
 	}
@@ -98,17 +99,17 @@ func (t *trails) begin(ctx context.Context, entry *trail.Entry) error {
 
 // end writes the entry of a run that ended with err, and closes the trail. It returns err,
 // joined with its own error if the trail could not be written.
-func (t *trails) end(ctx context.Context, entry *trail.Entry, err error) error {
+func (t *trails) end(ctx context.Context, entry *auditlog.Entry, err error) error {
 	entry.Time = t.Now().UTC()
 	switch {
 	case err == nil:
-		entry.Outcome = trail.Done
+		entry.Outcome = auditlog.Done
 	case ctx.Err() != nil:
-		entry.Outcome = trail.Interrupted
+		entry.Outcome = auditlog.Interrupted
 	case errors.Is(err, outcome.ErrPartly):
-		entry.Outcome = trail.Partly
+		entry.Outcome = auditlog.Partly
 	default:
-		entry.Outcome = trail.Failed
+		entry.Outcome = auditlog.Failed
 	}
 	if err != nil {
 		entry.Error = t.Describe(err)
@@ -124,7 +125,7 @@ func (t *trails) end(ctx context.Context, entry *trail.Entry, err error) error {
 // tell writes an entry to the store's journal, for all who use the store, also if the
 // operation is interrupted meanwhile. That it cannot is no reason to stop: somebody at night
 // who lacks a right has to be able to go on. It is said once.
-func (t *trails) tell(ctx context.Context, entry *trail.Entry) {
+func (t *trails) tell(ctx context.Context, entry *auditlog.Entry) {
 	journal, has := admin.JournalOf(t.Store)
 	if !has || t.refused {
 		return

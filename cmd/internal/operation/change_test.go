@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -60,8 +60,8 @@ func TestAJournalThatCannotBeWritten(t *testing.T) {
 			t.Errorf("%s: %+v, %v; written are %q, with %d warnings", test.name, result, err, journal.texts, warnings)
 		}
 		for i, text := range journal.texts {
-			var entry trail.Entry
-			want := []trail.Outcome{trail.Begun, trail.Done}[i]
+			var entry auditlog.Entry
+			want := []auditlog.Outcome{auditlog.Begun, auditlog.Done}[i]
 			if err := json.Unmarshal([]byte(text), &entry); err != nil || entry.Outcome != want || entry.Backup != result.Undo.Backup ||
 				entry.Run != s.trail.begun[0].Run || entry.Matched != 1 {
 				t.Errorf("%s: entry %d is %s", test.name, i, text)

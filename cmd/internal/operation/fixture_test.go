@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/files"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -64,14 +64,14 @@ func (ignored) Close()                  {}
 
 // memoryTrail is a trail that is kept in memory.
 type memoryTrail struct {
-	begun              []trail.Entry // those that say that a run begins
-	entries            []trail.Entry // those of outcomes, without the name of the run and when it began
+	begun              []auditlog.Entry // those that say that a run begins
+	entries            []auditlog.Entry // those of outcomes, without the name of the run and when it began
 	opened, closed     int
 	openErr            error
 	beginFail, endFail error
 }
 
-func (m *memoryTrail) open() (trail.Writer, error) {
+func (m *memoryTrail) open() (auditlog.Writer, error) {
 	if m.openErr != nil {
 		return nil, m.openErr
 	}
@@ -79,8 +79,8 @@ func (m *memoryTrail) open() (trail.Writer, error) {
 	return m, nil
 }
 
-func (m *memoryTrail) Write(e *trail.Entry) error {
-	if e.Outcome == trail.Begun {
+func (m *memoryTrail) Write(e *auditlog.Entry) error {
+	if e.Outcome == auditlog.Begun {
 		m.begun = append(m.begun, *e)
 		return m.beginFail
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -152,15 +152,15 @@ type Unsure struct {
 	// NeverExpire is how many of them may deny for ever, since they have no expiry.
 	NeverExpire int64
 	// First are the first few of them, those that may deny for ever before all others.
-	First []*foreign.UnsureError
+	First []*layouts.UnsureError
 }
 
-func (u *Unsure) add(key *foreign.UnsureError) {
+func (u *Unsure) add(key *layouts.UnsureError) {
 	u.Count++
 	at := len(u.First)
 	if key.NeverExpires {
 		u.NeverExpire++
-		if expires := slices.IndexFunc(u.First, func(k *foreign.UnsureError) bool { return !k.NeverExpires }); expires >= 0 {
+		if expires := slices.IndexFunc(u.First, func(k *layouts.UnsureError) bool { return !k.NeverExpires }); expires >= 0 {
 			at = expires
 		}
 	}

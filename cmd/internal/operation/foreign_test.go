@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -30,7 +30,7 @@ func TestForeignKeysAreCountedOnce(t *testing.T) {
 func TestUnsureKeysForEverComeFirst(t *testing.T) {
 	var u Unsure
 	for i := range 9 {
-		u.add(&foreign.UnsureError{StoreKey: fmt.Sprint(i), NeverExpires: i == 1 || i == 8})
+		u.add(&layouts.UnsureError{StoreKey: fmt.Sprint(i), NeverExpires: i == 1 || i == 8})
 	}
 	got := ""
 	for _, key := range u.First {

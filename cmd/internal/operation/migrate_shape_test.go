@@ -46,7 +46,8 @@ func TestUsageComesBackNoSooner(t *testing.T) {
 				a.Apply(&ours, now)
 				for range 50 {
 					if ours.Used(now) < theirs.Used(now) {
-						t.Fatalf("%d units are used after %s, and %d were with the other limiter", ours.Used(now), now.Time(), theirs.Used(now))
+						t.Fatalf("%d units are used after %s, and %d were with the other limiter", ours.Used(now), now.Time(),
+							theirs.Used(now))
 					}
 					now += store.Instant(random.Int64N(3e6))
 				}

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
@@ -109,7 +109,7 @@ func TestMigrate(t *testing.T) {
 				}
 			}
 			entry := s.trail.entries[0]
-			if entry.Command != "migrate" || entry.Matched != 9 || entry.Changed != 3 || entry.Outcome != trail.Partly ||
+			if entry.Command != "migrate" || entry.Matched != 9 || entry.Changed != 3 || entry.Outcome != auditlog.Partly ||
 				entry.Backup != result.Undo.Backup || !result.Undo.Replace {
 				t.Errorf("the trail has %+v", entry)
 			}
@@ -138,7 +138,8 @@ func TestMigrateAgain(t *testing.T) {
 		t.Errorf("%d and %d are used", s.used(t, "a"), s.used(t, "b"))
 	}
 	from[1].Used = 6 // the other limiter went on
-	if result, err := s.Migrate(t.Context(), s.planToMigrate(t, from), &watcher{}); err != nil || result.Raised != 1 || s.used(t, "b") != 6 {
+	if result, err := s.Migrate(t.Context(), s.planToMigrate(t, from), &watcher{}); err != nil || result.Raised != 1 ||
+		s.used(t, "b") != 6 {
 		t.Errorf("what has come since: %+v, %v", result, err)
 	}
 }
@@ -192,7 +193,8 @@ func TestMigrateSeveralIntoOne(t *testing.T) {
 		}
 	}
 	result, err := s.Migrate(t.Context(), plan, &watcher{})
-	if err != nil || result.Matched != int64(len(from)) || result.Shared != result.Matched-1 || result.Left() != 0 || s.used(t, "all") != 9 {
+	if err != nil || result.Matched != int64(len(from)) || result.Shared != result.Matched-1 || result.Left() != 0 ||
+		s.used(t, "all") != 9 {
 		t.Fatalf("%d are used after %+v, %v", s.used(t, "all"), result, err)
 	}
 	backup := s.opened(t, result.Undo.Backup)
@@ -259,7 +261,7 @@ func TestAnInterruptedMigration(t *testing.T) {
 	}}
 	result, err := s.Migrate(ctx, s.planToMigrate(t, &heeding{from, ctx}), &watcher{})
 	if !errors.Is(err, context.Canceled) || result.Raised != keysPerBatch || s.inUse(t) != keysPerBatch ||
-		!strings.Contains(err.Error(), "500 of 1501 old limits carried over") || s.trail.entries[0].Outcome != trail.Interrupted {
+		!strings.Contains(err.Error(), "500 of 1501 old limits carried over") || s.trail.entries[0].Outcome != auditlog.Interrupted {
 		t.Fatalf("it came to %+v, %v, with %d keys", result, err, s.inUse(t))
 	}
 	again, err := s.Migrate(t.Context(), s.planToMigrate(t, from), &watcher{})

@@ -308,7 +308,8 @@ func (m *migration) count(batch *migrationBatch, results []admin.Adjusted, unkno
 		}
 		if len(m.Sample) < sampled {
 			r := &results[old.targets[0]]
-			m.Sample = append(m.Sample, Carried{Old: old.entry, Key: batch.adjustments[old.targets[0]].Key, Before: r.Before, After: r.After})
+			m.Sample = append(m.Sample, Carried{Old: old.entry, Key: batch.adjustments[old.targets[0]].Key, Before: r.Before,
+				After: r.After})
 		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 )
 
 // Runner runs operations in one store. It is safe for concurrent use if its fields are.
@@ -35,7 +35,7 @@ type Runner struct {
 	// another, and Host the machine, for the trail.
 	User, Account, Host string
 	// OpenTrail opens the audit trail, before anything is asked or changed.
-	OpenTrail func() (trail.Writer, error)
+	OpenTrail func() (auditlog.Writer, error)
 	// Describe is what the trail says of an error: one line, without passwords.
 	Describe func(error) string
 	// Identify finds out which store it is, as far as that can be known. The error says why no

@@ -47,7 +47,8 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 		t.Errorf("at another address with the same id: %v", err)
 	}
 	away = store.ErrUnavailable
-	if _, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{}); !errors.Is(err, away) || errors.As(err, new(*OtherStoreError)) {
+	if _, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{}); !errors.Is(err, away) ||
+		errors.As(err, new(*OtherStoreError)) {
 		t.Errorf("into a store that is away: %v", err)
 	}
 	away = nil

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -37,8 +37,8 @@ func planToTriple(t *testing.T, subjects string) *OverridePlan {
 }
 
 // ended are the entries of runs that have ended.
-func (s *site) ended() []trail.Entry {
-	return slices.DeleteFunc(slices.Clone(s.trail.entries), func(e trail.Entry) bool { return e.Outcome == trail.Begun })
+func (s *site) ended() []auditlog.Entry {
+	return slices.DeleteFunc(slices.Clone(s.trail.entries), func(e auditlog.Entry) bool { return e.Outcome == auditlog.Begun })
 }
 
 func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
@@ -49,7 +49,7 @@ func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
 		t.Fatalf("set was %+v, %v, after %+v", set, err, w.questions)
 	}
 	e := s.ended()[0]
-	if e.Command != "override set" || e.Selection != "a --times 3 ("+set.ID+")" || e.Reason != "why" || e.Outcome != trail.Done ||
+	if e.Command != "override set" || e.Selection != "a --times 3 ("+set.ID+")" || e.Reason != "why" || e.Outcome != auditlog.Done ||
 		e.Changed != 1 {
 		t.Errorf("the trail says %+v", e)
 	}
@@ -62,7 +62,8 @@ func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
 	if err != nil || len(revoked) != 1 || revoked[0].ID != set.ID || len(w.questions) != 2 {
 		t.Fatalf("revoked were %+v, %v, after %+v", revoked, err, w.questions)
 	}
-	if e := s.ended()[1]; e.Command != "override revoke" || e.Selection != set.ID+" (a, ×3)" || e.Reason != "over" || e.Outcome != trail.Done {
+	if e := s.ended()[1]; e.Command != "override revoke" || e.Selection != set.ID+" (a, ×3)" || e.Reason != "over" ||
+		e.Outcome != auditlog.Done {
 		t.Errorf("the trail says %+v", e)
 	}
 	if inForce, _ = s.Overrides(t.Context()); len(inForce) != 0 {
@@ -132,13 +133,13 @@ func TestAnOverrideThatFails(t *testing.T) {
 	if len(revoked) != 1 || !errors.Is(err, outcome.ErrPartly) || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("revoked were %+v, %v", revoked, err)
 	}
-	if e := s.ended()[2]; e.Outcome != trail.Partly || e.Matched != 2 || e.Changed != 1 {
+	if e := s.ended()[2]; e.Outcome != auditlog.Partly || e.Matched != 2 || e.Changed != 1 {
 		t.Errorf("the trail says %+v", e)
 	}
 	if _, err := s.SetOverride(t.Context(), planToTriple(t, "c"), &watcher{}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("it says %v", err)
 	}
-	if e := s.ended()[3]; e.Outcome != trail.Failed || e.Changed != 0 || e.Error == "" {
+	if e := s.ended()[3]; e.Outcome != auditlog.Failed || e.Changed != 0 || e.Error == "" {
 		t.Errorf("the trail says %+v", e)
 	}
 }

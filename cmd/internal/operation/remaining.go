@@ -7,7 +7,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -120,12 +120,12 @@ func (r *Remaining) check(e *admin.Entry) error {
 
 // checkForeign is check for the limit of another limiter.
 func (r *Remaining) checkForeign(e *admin.Entry) error {
-	layout, err := foreign.Named(e.Layout)
+	layout, err := layouts.Named(e.Layout)
 	if err != nil {
 		return err
 	}
 	storeKey := output.Printable(e.StoreKey)
-	if _, can := layout.(foreign.Setter); !can {
+	if _, can := layout.(layouts.Setter); !can {
 		return store.Invalidf("the units that remain cannot be set for key %s: %s does not keep them in a form that allows it; "+
 			"reset it whole, or select keys of other layouts", storeKey, e.Layout)
 	}

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -50,8 +50,8 @@ func TestReset(t *testing.T) {
 	if len(w.undo) != 1 || w.undo[0] != *result.Undo || fmt.Sprint(w.steps) != "[scanning resetting]" {
 		t.Errorf("it told the ways back %v and the steps %v", w.undo, w.steps)
 	}
-	want := trail.Entry{Time: s.now.UTC(), User: "night", Context: "dev", Store: "memory", Prefix: "rl", Command: "reset",
-		Selection: "'*' in words", Matched: 7, Changed: 7, Backup: path, Outcome: trail.Done}
+	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Context: "dev", Store: "memory", Prefix: "rl", Command: "reset",
+		Selection: "'*' in words", Matched: 7, Changed: 7, Backup: path, Outcome: auditlog.Done}
 	if len(s.trail.entries) != 1 || s.trail.entries[0] != want || s.trail.closed != 1 {
 		t.Errorf("the trail has %+v, want %+v", s.trail.entries, want)
 	}
@@ -191,7 +191,8 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	entry := s.trail.entries[0]
-	if entry.Outcome != trail.Partly || entry.Matched != many || entry.Changed != keysPerBatch || entry.Error != "described: "+err.Error() {
+	if entry.Outcome != auditlog.Partly || entry.Matched != many || entry.Changed != keysPerBatch || entry.Error != "described: "+
+		err.Error() {
 		t.Errorf("the trail has %+v", entry)
 	}
 	s.Store = s.memory
@@ -226,7 +227,7 @@ func TestABackupIsKeptIfSomethingMayBeChanged(t *testing.T) {
 		if kept != test.kept || (result.Undo != nil) != kept || (len(w.undo) > 0) != kept || (s.trail.entries[0].Backup != "") != kept {
 			t.Errorf("%s: a backup is kept: %v; it told %+v, %v; the trail has %+v", name, kept, result.Undo, w.undo, s.trail.entries)
 		}
-		if s.trail.entries[0].Outcome != trail.Failed {
+		if s.trail.entries[0].Outcome != auditlog.Failed {
 			t.Errorf("%s: the trail has %+v", name, s.trail.entries)
 		}
 	}
@@ -245,7 +246,7 @@ func TestAnInterruptedReset(t *testing.T) {
 	if result == nil || result.Changed != keysPerBatch || result.Undo == nil || !errors.Is(err, context.Canceled) {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
-	if entry := s.trail.entries[0]; entry.Outcome != trail.Interrupted || entry.Changed != keysPerBatch {
+	if entry := s.trail.entries[0]; entry.Outcome != auditlog.Interrupted || entry.Changed != keysPerBatch {
 		t.Errorf("the trail has %+v", entry)
 	}
 	if n := s.inUse(t); n != many-keysPerBatch {
@@ -383,7 +384,7 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 			}
 			if test.changed > 0 {
 				if !errors.Is(err, outcome.ErrPartly) || !strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, 2 matched)") ||
-					s.trail.entries[0].Outcome != trail.Partly {
+					s.trail.entries[0].Outcome != auditlog.Partly {
 					t.Errorf("it ended with %v; the trail has %+v", err, s.trail.entries)
 				}
 				return

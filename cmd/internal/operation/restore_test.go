@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/cmd/internal/auditlog"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -58,8 +58,8 @@ func TestRestore(t *testing.T) {
 	if len(w.questions) > 0 || len(w.steps) != 1 || w.steps[0] != Restoring {
 		t.Errorf("it asked %v, in the steps %v", w.questions, w.steps)
 	}
-	want := trail.Entry{Time: s.now.UTC(), User: "night", Store: "memory", Prefix: "rl", Command: "restore", Selection: path,
-		Matched: 2, Changed: 2, Outcome: trail.Done}
+	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Store: "memory", Prefix: "rl", Command: "restore", Selection: path,
+		Matched: 2, Changed: 2, Outcome: auditlog.Done}
 	if len(s.trail.entries) != 1 || s.trail.entries[0] != want {
 		t.Errorf("the trail has %+v, want %+v", s.trail.entries, want)
 	}
@@ -82,7 +82,8 @@ func TestARestoreOfWhatIsThere(t *testing.T) {
 		if result := s.restoreAll(t, path); *result != want.result {
 			t.Errorf("restore %d came to %+v", i, result)
 		}
-		if entry := s.trail.entries[i]; entry.Matched != 2 || entry.Changed != want.changed || entry.Unknown != 0 || entry.Outcome != trail.Done {
+		if entry := s.trail.entries[i]; entry.Matched != 2 || entry.Changed != want.changed || entry.Unknown != 0 ||
+			entry.Outcome != auditlog.Done {
 			t.Errorf("the trail of restore %d has %+v", i, entry)
 		}
 	}
@@ -161,7 +162,7 @@ func TestAnInterruptedRestore(t *testing.T) {
 		!strings.HasSuffix(err.Error(), "(500 of 600 records restored)") {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
-	if entry := s.trail.entries[0]; entry.Outcome != trail.Interrupted || entry.Matched != many ||
+	if entry := s.trail.entries[0]; entry.Outcome != auditlog.Interrupted || entry.Matched != many ||
 		entry.Changed != keysPerBatch || s.inUse(t) != keysPerBatch {
 		t.Errorf("the trail has %+v, and %d keys are in use", entry, s.inUse(t))
 	}
@@ -226,7 +227,7 @@ func TestARestoreOfADamagedBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
-	if result == nil || result.Restored != 1 || !errors.Is(err, outcome.ErrPartly) || s.trail.entries[0].Outcome != trail.Partly {
+	if result == nil || result.Restored != 1 || !errors.Is(err, outcome.ErrPartly) || s.trail.entries[0].Outcome != auditlog.Partly {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 }

@@ -205,7 +205,8 @@ func TestARestoreWhoseAnswerIsLost(t *testing.T) {
 			outcomes, err := do(records[0])
 			return append(outcomes, admin.NotKnown), errors.Join(err, store.ErrOutcomeUnknown)
 		}}
-		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}}, &watcher{})
+		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}},
+			&watcher{})
 		if err != nil || *result != (RestoreResult{Restored: 2}) || s.used(t, "a") != 1 || s.used(t, "b") != 2 || tries != 2 {
 			t.Errorf("replace %v: after %d tries it came to %+v, %v", replace, tries, result, err)
 		}

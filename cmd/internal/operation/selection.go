@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -67,7 +67,7 @@ func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Ob
 		progress.Set(looked, total, found.Matched)
 	}
 	for entry, err := range s.Entries(ctx, backend, query, &found.Incomplete) {
-		var unsure *foreign.UnsureError
+		var unsure *layouts.UnsureError
 		switch {
 		case errors.As(err, &unsure):
 			found.Unsure.add(unsure)
@@ -126,8 +126,9 @@ func (s *Selection) Entries(ctx context.Context, backend admin.Keyspace, query a
 		likely := query
 		likely.Keys, likely.StoreKeys = s.Likely, s.LikelyStoreKeys
 		for entry, err := range backend.Scan(ctx, likely) {
-			var unsure *foreign.UnsureError
-			if *incomplete = *incomplete || !errors.As(err, &unsure) && (err != nil || s.Keep == nil || s.Keep(&entry)); !yield(entry, err) {
+			var unsure *layouts.UnsureError
+			if *incomplete = *incomplete || !errors.As(err, &unsure) &&
+				(err != nil || s.Keep == nil || s.Keep(&entry)); !yield(entry, err) {
 				return
 			}
 		}

@@ -105,7 +105,8 @@ func (a *overrideAnswer) Records() [][]string {
 			units = cli.Number(o.Units)
 		case store.OverrideBlock, store.OverrideExempt:
 		}
-		records = append(records, []string{d.ID, subject, d.Name, cli.AttributesText(d.Attributes), d.Effect, limit, factor, units, d.Reason,
+		records = append(records, []string{d.ID, subject, d.Name, cli.AttributesText(d.Attributes), d.Effect, limit, factor, units,
+			d.Reason,
 			d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS)})
 	}
 	return records
@@ -147,7 +148,8 @@ func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]ou
 		row := []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
 			{Text: allowance.Effect(o), Style: styles[o.Effect]}, {Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: o.ID}}
 		if whole {
-			row = slices.Insert(row, 4, output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
+			row = slices.Insert(row, 4, output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By},
+				output.Cell{Text: o.Reason})
 		}
 		rows = append(rows, row)
 	}

@@ -52,7 +52,8 @@ func (o *effectOptions) effect(cmd *cobra.Command, override *store.Override) (te
 		override.Effect = store.OverrideExempt
 		return "--exempt", nil
 	case len(given) == 0:
-		return "", cli.Usagef("nothing says what the override does; give one of --limit COUNT/PERIOD, --times N, --add N, --block and --exempt")
+		return "", cli.Usagef("nothing says what the override does; give one of --limit COUNT/PERIOD, --times N, --add N, " +
+			"--block and --exempt")
 	}
 	switch given[0] {
 	case "--limit":

@@ -182,7 +182,8 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 		case others == 0:
 			o.Note("no override is in force in %s", s.Place(where))
 		default:
-			o.Note("none of the %s in force in %s can apply to %s", output.Plural(others, "override"), s.Place(where), output.Printable(o.text))
+			o.Note("none of the %s in force in %s can apply to %s", output.Plural(others, "override"), s.Place(where),
+				output.Printable(o.text))
 		}
 	}
 	return errors.Join(o.Print(answer), err)

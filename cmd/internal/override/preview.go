@@ -33,7 +33,8 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 		if concerned.Keys == 1 {
 			verb = "matches"
 		}
-		o.Say("%s in use %s %s in %s: %s", cli.CountOf(concerned.Keys, "key", "keys"), verb, plan.selection.Text, place, changesText(concerned))
+		o.Say("%s in use %s %s in %s: %s", cli.CountOf(concerned.Keys, "key", "keys"), verb, plan.selection.Text, place,
+			changesText(concerned))
 		if concerned.DeniedOf > 0 {
 			o.Say("among them %s", deniedText(concerned))
 		}
@@ -189,7 +190,8 @@ func newConcernedDocument(c *operation.Concerned) *concernedDocument {
 		Examples: []changedKeyDocument{}, Winning: []winningDocument{}}
 	for i := range c.Examples {
 		e := &c.Examples[i]
-		d.Examples = append(d.Examples, changedKeyDocument{e.Key.Subject, e.Key.Name, ruleText(&e.Now), ruleText(&e.Then), changeWord(e.Change)})
+		d.Examples = append(d.Examples, changedKeyDocument{e.Key.Subject, e.Key.Name, ruleText(&e.Now), ruleText(&e.Then),
+			changeWord(e.Change)})
 	}
 	for _, w := range c.Winning {
 		d.Winning = append(d.Winning, winningDocument{w.Override.ID, w.Keys})

@@ -161,13 +161,16 @@ func checkBlockable(pattern string) error {
 	_, networkErr := netip.ParsePrefix(pattern)
 	switch {
 	case isPair && subjecttext.IsName(name):
-		return cli.Usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'", pattern,
+		return cli.Usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'",
+			pattern,
 			shell.Command(name+":"+value))
 	case addressErr == nil:
-		return cli.Usagef("%s is an address, and subjects begin with a name; write %s, or add --exact if a subject is the address alone", pattern,
+		return cli.Usagef("%s is an address, and subjects begin with a name; write %s, or add --exact if a subject is the address alone",
+			pattern,
 			shell.Command("ip:"+pattern))
 	case networkErr == nil:
-		return cli.Usagef("%s is a network, and subjects begin with a name; write %s, or add --exact if a subject is the network alone", pattern,
+		return cli.Usagef("%s is a network, and subjects begin with a name; write %s, or add --exact if a subject is the network alone",
+			pattern,
 			shell.Command("ip:"+pattern))
 	}
 	return nil

@@ -112,7 +112,8 @@ func (e *proof) admitted() Check {
 				over, place)
 		}
 	case early != nil && certain != nil && certain.LeastUnder == 0:
-		c.Seen = fmt.Sprintf("request %d of a new subject may have been denied too early, depending on when exactly it was decided", earlyPlace)
+		c.Seen = fmt.Sprintf("request %d of a new subject may have been denied too early, depending on when exactly it was decided",
+			earlyPlace)
 	case early != nil:
 		c.Verdict = Fail
 		c.Seen = fmt.Sprintf("too few: request %d of a new subject was denied", earlyPlace)
@@ -247,7 +248,8 @@ func exhaustedAt(events []*explain.Event, other *explain.Event) bool {
 // recovery is the check that what was used comes back: when the limit says, not less and not
 // more.
 func (e *proof) recovery() Check {
-	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "what was used comes back as the limit says", Seen: "nobody waited until then"}
+	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "what was used comes back as the limit says",
+		Seen: "nobody waited until then"}
 	if !e.hasLimit {
 		c.Seen = "no limit was found"
 		return c

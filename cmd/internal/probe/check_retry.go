@@ -118,7 +118,8 @@ func (e *proof) retryByModel(r *headers.Reading, event *explain.Event, v *explai
 	if v.Overlaps || !v.Judged {
 		return ""
 	}
-	early, late := event.Answered.Add(r.RetryAfter+r.Coarse()+e.model.Resolution), event.Sent.Add(r.RetryAfter-r.Coarse()-e.model.Resolution)
+	early, late := event.Answered.Add(r.RetryAfter+r.Coarse()+e.model.Resolution),
+		event.Sent.Add(r.RetryAfter-r.Coarse()-e.model.Resolution)
 	switch {
 	case early.Before(v.Fits[0]):
 		return fmt.Sprintf(", but the limit admits it after %s", span(v.Fits[0].Sub(event.Answered)))

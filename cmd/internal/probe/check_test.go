@@ -120,15 +120,19 @@ func TestLiesAreCaught(t *testing.T) {
 		}, "", checkHeaders, "tells 10 in 1m"},
 		{"503", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.status = 503 }, "", checkDenialStatus,
 			"status 503 (Service Unavailable)"},
-		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.shared = true }, "", checkSubjects, "they share it"},
+		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.shared = true }, "", checkSubjects,
+			"they share it"},
 		{"one too many", "fixed-window:11/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "request 11 of a subject was admitted"},
 		{"one too few", "fixed-window:9/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "request 10 of a new subject was denied"},
-		{"a window twice as long", "fixed-window:10/20s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery, "too late"},
-		{"a window half as long", "fixed-window:10/5s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery, "too early"},
+		{"a window twice as long", "fixed-window:10/20s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery,
+			"too late"},
+		{"a window half as long", "fixed-window:10/5s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery,
+			"too early"},
 		{"bursts at the boundary", "fixed-window:10/10s", "none", nil, "sliding-log:10/10s", checkAdmitted, "too many"},
 		{"denied requests count", "sliding-log:10/10s", headers.DialectX, func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
 			"denied requests count as well"},
-		{"denied requests count in a bucket", "token-bucket:10/10s", "none", func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
+		{"denied requests count in a bucket", "token-bucket:10/10s", "none", func(s *served) { s.chargeDenied = true }, "",
+			checkDenialsCost,
 			"denied requests count as well"},
 		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery,
 			"never admitted again"},
@@ -195,7 +199,8 @@ func TestAnotherAlgorithmIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if notes := strings.Join(r.Notes, " "); !strings.Contains(notes, "The answers are as of ") || !strings.Contains(notes, test.served) {
+		if notes := strings.Join(r.Notes, " "); !strings.Contains(notes, "The answers are as of ") ||
+			!strings.Contains(notes, test.served) {
 			t.Errorf("%s held to %s: %q", test.served, test.held, notes)
 		}
 	}

@@ -65,7 +65,8 @@ func (x *explorer) compare() error {
 			}
 		}
 		if len(chosen) == 0 && !confirmed {
-			chosen, confirmed = explain.Confirmation(&models[0], x.requestsLeft(), now, x.clock.Now().Add(x.timeLeft()), x.rest(models)), true
+			chosen, confirmed = explain.Confirmation(&models[0], x.requestsLeft(), now, x.clock.Now().Add(x.timeLeft()), x.rest(models)),
+				true
 		}
 		if len(chosen) == 0 {
 			return nil

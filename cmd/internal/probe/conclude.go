@@ -111,7 +111,8 @@ func (x *explorer) provenWrong(m *explain.Model) bool {
 	if finding.OverAdmitted+finding.UnderAdmitted == 0 {
 		return false
 	}
-	x.note("the audit by intervals is sure that at least %d of the answers are not those of %s", finding.LeastOver+finding.LeastUnder, m.Limit)
+	x.note("the audit by intervals is sure that at least %d of the answers are not those of %s", finding.LeastOver+finding.LeastUnder,
+		m.Limit)
 	return true
 }
 

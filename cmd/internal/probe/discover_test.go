@@ -59,14 +59,17 @@ func anyOf(t *testing.T, wanted []string, l store.Limit) bool {
 
 func servers() (all []discovered) {
 	for i, text := range []string{
-		"token-bucket:10/1s", "token-bucket:100/1m", "token-bucket:10/1s,burst=6", "token-bucket:5/1s,burst=20", "token-bucket:60/1h,burst=3",
+		"token-bucket:10/1s", "token-bucket:100/1m", "token-bucket:10/1s,burst=6", "token-bucket:5/1s,burst=20",
+		"token-bucket:60/1h,burst=3",
 		"token-bucket:1000/1s", "token-bucket:50/1s,burst=500", "leaky-bucket:20/1s",
-		"fixed-window:10/1s", "fixed-window:20/1m", "fixed-window:100/10s", "fixed-window:7/7s", "fixed-window:5/100ms", "fixed-window:300/30s",
+		"fixed-window:10/1s", "fixed-window:20/1m", "fixed-window:100/10s", "fixed-window:7/7s", "fixed-window:5/100ms",
+		"fixed-window:300/30s",
 		"fixed-window:10/10s,from=first", "fixed-window:60/1m,from=first", "fixed-window:5/1s,from=first", "fixed-window:3/2m,from=first",
 		"fixed-window:200/5s,from=first",
 		"sliding-log:10/1s", "sliding-log:50/30s", "sliding-log:5/1m", "sliding-log:100/1m", "sliding-log:25/7s",
 		"sliding-counter:10/10s", "sliding-counter:100/1m", "sliding-counter:5/1s", "sliding-counter:40/30s",
-		"sliding-counter:30/1m,slices=6", "sliding-counter:20/10s,slices=10", "sliding-counter:12/1m,slices=3", "sliding-counter:60/1m,slices=60",
+		"sliding-counter:30/1m,slices=6", "sliding-counter:20/10s,slices=10", "sliding-counter:12/1m,slices=3",
+		"sliding-counter:60/1m,slices=60",
 	} {
 		want := []string{strings.Replace(text, "leaky", "token", 1)}
 		all = append(all, discovered{name: text, want: want, like: i%2 != 0,
@@ -155,11 +158,12 @@ func servers() (all []discovered) {
 			server: func(*testing.T) *server {
 				return simulated(&intervals{most: 10, period: 10e6})
 			}},
-		discovered{name: "clock of a second", want: []string{"token-bucket:5/1s,burst=20"}, note: "clock", server: func(t *testing.T) *server {
-			o := newOurs(t, "token-bucket:5/1s,burst=20")
-			o.tick = 1e6
-			return simulated(o)
-		}},
+		discovered{name: "clock of a second", want: []string{"token-bucket:5/1s,burst=20"}, note: "clock",
+			server: func(t *testing.T) *server {
+				o := newOurs(t, "token-bucket:5/1s,burst=20")
+				o.tick = 1e6
+				return simulated(o)
+			}},
 		discovered{name: "ban", want: []string{"sliding-log:10/2s"}, note: "stays out for 15s", server: func(t *testing.T) *server {
 			return simulated(&banning{decider: newOurs(t, "sliding-log:10/2s"), ban: 15 * time.Second})
 		}},
@@ -167,9 +171,10 @@ func servers() (all []discovered) {
 			server: func(t *testing.T) *server {
 				return simulated(&banning{decider: newOurs(t, "fixed-window:20/10s,from=first"), ban: time.Minute})
 			}},
-		discovered{name: "ban of a bucket", want: []string{"token-bucket:10/1s"}, note: "stays out for 30s", server: func(t *testing.T) *server {
-			return simulated(&banning{decider: newOurs(t, "token-bucket:10/1s"), ban: 30 * time.Second})
-		}},
+		discovered{name: "ban of a bucket", want: []string{"token-bucket:10/1s"}, note: "stays out for 30s",
+			server: func(t *testing.T) *server {
+				return simulated(&banning{decider: newOurs(t, "token-bucket:10/1s"), ban: 30 * time.Second})
+			}},
 	)
 }
 

@@ -25,7 +25,8 @@ func TestDescribe(t *testing.T) {
 	} {
 		got := describe(test.done, test.total, test.matched, test.noun, test.elapsed)
 		if got != test.want {
-			t.Errorf("Describe(%d, %d, %d, %q, %s) = %q, want %q", test.done, test.total, test.matched, test.noun, test.elapsed, got, test.want)
+			t.Errorf("Describe(%d, %d, %d, %q, %s) = %q, want %q", test.done, test.total, test.matched, test.noun, test.elapsed, got,
+				test.want)
 		}
 	}
 }

@@ -51,7 +51,8 @@ type savedHistograms struct {
 // MarshalJSON implements [json.Marshaler].
 func (h *Histograms) MarshalJSON() ([]byte, error) {
 	saved := savedHistograms{
-		Latency: encode(h.Latency), Service: encode(h.Service), Errors: encode(h.Errors), Lag: encode(h.Lag), ByDecider: map[string]string{},
+		Latency: encode(h.Latency), Service: encode(h.Service), Errors: encode(h.Errors), Lag: encode(h.Lag),
+		ByDecider: map[string]string{},
 	}
 	for by, histogram := range h.ByDecider {
 		saved.ByDecider[by] = encode(histogram)

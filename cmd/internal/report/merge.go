@@ -113,7 +113,8 @@ func mergeRuns(parts []part) (*Run, error) {
 	first := parts[0]
 	run := &Run{
 		Algorithm: first.Algorithm, Limit: first.Limit, Policy: first.Policy, Implementation: first.Implementation,
-		Scenario: first.Scenario, LocalShare: first.LocalShare, StartedAt: first.StartedAt, Figures: Figures{Limits: slices.Clone(first.Limits)},
+		Scenario: first.Scenario, LocalShare: first.LocalShare, StartedAt: first.StartedAt,
+		Figures: Figures{Limits: slices.Clone(first.Limits)},
 	}
 	counted, end := first.counted(), first.end()
 	var loads, stores []string

@@ -217,7 +217,8 @@ func (r *Run) mergeCost(parts []part) {
 		}
 	}
 	for _, p := range parts {
-		left = left || p.Cost != nil && (p.Cost.ServerCPU != nil || p.Cost.Commands != nil || p.Cost.NetworkIn != nil || p.Cost.NetworkOut != nil)
+		left = left || p.Cost != nil && (p.Cost.ServerCPU != nil || p.Cost.Commands != nil || p.Cost.NetworkIn != nil ||
+			p.Cost.NetworkOut != nil)
 	}
 	if left {
 		r.Warnings = append(r.Warnings, "the server's cost is left out: it counts the work of all machines together")

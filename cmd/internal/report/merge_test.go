@@ -66,7 +66,8 @@ func named(name string, runs ...report.Run) report.Named {
 // a millisecond, and one tenth, on the other machine, took ten; averages know neither.
 func TestMergedQuantilesAreThoseOfAllRequests(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
-	fast, slow, both := sample.Histogram(random, 9000, 1000, 0), sample.Histogram(random, 1000, 10_000, 0), sample.Histogram(random, 0, 1, 0)
+	fast, slow, both := sample.Histogram(random, 9000, 1000, 0), sample.Histogram(random, 1000, 10_000, 0),
+		sample.Histogram(random, 0, 1, 0)
 	both.Merge(fast)
 	both.Merge(slow)
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

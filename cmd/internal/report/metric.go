@@ -66,12 +66,13 @@ func allMetrics() []metric {
 		{"unguarded_", true, func(f *Figures) *Quantiles { return f.LatencyBy(store.DecidedByFailurePolicy) }},
 	} {
 		for _, figure := range TimeFigures() {
-			all = append(all, metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {
-				if us, known := figure.Known(times.of(f)); known {
-					return new(big.Rat).SetInt64(us)
-				}
-				return nil
-			}})
+			all = append(all, metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional,
+				of: func(f *Figures) *big.Rat {
+					if us, known := figure.Known(times.of(f)); known {
+						return new(big.Rat).SetInt64(us)
+					}
+					return nil
+				}})
 		}
 	}
 	requests := func(f *Figures) int64 { return f.Requests }

@@ -43,7 +43,8 @@ func ParseThreshold(text string) (Expression, error) {
 		}
 	}
 	if e.operator == "" {
-		return Expression{}, wrong(text, "write a metric, one of < <= > >= == != and a value, such as p99<5ms, over_admitted==0 or denied<1%%")
+		return Expression{}, wrong(text, "write a metric, one of < <= > >= == != and a value, such as p99<5ms, over_admitted==0 "+
+			"or denied<1%%")
 	}
 	name, value := e.text[:at], e.text[at+len(e.operator):]
 	if e.metric = metricNamed(name); e.metric == nil {

@@ -25,10 +25,13 @@ func TestPromisesAboutWhatThereWasNot(t *testing.T) {
 
 func TestThresholds(t *testing.T) {
 	figures := &report.Figures{
-		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000, ThroughputPerS: 499.5,
-		Latency: &report.Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000}, Service: &report.Quantiles{P99: 4999},
-		Audit: report.Audit{Totals: audit.Totals{WorstRatio: 1.97, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1}, Fairness: 0.1},
-		Cost:  &report.Cost{ServerCPU: sample.Pointer(9.5)},
+		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000,
+		ThroughputPerS: 499.5,
+		Latency:        &report.Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000},
+		Service:        &report.Quantiles{P99: 4999},
+		Audit: report.Audit{Totals: audit.Totals{WorstRatio: 1.97, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1},
+			Fairness: 0.1},
+		Cost: &report.Cost{ServerCPU: sample.Pointer(9.5)},
 	}
 	for _, test := range []struct {
 		text   string
@@ -258,7 +261,8 @@ func BenchmarkLost(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		figures := run.Figures
-		figures.Latency, figures.Service, figures.Lag = report.QuantilesOf(h.Latency), report.QuantilesOf(h.Service), report.QuantilesOf(h.Lag)
+		figures.Latency, figures.Service, figures.Lag = report.QuantilesOf(h.Latency), report.QuantilesOf(h.Service),
+			report.QuantilesOf(h.Lag)
 		if report.Lost(promises, &figures) {
 			b.Fatal("the run is lost")
 		}

@@ -204,7 +204,8 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 	options.OnEnd = f.meter.CallEnded
 	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
 	options.OnUnknownDomain = envoy.Seldom(func(domain string) {
-		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain", output.Shorten(domain, 100))
+		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain",
+			output.Shorten(domain, 100))
 	})
 	f.Doors = append(f.Doors, serve.Door{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options), Certificates: f.certificates,
 		MaxConnections: f.flags.maxConnections, Open: f.anyClient()})

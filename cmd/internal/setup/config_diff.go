@@ -148,7 +148,8 @@ func keyDifferences(ctx context.Context, g *cli.Globals, c *config.Config, scanR
 		return nil
 	})
 	slices.SortFunc(rows, func(a, b diffRow) int {
-		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.keys, a.keys), cmp.Compare(a.Old, b.Old))
+		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.keys, a.keys),
+			cmp.Compare(a.Old, b.Old))
 	})
 	if err == nil { // else that error reports it
 		cli.WarnOfOverrides(g, withoutOverrides)

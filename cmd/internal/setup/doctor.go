@@ -67,7 +67,8 @@ reached. With 3 and 4 that is the only finding.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
-				return cli.Usagef("%s given, and doctor takes at most one PATTERN; quote it, so that the shell does not expand it", cli.Several(args))
+				return cli.Usagef("%s given, and doctor takes at most one PATTERN; quote it, so that the shell does not expand it",
+					cli.Several(args))
 			case o.scanLimit < 0:
 				return cli.Usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
 			case o.rateLimitScan < 0:
@@ -79,7 +80,8 @@ reached. With 3 and 4 that is the only finding.`,
 				return err
 			}
 			if o.subjects = strings.Join(args, ""); o.subjects != "" && o.Layouts == nil {
-				return cli.Usagef("a PATTERN is for the keys of other limiters, and %q was given without --layout; the store is --store", o.subjects)
+				return cli.Usagef("a PATTERN is for the keys of other limiters, and %q was given without --layout; the store is --store",
+					o.subjects)
 			}
 			return runDoctor(cmd.Context(), o)
 		},
@@ -259,7 +261,8 @@ func (a *doctorAnswer) Records() [][]string {
 		if text, err := json.Marshal(f.Data); err == nil && f.Data != nil {
 			data = string(text)
 		}
-		records = append(records, []string{f.Check, string(f.Status), f.Server, f.Summary, strings.TrimSpace(f.Advice + " " + f.Command), data})
+		records = append(records, []string{f.Check, string(f.Status), f.Server, f.Summary, strings.TrimSpace(f.Advice + " " + f.Command),
+			data})
 	}
 	return records
 }

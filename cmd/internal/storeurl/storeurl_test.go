@@ -19,7 +19,8 @@ func TestShown(t *testing.T) {
 			"redis+sentinel://h/m?sentinel_username=w&sentinel_password=xxxxx&xxxxx&xxxxx",
 			"redis+sentinel://h/m?sentinel_username=w"},
 		"rediss://u:a'b\"c d&e@h/1?tls_ca=/etc/a%26b c.pem&tls_insecure=false": {
-			"rediss://u:xxxxx@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false", "rediss://u@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false"},
+			"rediss://u:xxxxx@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false",
+			"rediss://u@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false"},
 		"redis://h?password=hunter2&hunter3&db=hunter4": {"redis://h?xxxxx&xxxxx&xxxxx", "redis://h"},
 		"redis://h?db=3&tls_insecure=hunter2":           {"redis://h?db=3&xxxxx", "redis://h?db=3"},
 		"redis://u:pa%zz@h":                             {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},

@@ -83,7 +83,8 @@ func watch(meter metric.Meter, limits *limiter.Limiter) error {
 				if state == now {
 					value = 1
 				}
-				o.ObserveInt64(breakers, value, metric.WithAttributes(attribute.String("part", part), attribute.String("state", state.String())))
+				o.ObserveInt64(breakers, value, metric.WithAttributes(attribute.String("part", part),
+					attribute.String("state", state.String())))
 			}
 		}
 		o.ObserveInt64(leasedKeys, stats.LeasedKeys)

@@ -37,7 +37,8 @@ func TestAWorkerThatIsStoppedTakesNothing(t *testing.T) {
 	store := newStore(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := send(ctx, store, new(strings.Builder), []string{"a"}); !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrGaveUp) {
+	if err := send(ctx, store, new(strings.Builder), []string{"a"}); !errors.Is(err, context.Canceled) ||
+		!errors.Is(err, limiter.ErrGaveUp) {
 		t.Errorf("%v", err)
 	}
 	limits, err := limiter.New(store)

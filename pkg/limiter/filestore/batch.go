@@ -188,7 +188,8 @@ func (c *connection) prepare(ctx context.Context) (err error) {
 			{&c.deleting, "DELETE FROM limits WHERE rowid = ?"},
 			{&c.countingFree, countFree},
 			{&c.shrinking, shrink},
-			{&c.reclaiming, "DELETE FROM limits WHERE rowid IN (SELECT rowid FROM limits WHERE unused_at <= ?+0 ORDER BY unused_at LIMIT ?)"},
+			{&c.reclaiming, "DELETE FROM limits WHERE rowid IN (SELECT rowid FROM limits WHERE unused_at <= ?+0 ORDER BY " +
+				"unused_at LIMIT ?)"},
 		} {
 			prepared, err := raw.(driver.ConnPrepareContext).PrepareContext(ctx, s.text)
 			if err != nil {

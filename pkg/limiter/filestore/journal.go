@@ -30,7 +30,8 @@ func (s *Store) AppendJournal(ctx context.Context, text string) error {
 		if err := journalTable.make(ctx, tx); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO journal (prefix, at, text) VALUES (?, ?, ?)", s.prefix, int64(now), text); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO journal (prefix, at, text) VALUES (?, ?, ?)", s.prefix, int64(now),
+			text); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `DELETE FROM journal WHERE prefix = ? AND number <= (SELECT number FROM journal WHERE prefix = ?

@@ -154,7 +154,8 @@ func (s *Store) SetOverride(ctx context.Context, o store.Override, lasts time.Du
 			return err
 		}
 		var rows int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM overrides WHERE prefix = ? AND id != ''", s.prefix).Scan(&rows); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM overrides WHERE prefix = ? AND id != ''",
+			s.prefix).Scan(&rows); err != nil {
 			return err
 		}
 		if set.full = isNew && rows >= admin.MaxOverrides; set.full {

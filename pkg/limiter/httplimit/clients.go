@@ -42,7 +42,8 @@ type Clients struct {
 // Validate returns a [limiter.ErrInvalid] if Header is no name of a field or IPv6Bits is out of range.
 func (c *Clients) Validate() error {
 	if !isToken(c.field()) {
-		return store.Invalidf("%q is not the name of a header field; write one such as %s, %s or X-Real-IP", c.Header, Forwarded, XForwardedFor)
+		return store.Invalidf("%q is not the name of a header field; write one such as %s, %s or X-Real-IP", c.Header, Forwarded,
+			XForwardedFor)
 	}
 	if bits := c.IPv6Bits; bits < 0 || bits > 128 {
 		return store.Invalidf("%d bits of an IPv6 address; it must be from 1 to 128, or 0 for %d", bits, DefaultIPv6Bits)

@@ -490,11 +490,13 @@ func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
 		make func() error
 		want string
 	}{
-		"no limiter":  {func() error { _, err := httplimit.PerKey(nil, "client", each); return err }, "the limiter is nil"},
-		"no source":   {func() error { _, err := httplimit.PerKey(limits, "nothing", each); return err }, `source "nothing" is unknown`},
-		"no name":     {func() error { _, err := httplimit.PerKey(limits, "client", limiter.Per("", 1, time.Hour)); return err }, "no name"},
-		"no unit":     {func() error { _, err := httplimit.PerKey(limits, "client", limiter.Per("a", 1, 60)); return err }, "period 60ns"},
-		"one name":    {func() error { _, err := httplimit.PerKey(limits, "client", each, each); return err }, `two limits have the name "a"`},
+		"no limiter": {func() error { _, err := httplimit.PerKey(nil, "client", each); return err }, "the limiter is nil"},
+		"no source":  {func() error { _, err := httplimit.PerKey(limits, "nothing", each); return err }, `source "nothing" is unknown`},
+		"no name": {func() error { _, err := httplimit.PerKey(limits, "client", limiter.Per("", 1, time.Hour)); return err },
+			"no name"},
+		"no unit": {func() error { _, err := httplimit.PerKey(limits, "client", limiter.Per("a", 1, 60)); return err }, "period 60ns"},
+		"one name": {func() error { _, err := httplimit.PerKey(limits, "client", each, each); return err },
+			`two limits have the name "a"`},
 		"no limit":    {func() error { _, err := httplimit.PerKey(limits, "client"); return err }, "no limit"},
 		"no function": {func() error { _, err := httplimit.NewFunc(limits, nil, httplimit.Options{}); return err }, "is nil"},
 		"attributes": {func() error {

@@ -30,7 +30,8 @@ func ParseCost(text string) (Cost, error) {
 	if isNumber(text) {
 		units, err := parseUnits(text)
 		if err != nil || units == 0 {
-			return Cost{}, store.Invalidf("cost %q is not valid; it must be a whole number from 1 to %d, or the name of a field such as tokens",
+			return Cost{}, store.Invalidf("cost %q is not valid; it must be a whole number from 1 to %d, or the name of a field "+
+				"such as tokens",
 				text, store.MaxCount)
 		}
 		return Cost{Units: units}, nil

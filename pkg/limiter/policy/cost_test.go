@@ -148,7 +148,8 @@ func TestCheckCost(t *testing.T) {
 	const (
 		noLimit = `cost 5 is for no limit of policy "own", as each has a cost of its own; say what it is of, such as tokens=5`
 		noFixed = `cost 5 is for no limit of policy "fixed", as each has a fixed cost; leave it out`
-		upTo    = `what fits is one number for all limits, and limit "tokens" of policy "mixed" has cost: tokens; ask for exact costs instead`
+		upTo    = `what fits is one number for all limits, and limit "tokens" of policy "mixed" ` +
+			`has cost: tokens; ask for exact costs instead`
 		settles = `limit "calls" of policy "mixed" has no cost of its own; say its real cost, too`
 		nothing = `there is nothing to settle, as each limit of policy "fixed" has a fixed cost`
 	)
@@ -183,7 +184,8 @@ func TestProblemsOfCosts(t *testing.T) {
 		{func(l *Limit) { l.Cost = Cost{1, "tokens"} }, `cost 1 is a number and also the field "tokens"; give one of them`},
 		{func(l *Limit) { l.Cost = Cost{Field: "to kens"} },
 			`cost name "to kens" is not valid; use at most 64 letters, digits, - and _, beginning with a letter`},
-		{func(l *Limit) { l.Cost = Cost{Field: "team"} }, `cost "team" is also an attribute of policy "llm"; give one of them another name`},
+		{func(l *Limit) { l.Cost = Cost{Field: "team"} }, `cost "team" is also an attribute of policy "llm"` +
+			`; give one of them another name`},
 		{func(l *Limit) { // also of an override
 			l.Overrides = []Override{{Attributes{"plan": "free"}, store.Limit{Count: 1, Period: time.Minute}}}
 			l.Cost.Units = 2

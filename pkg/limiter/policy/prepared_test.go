@@ -31,7 +31,8 @@ func TestPreparedMakesTheSameRequests(t *testing.T) {
 			if len(p.HashBy) > 0 && r.IntN(2) == 0 {
 				by = p.HashBy
 			}
-			l := Limit{Name: fmt.Sprintf("l%d", i), By: by, Limit: store.Limit{Count: int64(i + 1), Period: time.Second}, Shadow: r.IntN(2) == 0}
+			l := Limit{Name: fmt.Sprintf("l%d", i), By: by, Limit: store.Limit{Count: int64(i + 1), Period: time.Second},
+				Shadow: r.IntN(2) == 0}
 			if r.IntN(2) == 0 {
 				l.Overrides = []Override{{When: Attributes{names[r.IntN(5)]: "x"}, Limit: store.Limit{Count: 9, Period: time.Second}}}
 			}

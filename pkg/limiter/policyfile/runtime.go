@@ -86,11 +86,13 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 		}
 	}
 	if _, has := admin.OverrideTableOf(backend); has {
-		r.watch = layers.WatchOverrides(backend, layers.Overrides{OnError: observer.OnOverrides, OnRecovered: recovered(observer.OnOverrides)})
+		r.watch = layers.WatchOverrides(backend, layers.Overrides{OnError: observer.OnOverrides,
+			OnRecovered: recovered(observer.OnOverrides)})
 		r.policy = append(r.policy, limiter.Overrides{Watch: r.watch})
 	}
 	if _, has := admin.DenialTableOf(backend); has {
-		r.denials = layers.CollectDenials(backend, layers.DenialLog{OnError: observer.OnDenialLog, OnRecovered: recovered(observer.OnDenialLog)})
+		r.denials = layers.CollectDenials(backend, layers.DenialLog{OnError: observer.OnDenialLog,
+			OnRecovered: recovered(observer.OnDenialLog)})
 		r.policy = append(r.policy, limiter.DenialLog{Collector: r.denials})
 	}
 	if err := r.put(file); err != nil {

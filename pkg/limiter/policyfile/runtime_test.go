@@ -321,7 +321,8 @@ func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
 			t.Errorf("%s: %v", test.prefix, err)
 		case test.fine:
 			policies.Close()
-		case !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), `prefix "`+test.prefix+`", and limitctl.yaml has "mine"`):
+		case !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), `prefix "`+test.prefix+
+			`", and limitctl.yaml has "mine"`):
 			t.Errorf("%s: %v", test.prefix, err)
 		}
 	}

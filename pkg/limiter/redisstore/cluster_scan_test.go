@@ -101,7 +101,8 @@ func (c *crowd) scan(t *testing.T, what string, q admin.Query, want map[store.Ke
 		sound := entry.Decision.Used == 7 && entry.Limit.Count == 100 && entry.TTL > 23*time.Hour && entry.TTL <= 24*time.Hour &&
 			entry.StoreKey == admin.OwnLayout("rl").StoreKey(entry.Key)
 		if q.Records {
-			sound = sound && entry.Record.Key == entry.Key && len(entry.Record.Value) > 26 && time.Until(entry.Record.Expires) > 23*time.Hour
+			sound = sound && entry.Record.Key == entry.Key && len(entry.Record.Value) > 26 &&
+				time.Until(entry.Record.Expires) > 23*time.Hour
 		}
 		if q.Bytes {
 			sound = sound && entry.Bytes > 20

@@ -7,7 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -37,7 +37,7 @@ func TestOnlyItsOwnPartsComeBackOfASetLimit(t *testing.T) {
 		t.Run(layoutName, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			layout, err := foreign.Named(layoutName)
+			layout, err := layouts.Named(layoutName)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +46,7 @@ func TestOnlyItsOwnPartsComeBackOfASetLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			limit := store.Limit{Count: 20, Period: time.Minute, Burst: 20}
-			keys := backend.Foreign(foreign.Sources{{Layout: layout, Limit: limit}})
+			keys := backend.Foreign(layouts.Sources{{Layout: layout, Limit: limit}})
 			for _, command := range c.write {
 				server.Do(command...)
 			}

@@ -117,7 +117,8 @@ func TestLargeForeignHashesWithoutTheirSize(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "blind", Password: "pw", DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
 	entries, errs := scanned(t, foreignOn(t, client), admin.Query{})
-	if len(entries) != 1 || len(errs) != 1 || !strings.Contains(errs[0].Error(), "a hash of 30000 fields, and limitctl takes at most 10000") {
+	if len(entries) != 1 || len(errs) != 1 || !strings.Contains(errs[0].Error(),
+		"a hash of 30000 fields, and limitctl takes at most 10000") {
 		t.Errorf("found are %v, %v", entries, errs)
 	}
 }
@@ -135,7 +136,8 @@ func TestAForeignValueThatGrewIsNotDeletedUnseen(t *testing.T) {
 	server.Do("SETRANGE", "pair:b", 3_000_000, "x")
 	server.Do("SETRANGE", "pair:c", 30_000_000, "x")
 	deleted, changed, err := keys.Delete(ctx, records...)
-	if deleted != 2 || len(changed) != 2 || err == nil || !strings.Contains(err.Error(), `"pair:c" holds by now more than a backup takes`) ||
+	if deleted != 2 || len(changed) != 2 || err == nil || !strings.Contains(err.Error(),
+		`"pair:c" holds by now more than a backup takes`) ||
 		server.Do("STRLEN", "pair:c") != int64(30_000_001) {
 		t.Errorf("deleted %d, changed %d, %v", deleted, len(changed), err)
 	}

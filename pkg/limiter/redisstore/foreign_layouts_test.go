@@ -12,7 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -24,8 +24,8 @@ var tenAMinute = store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: 
 // something behind it.
 type layout string
 
-func (l layout) Info() foreign.Info {
-	return foreign.Info{Name: string(l), Prefixes: []string{string(l) + ":"}}
+func (l layout) Info() layouts.Info {
+	return layouts.Info{Name: string(l), Prefixes: []string{string(l) + ":"}}
 }
 
 func (l layout) Match(storeKey string, _ bool) (store.Key, bool) {
@@ -38,7 +38,7 @@ func (l layout) Together(storeKey string, _ store.Limit, _ store.Instant) []stri
 }
 
 // counted is the entry of a counter.
-func counted(found *foreign.Found, text string) (admin.Entry, error) {
+func counted(found *layouts.Found, text string) (admin.Entry, error) {
 	used, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return admin.Entry{}, errors.New("not a counter")
@@ -46,8 +46,8 @@ func counted(found *foreign.Found, text string) (admin.Entry, error) {
 	return admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: used, Remaining: max(0, found.Limit.Capacity()-used)}}, nil
 }
 
-func reading(err error, entries ...admin.Entry) (foreign.Reading, error) {
-	return foreign.Reading{Entries: entries, Certain: true}, err
+func reading(err error, entries ...admin.Entry) (layouts.Reading, error) {
+	return layouts.Reading{Entries: entries, Certain: true}, err
 }
 
 // pair is a counter and its timer, under two store keys.
@@ -58,32 +58,32 @@ func (p pair) Together(storeKey string, _ store.Limit, _ store.Instant) []string
 	return []string{counter, counter + ":timer"}
 }
 
-func (p pair) Decode(found *foreign.Found) (foreign.Reading, error) {
+func (p pair) Decode(found *layouts.Found) (layouts.Reading, error) {
 	counter := &found.Values[0]
-	if counter.Type == foreign.NoValue {
+	if counter.Type == layouts.NoValue {
 		return reading(nil)
 	}
-	if counter.Type != foreign.StringValue {
+	if counter.Type != layouts.StringValue {
 		return reading(fmt.Errorf("a %s", counter.Type))
 	}
 	e, err := counted(found, string(counter.Text))
 	return reading(err, e)
 }
 
-func (p pair) SetRemaining(found *foreign.Found, remaining int64) ([]foreign.Write, error) {
+func (p pair) SetRemaining(found *layouts.Found, remaining int64) ([]layouts.Write, error) {
 	text := strconv.FormatInt(found.Limit.Capacity()-remaining, 10)
-	return []foreign.Write{{StoreKey: found.Values[0].StoreKey, Text: text}}, nil
+	return []layouts.Write{{StoreKey: found.Values[0].StoreKey, Text: text}}, nil
 }
 
 // bucket is a hash with one number, n.
 type bucket struct{ layout }
 
-func (b bucket) Decode(found *foreign.Found) (foreign.Reading, error) {
+func (b bucket) Decode(found *layouts.Found) (layouts.Reading, error) {
 	value := &found.Values[0]
-	if value.Type == foreign.NoValue {
+	if value.Type == layouts.NoValue {
 		return reading(nil)
 	}
-	if value.Type != foreign.HashValue {
+	if value.Type != layouts.HashValue {
 		return reading(fmt.Errorf("a %s", value.Type))
 	}
 	text, _ := value.Field("n")
@@ -91,20 +91,20 @@ func (b bucket) Decode(found *foreign.Found) (foreign.Reading, error) {
 	return reading(err, e)
 }
 
-func (b bucket) SetRemaining(found *foreign.Found, remaining int64) ([]foreign.Write, error) {
+func (b bucket) SetRemaining(found *layouts.Found, remaining int64) ([]layouts.Write, error) {
 	text := strconv.FormatInt(found.Limit.Capacity()-remaining, 10)
-	return []foreign.Write{{StoreKey: found.StoreKey, Field: "n", Text: text}}, nil
+	return []layouts.Write{{StoreKey: found.StoreKey, Field: "n", Text: text}}, nil
 }
 
 // shared is a hash that has a counter of each subject in a field.
 type shared struct{ layout }
 
-func (s shared) Decode(found *foreign.Found) (foreign.Reading, error) {
+func (s shared) Decode(found *layouts.Found) (layouts.Reading, error) {
 	value := &found.Values[0]
-	if value.Type == foreign.NoValue {
+	if value.Type == layouts.NoValue {
 		return reading(nil)
 	}
-	if value.Type != foreign.HashValue {
+	if value.Type != layouts.HashValue {
 		return reading(fmt.Errorf("a %s", value.Type))
 	}
 	var entries []admin.Entry
@@ -123,12 +123,12 @@ func (s shared) Decode(found *foreign.Found) (foreign.Reading, error) {
 // double is a string with two numbers, each of a limit.
 type double struct{ layout }
 
-func (d double) Decode(found *foreign.Found) (foreign.Reading, error) {
+func (d double) Decode(found *layouts.Found) (layouts.Reading, error) {
 	value := &found.Values[0]
-	if value.Type == foreign.NoValue {
+	if value.Type == layouts.NoValue {
 		return reading(nil)
 	}
-	if value.Type != foreign.StringValue {
+	if value.Type != layouts.StringValue {
 		return reading(fmt.Errorf("a %s", value.Type))
 	}
 	var entries []admin.Entry
@@ -143,17 +143,17 @@ func (d double) Decode(found *foreign.Found) (foreign.Reading, error) {
 	return reading(nil, entries...)
 }
 
-func (d double) SetRemaining(found *foreign.Found, remaining int64) ([]foreign.Write, error) {
+func (d double) SetRemaining(found *layouts.Found, remaining int64) ([]layouts.Write, error) {
 	text := strconv.FormatInt(found.Limit.Capacity()-remaining, 10)
-	return []foreign.Write{{StoreKey: found.StoreKey, Text: text + "," + text}}, nil
+	return []layouts.Write{{StoreKey: found.StoreKey, Text: text + "," + text}}, nil
 }
 
 // times is a set of times, of any type that has members, or a string of some length.
 type times struct{ layout }
 
-func (s times) Decode(found *foreign.Found) (foreign.Reading, error) {
+func (s times) Decode(found *layouts.Found) (layouts.Reading, error) {
 	value := &found.Values[0]
-	if value.Type == foreign.NoValue {
+	if value.Type == layouts.NoValue {
 		return reading(nil)
 	}
 	d := store.Decision{Used: value.Length, Remaining: int64(len(value.Members))}
@@ -161,10 +161,10 @@ func (s times) Decode(found *foreign.Found) (foreign.Reading, error) {
 }
 
 // testLayouts are all of them.
-func testLayouts() foreign.Sources {
-	var sources foreign.Sources
-	for _, l := range []foreign.Layout{pair{"pair"}, bucket{"bucket"}, shared{"shared"}, double{"double"}, times{"times"}} {
-		sources = append(sources, foreign.Source{Layout: l, Limit: tenAMinute})
+func testLayouts() layouts.Sources {
+	var sources layouts.Sources
+	for _, l := range []layouts.Layout{pair{"pair"}, bucket{"bucket"}, shared{"shared"}, double{"double"}, times{"times"}} {
+		sources = append(sources, layouts.Source{Layout: l, Limit: tenAMinute})
 	}
 	return sources
 }

@@ -159,7 +159,8 @@ func TestNothingIsLostWhileAForeignLimitIsSet(t *testing.T) {
 				taken += entries[e.Key].Used
 			}
 			if taken != counted.Load() || set == 0 {
-				t.Errorf("%d units were counted, and %d were set aside or are left; it was set %d times and busy %d", counted.Load(), taken, set, busy)
+				t.Errorf("%d units were counted, and %d were set aside or are left; it was set %d times and busy %d", counted.Load(), taken,
+					set, busy)
 			}
 			if ttl := client.TTL(ctx, record.Parts[0].StoreKey).Val(); ttl < 50*time.Minute {
 				t.Errorf("it is kept for %s", ttl)

@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
@@ -229,16 +229,16 @@ func (l replayed) run(t *testing.T, client *redis.Client, random *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layout, err := foreign.Named(l.layout)
+	layout, err := layouts.Named(l.layout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit, err := foreign.ParseLimit(l.limit)
+	limit, err := layouts.ParseLimit(l.limit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	limit.Algorithm = 0
-	keys := backend.Foreign(foreign.Sources{{Layout: layout, Keys: mustPattern(l.keys), Limit: limit}})
+	keys := backend.Foreign(layouts.Sources{{Layout: layout, Keys: mustPattern(l.keys), Limit: limit}})
 	for range 12 {
 		r.advance(l.random(random))
 		r.show()

@@ -251,7 +251,8 @@ func TestAForeignDeletionChecks(t *testing.T) {
 	server.Do("HSET", "shared:h", "a", 9, "c", 1)
 	deleted, changed, err := keys.Delete(ctx, records...)
 	var foreign *store.ForeignError
-	if deleted != 6 || !errors.As(err, &foreign) || foreign.StoreKey != "pair:alien:timer" || !strings.Contains(err.Error(), "holds a list") {
+	if deleted != 6 || !errors.As(err, &foreign) || foreign.StoreKey != "pair:alien:timer" ||
+		!strings.Contains(err.Error(), "holds a list") {
 		t.Errorf("deleted %d, %v", deleted, err)
 	}
 	got := map[string]int{}

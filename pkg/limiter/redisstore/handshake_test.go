@@ -39,7 +39,8 @@ func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
 	for name, after := range map[string]bool{"before New": false, "after New": true} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: time.Second,
+			client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1,
+				DialTimeout: time.Second,
 				ReadTimeout: time.Second})
 			hook := panicking{new(atomic.Int32)}
 			hook.left.Store(1)

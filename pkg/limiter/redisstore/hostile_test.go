@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -34,7 +34,7 @@ func deciding(op store.Op, reqs ...store.Request) operation {
 func scanning(q admin.Query, of func(backend *redisstore.Store) admin.Keyspace) operation {
 	return func(ctx context.Context, backend *redisstore.Store) error {
 		for _, err := range of(backend).Scan(ctx, q) {
-			var unsure *foreign.UnsureError
+			var unsure *layouts.UnsureError
 			if err != nil && !errors.Is(err, store.ErrForeign) && !errors.As(err, &unsure) {
 				return err
 			}

@@ -28,7 +28,8 @@ import (
 func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
+		MaxRetries: -1})
 	defer client.Close()
 	backend, err := Own(client)
 	if err != nil {
@@ -408,7 +409,8 @@ func TestStormsOfConnectionsLeaveNothingBehind(t *testing.T) {
 func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
+		MaxRetries: -1})
 	defer client.Close()
 	backend, err := Own(client)
 	if err != nil {

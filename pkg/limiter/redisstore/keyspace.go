@@ -5,7 +5,7 @@ import (
 	"iter"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -39,10 +39,10 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]
 // know them. Closing it closes s.
 //
 // Scan reads only with commands that never write. Keys that sources are not sure of come with
-// a [foreign.UnsureError]. Delete and Import go by the parts of a record, each of which is
+// a [layouts.UnsureError]. Delete and Import go by the parts of a record, each of which is
 // checked and changed in one step. Decide is a [store.ErrInvalid]: only the limiter itself
 // decides. The journal and the identity are those of s.
-func (s *Store) Foreign(sources foreign.Sources) admin.Keyspace {
+func (s *Store) Foreign(sources layouts.Sources) admin.Keyspace {
 	return &foreignKeys{s.keys.Foreign(sources), s, s, s}
 }
 

@@ -99,7 +99,8 @@ func TestWhatNoStoreIsMadeOn(t *testing.T) {
 			}
 		}
 	}
-	if backend, err := redisstore.Open(redis.Options{}, redisstore.WithPrefix("a b{")); backend != nil || !errors.Is(err, store.ErrInvalid) {
+	if backend, err := redisstore.Open(redis.Options{}, redisstore.WithPrefix("a b{")); backend != nil ||
+		!errors.Is(err, store.ErrInvalid) {
 		t.Errorf("with an unfit prefix: %v, %v", backend, err)
 	}
 }

@@ -231,7 +231,8 @@ func TestFailoverWithALocalShare(t *testing.T) {
 			s := redistest.StartSentinel(t)
 			var old *redistest.Process
 			kill := func() (err error) { old, err = s.KillMaster(); return err }
-			return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: s.Addrs(), MaxRetries: -1}),
+			return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: s.Addrs(),
+					MaxRetries: -1}),
 				kill, func() error { return s.WaitFailover(old) }
 		},
 		"Cluster": func(t *testing.T) (redis.UniversalClient, func() error, func() error) {
@@ -256,7 +257,8 @@ func TestFailoverWithALocalShare(t *testing.T) {
 				t.Fatal(err)
 			}
 			ledger := newLedger()
-			stack := layers.WithFailure(layers.WithBreaker(backend, layers.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond}),
+			stack := layers.WithFailure(layers.WithBreaker(backend,
+				layers.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond}),
 				layers.Failure{Policy: store.LocalOnError, OnFailure: ledger.replaced})
 			key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
 			ledger.take(stack, key, limit)

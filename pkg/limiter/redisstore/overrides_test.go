@@ -291,7 +291,8 @@ func TestForeignOverrides(t *testing.T) {
 		}
 	}
 	instants := func(created, expires int64) string {
-		written := []byte{byte(created >> 40), byte(created >> 32), byte(created >> 24), byte(created >> 16), byte(created >> 8), byte(created),
+		written := []byte{byte(created >> 40), byte(created >> 32), byte(created >> 24), byte(created >> 16), byte(created >> 8),
+			byte(created),
 			byte(expires >> 40), byte(expires >> 32), byte(expires >> 24), byte(expires >> 16), byte(expires >> 8), byte(expires)}
 		return record[:3] + string(written) + record[15:]
 	}
@@ -299,7 +300,8 @@ func TestForeignOverrides(t *testing.T) {
 	for _, value := range []string{instants(created, 1<<48-1), instants(created, created+month+1), instants(1<<48-2, 1<<48-1),
 		instants(0, expires), instants(expires, expires-1), instants(created+2*month, expires+2*month),
 		"x", record[:10], record[:15], record[:15] + "{}", record[:15] + `{"effect":"limit","limit":"1/1ns"}`,
-		record[:15] + `{"effect":"block","subject":"[a"}`, record[:15] + `{"effect":"block","attributes":{"a":"%zz"}}`, "RO\x02" + record[3:],
+		record[:15] + `{"effect":"block","subject":"[a"}`, record[:15] + `{"effect":"block","attributes":{"a":"%zz"}}`, "RO\x02" +
+			record[3:],
 		record + strings.Repeat(" ", 20_000), record[:15] + `{"effect":"block","reason":"\u001b[31m"}`} {
 		server.Do("SET", key, value)
 		damaged(value)
@@ -328,7 +330,8 @@ func TestForeignOverrides(t *testing.T) {
 			if _, err := backend.OverrideVersion(ctx); !errors.Is(err, store.ErrForeign) {
 				t.Errorf("%.80q: looked, %v", words, err)
 			}
-			if _, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour); !errors.Is(err, store.ErrForeign) {
+			if _, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour); !errors.Is(err,
+				store.ErrForeign) {
 				t.Errorf("%.80q: set, %v", words, err)
 			}
 			if fmt.Sprint(server.Do("DUMP", index)) != before {

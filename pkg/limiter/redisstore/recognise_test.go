@@ -15,7 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -27,7 +27,7 @@ func traefikBucket(server *redistest.Server, storeKey string) {
 }
 
 // describing is how the command opens its stores.
-var describing = redisstore.WithDescriber(foreign.Describe)
+var describing = redisstore.WithDescriber(layouts.Describe)
 
 const looksLikeTraefik = "what looks like a Traefik bucket, which is not a limit record"
 

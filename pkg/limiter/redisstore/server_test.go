@@ -115,7 +115,8 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: 3, ReadTimeout: 300 * time.Millisecond, DisableIdentity: true})
+			client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: 3, ReadTimeout: 300 * time.Millisecond,
+				DisableIdentity: true})
 			defer client.Close()
 			// Connections for a retry to be sent on are there before the server stops.
 			var warm sync.WaitGroup
@@ -142,7 +143,8 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 			if name == "killed" && errors.Is(err, store.ErrUnavailable) {
 				return // it ended before the request left
 			}
-			if !errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), server.Addr) {
+			if !errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrUnavailable) ||
+				!strings.Contains(err.Error(), server.Addr) {
 				t.Errorf("got %v, want an ErrOutcomeUnknown that names %s", err, server.Addr)
 			}
 			_, err = l.Peek(ctx, user, hundred, 1) // nothing to be in doubt about
@@ -477,7 +479,8 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 		plain := limit
 		plain.Slices = 0
 		usage := func(limit store.Limit) int64 {
-			return client.MemoryUsage(ctx, admin.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject, Name: limit.DefaultName()})).Val()
+			return client.MemoryUsage(ctx, admin.OwnLayout("rl").StoreKey(store.Key{Subject: user.Subject,
+				Name: limit.DefaultName()})).Val()
 		}
 		if _, err := l.Take(ctx, user, plain, 1); err != nil {
 			t.Fatal(err)
@@ -523,7 +526,8 @@ func TestScanDescribesALargeLog(t *testing.T) {
 		}
 	}
 	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey}) {
-		if err != nil || entry.Decision.Used != 200 || entry.Decision.Allowed || entry.Limit.Count != 200 || entry.Decision.RetryAfter <= 0 {
+		if err != nil || entry.Decision.Used != 200 || entry.Decision.Allowed || entry.Limit.Count != 200 ||
+			entry.Decision.RetryAfter <= 0 {
 			t.Errorf("found %+v, %v", entry, err)
 		}
 		return

@@ -17,7 +17,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -37,8 +37,8 @@ type Store struct {
 type settings struct {
 	sending lanes.Settings
 	secrets []string
-	// describe is foreign.Describe, or nil.
-	describe func(value *foreign.Value, now store.Instant) foreign.Description
+	// describe is layouts.Describe, or nil.
+	describe func(value *layouts.Value, now store.Instant) layouts.Description
 }
 
 // An Option changes how a Store is made.
@@ -69,8 +69,8 @@ func WithSecrets(secrets ...string) Option {
 func WithBudget(budget time.Duration) Option { return func(s *settings) { s.sending.Budget = budget } }
 
 // WithDescriber has an error about a value that limitctl did not write say whose it looks like, such as "a Traefik bucket". Give it
-// [foreign.Describe]. A program that does not name that has no need of all that is known about other limiters, and is smaller.
-func WithDescriber(describe func(value *foreign.Value, now store.Instant) foreign.Description) Option {
+// [layouts.Describe]. A program that does not name that has no need of all that is known about other limiters, and is smaller.
+func WithDescriber(describe func(value *layouts.Value, now store.Instant) layouts.Description) Option {
 	return func(s *settings) { s.describe = describe }
 }
 

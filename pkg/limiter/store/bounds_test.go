@@ -218,7 +218,8 @@ func TestNamesOfSlices(t *testing.T) {
 func TestAnExactOverrideComesBeforeAPattern(t *testing.T) {
 	begin := time.Unix(1_700_000_000, 0)
 	list := store.NewOverrideList([]store.Override{
-		{ID: "pattern", Subjects: mustPattern(t, "tenant:acme*"), Effect: store.OverrideTimes, Thousandths: 1, CreatedAt: begin.Add(time.Hour),
+		{ID: "pattern", Subjects: mustPattern(t, "tenant:acme*"), Effect: store.OverrideTimes, Thousandths: 1,
+			CreatedAt: begin.Add(time.Hour),
 			ExpiresAt: begin.Add(2 * time.Hour)},
 		{ID: "exact", Subjects: mustPattern(t, "tenant:acme"), Effect: store.OverrideTimes, Thousandths: 2, CreatedAt: begin,
 			ExpiresAt: begin.Add(2 * time.Hour)},

@@ -254,7 +254,8 @@ func TestNameCache(t *testing.T) {
 				if got, want := c.of(&Limit{Algorithm: a, Period: period}), a.String()+"/"+FormatPeriod(period); got != want {
 					t.Fatalf("got %q, not %q", got, want)
 				}
-				if got, want := c.of(&Limit{Algorithm: a, Period: period, Slices: 60}), a.String()+"/"+FormatPeriod(period)+",60"; got != want {
+				if got, want := c.of(&Limit{Algorithm: a, Period: period, Slices: 60}), a.String()+"/"+FormatPeriod(period)+
+					",60"; got != want {
 					t.Fatalf("got %q, not %q", got, want)
 				}
 			}
@@ -276,7 +277,8 @@ func TestNameCacheConcurrently(t *testing.T) {
 			group.Go(func() {
 				for i := range 2 * maxCachedNames {
 					period := time.Duration(1+(i+worker*5)%(maxCachedNames+2)) * time.Second
-					if got, want := c.of(&Limit{Algorithm: FixedWindow, Period: period}), "fixed-window/"+FormatPeriod(period); got != want {
+					if got, want := c.of(&Limit{Algorithm: FixedWindow, Period: period}), "fixed-window/"+
+						FormatPeriod(period); got != want {
 						t.Errorf("got %q, not %q", got, want)
 					}
 				}
@@ -293,7 +295,8 @@ func TestNameCacheConcurrently(t *testing.T) {
 // windows are.
 func TestAWindowFromTheFirstRequest(t *testing.T) {
 	limit, err := ParseLimit("fixed-window:2/1m,from=first")
-	if err != nil || !limit.FromFirst || limit.String() != "fixed-window:2/1m,from=first" || limit.DefaultName() != "fixed-window/1m,first" {
+	if err != nil || !limit.FromFirst || limit.String() != "fixed-window:2/1m,from=first" ||
+		limit.DefaultName() != "fixed-window/1m,first" {
 		t.Fatalf("%+v %v", limit, err)
 	}
 	limit, _ = limit.Normalize()

@@ -41,7 +41,8 @@ func TestPatternOfStoreKeys(t *testing.T) {
 			t.Errorf("%q selects %q: %v", test.pattern, test.storeKey, got)
 		}
 		if test.want && (!redisMatch(p.RedisGlob(), test.storeKey) || !strings.HasPrefix(test.storeKey, p.LiteralBeginning())) {
-			t.Errorf("%q selects %q, which has to match %q and begin with %q", test.pattern, test.storeKey, p.RedisGlob(), p.LiteralBeginning())
+			t.Errorf("%q selects %q, which has to match %q and begin with %q", test.pattern, test.storeKey, p.RedisGlob(),
+				p.LiteralBeginning())
 		}
 	}
 	for _, wrong := range []string{"", "[a", "a\\", "[]", strings.Repeat("x", 4000) + "*"} {
@@ -64,7 +65,8 @@ func TestPatternOfAnyStoreKey(t *testing.T) {
 			t.Fatalf("escaped it is %q, %v", escaped, err)
 		}
 		begun, err := store.ParseStoreKeyPattern(store.EscapeGlob(storeKey) + "*")
-		if err != nil || !begun.Match(storeKey+"x") || !redisMatch(begun.RedisGlob(), storeKey+"\xff") || begun.LiteralBeginning() != storeKey {
+		if err != nil || !begun.Match(storeKey+"x") || !redisMatch(begun.RedisGlob(), storeKey+"\xff") ||
+			begun.LiteralBeginning() != storeKey {
 			t.Fatalf("its beginning is %q, %v", begun, err)
 		}
 	})

@@ -130,7 +130,8 @@ func TestPatternOfAnyNetwork(t *testing.T) {
 		for subject, selected := range map[string]bool{subject: want, befores[before] + network.Addr().String(): true} {
 			found := redisMatch(p.RedisGlob(), subject) && strings.HasPrefix(subject, p.LiteralBeginning())
 			if p.Match(subject) != selected || selected && !found {
-				t.Fatalf("%s selects %s: %v, and %s or what begins with %q may not", p, subject, selected, p.RedisGlob(), p.LiteralBeginning())
+				t.Fatalf("%s selects %s: %v, and %s or what begins with %q may not", p, subject, selected, p.RedisGlob(),
+					p.LiteralBeginning())
 			}
 		}
 		if p.Overlaps(exact) != want || exact.Overlaps(p) != want {

@@ -29,7 +29,8 @@ func TestParseShare(t *testing.T) {
 			t.Errorf("%d is written as %s, not %s", share, share, want)
 		}
 	}
-	const wrong = ` is not a part of a limit; write it like 20% or 0.2, more than 0 and at most 100%, with at most four decimals of a percent`
+	const wrong = ` is not a part of a limit; write it like 20% or 0.2, ` +
+		`more than 0 and at most 100%, with at most four decimals of a percent`
 	for text, want := range map[string]string{
 		"":                     `share ""` + wrong,
 		"%":                    `share "%"` + wrong,

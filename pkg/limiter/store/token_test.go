@@ -22,7 +22,8 @@ func TestTokenRecordsComeBack(t *testing.T) {
 		t.Errorf("it comes back as %+v, %v", got, err)
 	}
 	for cut := range bytes {
-		if _, err := store.DecodeTokenRecord(bytes[:cut]); err == nil && (cut-recordformat.TokenHeaderSize)%recordformat.TokenPartSize != 0 {
+		if _, err := store.DecodeTokenRecord(bytes[:cut]); err == nil &&
+			(cut-recordformat.TokenHeaderSize)%recordformat.TokenPartSize != 0 {
 			t.Errorf("its first %d bytes are taken for a record", cut)
 		}
 	}

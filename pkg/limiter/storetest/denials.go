@@ -174,7 +174,8 @@ func denialsAreBounded(t *testing.T, h Harness) {
 	for write := range 20 {
 		d := admin.Denials{Now: store.InstantOf(now)}
 		for i := range admin.MaxDenialRows {
-			row := admin.Denied{Key: store.Key{Subject: fmt.Sprintf("rare:%d:%d", write, i), Name: "n"}, Count: 1 + int64(i%2), LastAt: d.Now}
+			row := admin.Denied{Key: store.Key{Subject: fmt.Sprintf("rare:%d:%d", write, i), Name: "n"}, Count: 1 + int64(i%2),
+				LastAt: d.Now}
 			if i < 10 {
 				row.Key.Subject, row.Count = fmt.Sprintf("often:%d", i), 3
 			}

@@ -50,7 +50,8 @@ func drawOverride(t *rapid.T) store.Override {
 		By:       rapid.SampledFrom([]string{"", "ann@ops-1"}).Draw(t, "by"),
 	}
 	if rapid.Bool().Draw(t, "attributes") {
-		o.Attributes = map[string]string{"tenant": "acme", "path": rapid.SampledFrom([]string{"/v1:{a}", "\xff%", "2001:db8::1"}).Draw(t, "path")}
+		o.Attributes = map[string]string{"tenant": "acme", "path": rapid.SampledFrom([]string{"/v1:{a}", "\xff%", "2001:db8::1"}).Draw(t,
+			"path")}
 	}
 	switch o.Effect {
 	case store.OverrideLimit:

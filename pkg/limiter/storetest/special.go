@@ -115,7 +115,8 @@ func tokenChargesOnce(t *testing.T, h Harness, kind store.Kind) {
 		if first.Used != before.Used+first.Granted {
 			f.Fatalf("%d used before %+v", before.Used, first)
 		}
-		pause := time.Duration(rapid.Int64Range(0, min(drawPause(f.T, limit), store.MaxTokenTTL-time.Hour).Microseconds()).Draw(f.T, "pause"))
+		pause := time.Duration(rapid.Int64Range(0, min(drawPause(f.T, limit), store.MaxTokenTTL-time.Hour).Microseconds()).Draw(f.T,
+			"pause"))
 		f.advance(pause * time.Microsecond)
 		now, dump := f.peek(limit, 1), h.dump(t, f.store)
 		for _, again := range []store.Op{op, store.Peek} {

@@ -48,7 +48,8 @@ func TestApacheFieldsOfOneLine(t *testing.T) {
 		{"combined", apacheLine, "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
 		{"common", `203.0.113.9 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 304 -`, "203.0.113.9||GET|/|HTTP/1.0|304|||", at},
 		{"IPv6", `2001:db8::7 - - [17/May/2015:12:05:03 +0200] "GET / HTTP/2.0" 200 1 "-" "-"`, "2001:db8::7||GET|/|HTTP/2.0|200|1||", at},
-		{"a zone of half an hour to the west", `h - - [17/May/2015:06:35:03 -0330] "GET / HTTP/1.1" 200 1`, "h||GET|/|HTTP/1.1|200|1||", at},
+		{"a zone of half an hour to the west", `h - - [17/May/2015:06:35:03 -0330] "GET / HTTP/1.1" 200 1`, "h||GET|/|HTTP/1.1|200|1||",
+			at},
 		{"escaped quotes", `h - - [17/May/2015:10:05:03 +0000] "GET /a\"b\\ HTTP/1.1" 200 1 "r\"r" "a\\"`,
 			`h||GET|/a\"b\\|HTTP/1.1|200|1|r\"r|a\\`, at},
 		{"a user with spaces and brackets", `h - a [b] [c [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
@@ -69,7 +70,8 @@ func TestApacheFieldsOfOneLine(t *testing.T) {
 			"203.0.113.9:5678|a b|GET|/|HTTP/1.1|200|1||", at},
 		{"an address that ends in digits", `::80 x a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
 			"::80|a b|GET|/|HTTP/1.1|200|1||", at},
-		{"a leap day", `h - - [29/Feb/2016:23:59:59 +0000] "GET / HTTP/1.1" 200 1`, "h||GET|/|HTTP/1.1|200|1||", instant("2016-02-29T23:59:59Z")},
+		{"a leap day", `h - - [29/Feb/2016:23:59:59 +0000] "GET / HTTP/1.1" 200 1`, "h||GET|/|HTTP/1.1|200|1||",
+			instant("2016-02-29T23:59:59Z")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var further []Field
@@ -111,7 +113,8 @@ func TestBadLinesAreCountedAndSaid(t *testing.T) {
 		{Options{Key: []string{"user"}}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "it has no user"},
 		{Options{Cost: "bytes"}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 0`,
 			`its bytes is "0", which is not a whole number from 1 to 1000000000`},
-		{Options{Cost: "bytes"}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1000000001`, `its bytes is "1000000001"`},
+		{Options{Cost: "bytes"}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1000000001`,
+			`its bytes is "1000000001"`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a"`, "not a JSON object"},
 		{Options{}, `{"time":1,"key":"a"}`, `[1]`, "not a JSON object"},
 		{Options{}, `{"time":1,"key":"a"}`, `null`, "not a JSON object"},
@@ -189,7 +192,8 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", ".", "1.", ".5", "1,5", "1e30", "-5", "+5", "0x10", "NaN", "Infe", "99999999999999999999",
-		"2015-05-17", "2015-13-17T10:05:03Z", "1969-12-31T23:59:59Z", "1431857103.x", "1431857103.0000000000000000000-", "9999999999999999999"} {
+		"2015-05-17", "2015-13-17T10:05:03Z", "1969-12-31T23:59:59Z", "1431857103.x", "1431857103.0000000000000000000-",
+		"9999999999999999999"} {
 		if at, ok := parseInstant([]byte(text)); ok {
 			t.Errorf("%q is read as %s", text, at.Time())
 		}
@@ -391,7 +395,8 @@ func TestOverlongLinesAreBad(t *testing.T) {
 	long := strings.Repeat("x", 3*chunkSize+5)
 	for _, log := range []string{
 		long + "\n" + apacheLine + "\n" + long + "\n" + apacheLine + "\n" + long,
-		apacheLine + "\n" + long + "\n" + long[:chunkSize+1] + "\n" + apacheLine + " " + long[:chunkSize/2] + "\n" + long[:chunkSize] + "\n",
+		apacheLine + "\n" + long + "\n" + long[:chunkSize+1] + "\n" + apacheLine + " " + long[:chunkSize/2] + "\n" +
+			long[:chunkSize] + "\n",
 	} {
 		got := read(t, log, Options{Format: Apache})
 		if got.Bad != 3 || got.Lines != 5 || len(got.Requests) != 2 ||

@@ -12,7 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -167,8 +167,8 @@ func ClosestFirst(a, b Reading) int {
 func isOfOneKey(err error) bool { return errors.Is(err, store.ErrForeign) || unsureOf(err) != nil }
 
 // unsureOf returns the error that says that a key may be of a limiter, or nil.
-func unsureOf(err error) *foreign.UnsureError {
-	var unsure *foreign.UnsureError
+func unsureOf(err error) *layouts.UnsureError {
+	var unsure *layouts.UnsureError
 	errors.As(err, &unsure)
 	return unsure
 }

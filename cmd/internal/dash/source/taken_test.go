@@ -34,15 +34,18 @@ func TestUnitsThatWereTakenOfOthers(t *testing.T) {
 		before, now *seen
 		want        int64
 	}{
-		"a window for ever":   {forEver(0, 5), forEver(time.Minute, 7), 2},
-		"a window":            {look(store.FixedWindow, 0, 3, 30*time.Second), look(store.FixedWindow, time.Second, 8, 29*time.Second), 5},
-		"the next window":     {look(store.FixedWindow, 0, 3, time.Second), look(store.FixedWindow, 2*time.Second, 8, 59*time.Second), 8},
-		"a window of less":    {look(store.FixedWindow, 0, 9, 30*time.Second), look(store.FixedWindow, time.Second, 2, 29*time.Second), 2},
-		"a bucket":            {look(store.TokenBucket, 0, 5, 30*time.Second), look(store.TokenBucket, 6*time.Second, 7, 42*time.Second), 3},
-		"a bucket at rest":    {look(store.TokenBucket, 0, 5, 30*time.Second), look(store.TokenBucket, 6*time.Second, 4, 24*time.Second), 0},
+		"a window for ever": {forEver(0, 5), forEver(time.Minute, 7), 2},
+		"a window":          {look(store.FixedWindow, 0, 3, 30*time.Second), look(store.FixedWindow, time.Second, 8, 29*time.Second), 5},
+		"the next window":   {look(store.FixedWindow, 0, 3, time.Second), look(store.FixedWindow, 2*time.Second, 8, 59*time.Second), 8},
+		"a window of less":  {look(store.FixedWindow, 0, 9, 30*time.Second), look(store.FixedWindow, time.Second, 2, 29*time.Second), 2},
+		"a bucket": {look(store.TokenBucket, 0, 5, 30*time.Second), look(store.TokenBucket, 6*time.Second, 7, 42*time.Second),
+			3},
+		"a bucket at rest": {look(store.TokenBucket, 0, 5, 30*time.Second), look(store.TokenBucket, 6*time.Second, 4, 24*time.Second),
+			0},
 		"a bucket, full anew": {look(store.TokenBucket, 0, 1, 6*time.Second), look(store.TokenBucket, time.Minute, 2, 12*time.Second), 2},
 		"one that was unused": {&seen{}, look(store.TokenBucket, 0, 2, 12*time.Second), 2},
-		"a sliding window":    {look(store.SlidingCounter, 0, 6, time.Minute), look(store.SlidingCounter, 10*time.Second, 7, time.Minute), 2},
+		"a sliding window": {look(store.SlidingCounter, 0, 6, time.Minute), look(store.SlidingCounter, 10*time.Second, 7, time.Minute),
+			2},
 	} {
 		if got := test.before.taken(test.now); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)

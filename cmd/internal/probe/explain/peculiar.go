@@ -46,7 +46,8 @@ func Plainness(m *Model) int {
 		order = 40 + int(min(m.Limit.Slices, 50))
 	}
 	for _, unusual := range []bool{
-		m.Anchored, m.Tick > 0, m.ChargesDenied, m.Refreshed, m.floored() && !m.Anchored, m.RoundsNearest, m.Thousandths, m.Ban > 0, m.Phase != 0,
+		m.Anchored, m.Tick > 0, m.ChargesDenied, m.Refreshed, m.floored() && !m.Anchored, m.RoundsNearest, m.Thousandths, m.Ban > 0,
+		m.Phase != 0,
 	} {
 		if unusual {
 			order += 100

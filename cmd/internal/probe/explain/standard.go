@@ -384,7 +384,8 @@ func Proven(limit store.Limit, keys []Key, resolution time.Duration) audit.Findi
 		for _, e := range keys[i].Events {
 			if e.Cost > 0 {
 				auditor.Observe(interval.Observation{
-					Key: uint32(i), Sent: store.InstantOf(e.Sent), Answered: store.InstantOf(e.Answered), Cost: e.Cost, Answer: answers[e.Outcome],
+					Key: uint32(i), Sent: store.InstantOf(e.Sent), Answered: store.InstantOf(e.Answered), Cost: e.Cost,
+					Answer: answers[e.Outcome],
 				})
 			}
 		}

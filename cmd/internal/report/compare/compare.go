@@ -138,7 +138,8 @@ func (c *Comparison) compare(m matched, o Options) {
 			}
 		}
 		after, has := figure.of(m.is)
-		if len(bases) == 0 || !has || figure.isRare && after == 0 && !slices.ContainsFunc(bases, func(b measured) bool { return b.value != 0 }) {
+		if len(bases) == 0 || !has || figure.isRare && after == 0 &&
+			!slices.ContainsFunc(bases, func(b measured) bool { return b.value != 0 }) {
 			continue
 		}
 		d := figure.difference(bases, measured{m.is, after}, o.Margins)

@@ -54,8 +54,11 @@ func TestWhatIsARegression(t *testing.T) {
 		want   report.Verdict
 		change func(*report.Run)
 	}{
-		"p99 by 9 %":                    {"p99_us", Same, func(r *report.Run) { r.Histograms, r.Latency.P99 = nil, r.Latency.P99*109/100 }},
-		"p99 by 11 %":                   {"p99_us", Worse, func(r *report.Run) { r.Histograms, r.Latency.P99 = nil, r.Latency.P99*111/100 }},
+		"p99 by 9 %": {"p99_us", Same, func(r *report.Run) { r.Histograms, r.Latency.P99 = nil, r.Latency.P99*109/100 }},
+		"p99 by 11 %": {"p99_us", Worse, func(r *report.Run) {
+			r.Histograms, r.Latency.P99 = nil,
+				r.Latency.P99*111/100
+		}},
 		"p99 a third less":              {"p99_us", Better, func(r *report.Run) { r.Histograms, r.Latency.P99 = nil, r.Latency.P99*2/3 }},
 		"throughput by 4 %":             {"throughput", Same, func(r *report.Run) { r.ThroughputPerS *= 0.96 }},
 		"throughput by 6 %":             {"throughput", Worse, func(r *report.Run) { r.ThroughputPerS *= 0.94 }},
@@ -110,7 +113,8 @@ func TestHistogramsTellChanceFromChange(t *testing.T) {
 		compare := func(a, b report.Run) int {
 			base, latest := report.New(report.LoadTest), report.New(report.LoadTest)
 			base.Runs, latest.Runs = []report.Run{a}, []report.Run{b}
-			c, err := Reports([]report.Named{{Name: "a", Document: base}}, report.Named{Name: "b", Document: latest}, Options{Margins: OneMargin(0)})
+			c, err := Reports([]report.Named{{Name: "a", Document: base}}, report.Named{Name: "b", Document: latest},
+				Options{Margins: OneMargin(0)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -106,7 +106,8 @@ func TestReportsOfStrangersAreText(t *testing.T) {
 			}
 			for _, format := range []output.Format{"json", "jsonl", "yaml", "csv"} {
 				var b bytes.Buffer
-				if err := (&output.Printer{Data: &b, Format: format}).Answer(a); err != nil || format != "csv" && sample.Obeyed(b.String()) != "" {
+				if err := (&output.Printer{Data: &b, Format: format}).Answer(a); err != nil || format != "csv" &&
+					sample.Obeyed(b.String()) != "" {
 					t.Errorf("%T as %s: %v, %q", a, format, err, sample.Obeyed(b.String()))
 				}
 			}

@@ -55,7 +55,8 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) report.Ru
 			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
 			Latency: report.QuantilesOf(latency), Service: report.QuantilesOf(service), Lag: report.QuantilesOf(lag),
 			Audit: report.Audit{
-				Totals:           audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst), OverAdmitted: over, LeastOver: min(over, 10)},
+				Totals: audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst), OverAdmitted: over,
+					LeastOver: min(over, 10)},
 				LongestDenialRun: 4211,
 				LimitReached:     Pointer(2.5),
 				Fairness:         0.874,
@@ -95,7 +96,8 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) report.Ru
 			run.KeysDenied++
 		}
 		if i < 10 && asked > allowed {
-			run.MostDenied = append(run.MostDenied, report.KeyCount{Key: fmt.Sprintf("user:%d", i+1), Allowed: allowed, Denied: asked - allowed})
+			run.MostDenied = append(run.MostDenied, report.KeyCount{Key: fmt.Sprintf("user:%d", i+1), Allowed: allowed,
+				Denied: asked - allowed})
 		}
 	}
 	run.Limits = []report.Limit{{Name: algorithm + "/10s", Algorithm: algorithm, Limit: run.Limit, Denied: run.Denied, Audit: run.Audit}}
@@ -220,7 +222,8 @@ func Simulation() *report.Document {
 		}
 		run.Requests = run.Allowed + run.Denied
 		for group := range 200 {
-			run.Heat = append(run.Heat, report.HeatGroup{Keys: 9, Allowed: int64(400 / (group + 1)), Denied: int64(max(0, 300-40*group*(i+1)))})
+			run.Heat = append(run.Heat, report.HeatGroup{Keys: 9, Allowed: int64(400 / (group + 1)),
+				Denied: int64(max(0, 300-40*group*(i+1)))})
 		}
 		for key := range 6 {
 			run.MostDenied = append(

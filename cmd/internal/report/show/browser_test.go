@@ -173,7 +173,8 @@ func (b *browser) turn(width int, scheme string) {
 	if scheme == "print" {
 		media, scheme = "print", "light"
 	}
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}, nil)
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false},
+		nil)
 	b.call(
 		"Emulation.setEmulatedMedia",
 		map[string]any{"media": media, "features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil,
@@ -225,7 +226,8 @@ const overflowing = `(() => {
 	for (const axis of document.querySelectorAll(".xs, .ys")) {
 		const boxes = [...axis.children].map(e => [e.textContent, e.getBoundingClientRect()]);
 		for (const [i, [text, a]] of boxes.entries()) for (const [other, b] of boxes.slice(i + 1))
-			if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom) found.push("label " + text + " lies on " + other);
+			if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+				found.push("label " + text + " lies on " + other);
 	}
 	return found;
 })()`

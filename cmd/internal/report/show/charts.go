@@ -222,7 +222,8 @@ func curveChart(d *report.Document) (drawn template.HTML, exact bool) {
 	}
 	axis := chart.NewLogarithmic(least, most, output.Micros)
 	p := &chart.Plot{
-		Label: "Latency by percentile", YUnit: "time, log scale", XUnit: "percentile, log scale: each step is ten times rarer", Ys: axis.Ticks,
+		Label: "Latency by percentile", YUnit: "time, log scale", XUnit: "percentile, log scale: each step is ten times rarer",
+		Ys: axis.Ticks,
 	}
 	for _, t := range []struct {
 		nines float64

@@ -86,7 +86,8 @@ func alarmsOfRun(r *report.Run) []finding {
 			by = &report.Answers{}
 		}
 		add(output.AtEnd, "the failure policy answered %s, because the store was away (%s): %s let in, %s turned away",
-			output.Count(r.Unguarded, "request"), output.Share(r.Unguarded, r.Requests), output.Thousands(by.Allowed), output.Thousands(by.Denied))
+			output.Count(r.Unguarded, "request"), output.Share(r.Unguarded, r.Requests), output.Thousands(by.Allowed),
+			output.Thousands(by.Denied))
 	}
 	if r.Local > 0 {
 		bound := ""

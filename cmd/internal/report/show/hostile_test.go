@@ -30,7 +30,8 @@ func TestPagesOfStrangersInABrowser(t *testing.T) {
 				t.Errorf("page %d at %d: %q", i, width, problems[:min(len(problems), 4)])
 			}
 			foreign, title := 0, ""
-			b.evaluate(`document.querySelectorAll("script, img, iframe, object, embed, link, form, a, base, [onload], [onerror]").length`, &foreign)
+			b.evaluate(`document.querySelectorAll("script, img, iframe, object, embed, link, form, a, base, [onload], [onerror]").length`,
+				&foreign)
 			b.evaluate("document.title", &title)
 			if foreign != 0 || len(b.asked) != 1 || output.Escape(title) != title {
 				t.Errorf("page %d has %d elements that it should not have, asks for %q, and is called %q", i, foreign, b.asked, title)

@@ -67,7 +67,8 @@ func TestPagesReferToNothing(t *testing.T) {
 				t.Errorf("%s: %s", name, tag)
 			}
 		}
-		if style, _, _ := bytes.Cut(page, []byte("</style>")); bytes.Contains(style, []byte("url(")) || bytes.Contains(style, []byte("@import")) {
+		if style, _, _ := bytes.Cut(page, []byte("</style>")); bytes.Contains(style, []byte("url(")) ||
+			bytes.Contains(style, []byte("@import")) {
 			t.Errorf("%s: the style refers to something", name)
 		}
 	}
@@ -97,7 +98,8 @@ func TestPagesInABrowser(t *testing.T) {
 		}},
 		{
 			"five",
-			map[string]int{".card": 3, ".curve path.line": 10, ".overtime .plot": 10, ".bar": 5, "rect.over": 2, ".heat": 5, ".thresholds li": 10},
+			map[string]int{".card": 3, ".curve path.line": 10, ".overtime .plot": 10, ".bar": 5, "rect.over": 2, ".heat": 5,
+				".thresholds li": 10},
 		},
 		{"racing", map[string]int{".alarm": 7, "path.errors": 1, "path.dropped": 1, "rect.bad": 1, "section td": 1}},
 		{

@@ -41,8 +41,10 @@ func (p *page) judge(d *report.Document, titles []string) {
 		}
 		switch {
 		case p.Simulation:
-			fast.Answers = append(fast.Answers, answer(finding{text: fmt.Sprintf("of %s keys denied at least once", output.Thousands(r.Keys))},
-				output.Thousands(r.KeysDenied), fmt.Sprintf("%s denied (%s)", output.Count(r.Denied, "request"), output.Share(r.Denied, r.Requests))))
+			fast.Answers = append(fast.Answers, answer(finding{text: fmt.Sprintf("of %s keys denied at least once",
+				output.Thousands(r.Keys))},
+				output.Thousands(r.KeysDenied), fmt.Sprintf("%s denied (%s)", output.Count(r.Denied, "request"),
+					output.Share(r.Denied, r.Requests))))
 		case r.Latency == nil:
 			fast.Answers = append(fast.Answers, answer(finding{text: "no latency was measured"}, "-", ""))
 		default:

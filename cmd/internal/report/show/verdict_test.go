@@ -41,11 +41,13 @@ func TestVerdicts(t *testing.T) {
 		"under, as explained": {
 			func(r *report.Run) { r.Audit.UnderAdmitted, r.Audit.UnderExplained = 40, true }, "PASS the audit found nothing wrong", false,
 		},
-		"doubtful": {func(r *report.Run) { r.Audit.OverAdmitted, r.Audit.Doubtful = 40, true }, "PASS the audit found nothing wrong", false},
+		"doubtful": {func(r *report.Run) { r.Audit.OverAdmitted, r.Audit.Doubtful = 40, true }, "PASS the audit found nothing wrong",
+			false},
 		"a lie": {
 			func(r *report.Run) {
 				r.Audit.Lies = &report.Lies{Checked: 9, Wrong: 2, Fields: []report.Lie{{
-					Field: "retry_after", Answers: 2, Key: "user:3", At: time.Date(2026, 3, 1, 12, 0, 1, 2000, time.UTC), Told: "5ms", True: "10ms",
+					Field: "retry_after", Answers: 2, Key: "user:3", At: time.Date(2026, 3, 1, 12, 0, 1, 2000, time.UTC), Told: "5ms",
+					True: "10ms",
 				}}}
 			},
 			"FAIL retry-after was told as 5ms and is 10ms, at 12:00:01.000002 of user:3; 2 answers told it wrong", true,

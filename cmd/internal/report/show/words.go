@@ -146,7 +146,8 @@ func auditInWords(r *report.Run) string {
 	}
 	text += sightWords(a.Sight)
 	if n := r.Neighbours; n != nil {
-		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied), output.Count(n.Allowed+n.Denied, "request"))
+		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied),
+			output.Count(n.Allowed+n.Denied, "request"))
 	}
 	return text
 }

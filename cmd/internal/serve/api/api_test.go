@@ -42,8 +42,10 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"consume", `{"limt":["1/1m"]}`, `unknown field "limt"; did you mean "limits"?`},
 		{"consume", `{"Key":"a"}`, `unknown field "Key"; did you mean "key"?`},
 		{"consume", `{"subject":"a"}`,
-			`unknown field "subject"; the fields of consume are key, limits, policy, attributes, cost, costs, token, token_ttl, up_to, force`},
-		{"check", `{"up_to":1}`, `field "up_to" is not for check, which takes key, limits, policy, attributes, cost, costs, token, token_ttl`},
+			`unknown field "subject"; the fields of consume are ` +
+				`key, limits, policy, attributes, cost, costs, token, token_ttl, up_to, force`},
+		{"check", `{"up_to":1}`, `field "up_to" is not for check, which ` +
+			`takes key, limits, policy, attributes, cost, costs, token, token_ttl`},
 		{"check", `{"force":true}`, `field "force" is not for check`},
 		{"refund", `{"token_ttl":"1m"}`, `field "token_ttl" is not for refund`},
 		{"consume", `{"key":"a","key":"a"}`, `field "key" is given twice; keep one`},
@@ -96,7 +98,8 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"consume", `{"key":"a","limits":["10/1m"],"token":"` + strings.Repeat("x", 201) + `"}`, "at most 200 fit"},
 		{"consume", `{"key":"a","limits":["10/1m"],"token_ttl":"1m"}`, "token_ttl says how long to remember a token; add token"},
 		{"consume", `{"key":"a","limits":["10/1m"],"token":"t","token_ttl":"1x"}`, "token_ttl: "},
-		{"consume", `{"key":"a","limits":["10/1m"],"token":"t","token_ttl":"25h"}`, "token_ttl 25h is out of range; it must be from 1ms to 1d"},
+		{"consume", `{"key":"a","limits":["10/1m"],"token":"t","token_ttl":"25h"}`,
+			"token_ttl 25h is out of range; it must be from 1ms to 1d"},
 		{"consume", `{"key":"a","limits":["10/1m"],"force":true,"up_to":1}`, "force takes all units and up_to those that fit"},
 		{"consume", `{"key":"a","limits":["10/1m"],"cost":1,"up_to":1}`, "cost and up_to both say how many units"},
 		{"consume", `{"key":"a","limits":["10/1m"],"up_to":0}`, "up_to 0 is out of range; it must be from 1 to 1000000000"},

@@ -160,7 +160,8 @@ func TestForwardAuthDeniesAsConfigured(t *testing.T) {
 		if w.Code != test.want {
 			t.Errorf("answer %d to %v is %d %s, want %d", i, test.fields, w.Code, w.Body, test.want)
 		}
-		if w.Code == 403 && (w.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(w.Body.String(), `"status":403`)) {
+		if w.Code == 403 && (w.Header().Get("Content-Type") != "application/problem+json" ||
+			!strings.Contains(w.Body.String(), `"status":403`)) {
 			t.Errorf("the denial is %v %s", w.Header(), w.Body)
 		}
 		if skipped := i >= 2 && test.want == 204; skipped && w.Header().Get("RateLimit") != "" {
@@ -188,7 +189,8 @@ func TestForwardAuthDoesNotWaitForABody(t *testing.T) {
 
 func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
 	for onError, want := range map[store.FailurePolicy]int{store.FailOnError: 503, store.AllowOnError: 204, store.DenyOnError: 429} {
-		p := &policy.Policy{Name: "p", OnError: onError, Limits: []policy.Limit{{Name: "ip", By: []string{"ip"}, Limit: limitOf(t, "1/1h")}}}
+		p := &policy.Policy{Name: "p", OnError: onError, Limits: []policy.Limit{{Name: "ip", By: []string{"ip"},
+			Limit: limitOf(t, "1/1h")}}}
 		door := doorOn(t, &failing{err: store.ErrUnavailable}, time.Second, p)
 		w := httptest.NewRecorder()
 		r := authRequest("GET", "/v1/auth/p", "127.0.0.1:1")

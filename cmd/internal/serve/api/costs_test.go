@@ -96,7 +96,8 @@ func TestWrongCostsAreRefused(t *testing.T) {
 	door := costDoor(t)
 	for _, test := range []struct{ verb, body, says string }{
 		{"consume", ``, "needs the cost tokens; add tokens=UNITS to the costs"},
-		{"consume", `"cost":5`, `cost 5 is for no limit of policy "llm", as each has a cost of its own; say what it is of, such as tokens=5`},
+		{"consume", `"cost":5`, `cost 5 is for no limit of policy "llm", ` +
+			`as each has a cost of its own; say what it is of, such as tokens=5`},
 		{"consume", `"costs":{"tokens":-1}`, "cost tokens is -1; it must be a whole number from 0 to 1000000000"},
 		{"consume", `"costs":{"tokens":1.5}`, "cost tokens 1.5 is not a whole number; write it like 1"},
 		{"consume", `"costs":{"tokens":1000000001}`, "cost tokens is 1000000001; it must be a whole number from 0 to 1000000000"},
@@ -142,7 +143,8 @@ func refused(t *testing.T, door http.Handler, verb, body, says string) {
 func TestPoliciesTellTheirCosts(t *testing.T) {
 	w, _ := ask(t, costDoor(t), "GET", "/v1/policies", "")
 	for _, want := range []string{
-		`"name":"llm","attributes":["team"],"costs":["tokens"],`, `"name":"requests","by":["team"],"limit":"token-bucket:60/366d","cost":"1"}`,
+		`"name":"llm","attributes":["team"],"costs":["tokens"],`,
+		`"name":"requests","by":["team"],"limit":"token-bucket:60/366d","cost":"1"}`,
 		`"limit":"token-bucket:100000/366d","cost":"tokens"}`,
 		`"name":"login","attributes":["email","ip"],"optional_attributes":["plan"],"on_error"`,
 	} {

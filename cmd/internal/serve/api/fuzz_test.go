@@ -84,7 +84,8 @@ func hasHalfASurrogate(text string) bool {
 	var plain any
 	json.Unmarshal([]byte(text), &plain)
 	again, _ := json.Marshal(plain)
-	return bytes.Contains(again, []byte("\ufffd")) && !strings.Contains(text, "\ufffd") && !strings.Contains(strings.ToLower(text), `\ufffd`)
+	return bytes.Contains(again, []byte("\ufffd")) && !strings.Contains(text, "\ufffd") &&
+		!strings.Contains(strings.ToLower(text), `\ufffd`)
 }
 
 // FuzzQuestion compares the reading of bodies with encoding/json.

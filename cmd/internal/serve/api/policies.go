@@ -56,7 +56,8 @@ type describedLimit struct {
 func (d *door) policies(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word, "method "+shorten(r.Method)+" is not for "+r.URL.Path+"; send GET")
+		refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word, "method "+shorten(r.Method)+" is not for "+r.URL.Path+
+			"; send GET")
 		return
 	}
 	list := policyList{SchemaVersion: output.SchemaVersion, Policies: []describedPolicy{}}

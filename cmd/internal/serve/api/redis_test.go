@@ -100,7 +100,8 @@ func TestATokenIsChargedOnce(t *testing.T) {
 
 func TestStoresThatDoNotDecide(t *testing.T) {
 	on := func(p store.FailurePolicy) *policy.Policy {
-		return &policy.Policy{Name: p.String(), OnError: p, Limits: []policy.Limit{{Name: "all", By: []string{"ip"}, Limit: limitOf(t, "8/1h")}}}
+		return &policy.Policy{Name: p.String(), OnError: p, Limits: []policy.Limit{{Name: "all", By: []string{"ip"},
+			Limit: limitOf(t, "8/1h")}}}
 	}
 	policies := []*policy.Policy{on(store.FailOnError), on(store.AllowOnError), on(store.DenyOnError), on(store.LocalOnError)}
 	for _, test := range []struct {

@@ -129,7 +129,8 @@ policies:
 // OnDecision gets each of several asks that are decided together, with the settings for which they were made.
 func TestAsksTogetherAreToldOf(t *testing.T) {
 	var told []string
-	e := newEngine(t, memorystore.New(), loginFile, Options{OnDecision: func(ask *Ask, answer *decision.Answer, err error, _ time.Duration) {
+	e := newEngine(t, memorystore.New(), loginFile, Options{OnDecision: func(ask *Ask, answer *decision.Answer, err error,
+		_ time.Duration) {
 		told = append(told, fmt.Sprint(ask.Attributes["ip"], len(answer.Decisions), err == nil))
 	}})
 	settings := e.Settings()

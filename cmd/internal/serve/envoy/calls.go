@@ -90,7 +90,8 @@ func (c *call) addCosts(settings *engine.Settings) {
 func (c *call) override(l *rls.LimitOverride, settings *engine.Settings) error {
 	period := l.Period()
 	if period == 0 {
-		return store.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.Unit, l.Multiplier)
+		return store.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.Unit,
+			l.Multiplier)
 	}
 	p := settings.Policy(c.ask.Policy)
 	switch {

@@ -19,7 +19,8 @@ func llmSettings() *engine.Settings {
 	}
 	return &engine.Settings{
 		Policies: []*policy.Policy{{Name: "llm", Limits: []policy.Limit{
-			limit("requests", 9, policy.Cost{Units: 1}), limit("tokens", 1000, policy.Cost{Field: "tokens"}), limit("hits", 100, policy.Cost{}),
+			limit("requests", 9, policy.Cost{Units: 1}), limit("tokens", 1000, policy.Cost{Field: "tokens"}),
+			limit("hits", 100, policy.Cost{}),
 		}}},
 		Envoy: configfile.EnvoyDomains{"edge": {{Policy: "llm", Entries: []configfile.EnvoyEntry{
 			{Key: "team", Attribute: "team"}, {Key: "tokens", Attribute: "tokens"}}}}},

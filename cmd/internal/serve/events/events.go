@@ -108,7 +108,8 @@ func (l *Log) Breaker(change layers.BreakerChange) {
 	case layers.BreakerClosed:
 		delete(l.parts, part)
 		if broken {
-			log.Info("the breaker is closed: the store is asked again", "open_for", change.At.Sub(before.since).Round(time.Millisecond).String())
+			log.Info("the breaker is closed: the store is asked again", "open_for",
+				change.At.Sub(before.since).Round(time.Millisecond).String())
 		}
 	case layers.BreakerOpen:
 		reason := "unknown"

@@ -282,7 +282,8 @@ func TestOverTLS(t *testing.T) {
 	go func() { ended <- server.Serve(tls.NewListener(inner, config)) }()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	for i := range 3 {
-		request, _ := http.NewRequest("POST", "https://"+inner.Addr().String()+"/a/Upper", strings.NewReader(string(framed("a"+strconv.Itoa(i)))))
+		request, _ := http.NewRequest("POST", "https://"+inner.Addr().String()+"/a/Upper",
+			strings.NewReader(string(framed("a"+strconv.Itoa(i)))))
 		request.Header.Set("Content-Type", "application/grpc")
 		response, err := transport.RoundTrip(request)
 		if err != nil {

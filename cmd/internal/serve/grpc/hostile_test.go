@@ -72,7 +72,8 @@ func TestHostileClients(t *testing.T) {
 		{"data of no call", func(c *client) { c.WriteData(7, true, nil) }, true, http2.ErrCodeProtocol, ""},
 		{"an even stream", func(c *client) { c.begin(2, "/a/Upper") }, true, http2.ErrCodeProtocol, ""},
 		{"a bad header block", func(c *client) {
-			c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, EndHeaders: true})
+			c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+				EndHeaders: true})
 		}, true, http2.ErrCodeCompression, ""},
 		{"more than the window", func(c *client) {
 			c.begin(1, "/a/Upper")

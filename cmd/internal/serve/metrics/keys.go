@@ -117,14 +117,16 @@ func newSampleCollector(m *Metrics) *sampleCollector {
 	return &sampleCollector{
 		Metrics: m,
 		used: describe("limit_used_ratio",
-			"Share in use of a limit whose attributes always have the same values, so that it has one key; 1 is all of it.", "policy", "limit"),
+			"Share in use of a limit whose attributes always have the same values, so that it has one key; 1 is all of it.", "policy",
+			"limit"),
 		keys:   describe("keys", "Keys in use by limit, estimated from a sample.", "policy", "limit"),
 		near:   describe("keys_near_limit", "Keys of which 80 % or more are used, estimated from a sample.", "policy", "limit"),
 		at:     describe("keys_at_limit", "Keys that have nothing left, estimated from a sample.", "policy", "limit"),
 		looked: describe("keys_sampled", "Keys of the store that the last sample looked at."),
 		total:  describe("store_keys", "Keys of the store, with those that others wrote, about."),
 		when:   describe("keys_sample_timestamp_seconds", "When the last sample was taken, as unix time."),
-		denied: describe("top_denied", "Denials in the last 10 minutes of the keys that were denied most, if asked for.", "subject", "name"),
+		denied: describe("top_denied", "Denials in the last 10 minutes of the keys that were denied most, if asked for.", "subject",
+			"name"),
 	}
 }
 

@@ -202,12 +202,14 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 		case 0:
 			e.Decide(t.Context(), ask(store.Take, hostile, hostile), &answer)
 		case 1:
-			e.Decide(t.Context(), &engine.Ask{Op: store.Peek, Policy: hostile, Attributes: policy.Attributes{hostile: hostile}, Cost: 1}, &answer)
+			e.Decide(t.Context(), &engine.Ask{Op: store.Peek, Policy: hostile, Attributes: policy.Attributes{hostile: hostile}, Cost: 1},
+				&answer)
 		case 2:
 			limits := []store.Limit{{Count: int64(i + 1), Period: time.Duration(i%1000+1) * time.Second}}
 			e.Decide(t.Context(), &engine.Ask{Op: store.Take, Key: hostile, Limits: limits, Cost: 1}, &answer)
 		case 3:
-			e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "login", Attributes: policy.Attributes{hostile: hostile}, Cost: 1}, &answer)
+			e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "login", Attributes: policy.Attributes{hostile: hostile}, Cost: 1},
+				&answer)
 		}
 	}
 	for status := 100; status < 1000; status++ {
@@ -253,7 +255,8 @@ func TestTheExpositionIsValid(t *testing.T) {
 		m.Handler().ServeHTTP(recorder, r)
 		body, _ := io.ReadAll(recorder.Body)
 		isOpen := strings.HasSuffix(string(body), "# EOF\n")
-		if got := recorder.Header().Get("Content-Type"); !strings.HasPrefix(got, accepts) || isOpen != strings.Contains(accepts, "openmetrics") {
+		if got := recorder.Header().Get("Content-Type"); !strings.HasPrefix(got, accepts) ||
+			isOpen != strings.Contains(accepts, "openmetrics") {
 			t.Errorf("asked for %s: got %s, with the end of OpenMetrics: %t", accepts, got, isOpen)
 		}
 	}

@@ -218,7 +218,8 @@ func TestAnOutage(t *testing.T) {
 			defer backend.Close()
 			settings := &engine.Settings{Policies: []*policy.Policy{p}, Breaker: &layers.Breaker{Failures: 3, Pause: time.Hour}}
 			e := engine.New(backend, settings, engine.Options{
-				Timeout: 5 * time.Second, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
+				Timeout: 5 * time.Second, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided,
+				OnReplace: m.Configure,
 			})
 			defer e.Close()
 			take := func() error {

@@ -21,8 +21,9 @@ func TestTheUpstreamIsToldWhoSentARequest(t *testing.T) {
 		client    string            // that is counted
 	}{
 		{"a client's own words are dropped", "GET / HTTP/1.1\r\nHost: site\r\n" + lies + "\r\n", nil, "", Options{},
-			map[string]string{"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": "site", "X-Forwarded-Proto": "http", "X-Forwarded-Port": "",
-				"X-Real-Ip": "", "Forwarded": "", "X_forwarded_for": "", "Host": "site"}, "127.0.0.1"},
+			map[string]string{"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": "site", "X-Forwarded-Proto": "http",
+				"X-Forwarded-Port": "",
+				"X-Real-Ip":        "", "Forwarded": "", "X_forwarded_for": "", "Host": "site"}, "127.0.0.1"},
 		{"a trusted proxy's words go on", "GET / HTTP/1.1\r\nHost: site\r\n" + lies + "\r\n", []string{"127.0.0.0/8"}, "", Options{},
 			map[string]string{"X-Forwarded-For": "6.6.6.6, 127.0.0.1", "X-Forwarded-Host": "evil", "X-Forwarded-Proto": "https",
 				"X-Forwarded-Port": "1", "X-Real-Ip": "6.6.6.6", "Forwarded": "", "X_forwarded_for": ""}, "6.6.6.6"},
@@ -30,7 +31,8 @@ func TestTheUpstreamIsToldWhoSentARequest(t *testing.T) {
 			Options{},
 			map[string]string{"Forwarded": "for=6.6.6.6, for=127.0.0.1", "X-Forwarded-For": "127.0.0.1"}, "6.6.6.6"},
 		{"a field of its own", "GET / HTTP/1.1\r\nHost: site\r\nConnection: X-Client\r\nX-Client: 5.5.5.5\r\n\r\n",
-			[]string{"127.0.0.0/8"}, "X-Client", Options{}, map[string]string{"X-Client": "5.5.5.5", "X-Forwarded-For": "127.0.0.1"}, "5.5.5.5"},
+			[]string{"127.0.0.0/8"}, "X-Client", Options{}, map[string]string{"X-Client": "5.5.5.5", "X-Forwarded-For": "127.0.0.1"},
+			"5.5.5.5"},
 		{"a field of its own from others", "GET / HTTP/1.1\r\nHost: site\r\nX-Client: 5.5.5.5\r\n\r\n",
 			nil, "X-Client", Options{}, map[string]string{"X-Client": ""}, "127.0.0.1"},
 		{"several fields are one list", "GET / HTTP/1.1\r\nHost: site\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\n\r\n",
@@ -45,7 +47,8 @@ func TestTheUpstreamIsToldWhoSentARequest(t *testing.T) {
 		{"fields of one hop stay there",
 			"GET / HTTP/1.1\r\nHost: site\r\nConnection: X-Once\r\nX-Once: 1\r\nKeep-Alive: 1\r\n" +
 				"Proxy-Authorization: x\r\nTE: trailers\r\nX-More: 2\r\n\r\n",
-			nil, "", Options{}, map[string]string{"X-Once": "", "Keep-Alive": "", "Proxy-Authorization": "", "Connection": "", "Te": "trailers",
+			nil, "", Options{}, map[string]string{"X-Once": "", "Keep-Alive": "", "Proxy-Authorization": "", "Connection": "",
+				"Te":     "trailers",
 				"X-More": "2", "User-Agent": ""}, "127.0.0.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -41,7 +41,8 @@ func ParseUpstream(text string) (*Upstream, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, store.Invalidf("the upstream must be an address such as http://127.0.0.1:3000, https://app.internal or unix:/run/app.sock")
+		return nil, store.Invalidf("the upstream must be an address such as http://127.0.0.1:3000, https://app.internal or " +
+			"unix:/run/app.sock")
 	case u.User != nil:
 		return nil, store.Invalidf("the upstream's address may not hold a user or password; clients' own are passed on")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":

@@ -293,7 +293,8 @@ func (r *Reader) next(e *Entry, figures *audit.Figures) (ok bool, err error) {
 	}
 	if is(flagTold) {
 		*figures = audit.Figures{
-			Used: n[5], Remaining: n[6] - n[5], RetryAfter: time.Duration(n[7]), ResetAfter: time.Duration(n[8]), Delay: time.Duration(n[9]),
+			Used: n[5], Remaining: n[6] - n[5], RetryAfter: time.Duration(n[7]), ResetAfter: time.Duration(n[8]),
+			Delay: time.Duration(n[9]),
 		}
 		e.Told = figures
 	}

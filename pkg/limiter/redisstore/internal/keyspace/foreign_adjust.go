@@ -9,18 +9,18 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // foreignAdjustment is one adjustment on its way.
 type foreignAdjustment struct {
 	*admin.Adjustment
-	setting *foreign.Setting
+	setting *layouts.Setting
 	result  *admin.Adjusted
 	// storeKeys are those that were read, and writes what is to be written there.
 	storeKeys []string
-	writes    []foreign.Write
+	writes    []layouts.Write
 	read      map[string]*heldValue
 	before    int64
 	record    admin.Record // what was there, if that is not what the caller has kept
@@ -29,7 +29,7 @@ type foreignAdjustment struct {
 // adjustTries is how often a limit is looked at that is used before it could be written.
 const adjustTries = 8
 
-// Adjust implements [admin.Keyspace] for limits of a layout that is a [foreign.Setter]. What to
+// Adjust implements [admin.Keyspace] for limits of a layout that is a [layouts.Setter]. What to
 // write is found out here, and written if all values are then what they were. A limit that is
 // used all the time, so that this does not come about, is a [store.ErrUnavailable] and stays
 // as it is.
@@ -167,7 +167,7 @@ func (f *Foreign) timeAt(ctx context.Context, storeKey string) (now time.Time, e
 
 // plan finds out what to write. It is false if the limit stays as it is.
 func (a *foreignAdjustment) plan(r *reader, before map[string]*heldValue) (writes bool, err error) {
-	values := make([]foreign.Value, len(a.storeKeys))
+	values := make([]layouts.Value, len(a.storeKeys))
 	for i, storeKey := range a.storeKeys {
 		held := r.values[storeKey]
 		if held.tooLarge != "" {
@@ -195,7 +195,7 @@ func (a *foreignAdjustment) plan(r *reader, before map[string]*heldValue) (write
 	}
 	for i := range a.writes {
 		w := &a.writes[i]
-		if held := r.values[w.StoreKey]; held == nil || held.Type == foreign.NoValue && w.TTL == 0 {
+		if held := r.values[w.StoreKey]; held == nil || held.Type == layouts.NoValue && w.TTL == 0 {
 			return false, store.Invalidf("key %q has gone, so nothing can be set there; reset it whole", w.StoreKey)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -94,12 +94,12 @@ func (f *Foreign) checkForeign(r *admin.Record) error {
 	}
 	for i := range r.Parts {
 		part := &r.Parts[i]
-		if part.Field == "" && (!soundDump(part.Dump) || (part.Dump[0] == dumpString) != (part.Type == string(foreign.StringValue))) {
+		if part.Field == "" && (!soundDump(part.Dump) || (part.Dump[0] == dumpString) != (part.Type == string(layouts.StringValue))) {
 			return store.Invalidf("the value of key %q is damaged in the backup", part.StoreKey)
 		}
 		text, _ := dumpedText(part.Dump)
-		held := foreign.Value{StoreKey: part.StoreKey, Type: foreign.ValueType(part.Type), Text: text}
-		if f.isBeside(part.StoreKey) || foreign.IsOwn(&held) {
+		held := layouts.Value{StoreKey: part.StoreKey, Type: layouts.ValueType(part.Type), Text: text}
+		if f.isBeside(part.StoreKey) || layouts.IsOwn(&held) {
 			return store.Invalidf("key %q is limitctl's own, and not another limiter's as the backup says", part.StoreKey)
 		}
 	}
@@ -167,7 +167,7 @@ func importTries(part *admin.Part) [][]any {
 		return [][]any{{"hset", key, "", "", ""}, {"pexpireat", key, "never"}} // a value is missing; no number
 	case part.Field != "":
 		return [][]any{{"hset", key, "", "", ""}}
-	case part.Type == string(foreign.StringValue):
+	case part.Type == string(layouts.StringValue):
 		return [][]any{{"set", key, "", "nx", "xx"}} // which exclude each other
 	default:
 		return [][]any{{"restore", key, -1, ""}} // no time, and no value

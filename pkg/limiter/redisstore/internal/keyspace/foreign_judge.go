@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -47,7 +47,7 @@ func (s *familiesSeen) isFirst(storeKey, principal string, entries []admin.Entry
 
 // read reads what the looks need, from a server and where else their keys are. If that is much
 // it reads them in parts, which it gives one after the other.
-func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*foreign.Look, give func([]found) error) error {
+func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*layouts.Look, give func([]found) error) error {
 	found, err := sc.readOnce(ctx, server, looks)
 	if errors.Is(err, errMuch) && len(looks) > 1 {
 		middle := len(looks) / 2
@@ -63,7 +63,7 @@ func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*
 }
 
 // readOnce is read in one go. The error is errMuch if that is too much for several looks.
-func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks []*foreign.Look) ([]found, error) {
+func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks []*layouts.Look) ([]found, error) {
 	now, err := sc.about(ctx, server)
 	if err != nil {
 		return nil, err
@@ -99,10 +99,10 @@ func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks
 }
 
 // notYet leaves out looks at store keys that were found together with others before.
-func (sc *foreignScan) notYet(looks []*foreign.Look) []*foreign.Look {
+func (sc *foreignScan) notYet(looks []*layouts.Look) []*layouts.Look {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	left := make([]*foreign.Look, 0, len(looks))
+	left := make([]*layouts.Look, 0, len(looks))
 	for _, look := range looks {
 		if !sc.seen.families.Has(look.StoreKey) {
 			left = append(left, look)
@@ -134,9 +134,9 @@ func (sc *foreignScan) learn(server redis.Cmdable, r *reader) {
 	strings, others := 0, 0
 	for _, held := range r.values {
 		switch held.Type {
-		case foreign.StringValue:
+		case layouts.StringValue:
 			strings++
-		case foreign.NoValue:
+		case layouts.NoValue:
 		default:
 			others++
 		}
@@ -151,7 +151,7 @@ func (sc *foreignScan) learn(server redis.Cmdable, r *reader) {
 
 // addAll reads the values that looks need and that are not known yet. It reports whether there
 // were any.
-func (r *reader) addAll(ctx context.Context, looks []*foreign.Look) (added bool, err error) {
+func (r *reader) addAll(ctx context.Context, looks []*layouts.Look) (added bool, err error) {
 	var storeKeys []string
 	for _, look := range looks {
 		for _, storeKey := range look.StoreKeys(r.instant(r.at(look.StoreKey))) {
@@ -178,12 +178,12 @@ func (r *reader) at(storeKey string) time.Time {
 }
 
 // judge says what the values of a look are.
-func (sc *foreignScan) judge(look *foreign.Look, r *reader) ([]admin.Entry, error) {
+func (sc *foreignScan) judge(look *layouts.Look, r *reader) ([]admin.Entry, error) {
 	tooLarge, lost := (*heldValue)(nil), false
-	entries, principal, err := look.Judge(func(storeKey string) foreign.Value {
+	entries, principal, err := look.Judge(func(storeKey string) layouts.Value {
 		held := r.values[storeKey]
 		if held == nil { // the clock has turned once more
-			return foreign.Value{StoreKey: storeKey, Type: foreign.NoValue}
+			return layouts.Value{StoreKey: storeKey, Type: layouts.NoValue}
 		}
 		lost = lost || held.lost
 		if held.tooLarge != "" && tooLarge == nil {
@@ -194,7 +194,7 @@ func (sc *foreignScan) judge(look *foreign.Look, r *reader) ([]admin.Entry, erro
 	if lost {
 		return nil, nil // its master is missing
 	}
-	if unsure := (*foreign.UnsureError)(nil); tooLarge != nil && !errors.As(err, &unsure) && (err != nil || len(entries) > 0) {
+	if unsure := (*layouts.UnsureError)(nil); tooLarge != nil && !errors.As(err, &unsure) && (err != nil || len(entries) > 0) {
 		entries, err = nil, &store.ForeignError{StoreKey: tooLarge.StoreKey, Holds: tooLarge.tooLarge}
 	}
 	if len(entries) == 0 && err == nil || !sc.seen.isFirst(look.StoreKey, principal, entries) {

@@ -13,14 +13,14 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // foreignScan is a scan for limits of other limiters.
 type foreignScan struct {
 	scan
-	sources foreign.Sources
+	sources layouts.Sources
 	// hashes: most values that were read last are no strings.
 	hashes atomic.Bool
 	mu     sync.Mutex
@@ -42,13 +42,13 @@ func (sc *foreignScan) readAll(ctx context.Context) error {
 	if sc.query.StoreKeys != nil {
 		return sc.readKeys(ctx)
 	}
-	keys := redisserver.Scan[*foreign.Look]{
+	keys := redisserver.Scan[*layouts.Look]{
 		Servers: sc.Servers, Match: sc.sources.Glob(sc.query.Subjects), Pace: sc.pace, Known: sc.known,
-		Select: func(storeKey string) (*foreign.Look, bool) {
+		Select: func(storeKey string) (*layouts.Look, bool) {
 			look := sc.sources.Look(storeKey, &sc.query)
 			return look, look != nil && !sc.isBeside(storeKey)
 		},
-		Read: func(ctx context.Context, p redisserver.Page[*foreign.Look]) error {
+		Read: func(ctx context.Context, p redisserver.Page[*layouts.Look]) error {
 			return sc.readAndSend(ctx, p.Server, p.Keys, int64(p.Looked))
 		},
 	}
@@ -71,7 +71,7 @@ func (sc *foreignScan) readKeys(ctx context.Context) error {
 		}
 	}
 	return sc.readExactly(ctx, storeKeys, func(server redis.Cmdable, batch []int) error {
-		var looks []*foreign.Look
+		var looks []*layouts.Look
 		looked := 0
 		for _, i := range batch {
 			looked += max(1, len(keys[storeKeys[i]]))
@@ -85,7 +85,7 @@ func (sc *foreignScan) readKeys(ctx context.Context) error {
 
 // lookAt looks at one of the query's store keys. Of keys without a name only whom they are of is
 // known, and the query says that.
-func (sc *foreignScan) lookAt(storeKey string, keys []store.Key) *foreign.Look {
+func (sc *foreignScan) lookAt(storeKey string, keys []store.Key) *layouts.Look {
 	if len(keys) == 0 || keys[0].Name == "" {
 		return sc.sources.Look(storeKey, &sc.query)
 	}
@@ -93,8 +93,8 @@ func (sc *foreignScan) lookAt(storeKey string, keys []store.Key) *foreign.Look {
 }
 
 // readAndSend reads what the looks need, and sends what came of them.
-func (sc *foreignScan) readAndSend(ctx context.Context, server redis.Cmdable, looks []*foreign.Look, looked int64) error {
-	return sendPage(ctx, &sc.scan, looks, looked, func(some []*foreign.Look, give func([]found) error) error {
+func (sc *foreignScan) readAndSend(ctx context.Context, server redis.Cmdable, looks []*layouts.Look, looked int64) error {
+	return sendPage(ctx, &sc.scan, looks, looked, func(some []*layouts.Look, give func([]found) error) error {
 		return sc.read(ctx, server, some, give)
 	})
 }

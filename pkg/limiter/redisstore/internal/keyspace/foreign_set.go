@@ -8,7 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -98,8 +98,8 @@ func (a *foreignAdjustment) words(together func(a, b string) bool) (all []setWor
 		held := a.read[storeKey]
 		kept := []byte{}
 		switch held.Type {
-		case foreign.NoValue:
-		case foreign.StringValue:
+		case layouts.NoValue:
+		case layouts.StringValue:
 			kept = keptHeld(held.Text, true)
 		default:
 			kept = keptHeld(held.dump, false)

@@ -7,12 +7,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
 // heldValue is a value of another limiter as it was read.
 type heldValue struct {
-	foreign.Value
+	layouts.Value
 	// at is what the server's clock showed just before the value was read.
 	at      time.Time
 	expires time.Time
@@ -41,7 +41,7 @@ const (
 
 // gone says that there is nothing under the key.
 func (h *heldValue) gone() {
-	*h = heldValue{Value: foreign.Value{StoreKey: h.StoreKey, Type: foreign.NoValue}, at: h.at, read: true}
+	*h = heldValue{Value: layouts.Value{StoreKey: h.StoreKey, Type: layouts.NoValue}, at: h.at, read: true}
 }
 
 // lifetime is the command that tells until when a key is kept: one that says an instant where
@@ -74,7 +74,7 @@ func (h *heldValue) keep(l lifetime) (there bool) {
 // has reports whether there is a value, or if a field is named that field of it.
 func (h *heldValue) has(field string) bool {
 	if field == "" {
-		return h.Type != foreign.NoValue
+		return h.Type != layouts.NoValue
 	}
 	_, has := h.Field(field)
 	return has
@@ -86,7 +86,7 @@ func (h *heldValue) kept(field string) []byte {
 	case field != "":
 		text, _ := h.Field(field)
 		return []byte(text)
-	case h.Type == foreign.StringValue:
+	case h.Type == layouts.StringValue:
 		return dumpText(h.Text)
 	}
 	return h.dump

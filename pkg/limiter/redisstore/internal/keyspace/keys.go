@@ -13,7 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -21,8 +21,8 @@ import (
 // keys is what the limits of all layouts have in common: the servers that hold them.
 type keys struct {
 	*lanes.Sender
-	// describe is foreign.Describe, or nil.
-	describe func(value *foreign.Value, now store.Instant) foreign.Description
+	// describe is layouts.Describe, or nil.
+	describe func(value *layouts.Value, now store.Instant) layouts.Description
 	// recognising: a look at foreign values is under way.
 	recognising atomic.Bool
 }
@@ -30,20 +30,20 @@ type keys struct {
 // Own is the limits of limitctl itself, in the servers of a sender.
 type Own struct{ *keys }
 
-// New returns the limits of limitctl in the servers of a sender. describe, if it is not nil, is [foreign.Describe]: errors
+// New returns the limits of limitctl in the servers of a sender. describe, if it is not nil, is [layouts.Describe]: errors
 // about other values then say whose they look like.
-func New(sender *lanes.Sender, describe func(value *foreign.Value, now store.Instant) foreign.Description) *Own {
+func New(sender *lanes.Sender, describe func(value *layouts.Value, now store.Instant) layouts.Description) *Own {
 	return &Own{&keys{Sender: sender, describe: describe}}
 }
 
 // Foreign is the limits that other limiters keep in the servers of a sender, as far as sources know them.
 type Foreign struct {
 	*keys
-	sources foreign.Sources
+	sources layouts.Sources
 }
 
 // Foreign returns the limits of other limiters in the same servers.
-func (o *Own) Foreign(sources foreign.Sources) *Foreign { return &Foreign{o.keys, sources} }
+func (o *Own) Foreign(sources layouts.Sources) *Foreign { return &Foreign{o.keys, sources} }
 
 // isBeside reports whether a store key is of what limitctl keeps with its limits.
 func (k *keys) isBeside(storeKey string) bool { return strings.HasPrefix(storeKey, string(k.Own)+"!") }

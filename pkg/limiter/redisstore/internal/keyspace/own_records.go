@@ -36,7 +36,8 @@ func (o *Own) export(ctx context.Context, keys []store.Key) ([]admin.Record, err
 			mu.Lock()
 			for n := range len(reply) / 2 {
 				if value := lanes.Text(reply[2*n]); value != "" {
-					records = append(records, admin.Record{Key: keys[batch[n]], Value: []byte(value), Expires: lanes.ExpiryOf(reply[2*n+1])})
+					records = append(records, admin.Record{Key: keys[batch[n]], Value: []byte(value),
+						Expires: lanes.ExpiryOf(reply[2*n+1])})
 				}
 			}
 			mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -170,9 +170,9 @@ func (sc *ownScan) read(ctx context.Context, server redis.Cmdable, selected []fo
 		held := &values[i]
 		f.entry.Bytes = held.bytes
 		switch {
-		case held.Type == foreign.NoValue: // it expired since the scan
+		case held.Type == layouts.NoValue: // it expired since the scan
 			continue
-		case held.Type != foreign.StringValue:
+		case held.Type != layouts.StringValue:
 			f.err = &store.ForeignError{StoreKey: f.entry.StoreKey} // what it holds comes later
 		case f.err != nil: // no limit has the key
 		default:

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -119,7 +119,7 @@ func dumpedPart(part *admin.Part) (value []byte, isText bool) {
 	if part.Field != "" {
 		return part.Dump, true
 	}
-	if part.Type == string(foreign.StringValue) {
+	if part.Type == string(layouts.StringValue) {
 		if text, ok := dumpedText(part.Dump); ok {
 			return text, true
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
 // reader reads values of any layout. It is for one page of a scan.
@@ -64,7 +64,7 @@ func (r *reader) add(ctx context.Context, storeKeys []string) error {
 	var here []*heldValue
 	var elsewhere map[*redis.Client][]*heldValue
 	for _, storeKey := range storeKeys {
-		held := &heldValue{Value: foreign.Value{StoreKey: storeKey, Type: foreign.NoValue}}
+		held := &heldValue{Value: layouts.Value{StoreKey: storeKey, Type: layouts.NoValue}}
 		r.values[storeKey] = held
 		if node, is := r.elsewhere(ctx, storeKey); is {
 			if elsewhere == nil {
@@ -238,7 +238,7 @@ func (r *reader) readStrings(ctx context.Context, server redis.Cmdable, values [
 		case until != nil:
 			return nil, nil, until
 		case held.keep(reply.until):
-			held.Type, held.Text, held.Length, held.read = foreign.StringValue, text, int64(len(text)), true
+			held.Type, held.Text, held.Length, held.read = layouts.StringValue, text, int64(len(text)), true
 			if held.bytes, err = sizeIn(reply.size); err != nil {
 				return nil, nil, err
 			}

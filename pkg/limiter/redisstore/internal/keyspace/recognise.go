@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -86,7 +86,7 @@ func (k *keys) nameTypes(ctx context.Context, server redis.Cmdable, values []*st
 	}
 	pipe.Exec(ctx) // after an error the type stays unknown
 	for i := range values {
-		values[i].Holds = k.holds(foreign.ValueType(types[i].Val()))
+		values[i].Holds = k.holds(layouts.ValueType(types[i].Val()))
 	}
 }
 
@@ -107,7 +107,7 @@ func (k *keys) recognise(ctx context.Context, server redis.Cmdable, values []*st
 				value.Holds = k.holdsValue(&held.Value)
 			}
 		}
-		if k.describe == nil || err != nil || held.Type == foreign.NoValue || held.tooLarge != "" {
+		if k.describe == nil || err != nil || held.Type == layouts.NoValue || held.tooLarge != "" {
 			continue
 		}
 		switch is := k.describe(&held.Value, r.instant(r.at(value.StoreKey))); {
@@ -121,8 +121,8 @@ func (k *keys) recognise(ctx context.Context, server redis.Cmdable, values []*st
 }
 
 // holdsValue says what a value is that no limit has.
-func (k *keys) holdsValue(value *foreign.Value) string {
-	if value.Type != foreign.StringValue {
+func (k *keys) holdsValue(value *layouts.Value) string {
+	if value.Type != layouts.StringValue {
 		return k.holds(value.Type)
 	}
 	if _, err := store.DecodeRecordLimit(value.Text); err == nil {
@@ -132,11 +132,11 @@ func (k *keys) holdsValue(value *foreign.Value) string {
 }
 
 // holds says what a value of a type is, which is empty if it is not known.
-func (k *keys) holds(kind foreign.ValueType) string {
+func (k *keys) holds(kind layouts.ValueType) string {
 	switch kind {
 	case "":
 		kind = "value of another type"
-	case foreign.NoValue:
+	case layouts.NoValue:
 		return "nothing any more"
 	default: // the others go on below
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 )
 
 // readTyped reads values of any type: first the type and the size of each, and then what is
@@ -81,7 +81,7 @@ func (r *reader) types(ctx context.Context, server redis.Cmdable, values []*held
 		return nil, nil, err
 	}
 	for i, held := range values {
-		kind, err := string(foreign.HashValue), error(nil)
+		kind, err := string(layouts.HashValue), error(nil)
 		if !guess {
 			kind, err = types[i].Result()
 		}
@@ -95,7 +95,7 @@ func (r *reader) types(ctx context.Context, server redis.Cmdable, values []*held
 		case sizeErr != nil && (r.sizes || !redisserver.LacksRight(sizeErr)):
 			return nil, nil, sizeErr
 		}
-		if held.Type = foreign.ValueType(kind); held.Type == foreign.NoValue || errors.Is(sizes[i].Err(), redis.Nil) {
+		if held.Type = layouts.ValueType(kind); held.Type == layouts.NoValue || errors.Is(sizes[i].Err(), redis.Nil) {
 			held.gone()
 			continue
 		}
@@ -132,14 +132,14 @@ func (r *reader) measure(ctx context.Context, server redis.Cmdable, values []*he
 			continue // it has changed, which will come to light
 		}
 		switch held.Type {
-		case foreign.HashValue: // all of it or nothing
-			if held.size == 0 && length > foreign.MostMembers {
+		case layouts.HashValue: // all of it or nothing
+			if held.size == 0 && length > layouts.MostMembers {
 				held.reads = mostRead + 1
 			}
-		case foreign.ListValue, foreign.SortedSetValue:
-			held.reads = held.size / length * min(length, foreign.MostMembers)
-		case foreign.StringValue:
-			held.reads = min(length, foreign.MostText)
+		case layouts.ListValue, layouts.SortedSetValue:
+			held.reads = held.size / length * min(length, layouts.MostMembers)
+		case layouts.StringValue:
+			held.reads = min(length, layouts.MostText)
 		default:
 			held.reads = 0
 		}
@@ -151,15 +151,15 @@ func (r *reader) measure(ctx context.Context, server redis.Cmdable, values []*he
 // type that is not known.
 func askLength(ctx context.Context, pipe redis.Pipeliner, held *heldValue) *redis.IntCmd {
 	switch held.Type {
-	case foreign.StringValue:
+	case layouts.StringValue:
 		return pipe.StrLen(ctx, held.StoreKey)
-	case foreign.HashValue:
+	case layouts.HashValue:
 		return pipe.HLen(ctx, held.StoreKey)
-	case foreign.ListValue:
+	case layouts.ListValue:
 		return pipe.LLen(ctx, held.StoreKey)
-	case foreign.SetValue:
+	case layouts.SetValue:
 		return pipe.SCard(ctx, held.StoreKey)
-	case foreign.SortedSetValue:
+	case layouts.SortedSetValue:
 		return pipe.ZCard(ctx, held.StoreKey)
 	default: // the others go on below
 	}
@@ -210,21 +210,21 @@ func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*h
 // ask asks for what is in a value, or for less if that is too much.
 func (r *reader) ask(ctx context.Context, pipe redis.Pipeliner, held *heldValue) (reply typedReply) {
 	storeKey := held.StoreKey
-	if held.Type != foreign.HashValue || held.reads > mostRead {
+	if held.Type != layouts.HashValue || held.reads > mostRead {
 		reply.length = askLength(ctx, pipe, held)
 	}
 	switch {
 	case held.reads > mostRead:
-	case held.Type == foreign.StringValue:
-		reply.members = pipe.GetRange(ctx, storeKey, 0, foreign.MostText-1)
-	case held.Type == foreign.HashValue:
+	case held.Type == layouts.StringValue:
+		reply.members = pipe.GetRange(ctx, storeKey, 0, layouts.MostText-1)
+	case held.Type == layouts.HashValue:
 		reply.members = pipe.HGetAll(ctx, storeKey)
-	case held.Type == foreign.ListValue:
-		reply.members = pipe.LRange(ctx, storeKey, 0, foreign.MostMembers-1)
-	case held.Type == foreign.SortedSetValue:
-		reply.members = pipe.ZRangeWithScores(ctx, storeKey, -foreign.MostMembers, -1)
+	case held.Type == layouts.ListValue:
+		reply.members = pipe.LRange(ctx, storeKey, 0, layouts.MostMembers-1)
+	case held.Type == layouts.SortedSetValue:
+		reply.members = pipe.ZRangeWithScores(ctx, storeKey, -layouts.MostMembers, -1)
 	}
-	if r.dumps && held.Type != foreign.StringValue {
+	if r.dumps && held.Type != layouts.StringValue {
 		if reply.noDump = held.size > mostKept; !reply.noDump {
 			reply.dump = pipe.Dump(ctx, storeKey)
 		}
@@ -253,16 +253,16 @@ func (h *heldValue) take(reply *typedReply) error {
 	}
 	h.takeMembers(reply.members)
 	switch {
-	case h.Type == foreign.NoValue:
+	case h.Type == layouts.NoValue:
 		return nil
-	case h.reads > mostRead && h.Type == foreign.HashValue && h.size == 0:
-		h.isMore(foreign.MostMembers, h.Length, "fields")
+	case h.reads > mostRead && h.Type == layouts.HashValue && h.size == 0:
+		h.isMore(layouts.MostMembers, h.Length, "fields")
 	case h.reads > mostRead:
 		h.isMore(mostRead, h.size, "bytes of memory")
 	case reply.noDump:
 		h.isMore(mostKept, h.size, "bytes of memory into a backup")
-	case h.Type == foreign.StringValue && h.Length > int64(len(h.Text)):
-		h.isMore(foreign.MostText, h.Length, "bytes")
+	case h.Type == layouts.StringValue && h.Length > int64(len(h.Text)):
+		h.isMore(layouts.MostText, h.Length, "bytes")
 	}
 	if reply.dump == nil {
 		return nil
@@ -282,9 +282,9 @@ func (h *heldValue) takeMembers(reply redis.Cmder) {
 	case *redis.StringCmd:
 		h.Text, _ = cmd.Bytes()
 	case *redis.MapStringStringCmd:
-		h.Members = make([]foreign.Member, 0, len(cmd.Val()))
+		h.Members = make([]layouts.Member, 0, len(cmd.Val()))
 		for name, text := range cmd.Val() {
-			h.Members = append(h.Members, foreign.Member{Name: name, Text: text})
+			h.Members = append(h.Members, layouts.Member{Name: name, Text: text})
 		}
 		h.Length = int64(len(h.Members))
 		if h.Length == 0 { // it expired between the answers
@@ -292,12 +292,12 @@ func (h *heldValue) takeMembers(reply redis.Cmder) {
 		}
 	case *redis.StringSliceCmd:
 		for _, name := range cmd.Val() {
-			h.Members = append(h.Members, foreign.Member{Name: name})
+			h.Members = append(h.Members, layouts.Member{Name: name})
 		}
 	case *redis.ZSliceCmd:
 		for _, z := range cmd.Val() {
 			name, _ := z.Member.(string)
-			h.Members = append(h.Members, foreign.Member{Name: name, Score: z.Score})
+			h.Members = append(h.Members, layouts.Member{Name: name, Score: z.Score})
 		}
 	}
 }

@@ -116,7 +116,8 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 		}
 	}
 	if merges < 1000 || repeats < 1000 || decided < 10_000 || partly < 100 {
-		t.Errorf("%d keys shared a call, %d decisions a group, of which %d were granted in part; %d decided", merges, repeats, partly, decided)
+		t.Errorf("%d keys shared a call, %d decisions a group, of which %d were granted in part; %d decided", merges, repeats, partly,
+			decided)
 	}
 }
 

@@ -1,0 +1,154 @@
+// Package auditlog is the format of the audit trail, which `limitctl audit` shows. A run that changes keys or
+// overrides writes two entries: one before its first change, and one with its outcome. They go to a file of this
+// machine, a JSON line each, and to the journal of the store, where everybody sees them. Reading merges the two.
+package auditlog
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/lines"
+)
+
+// Entry describes a run that changed or deleted something.
+type Entry struct {
+	// Time is when it ended, or when it began if it has no outcome yet.
+	Time time.Time `json:"time"`
+	// Began is when it began, zero in entries of older versions of limitctl.
+	Began time.Time `json:"began_at,omitzero"`
+	// Run identifies the run; both of its entries have it.
+	Run string `json:"run,omitempty"`
+	// User is the user from the environment. Account is the machine's name of the process's user, if it differs:
+	// behind sudo, for example.
+	User    string `json:"user"`
+	Account string `json:"account,omitempty"`
+	Host    string `json:"host,omitempty"`
+	Context string `json:"context,omitempty"`
+	Store   string `json:"store"` // its name, without a password
+	Prefix  string `json:"prefix"`
+	// Layout has the layouts of other limiters, separated by commas; empty for limitctl's own keys.
+	Layout  string `json:"layout,omitempty"`
+	Command string `json:"command"`
+	// Selection is the selected keys, in the words of a command line.
+	Selection string `json:"selection"`
+	Reason    string `json:"reason,omitempty"`
+	// Matched is the number of selected keys, and Changed the number of those that certainly changed. For a run
+	// about overrides they count overrides (see [Entry.CountsKeys]).
+	Matched int64 `json:"matched"`
+	Changed int64 `json:"changed"`
+	// Unknown is how many more may have changed: the store did not answer.
+	Unknown int64   `json:"unknown,omitempty"`
+	Backup  string  `json:"backup,omitempty"` // its absolute path on Host
+	Outcome Outcome `json:"outcome"`
+	Error   string  `json:"error,omitempty"`
+	// Source is where the entry was found. Reading sets it; it is never written.
+	Source Source `json:"source,omitempty"`
+}
+
+// CountsKeys reports whether the run counts keys, and not overrides.
+func (e *Entry) CountsKeys() bool { return !strings.HasPrefix(e.Command, "override ") }
+
+// Outcome is how a run ended.
+type Outcome string
+
+// The outcomes of a run.
+const (
+	// Begun: its end is unknown. It is still running, or was killed.
+	Begun       Outcome = "begun"
+	Done        Outcome = "done"
+	Partly      Outcome = "partly" // some keys were changed, but not all
+	Interrupted Outcome = "interrupted"
+	Failed      Outcome = "failed" // none was certainly changed
+)
+
+// Source is where an entry was found.
+type Source string
+
+// The sources of entries.
+const (
+	Machine Source = "machine"
+	Store   Source = "store"
+	Both    Source = "both"
+)
+
+// NewRun returns a new name for a run.
+func NewRun() string { return rand.Text()[:16] }
+
+const (
+	// maxText is the most bytes of a text in a line, and in the header of a backup.
+	maxText = 2000
+	// maxLine is longer than any line with such texts.
+	maxLine = 1 << 20
+)
+
+// texts are the texts that somebody else can make long: a server its error, a caller the selection. The least
+// important come first.
+func (e *Entry) texts() []*string {
+	return []*string{&e.Error, &e.Selection, &e.Reason, &e.Store, &e.Prefix, &e.Layout, &e.Context, &e.Command, &e.User, &e.Account,
+		&e.Host,
+		&e.Run, &e.Backup}
+}
+
+// bound cuts long texts.
+func (e *Entry) bound() {
+	for _, text := range e.texts() {
+		*text = Bounded(*text)
+	}
+	e.Outcome = Outcome(Bounded(string(e.Outcome)))
+}
+
+// Text returns the entry as JSON of at most most bytes, which has to be 1,000 or more. It cuts texts if necessary.
+func (e *Entry) Text(most int) (string, error) {
+	short := *e
+	short.Source = ""
+	short.bound()
+	text, err := json.Marshal(&short)
+	for size := maxText; err == nil && len(text) > most && size > 0; size /= 2 {
+		for _, each := range short.texts() {
+			*each = bounded(*each, size)
+			if text, err = json.Marshal(&short); err != nil || len(text) <= most {
+				break
+			}
+		}
+	}
+	return string(text), err
+}
+
+// Bounded cuts a text that is too long for the trail, between two characters.
+func Bounded(text string) string { return bounded(text, maxText) }
+
+func bounded(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := most
+	for end > max(0, most-utf8.UTFMax) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// read reads the entry from a line, or returns why it is not one.
+func (e *Entry) read(line *lines.Line) error {
+	if line.TooLong {
+		return fmt.Errorf("it has %d bytes, and at most %d are read", line.Length, maxLine)
+	}
+	return e.parse(line.Text)
+}
+
+// parse reads the entry from JSON with any content.
+func (e *Entry) parse(text []byte) error {
+	if err := json.Unmarshal(text, e); err != nil {
+		return err
+	}
+	if e.Time.IsZero() {
+		return errors.New("it says no time")
+	}
+	e.bound() // older versions of limitctl wrote texts of any length
+	return nil
+}

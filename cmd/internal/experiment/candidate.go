@@ -1,0 +1,100 @@
+package experiment
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// Candidate is what one run tries: limits that are decided together, or a policy.
+type Candidate struct {
+	// Limits are valid ones. A limit without a burst has its count as burst, for every
+	// count that is tried.
+	Limits []store.Limit
+	Policy *policy.Policy
+	// Fixed and Values are for a policy under a made-up load. Fixed has the attributes
+	// that are the same for all requests, and Values says how many different values each
+	// of the other attributes has.
+	Fixed  policy.Attributes
+	Values map[string]int
+}
+
+// Title names the candidate in a few words, by the first of its limits or its policy.
+func (c *Candidate) Title() string {
+	if c.Policy != nil {
+		return "policy " + c.Policy.Name
+	}
+	limit := c.limits()[0].limit
+	if limit.Slices > 1 {
+		return fmt.Sprintf("%s,slices=%d", limit.Algorithm, limit.Slices)
+	}
+	return limit.Algorithm.String()
+}
+
+// namedLimit is a limit and what a report calls it.
+type namedLimit struct {
+	name   string
+	limit  store.Limit // normalized
+	shadow bool
+}
+
+// limits returns the limits of the candidate, without overrides.
+func (c *Candidate) limits() []namedLimit {
+	var all []namedLimit
+	if c.Policy != nil {
+		for i := range c.Policy.Limits {
+			l := &c.Policy.Limits[i]
+			limit, _ := l.Limit.Normalize() // it was checked with the configuration
+			all = append(all, namedLimit{l.Name, limit, l.Shadow})
+		}
+		return all
+	}
+	for _, limit := range c.Limits {
+		limit, _ = limit.Normalize() // it is valid
+		all = append(all, namedLimit{name: limit.DefaultName(), limit: limit})
+	}
+	return all
+}
+
+// population is who asks in a run, and for what.
+type population struct {
+	*loadgen.Population
+	// nameOf is what a report calls a subject.
+	nameOf func(subject uint32) string
+}
+
+// madeUp returns a population of that many made-up subjects.
+func (c *Candidate) madeUp(subjects int) (*population, error) {
+	if c.Policy != nil {
+		return c.madeUpByPolicy(subjects)
+	}
+	nameOf := func(subject uint32) string { return "user:" + strconv.FormatUint(uint64(subject), 10) }
+	requests := make([]store.Request, len(c.Limits))
+	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]store.Request, error) {
+		key := store.Key{Subject: nameOf(uint32(subject))}
+		for i, limit := range c.Limits {
+			requests[i] = store.Request{Key: key, Limit: limit}
+		}
+		return requests, nil
+	})
+	return &population{all, nameOf}, err
+}
+
+func (c *Candidate) madeUpByPolicy(subjects int) (*population, error) {
+	attributesOf := newPairing(c, subjects).of
+	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]store.Request, error) {
+		return loadgen.PolicyRequests(c.Policy, attributesOf(subject))
+	})
+	return &population{all, func(subject uint32) string {
+		attributes := attributesOf(int(subject))
+		var words []string
+		for _, name := range attributes.Names() {
+			words = append(words, name+"="+attributes[name])
+		}
+		return strings.Join(words, " ")
+	}}, err
+}

@@ -1,0 +1,80 @@
+package experiment
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+)
+
+// describe adds to a report what is known of an endpoint alone.
+func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
+	run.Endpoint = &report.Endpoint{Subjects: names.Pattern()}
+	if run.Keys > 0 {
+		run.Endpoint.FirstSubject = t.nameOf(0)
+		if len(names.List) > 0 {
+			run.Endpoint.FirstSubject = "" // a key of an API is nobody's business
+		}
+	}
+	run.Statuses = map[string]int64{}
+	var seen []int
+	for status := range t.statuses {
+		if n := t.statuses[status].Load(); n > 0 {
+			name := strconv.Itoa(status)
+			if status < http.StatusContinue { // of gRPC
+				name = endpoint.StatusText(status)
+			}
+			run.Statuses[name] = n
+			seen = append(seen, status)
+		}
+	}
+	if connected, is := t.client.(endpoint.Connected); is {
+		o := connected.Openings()
+		run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: report.QuantilesOf(o.Connect),
+			TLS: report.QuantilesOf(o.TLS)}
+		if o.LongBodies > 0 {
+			run.Warnings = append(run.Warnings, fmt.Sprintf(
+				"the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a connection",
+				output.Plural(int(o.LongBodies), "answer")))
+		}
+	}
+	run.Warnings = append(run.Warnings, t.warnings(run, names, seen)...)
+}
+
+// warnings are about statuses that may not mean what they were taken for, and about subjects.
+func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, seen []int) (all []string) {
+	if templated, is := t.client.(endpoint.Templated); is {
+		if hasSubject, _ := templated.Places(); !hasSubject {
+			all = append(all, "nothing in a request says who asks, so the endpoint counts all of them for one subject, "+
+				"together with what was sent before and by others")
+		} else if !names.IsFresh() {
+			all = append(all, "the subjects are not new ones, so what they used before this run, and what others use, is in use, too")
+		}
+	}
+	if run.Denied > 0 || len(seen) == 0 || seen[0] < 100 {
+		return all
+	}
+	is := func(low, high int) bool {
+		return !slices.ContainsFunc(seen, func(status int) bool { return status < low || status > high })
+	}
+	hint := fmt.Sprintf("? If that is how this endpoint denies, add --denied-status %d", seen[len(seen)-1])
+	every := "every answer was " + endpoint.StatusText(seen[0])
+	switch {
+	case is(300, 399) && len(seen) == 1:
+		all = append(all, every+", and redirects are not followed; give the URL that it leads to")
+	case is(300, 399):
+		all = append(all, "every answer was a redirect, and those are not followed; give the URL that they lead to")
+	case is(401, 401), is(403, 403):
+		all = append(all, every+", so the limit may not have been asked; does it need a --header 'Authorization: …'"+hint)
+	case is(400, 499) && len(seen) == 1:
+		all = append(all, every+", so the limit may not have been asked; is this the right URL, method and body"+hint)
+	case seen[len(seen)-1] >= 500 && seen[len(seen)-1] < 600: // --denied-status takes no others
+		all = append(all, endpoint.StatusText(seen[len(seen)-1])+" counts as an error"+strings.Replace(hint, "?", ".", 1))
+	}
+	return all
+}

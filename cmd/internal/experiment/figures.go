@@ -1,0 +1,158 @@
+package experiment
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+// figures are the numbers of a result that promises can be about, all but its cost.
+func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
+	elapsed := output.Milliseconds(result.Elapsed)
+	f := report.Figures{
+		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied,
+		Local: result.Local, Unguarded: result.Unguarded, Errors: result.Errors, Unknown: result.Unknown, Dropped: result.Dropped,
+		Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
+		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
+		DurationMS: elapsed, WarmupMS: min(output.Milliseconds(r.Load.Warmup), elapsed),
+		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
+		ErrorLatency: report.QuantilesOf(result.ErrorLatency),
+		Audit:        l.audited().audit(result.Findings, l.audited().decides),
+	}
+	if r.Shared != nil {
+		f.Alone()
+	}
+	if c := result.Clock; c.Held > 0 || c.Untold > 0 {
+		f.Clock = &report.StoreClock{
+			Held: c.Held, Untold: c.Untold, AheadMS: milliseconds(c.Ahead), Drift: c.Drift,
+			Jumps: c.Jumps, Astray: c.Astray, FarthestMS: milliseconds(c.Farthest), CoarseMS: milliseconds(c.Coarse),
+		}
+	}
+	for _, a := range result.ByDecider {
+		f.ByDecider = append(f.ByDecider, report.Answers{
+			DecidedBy: a.By.String(), Allowed: a.Allowed, Denied: a.Denied, Latency: report.QuantilesOf(a.Latency),
+		})
+	}
+	if !r.Load.IsClosed() {
+		f.Lag = report.QuantilesOf(result.Lag)
+		f.GeneratorLimited = result.GeneratorLimited()
+	}
+	if counted := result.Elapsed - r.Load.Warmup; counted > 0 {
+		f.ThroughputPerS = float64(result.Allowed+result.Denied) / counted.Seconds()
+	}
+	return f
+}
+
+// milliseconds is a time in milliseconds, to the microsecond.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// audited is the limits of a run.
+type audited struct {
+	limits []namedLimit
+	// keyOf names a key of a limit by its index; nil if nobody knows.
+	keyOf func(limit int, index uint32) store.Key
+}
+
+// audit sums up what the audits of some limits found.
+func (a *audited) audit(findings []audit.Finding, wanted func(i int) bool) report.Audit {
+	sum := report.Audit{Fairness: 1}
+	for i := range a.limits {
+		if wanted(i) {
+			sum.Add(&findings[i], func(key uint32) string {
+				if a.keyOf == nil {
+					return ""
+				}
+				return a.keyOf(i, key).Subject
+			})
+		}
+	}
+	return sum
+}
+
+// decides reports whether a limit is no shadow.
+func (a *audited) decides(i int) bool { return !a.limits[i].shadow }
+
+// worstByClock is the worst windows that audits by the clock found.
+func worstByClock(findings []audit.Finding) (worst report.Audit) {
+	for i := range findings {
+		worst.Totals.Add(&findings[i].Totals)
+	}
+	return worst
+}
+
+// describe fills in what the limits of a run are, and what their audits found.
+func (a *audited) describe(run *report.Run, findings []audit.Finding) {
+	var algorithms []string
+	for i, l := range a.limits {
+		algorithm := l.limit.Algorithm.String()
+		if !slices.Contains(algorithms, algorithm) {
+			algorithms = append(algorithms, algorithm)
+		}
+		run.Limits = append(run.Limits, report.Limit{
+			Name: l.name, Algorithm: algorithm, Limit: l.limit.String(), Shadow: l.shadow,
+			Denied: findings[i].Denied, Audit: a.audit(findings, func(j int) bool { return i == j }),
+		})
+	}
+	run.Algorithm, run.Limit = strings.Join(algorithms, "+"), limitWords(a.limits)
+	run.Audit = a.audit(findings, a.decides)
+}
+
+// limitWords writes limits that are decided together.
+func limitWords(limits []namedLimit) string {
+	var texts []string
+	for _, l := range limits {
+		text := l.limit.String()
+		if l.shadow {
+			text += " (shadow)"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, " and ")
+}
+
+// describeKeys fills in what became of the subjects of a run. nameOf is what to call one.
+func describeKeys(run *report.Run, tally *loadgen.Tally, nameOf func(subject uint32) string) {
+	run.Heat, run.MostDenied = []report.HeatGroup{}, []report.KeyCount{}
+	for _, group := range tally.Heat(report.MostGroups) {
+		run.Heat = append(run.Heat, report.HeatGroup{Keys: group.Keys, Allowed: group.Allowed, Denied: group.Denied})
+	}
+	for _, count := range tally.MostDenied(report.MostDeniedKeys) {
+		run.MostDenied = append(run.MostDenied, report.KeyCount{Key: nameOf(count.Subject), Allowed: count.Allowed, Denied: count.Denied})
+	}
+}
+
+// mostEdges is how many edges of windows a report marks; more could not be told apart.
+const mostEdges = 60
+
+// edges returns when, in ms from the beginning of a run, one window of a limit ends and the
+// next one begins: of the first limit that counts in windows, and in the scenario that is
+// about edges of the first limit. begin is by the clock that decides. There are none where
+// they could not be told apart.
+func edges(limits []namedLimit, scenario *loadgen.Scenario, begin time.Time, length time.Duration) []int64 {
+	var period time.Duration
+	for _, l := range limits {
+		counts := l.limit.Algorithm == store.FixedWindow || l.limit.Algorithm == store.SlidingCounter
+		if counts && !l.limit.FromFirst || scenario != nil && scenario.Name == boundaryScenario {
+			period = l.limit.Period
+			break
+		}
+	}
+	if period <= 0 || length/period > mostEdges {
+		return nil
+	}
+	var all []int64
+	first := period - time.Duration(begin.UnixNano()%int64(period))
+	for at := first; at < length; at += period {
+		all = append(all, at.Milliseconds())
+	}
+	return all
+}
+
+// boundaryScenario is the name of the scenario about the edges of windows.
+const boundaryScenario = "boundary"

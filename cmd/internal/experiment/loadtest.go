@@ -1,0 +1,307 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/sys"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+const (
+	// lateAfter is the latency from which on an answer counts as late.
+	lateAfter = 10 * time.Millisecond
+	// abortGrace is how long a run goes on before a missed promise may end it.
+	abortGrace = time.Second
+)
+
+// LoadTest is the plan of a load test.
+type LoadTest struct {
+	// Candidates are tried one after the other, each under the same load.
+	Candidates []Candidate
+	Load       Load
+	// Open opens the target of a run, which the run closes. It is called once for each
+	// candidate.
+	Open func() (Target, error)
+	// Timeout is how long an answer is waited for.
+	Timeout time.Duration
+	// AbortOn are promises that end a run as soon as one is missed for good: the rest
+	// of the run could not keep it any more.
+	AbortOn []report.Expression
+	// Wrap is what is put around the target.
+	Wrap Wrap
+	// Endpoint is for a target that is an endpoint; nil for a store.
+	Endpoint *EndpointPlan
+	// Shared says that several machines drive the same keys; nil if this one has its own.
+	// Their keys stay where they are, because the others still use them.
+	Shared *report.Shared
+	// Keep leaves the keys of the runs where they are.
+	Keep bool
+	// Failure says what answers while the target is away. A local share is decided in the
+	// memory of the load test, which stands for one replica of a service.
+	Failure layers.Failure
+	// Breaker, if set, stops asking a target that is away.
+	Breaker *layers.Breaker
+}
+
+// LoadTestObserver follows a load test.
+type LoadTestObserver interface {
+	// Ready is called when the target of the first run is known to answer. The load
+	// begins when Ready returns. Its error ends the load test.
+	Ready(ctx context.Context) error
+	// Begin is called when the load of a run begins, and End when it has ended. The run
+	// tells its progress only if Begin returns true, because counting takes time.
+	Begin(candidate *Candidate) (wantsProgress bool)
+	// Progress is what became of the requests so far, and how long all of the run takes.
+	// It may use the result only until it returns.
+	Progress(soFar *loadgen.Result, length time.Duration)
+	End()
+	// Kept is called when the keys of a run stay in the store, with the prefix they have.
+	Kept(prefix string)
+}
+
+// Run tries the candidates. When ctx ends, nothing more is sent, what is under way is
+// waited for, and the report says that it was interrupted.
+//
+// After an error the report has the runs before it, and the failed run if something was
+// sent. A run in which every request failed ends with the error of the first request. What
+// makes the plan impossible is a [store.ErrInvalid]; keys that could not be removed are
+// a [LeftoverError].
+func (t *LoadTest) Run(ctx context.Context, observer LoadTestObserver) (*report.Document, error) {
+	document := report.New(report.LoadTest)
+	var failure error
+	for i := range t.Candidates {
+		if i > 0 && ctx.Err() != nil {
+			break
+		}
+		r := &loadRun{LoadTest: t, observer: observer, candidate: &t.Candidates[i], first: i == 0}
+		run, err := r.try(ctx)
+		if run != nil {
+			document.Runs = append(document.Runs, *run)
+			document.Answers = r.answers
+		}
+		if err != nil {
+			failure = err
+			break
+		}
+	}
+	document.Interrupted = ctx.Err() != nil
+	return document, failure
+}
+
+// loadRun is a run of a load test under way.
+type loadRun struct {
+	*LoadTest
+	observer  LoadTestObserver
+	candidate *Candidate
+	first     bool               // of the load test
+	names     *endpoint.Subjects // in the requests of an endpoint, else nil
+	answers   []byte             // if several machines share the keys
+}
+
+// workload is what a run sends.
+type workload struct {
+	limits     []namedLimit
+	population *population
+	recording  *recording // of a replay, else nil
+	duration   time.Duration
+	// sentAs is what requests to an endpoint call a subject.
+	sentAs func(subject uint32) string
+}
+
+// audited is the limits of the workload, whose keys have names.
+func (l *workload) audited() *audited {
+	a := &audited{limits: l.limits}
+	if l.population != nil {
+		a.keyOf = l.population.KeyOf
+	}
+	return a
+}
+
+// try runs the load under the candidate, and removes what it left. The run is nil if
+// nothing could be sent.
+func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
+	l, err := r.plan()
+	if err != nil {
+		return nil, err
+	}
+	target, err := r.Open()
+	if err != nil {
+		return nil, err
+	}
+	if !r.Wrap.IsZero() {
+		target = newWrappedTarget(target, &r.Wrap, r.layers())
+	}
+	defer target.Close()
+	if e, is := target.(*endpointTarget); is {
+		e.nameOf = l.sentAs
+	}
+	r.boundMemory(l)
+	clock, err := target.Prepare(ctx, l.population.Requests(0), r.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.checkUnused(ctx, target, l); err != nil {
+		return nil, err
+	}
+	if r.first {
+		if err := r.observer.Ready(ctx); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if r.Keep || r.Shared != nil {
+			r.observer.Kept(target.Describe().Prefix)
+		} else if cleaning := target.CleanUp(ctx, l.population.AllKeys()); cleaning != nil {
+			err = errors.Join(err, cleaning)
+		}
+	}()
+	return r.drive(ctx, target, clock, l)
+}
+
+// plan finds what is asked, and by whom.
+func (r *loadRun) plan() (l *workload, err error) {
+	l = &workload{limits: r.candidate.limits()}
+	if r.Load.Replay == nil {
+		if l.population, err = r.candidate.madeUp(r.Load.Subjects); err != nil {
+			return nil, err
+		}
+	} else {
+		if l.recording, l.population, err = r.Load.Replay.under(r.candidate); err != nil {
+			return nil, err
+		}
+		if len(l.recording.requests.Requests) == 0 {
+			return nil, store.Invalidf("every request of %s costs more than the limit ever allows at once", r.Load.Replay.Log.Name)
+		}
+	}
+	r.nameSubjects(l)
+	if err := r.Load.check(r.setting(l), l.population.MostAtOnce()); err != nil {
+		return nil, err
+	}
+	if l.duration = r.Load.length(l.recording); l.duration == 0 {
+		return l, nil
+	}
+	return l, r.Load.checkWarmup(l.duration)
+}
+
+// setting is what a scenario is made for, before the time is known.
+func (r *loadRun) setting(l *workload) loadgen.Setting {
+	return loadgen.Setting{Limit: l.limits[0].limit, Subjects: r.Load.Subjects, Costs: r.Load.Mix.Costs, Seed: r.Load.Seed}
+}
+
+// boundMemory keeps garbage from growing to as much again as an audit of millions of
+// requests holds, before it is collected.
+func (r *loadRun) boundMemory(l *workload) {
+	// How much memory a run should do with, in bytes: for itself, for each key under each
+	// limit, and for each recorded request.
+	const wanted, perKey, perRequest = 320 << 20, 1 << 10, 64
+	limit := int64(wanted + l.population.Size()*l.population.Limits()*perKey)
+	if r.Load.Replay != nil {
+		limit += int64(len(r.Load.Replay.Log.Trace.Requests) * perRequest)
+	}
+	sys.LimitMemory(limit)
+}
+
+// drive sends the load and describes what became of it.
+func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *workload) (*report.Run, error) {
+	// This takes a while, so it comes before the time until the edge is found.
+	measurement := target.Measure(ctx)
+	setting := r.setting(l)
+	period := setting.Limit.Period
+	setting.ToEdge = period - time.Duration(time.Now().Add(clock.Ahead).UnixNano()%int64(period))
+	if l.duration == 0 {
+		l.duration = r.Load.Scenario.Length(setting)
+		if err := r.Load.checkWarmup(l.duration); err != nil {
+			return nil, err
+		}
+	}
+	setting.Duration = l.duration
+	if r.Load.Scenario != nil {
+		if _, any := r.Load.Arrivals(setting).Next(); !any {
+			return nil, &PlanError{partDuration, fmt.Sprintf(
+				"ends before the scenario %s begins; the next window's edge is in %s, so give more, or leave it out",
+				r.Load.Scenario.Name, output.Duration(setting.ToEdge))}
+		}
+	}
+	backend := store.Store(target)
+	if r.Wrap.IsZero() {
+		backend = layers.Stack(target, r.layers())
+	}
+	result := loadgen.Run(ctx, loadgen.Config{
+		Store: backend, Population: l.population.Population, Load: r.arrivals(l, setting),
+		Mix: r.Load.Mix, Seed: r.Load.Seed,
+		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
+		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),
+		Record:   r.Shared != nil,
+		Progress: r.follow(l), Held: r.Wrap.held, ByClock: !r.Wrap.IsZero(),
+	})
+	r.observer.End()
+	run := r.report(result, target.Describe(), l)
+	r.share(run, result)
+	run.EdgesMS = edges(l.limits, r.Load.Scenario, result.Started.Add(clock.Ahead), result.Elapsed)
+	if wrapped, is := target.(*wrappedTarget); is {
+		run.Wrapped = r.Wrap.report(wrapped.replicas, l.limits, result.Decided)
+		run.Wrapped.ByClock(worstByClock(result.ByClock))
+		run.Warnings = append(run.Warnings, r.Wrap.warnings(l.limits)...)
+	}
+	if e, is := target.(*endpointTarget); is {
+		e.describe(run, r.names)
+	}
+	spent, warnings := measurement.End(context.WithoutCancel(ctx), result.Decided, l.population.Keys(0))
+	run.Cost = &spent
+	run.Warnings = append(run.Warnings, warnings...)
+	if result.Requests > 0 && result.Errors == result.Requests && result.FirstError != nil {
+		return run, result.FirstError
+	}
+	return run, nil
+}
+
+// arrivals returns the run's requests, nil for a closed loop.
+func (r *loadRun) arrivals(l *workload, setting loadgen.Setting) loadgen.Load {
+	if l.recording != nil {
+		return loadgen.Replay(l.recording.requests, l.recording.speed, l.recording.subjectOf)
+	}
+	return r.Load.Arrivals(setting)
+}
+
+// end is when nothing more is sent: after the duration that was asked for. A load with an
+// end of its own may be late by as much as any request, so that its last burst is not
+// lost because this machine is slow.
+func (r *loadRun) end(l *workload) time.Duration {
+	end := l.duration + r.Timeout
+	if r.Load.Duration > 0 {
+		end = min(end, r.Load.Duration)
+	}
+	return end
+}
+
+// follow returns what follows the run, nil if nobody wants to know: finding out how far
+// the run is looks at every key.
+func (r *loadRun) follow(l *workload) func(*loadgen.Result) (goOn bool) {
+	wanted := r.observer.Begin(r.candidate)
+	if !wanted && len(r.AbortOn) == 0 {
+		return nil
+	}
+	return func(soFar *loadgen.Result) bool {
+		if wanted {
+			r.observer.Progress(soFar, l.duration)
+		}
+		return soFar.Elapsed < abortGrace+r.Load.Warmup || !r.lost(soFar, l)
+	}
+}
+
+// lost reports whether a promise is missed for good, for any rest of the run.
+func (r *loadRun) lost(soFar *loadgen.Result, l *workload) bool {
+	if len(r.AbortOn) == 0 {
+		return false
+	}
+	figures := r.figures(soFar, l)
+	return report.Lost(r.AbortOn, &figures)
+}

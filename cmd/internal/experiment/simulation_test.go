@@ -1,0 +1,196 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// watcher writes down what the observer of a simulation is told.
+type watcher struct {
+	told     []string
+	requests int64
+}
+
+func (w *watcher) Begin(c *Candidate)            { w.told = append(w.told, "begin "+c.Title()) }
+func (w *watcher) Progress(_, requests, _ int64) { w.requests = requests }
+func (w *watcher) End()                          { w.told = append(w.told, "end") }
+
+// limitOf returns a candidate of a limit as somebody wrote it.
+func limitOf(t *testing.T, text string) Candidate {
+	t.Helper()
+	limit, err := store.ParseLimit(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Candidate{Limits: []store.Limit{limit}}
+}
+
+// tenLines are ten requests of one key in a second.
+func tenLines(t *testing.T) *Log {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("time,key\n")
+	for i := range 10 {
+		fmt.Fprintf(&b, "1431857100.%d,a\n", i)
+	}
+	return readLog(t, b.String())
+}
+
+func TestASimulationTriesEachCandidate(t *testing.T) {
+	observer := new(watcher)
+	plan := &Simulation{Candidates: []Candidate{limitOf(t, "3/1h"), limitOf(t, "sliding-log:20/1h")}, Log: tenLines(t)}
+	plan.Log.Notes = []string{"a note"}
+	result, err := plan.Run(t.Context(), observer)
+	if err != nil || len(result.Report.Runs) != 2 || !result.PromiseKept || result.Disagreements != nil {
+		t.Fatalf("%v, %+v", err, result)
+	}
+	first, second := result.Report.Runs[0], result.Report.Runs[1]
+	if first.Allowed != 3 || first.Denied != 7 || first.KeysDenied != 1 || first.MostDenied[0].Key != "a" || second.Allowed != 10 {
+		t.Errorf("%+v\n%+v", first, second)
+	}
+	const load = "10 requests of requests.csv by key, from 2015-05-17 10:05:00 to 2015-05-17 10:05:00"
+	if first.Store != report.NoStore || first.Load != load || !slices.Equal(first.Warnings, plan.Log.Notes) {
+		t.Errorf("%q on %s warns of %q", first.Load, first.Store, first.Warnings)
+	}
+	if want := []string{"begin token-bucket", "end", "begin sliding-log", "end"}; !slices.Equal(observer.told, want) ||
+		observer.requests != 10 {
+		t.Errorf("the observer was told %q of %d requests", observer.told, observer.requests)
+	}
+}
+
+func TestTheLeastCountThatKeepsAPromise(t *testing.T) {
+	for text, kept := range map[string]bool{"denied<=20%": true, "denied<0": false} {
+		promise, err := report.ParseThreshold(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := &Simulation{Candidates: []Candidate{limitOf(t, "1/1h")}, Log: tenLines(t), Promise: &promise}
+		result, err := plan.Run(t.Context(), new(watcher))
+		if err != nil || result.PromiseKept != kept || len(result.Report.Suggestions) != 1 {
+			t.Fatalf("%s: %v, %+v", text, err, result)
+		}
+		suggestion, runs := result.Report.Suggestions[0], result.Report.Runs
+		switch {
+		case !kept && len(runs) != 1, kept && len(runs) != 2:
+			t.Errorf("%s: %d runs", text, len(runs))
+		case kept && (suggestion.Count != 8 || suggestion.Below != "30%" || runs[1].Limit != "token-bucket:8/1h"):
+			t.Errorf("%s: %+v, tried as %s", text, suggestion, runs[1].Limit)
+		}
+		if len(plan.Candidates) != 1 {
+			t.Errorf("%s: the plan has %d candidates afterwards", text, len(plan.Candidates))
+		}
+	}
+}
+
+// openMemory opens stores in memory whose clock is ahead of the log's.
+func openMemory(ahead time.Duration, stores *[]*Store) func(func() time.Time) (*Store, error) {
+	return func(clock func() time.Time) (*Store, error) {
+		backend, err := OpenStore("memory:", connect.Options{Prefix: "rl", Clock: func() time.Time { return clock().Add(ahead) }})
+		if err == nil {
+			backend.Store = lookedAt{backend.Store}
+		}
+		*stores = append(*stores, backend)
+		return backend, err
+	}
+}
+
+// lookedAt is a store that a test looks at after the simulation has closed it.
+type lookedAt struct{ connect.Store }
+
+func (lookedAt) Close() error { return nil }
+
+func TestAStoreDecidesToo(t *testing.T) {
+	var stores []*Store
+	plan := &Simulation{Candidates: []Candidate{limitOf(t, "3/1h"), limitOf(t, "fixed-window:20/366d")}, Log: tenLines(t)}
+	plan.Open = openMemory(0, &stores)
+	result, err := plan.Run(t.Context(), new(watcher))
+	if err != nil || result.Disagreements != nil || result.Report.Runs[0].Store != "memory" || result.Report.Runs[0].Allowed != 3 {
+		t.Fatalf("%v, %+v", err, result)
+	}
+	if len(stores) != 2 || stores[0].prefix == stores[1].prefix {
+		t.Errorf("%d stores were opened", len(stores))
+	}
+	for _, backend := range stores {
+		if left := (&memoryTarget{store: backend}).left(t); len(left) != 0 {
+			t.Errorf("left are %v", left)
+		}
+	}
+}
+
+// A store of another time does not agree, and it is said where.
+func TestAStoreThatDisagrees(t *testing.T) {
+	var stores []*Store
+	plan := &Simulation{Candidates: []Candidate{limitOf(t, "fixed-window:20/366d")}, Log: tenLines(t)}
+	plan.Open = openMemory(time.Minute, &stores)
+	result, err := plan.Run(t.Context(), new(watcher))
+	if err != nil || len(result.Disagreements) != 1 {
+		t.Fatalf("%v, %+v", err, result)
+	}
+	d := result.Disagreements[0]
+	const first = "request 1, at 2015-05-17T10:05:00Z, of a, limit fixed-window:20/366d: the store says "
+	if d.Limit != "fixed-window:20/366d" || d.Count != 10 || d.Requests != 10 || len(d.First) == 0 ||
+		!strings.HasPrefix(d.First[0], first) {
+		t.Errorf("%+v", d)
+	}
+	if run := result.Report.Runs[0]; !slices.Contains(run.Warnings, "the store decided 10 requests differently than Go") {
+		t.Errorf("it warns of %q", run.Warnings)
+	}
+}
+
+func TestAnInterruptedSimulationHasNoResult(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	var stores []*Store
+	plan := &Simulation{Candidates: []Candidate{limitOf(t, "3/1h")}, Log: tenLines(t), Open: openMemory(0, &stores)}
+	if result, err := plan.Run(ctx, new(watcher)); !errors.Is(err, context.Canceled) || result != nil {
+		t.Errorf("%v, %+v", err, result)
+	}
+	plan.Open = func(func() time.Time) (*Store, error) { return nil, context.DeadlineExceeded }
+	if result, err := plan.Run(t.Context(), new(watcher)); !errors.Is(err, context.DeadlineExceeded) || result != nil {
+		t.Errorf("%v, %+v", err, result)
+	}
+}
+
+// Keys and denials under a policy are those of each of its limits: an attacker who tries many
+// names from one address is one key that was denied, and none of the names is.
+func TestKeysOfAPolicyAreItsLimits(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("time,ip,email\n")
+	for i := range 40 {
+		fmt.Fprintf(&b, "%d,10.0.0.66,victim-%d\n", 1431857100+i, i)
+	}
+	b.WriteString("1431857200,10.0.0.1,one\n1431857201,10.0.0.2,one\n")
+	limits := []policy.Limit{
+		{Name: "address", By: []string{"ip"}, Limit: limitOf(t, "5/1h").Limits[0]},
+		{Name: "name", By: []string{"email"}, Limit: limitOf(t, "3/1h").Limits[0]},
+		{Name: "trial", By: []string{"email"}, Limit: limitOf(t, "1/1h").Limits[0], Shadow: true},
+	}
+	log := readLog(t, b.String(), "ip", "email")
+	for _, test := range []struct {
+		limits []policy.Limit
+		keys   int64
+		most   string
+	}{{limits, 3 + 41, "ip=10.0.0.66 (address)"}, {limits[:1], 3, "ip=10.0.0.66"}} {
+		plan := &Simulation{Candidates: []Candidate{{Policy: &policy.Policy{Name: "login", Limits: test.limits}}}, Log: log}
+		result, err := plan.Run(t.Context(), new(watcher))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := &result.Report.Runs[0]
+		if run.Requests != 42 || run.Denied != 35 || run.Keys != test.keys || run.KeysDenied != 1 ||
+			!slices.Equal(run.MostDenied, []report.KeyCount{{Key: test.most, Allowed: 5, Denied: 35}}) {
+			t.Errorf("%d requests, %d denied, %d keys, %d of them denied, most %+v",
+				run.Requests, run.Denied, run.Keys, run.KeysDenied, run.MostDenied)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package experiment
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+// describeWrapped says who decided, and what that cost.
+func (r *simulationRun) describeWrapped(run *report.Run) {
+	var byClock []audit.Finding
+	for i := range r.result.Limits {
+		byClock = append(byClock, r.result.Limits[i].ByClock)
+	}
+	run.Wrapped.ByClock(worstByClock(byClock))
+	run.Wrapped.AllowedBesides, run.Wrapped.DeniedBesides = r.result.Differently.Allowed, r.result.Differently.Denied
+	for _, by := range slices.Sorted(maps.Keys(r.result.ByDecider)) {
+		counts := r.result.ByDecider[by]
+		run.ByDecider = append(run.ByDecider, report.Answers{DecidedBy: by.String(), Allowed: counts.Allowed, Denied: counts.Denied})
+	}
+	run.Warnings = append(run.Warnings, r.warnings...)
+}
+
+// keyName is what to call a key of a policy: the attributes that its limit is by, and where the
+// policy has several limits, the limit's name.
+func (r *simulationRun) keyName(key uint32) string {
+	limits := r.candidate.Policy.Limits
+	i, subject := r.result.OwnerOf(key)
+	var values, names []string
+	for n, name := range r.fields {
+		if slices.Contains(limits[i].By, name) {
+			values, names = append(values, r.result.Subjects.At(subject)[n]), append(names, name)
+		}
+	}
+	text := subjectName(values, names, true)
+	if len(limits) > 1 {
+		text += " (" + limits[i].Name + ")"
+	}
+	return text
+}
+
+// report puts the result of a run in the terms of a report.
+func (r *simulationRun) report() report.Run {
+	result, tally := r.result, &r.result.Tally
+	keys, nameOf := tally, r.subjectName
+	if r.candidate.Policy != nil {
+		keys, nameOf = &result.Keys, r.keyName
+	}
+	span := result.End.Time().Sub(result.Begin.Time())
+	run := report.Run{
+		Store: r.store,
+		Load: fmt.Sprintf("%d requests of %s by %s, from %s to %s", len(r.log.Trace.Requests), r.log.Name, strings.Join(r.fields, ", "),
+			result.Begin.Time().Format(time.DateTime), result.End.Time().Format(time.DateTime)),
+		StartedAt: result.Begin.Time(),
+		Figures: report.Figures{
+			Requests:   tally.Requests(),
+			Allowed:    tally.Allowed(),
+			Denied:     tally.Denied(),
+			Keys:       keys.Keys(),
+			KeysDenied: keys.KeysDenied(),
+			DurationMS: output.Milliseconds(span),
+		},
+		IntervalMS: result.Interval.Milliseconds(),
+		Timeline:   []report.Interval{},
+		Warnings:   slices.Clone(r.log.Notes),
+	}
+	if r.store == "" {
+		run.Store = report.NoStore
+	}
+	if span > 0 {
+		run.Rate = float64(run.Requests) / span.Seconds()
+		run.ThroughputPerS = run.Rate
+	}
+	for i, counts := range result.Timeline {
+		run.Timeline = append(run.Timeline, report.Interval{OffsetMS: int64(i) * run.IntervalMS, Allowed: counts.Allowed,
+			Denied: counts.Denied})
+	}
+	run.EdgesMS = edges(r.candidate.limits(), nil, result.Begin.Time(), span)
+	describeKeys(&run, keys, nameOf)
+	if r.candidate.Policy != nil {
+		run.Policy = r.candidate.Policy.Name
+	}
+	limits := r.candidate.limits()
+	findings := make([]audit.Finding, len(result.Limits))
+	for i := range result.Limits {
+		findings[i] = result.Limits[i].Audit
+	}
+	(&audited{limits: limits}).describe(&run, findings)
+	if run.Wrapped = r.wrap; r.wrap != nil {
+		r.describeWrapped(&run)
+	}
+	if result.NeverFits > 0 {
+		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
+			"a store would refuse them as mistakes", result.NeverFits))
+	}
+	for i, limit := range result.Limits {
+		if limit.MixedKeys > 0 {
+			run.Warnings = append(run.Warnings, mixedWarning(int(limit.MixedKeys), limits[i].name))
+			run.Limits[i].Doubtful = true
+		}
+	}
+	if run.Disagreements = result.Disagreements; run.Disagreements > 0 {
+		run.Warnings = append(run.Warnings, fmt.Sprintf("the store decided %d requests differently than Go", result.Disagreements))
+	}
+	return run
+}

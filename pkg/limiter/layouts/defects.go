@@ -1,0 +1,133 @@
+package layouts
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+)
+
+// lifetime is what is known of how long a limiter means a store key to be kept. The zero
+// lifetime is that of a counter which ends with its key, and of which nothing more is known.
+//
+// A layout's Decode asks it for the [admin.Defect]s of an entry when the entry is finished:
+//
+//	entry.Defects = lifetime{longest: period, never: "Kong/kong#5763"}.defects(&entry, value)
+//
+// It is not for limiters that have keys without an expiry on purpose.
+type lifetime struct {
+	// longest is the longest TTL that the limiter gives a key, jitter included. 0 is not
+	// known: then only what no limit can last is absurd.
+	longest time.Duration
+	// needed is for how long from now the value still says something: a bucket until it is
+	// full, a window until it ends. 0 is not known.
+	needed time.Duration
+	// rounding is how much shorter than needed a TTL is on purpose; 0 is a second, which
+	// clocks and whole seconds take.
+	rounding time.Duration
+	// passes: the value stops counting by itself at some time, by a time in it or by the
+	// window's number in the key, and a request gives it a new expiry or has a key of its
+	// own. Without it the count ends only with the key.
+	passes bool
+	// never, absurd and short are the known issues of these defects, such as
+	// "Kong/kong#5763"; empty if there is none.
+	never, absurd, short string
+}
+
+// longestLimit is more than any limit lasts: two years.
+const longestLimit = 2 * 366 * 24 * time.Hour
+
+// defects returns what is wrong with how long the values of an entry are kept, each kind at
+// most once. Those that are not there are not looked at.
+func (l lifetime) defects(e *admin.Entry, values ...*Value) (found []admin.Defect) {
+	var never, absurd, short bool
+	var longestTTL time.Duration
+	for _, value := range values {
+		switch {
+		case value.Type == NoValue:
+		case value.TTL < 0:
+			never = true
+		case l.isAbsurd(value.TTL):
+			absurd, longestTTL = true, max(longestTTL, value.TTL)
+		case l.needed > 0 && value.TTL+cmp.Or(l.rounding, time.Second) < l.needed:
+			short = true
+		}
+	}
+	if never {
+		found = append(found, l.neverExpires(e))
+	}
+	if absurd {
+		found = append(found, l.absurdTTL(e, longestTTL))
+	}
+	if short {
+		found = append(found, admin.Defect{Kind: admin.ShortTTL,
+			Text: withIssue("expires before its units have come back, so more is let through than the limit allows", l.short)})
+	}
+	return found
+}
+
+// isAbsurd is not said of a TTL that a limit explains which was changed a while ago.
+func (l lifetime) isAbsurd(ttl time.Duration) bool {
+	const times, atLeast = 10, time.Minute
+	if l.longest <= 0 || l.longest > longestLimit/times {
+		return ttl > longestLimit
+	}
+	return ttl > times*l.longest && ttl > l.longest+atLeast
+}
+
+func (l lifetime) neverExpires(e *admin.Entry) admin.Defect {
+	text, stuck := "no expiry, so "+l.consequence(e, true), !l.passes || isUnused(e)
+	return admin.Defect{Kind: admin.NeverExpires, Text: withIssue(text, l.never), Stuck: stuck}
+}
+
+func (l lifetime) absurdTTL(e *admin.Entry, ttl time.Duration) admin.Defect {
+	text := "an expiry much later than the limit can last"
+	if l.inMilliseconds(ttl) {
+		text = "an expiry that looks like milliseconds given as seconds"
+	}
+	text += ", so " + l.consequence(e, ttl > longestLimit)
+	return admin.Defect{Kind: admin.AbsurdTTL, Text: withIssue(text, l.absurd), Stuck: !l.passes || isUnused(e)}
+}
+
+// consequence is what follows for who is limited from a key that stays for ever, or much too long.
+func (l lifetime) consequence(e *admin.Entry, forEver bool) string {
+	switch {
+	case l.passes && isUnused(e):
+		return "the key stays although it counts for nothing"
+	case l.passes:
+		return "the key stays when it counts for nothing any more"
+	case e.AtLimit() && forEver:
+		return "it denies for ever"
+	case e.AtLimit():
+		return "it denies until then"
+	case !forEver:
+		return "its count does not begin again until then, and it denies once it is at the limit"
+	}
+	return "its count never begins again: it denies for ever once it is at the limit"
+}
+
+// inMilliseconds reports whether a TTL is what comes of milliseconds that were given for
+// seconds: a period's, or a time's since 1970, which is tens of thousands of years away.
+func (l lifetime) inMilliseconds(ttl time.Duration) bool {
+	const ages = 250 * 366 * 24 * time.Hour // nearly the longest that a Duration can be
+	return ttl > ages || l.longest > 0 && ttl/1000 <= l.longest+time.Second && ttl/1000 > l.longest/4
+}
+
+// isUnused reports whether an entry is known to have nothing in use.
+func isUnused(e *admin.Entry) bool {
+	return e.UsedKnown() && e.Used <= 0 || e.UsedUnknown && e.ResetTold && e.ResetAfter <= 0
+}
+
+// grows is the defect of a value that gets longer with each request, or each client, and that
+// nobody trims. stuck: deleting it loses nothing that the limiter cannot do without.
+func grows(stuck bool, issue string) admin.Defect {
+	return admin.Defect{Kind: admin.Grows, Stuck: stuck,
+		Text: withIssue("it only grows: nothing removes what was added", issue)}
+}
+
+func withIssue(text, issue string) string {
+	if issue == "" {
+		return text
+	}
+	return text + " (" + issue + ")"
+}

@@ -1,0 +1,64 @@
+package layouts
+
+import (
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// djangoRatelimit is the Python library django-ratelimit: a counter. Its key is a hash of
+// everything, also of when the window ends, so that it says neither whose it is nor when it ends.
+type djangoRatelimit struct{ single }
+
+// djangoRatelimitKept is how much longer than the period the library keeps a counter from the
+// first request on.
+const djangoRatelimitKept = 5 * time.Second
+
+// Info implements [Layout].
+func (djangoRatelimit) Info() Info {
+	return Info{
+		Name: "django-ratelimit", Called: "a counter of django-ratelimit",
+		Writer:  "django-ratelimit 4",
+		Example: ":1:rl:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Type: "string",
+		Prefixes: []string{":1:rl:"}, Needs: "the count", Source: "github.com/jsocol/django-ratelimit e1130454",
+	}
+}
+
+// Match implements [Layout].
+func (djangoRatelimit) Match(storeKey string, asked bool) (store.Key, bool) {
+	rest, ok := cutDjango(storeKey, asked)
+	if !ok {
+		return store.Key{}, false
+	}
+	hash, ok := strings.CutPrefix(rest, "rl:")
+	return store.Key{Subject: hash, Name: "django-ratelimit"}, ok && isSHA256(hash)
+}
+
+// Decode implements [Layout]. Denied requests count, too. Since it is not known when the window
+// ends, the period of the limit is left out.
+func (djangoRatelimit) Decode(found *Found) (Reading, error) {
+	value := &found.Values[0]
+	count, err := countOf(value)
+	if err != nil {
+		return Reading{}, err
+	}
+	limit := store.Limit{Algorithm: store.FixedWindow, Count: found.Limit.Count, Burst: found.Limit.Count}
+	entry := countEntry(limit, count, -1)
+	longest := time.Duration(0)
+	if found.Limit.Period > 0 {
+		longest = found.Limit.Period + djangoRatelimitKept
+	}
+	entry.Defects = lifetime{longest: longest, passes: true}.defects(&entry, value)
+	return Reading{Entries: []admin.Entry{entry}, Certain: value.TTL > 0 && value.TTL < longestLimit}, nil
+}
+
+// SetRemaining implements [Setter].
+func (djangoRatelimit) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	kept := found.Limit.Period
+	if kept > 0 {
+		kept += djangoRatelimitKept
+	}
+	return setCounter(&found.Values[0], found.Limit, remaining, kept)
+}

@@ -1,0 +1,185 @@
+// Package layouts knows how other rate limiters keep their limits in Redis: which keys are
+// theirs, which belong together, and what the values mean at an instant.
+//
+// A limiter's [Layout] is a page of pure functions. It asks no server. A store asks it which
+// keys to read, and gives it what they held; see redisstore.Foreign. [All] lists the layouts.
+//
+// What a value does not tell, and nobody said, stays unknown in the entry.
+package layouts
+
+import (
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Layout is how one rate limiter keeps its limits. Its functions are pure, and are called
+// from several goroutines.
+type Layout interface {
+	// Info says for people what the layout is.
+	Info() Info
+	// Match returns which limit a store key belongs to: whose it is, as far as the key
+	// says, and, in Name, the name of the layout, with what tells several limits of a
+	// subject apart behind a slash, such as "kong/minute". ok is false for a store key that
+	// the limiter cannot have made.
+	//
+	// The subject is empty if one value holds several subjects: then each entry has a Key.
+	//
+	// Many limiters have a prefix that can be changed. With asked an operator has named the
+	// layout for this key, so it may have any. Without, it has the usual one.
+	Match(storeKey string, asked bool) (key store.Key, ok bool)
+	// Together returns the store keys that have to be read to understand storeKey, which
+	// matched: for example those of a counter and its timer, or of the window at now and
+	// the one before. storeKey is among them. The first is the one that the entry is called
+	// by, and is the same for all that are together. A key of an older window, which counts
+	// for nothing any more, is alone. limit is what is known of the limit, or zero.
+	Together(storeKey string, limit store.Limit, now store.Instant) []string
+	// Decode says what values mean, of which one at least is there. The error says in a few words what is wrong with a
+	// value that the limiter cannot have written, such as "a list" or "a negative count".
+	Decode(found *Found) (Reading, error)
+}
+
+// single is for layouts in which each store key is understood by itself.
+type single struct{}
+
+// Together implements [Layout].
+func (single) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
+	return []string{storeKey}
+}
+
+// decode is Decode of a layout, for values that can be gone by now.
+func decode(layout Layout, found *Found) (Reading, error) {
+	if !slices.ContainsFunc(found.Values, func(v Value) bool { return v.Type != NoValue }) {
+		return Reading{}, nil
+	}
+	return layout.Decode(found)
+}
+
+// Setter is a [Layout] whose values can be written so that any number of units remains.
+type Setter interface {
+	Layout
+	// SetRemaining returns what to write so that remaining units are left at found.Now, for
+	// values that Decode can read. The error is a [store.ErrInvalid] that says what is not known, or does not fit.
+	SetRemaining(found *Found, remaining int64) ([]Write, error)
+}
+
+// Info describes a layout to people.
+type Info struct {
+	// Name is what --layout takes.
+	Name string
+	// Called is what people call such a value: "a Traefik bucket". Empty is "a limit of" and
+	// the name.
+	Called string
+	// Writer is what writes such keys: libraries or products, and their versions.
+	Writer string
+	// Example is a store key, and Type the type of its value in words: "string",
+	// "hash or string".
+	Example, Type string
+	// Prefixes are what store keys usually begin with, so that a scan can leave out others.
+	// It is nil if keys can begin with anything.
+	Prefixes []string
+	// Needs is what has to be said for everything to be known: "nothing", "the limit", "the
+	// count", "the limit and the burst".
+	Needs string
+	// KeepsArrival: the keys hold the time at which all units are back, so that never more is in
+	// use than the limit can hold.
+	KeepsArrival bool
+	// Beyond is what deleting the keys does not reach, and can bring the count back; empty
+	// if there is nothing. It is one sentence.
+	Beyond string
+	// Source is where the facts are from: a repository and its commit.
+	Source string
+}
+
+// Found is what a store holds of one limit.
+type Found struct {
+	// StoreKey is the one that was found, and Key what [Layout.Match] said of it.
+	StoreKey string
+	Key      store.Key
+	// Values are those of the store keys that [Layout.Together] named, in its order. Those
+	// that are not there have the type [NoValue].
+	Values []Value
+	// Now is what the server's clock showed just before the values were read.
+	Now store.Instant
+	// Limit is what an operator says of the limit; zero is not said. Without an algorithm
+	// it is the layout's.
+	Limit store.Limit
+}
+
+// ValueType is the type of a value, as the command TYPE names it.
+type ValueType string
+
+// The types of values.
+const (
+	NoValue        ValueType = "none" // the store key is not there
+	StringValue    ValueType = "string"
+	HashValue      ValueType = "hash"
+	ListValue      ValueType = "list"
+	SetValue       ValueType = "set"
+	SortedSetValue ValueType = "zset"
+)
+
+// MostText and MostMembers are how much of a value is read.
+const (
+	MostText    = 128 << 10
+	MostMembers = 10_000
+)
+
+// Value is what a store holds under one store key.
+type Value struct {
+	StoreKey string
+	Type     ValueType
+	// Text is a string, or its first [MostText] bytes: Length says how long it is.
+	Text []byte
+	// Members are the fields of a hash, the members of a list from its beginning, or those
+	// of a sorted set with the highest scores, in ascending order. Of a list or a sorted set
+	// there are at most [MostMembers]: Length says how many there are. A hash has all of them,
+	// or it is too large to be read and no layout gets it. Those of a set are not read.
+	Members []Member
+	// Length is the whole length of Text in bytes, or the number of members.
+	Length int64
+	// TTL is how long the store keeps the value; negative if for ever.
+	TTL time.Duration
+}
+
+// Member is a part of a value that is not a string.
+type Member struct {
+	Name  string  // a hash's field, or the member itself
+	Text  string  // of a hash's field
+	Score float64 // of a sorted set's member
+}
+
+// Field returns the text of a hash's field, and whether there is one.
+func (v *Value) Field(name string) (text string, has bool) {
+	for i := range v.Members {
+		if v.Members[i].Name == name {
+			return v.Members[i].Text, true
+		}
+	}
+	return "", false
+}
+
+// Reading is what values say.
+type Reading struct {
+	// Entries are the limits: usually one, none if nothing is in use, several if a value
+	// holds several. Key, StoreKey, Layout and TTL are filled in by the caller where they
+	// are zero.
+	Entries []admin.Entry
+	// Certain: the key, the type, the value and the TTL together can hardly be anything but
+	// this limiter's. Without it keys are not taken for its own unless somebody asked.
+	Certain bool
+}
+
+// Write is what a store key is to hold.
+type Write struct {
+	StoreKey string
+	// Field is the field of a hash to set; empty for a string.
+	Field string
+	Text  string
+	// TTL is how long the key is to be kept. 0 keeps the expiry that it has.
+	TTL time.Duration
+	// Gone: the store key is to be deleted, and the rest says nothing.
+	Gone bool
+}

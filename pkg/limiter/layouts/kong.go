@@ -1,0 +1,201 @@
+package layouts
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// kong is the API gateway with its plugins rate-limiting and response-ratelimiting, which count
+// in the seconds, minutes, hours, days, months and years of the calendar in UTC, and with
+// rate-limiting-advanced of Kong Enterprise; see kongAdvanced.
+type kong struct{}
+
+// The store keys are "ratelimit:<route>:<service>:<client>:<begin in ms>:<period>" and
+// "response-ratelimit:<route>:<service>:<client>:<begin in ms>:<limit>:<period>".
+const kongRate, kongResponse = "ratelimit:", "response-ratelimit:"
+
+// kongNobody stands for a route or service in a key if the plugin is not configured for one.
+const kongNobody = "00000000-0000-0000-0000-000000000000"
+
+// kongWindow is a window as a store key names it.
+type kongWindow struct {
+	client, route, service string
+	limit                  string // the name of a limit of response-ratelimiting
+	period                 string
+	begin, end             time.Time
+}
+
+// Info implements [Layout].
+func (kong) Info() Info {
+	return Info{
+		Name: "kong", Called: "a counter of Kong",
+		Writer:  "Kong: rate-limiting, response-ratelimiting, rate-limiting-advanced",
+		Example: "ratelimit:" + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute", Type: "string or hash",
+		// Hashes of rate-limiting-advanced begin with a time in seconds.
+		Prefixes: []string{kongRate, kongResponse, "1", "2"}, Needs: "the count",
+		Beyond: "With a sync_rate above 0 each worker of Kong has a count of its own, and adds it to Redis at the next sync.",
+		Source: "github.com/Kong/kong 22246ef2",
+	}
+}
+
+// Match implements [Layout].
+func (kong) Match(storeKey string, asked bool) (store.Key, bool) {
+	if w, ok := parseKong(storeKey, asked); ok {
+		return store.Key{Subject: w.client, Name: w.name()}, true
+	}
+	if w, ok := parseKongAdvanced(storeKey); ok {
+		// Who is limited is in the fields of the hash.
+		return store.Key{Name: w.name()}, true
+	}
+	return store.Key{}, false
+}
+
+// Together implements [Layout].
+func (kong) Together(storeKey string, _ store.Limit, now store.Instant) []string {
+	if w, ok := parseKongAdvanced(storeKey); ok {
+		return w.together(storeKey, now)
+	}
+	return []string{storeKey}
+}
+
+// Decode implements [Layout]. Denied requests count, too.
+func (kong) Decode(found *Found) (Reading, error) {
+	w, ok := parseKong(found.StoreKey, true)
+	if !ok {
+		return decodeKongAdvanced(found)
+	}
+	value := &found.Values[0]
+	count, err := countOf(value)
+	if err != nil {
+		return Reading{}, err
+	}
+	now := found.Now.Time()
+	left := w.end.Sub(now)
+	if value.TTL >= 0 { // months and years are kept for 30 and 365 days
+		left = min(left, value.TTL)
+	}
+	entry := countEntry(w.limitOf(found.Limit), count, left)
+	if !now.Before(w.end) {
+		// The window is over: Kong looks at the next one.
+		entry = admin.Entry{Limit: entry.Limit, ResetTold: true, RetryTold: true}
+		if entry.CapacityKnown() {
+			entry.Allowed, entry.Remaining = true, entry.Limit.Count
+		}
+		entry.Key = found.Key
+		entry.Key.Name += "@" + strconv.FormatInt(w.begin.Unix(), 10)
+	}
+	entry.Defects = lifetime{longest: w.end.Sub(w.begin), passes: true,
+		never: "Kong/kong#5763", absurd: "Kong/kong#14995"}.defects(&entry, value)
+	_, strict := parseKong(found.StoreKey, false)
+	return Reading{Entries: []admin.Entry{entry}, Certain: strict}, nil
+}
+
+// SetRemaining implements [Setter].
+func (kong) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	w, ok := parseKong(found.StoreKey, true)
+	if !ok {
+		return setKongAdvanced(found, remaining)
+	}
+	if !found.Now.Time().Before(w.end) {
+		return nil, windowOver(found)
+	}
+	return setCounter(&found.Values[0], w.limitOf(found.Limit), remaining, w.end.Sub(w.begin))
+}
+
+// parseKong reads a store key from both ends, since clients can be IPv6 addresses and paths. If
+// the key was not asked for, the routes and services have to be in the form of Kong's own.
+func parseKong(storeKey string, asked bool) (w kongWindow, ok bool) {
+	rest, isRate := strings.CutPrefix(storeKey, kongRate)
+	if !isRate {
+		if rest, ok = strings.CutPrefix(storeKey, kongResponse); !ok {
+			return w, false
+		}
+	}
+	var begin string
+	w.route, rest, _ = strings.Cut(rest, ":")
+	w.service, rest, _ = strings.Cut(rest, ":")
+	rest, w.period, _ = cutLastColon(rest)
+	if isRate {
+		w.client, begin, _ = cutLastColon(rest)
+	} else {
+		w.client, begin, w.limit = cutKongResponse(rest)
+	}
+	ms, err := strconv.ParseInt(begin, 10, 64)
+	if err != nil || w.client == "" || ms <= 0 || ms > math.MaxUint32*1000 || !isDigits(begin) {
+		return w, false
+	}
+	w.begin = time.UnixMilli(ms).UTC()
+	w.end, ok = kongEnd(w.begin, w.period)
+	return w, ok && (asked || isUUID(w.route) && isUUID(w.service))
+}
+
+// cutKongResponse cuts "<client>:<begin in ms>:<limit>" at the last time in it, since the name of
+// a limit can hold a colon, too.
+func cutKongResponse(text string) (client, begin, limit string) {
+	for end := len(text); ; {
+		i := strings.LastIndexByte(text[:end], ':')
+		if i < 0 {
+			return "", "", ""
+		}
+		if part := text[i+1 : end]; end < len(text)-1 && len(part) >= len("1000000000000") && isDigits(part) {
+			return text[:i], part, text[end+1:]
+		}
+		end = i
+	}
+}
+
+// kongEnd returns the end of the calendar's period that begins at an instant; ok is false if
+// none does.
+func kongEnd(begin time.Time, period string) (end time.Time, ok bool) {
+	year, month, day := begin.Date()
+	atStart := begin
+	switch period {
+	case "second":
+		atStart, end = begin.Truncate(time.Second), begin.Add(time.Second)
+	case "minute":
+		atStart, end = begin.Truncate(time.Minute), begin.Add(time.Minute)
+	case "hour":
+		atStart, end = begin.Truncate(time.Hour), begin.Add(time.Hour)
+	case "day":
+		atStart, end = time.Date(year, month, day, 0, 0, 0, 0, time.UTC), begin.AddDate(0, 0, 1)
+	case "month":
+		atStart, end = time.Date(year, month, 1, 0, 0, 0, 0, time.UTC), begin.AddDate(0, 1, 0)
+	case "year":
+		atStart, end = time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), begin.AddDate(1, 0, 0)
+	default:
+		return end, false
+	}
+	return end, atStart.Equal(begin)
+}
+
+// name returns the name of the limit: of the period, and of the route and the service if the
+// plugin is configured for them.
+func (w *kongWindow) name() string {
+	name := "kong/" + w.period
+	if w.limit != "" {
+		name = "kong/" + w.limit + "/" + w.period
+	}
+	for _, id := range []string{w.route, w.service} {
+		if id != kongNobody {
+			name += "/" + id
+		}
+	}
+	return name
+}
+
+// limitOf returns what is known of the limit. What an operator says counts for windows of the
+// period that he says, or of all if he says none. A month has 28 to 31 days and a year 365 or 366.
+func (w *kongWindow) limitOf(said store.Limit) store.Limit {
+	limit := store.Limit{Algorithm: store.FixedWindow, Period: w.end.Sub(w.begin)}
+	isMonth := w.period == "month" && said.Period >= 28*day && said.Period <= 31*day
+	isYear := w.period == "year" && said.Period >= 365*day && said.Period <= 366*day
+	if isMonth || isYear {
+		said.Period = limit.Period
+	}
+	return counted(limit, said)
+}

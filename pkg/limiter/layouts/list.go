@@ -1,0 +1,91 @@
+package layouts
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/limitctl/limitctl/internal/texts"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// named is all once a program has asked for the layouts by [All], [Named] or [Describe]. What looks at keys goes by it, so
+// that the linker leaves the layouts out of a program that has a Redis store and asks for none.
+var named atomic.Pointer[func() []Layout]
+
+// All returns the layouts, in the order of their names.
+func All() []Layout {
+	every := all
+	named.Store(&every)
+	return every()
+}
+
+func all() []Layout {
+	return []Layout{
+		apisix{},
+		boulder{},
+		bucket4j{},
+		counter{},
+		djangoRatelimit{},
+		drf{},
+		envoy{},
+		gcraNs{},
+		gitlab{},
+		kong{},
+		laravel{},
+		limitador{},
+		limits{},
+		nestjs{},
+		rackAttack{},
+		rateLimitRedis{},
+		rateLimiterFlexible{},
+		redisCell{},
+		redisRate{},
+		redisRateWindows{},
+		sethvargo{},
+		spring{},
+		throttled{},
+		timeSet{},
+		tokenHash{},
+		traefik{},
+		tyk{},
+		ulule{},
+		upstash{},
+	}
+}
+
+// Auto is what --layout takes for all layouts, each recognised by itself.
+const Auto = "auto"
+
+// nearNames returns the names of the layouts that somebody may have meant: those that have the name
+// in theirs or in that of their limiter, such as "spring" or "express", else the one that is spelled
+// nearly like it. It is empty if there are none, or too many to be a help.
+func nearNames(name string, names []string) string {
+	const shortest, most = 3, 4
+	text := strings.ToLower(name)
+	var near []string
+	for _, layout := range All() {
+		info := layout.Info()
+		if len(text) >= shortest && (strings.Contains(info.Name, text) || strings.Contains(strings.ToLower(info.Writer), text)) {
+			near = append(near, info.Name)
+		}
+	}
+	if len(near) == 0 || len(near) > most {
+		return texts.Nearest(name, names, min(3, len(name)/2))
+	}
+	return strings.Join(near, " or ")
+}
+
+// Named returns the layout of a name. The error is a [store.ErrInvalid].
+func Named(name string) (Layout, error) {
+	var names []string
+	for _, layout := range All() {
+		if layout.Info().Name == name {
+			return layout, nil
+		}
+		names = append(names, layout.Info().Name)
+	}
+	if near := nearNames(name, names); near != "" {
+		return nil, store.Invalidf("layout %q is not known; did you mean %s?", name, near)
+	}
+	return nil, store.Invalidf("layout %q is not known; it is auto or one of %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,392 @@
+package layouts
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// The layouts of these tests are made up, so that no adapter has a say in them.
+
+// fake is a layout of strings under a prefix. A value "sure:N" is certain, "N" is possible, and
+// all else is wrong. "gone" says nothing, and "many" holds the limits of the subjects a and b.
+type fake struct{ name, prefix string }
+
+func (f fake) Info() Info {
+	info := Info{Name: f.name, Example: f.prefix + "x", Called: "a " + f.name + " count"}
+	if f.prefix != "" {
+		info.Prefixes = []string{f.prefix}
+	}
+	return info
+}
+
+func (f fake) Match(storeKey string, asked bool) (store.Key, bool) {
+	subject, ok := strings.CutPrefix(storeKey, f.prefix)
+	key := store.Key{Subject: subject, Name: f.name}
+	if strings.HasSuffix(subject, ":shared") {
+		key.Subject = ""
+	}
+	return key, (ok || asked) && subject != ""
+}
+
+func (f fake) Together(storeKey string, _ store.Limit, _ store.Instant) []string {
+	principal := strings.TrimSuffix(storeKey, ":timer")
+	return []string{principal, principal + ":timer"}
+}
+
+func (f fake) Decode(found *Found) (Reading, error) {
+	entry := admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: 1}}
+	switch text := string(found.Values[0].Text); {
+	case found.Values[0].Type == NoValue || text == "gone":
+		return Reading{}, nil
+	case text == "many":
+		var reading Reading
+		for _, subject := range []string{"a", "b"} {
+			entry.Key = store.Key{Subject: subject, Name: f.name + "/shared"}
+			reading.Entries = append(reading.Entries, entry)
+		}
+		reading.Certain = true
+		return reading, nil
+	case strings.HasPrefix(text, "sure:"):
+		return Reading{Entries: []admin.Entry{entry}, Certain: strings.HasSuffix(text, f.name)}, nil
+	case strings.Trim(text, "0123456789") == "":
+		return Reading{Entries: []admin.Entry{entry}}, nil
+	}
+	return Reading{}, errors.New("a word")
+}
+
+func pattern(t testing.TB, text string) store.Pattern {
+	t.Helper()
+	p, err := store.ParsePattern(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestJudge(t *testing.T) {
+	red, blue, any := fake{"red", "rate:"}, fake{"blue", "rate:"}, fake{"any", ""}
+	tenth, ninth := store.Limit{Count: 10, Period: time.Minute}, store.Limit{Count: 9, Period: time.Minute}
+	mapped := func(layout Layout, keys string, limit store.Limit) Source {
+		return Source{Layout: layout, Keys: pattern(t, keys), Limit: limit}
+	}
+	auto := Sources{{Layout: red}, {Layout: blue}, {Layout: any}}
+	for _, test := range []struct {
+		name          string
+		sources       Sources
+		subjects      string // "*" if empty
+		storeKey      string // "rate:u" if empty
+		value         string
+		layout        string // of the entry
+		limit         store.Limit
+		unsure, wrong string // the errors
+	}{
+		{name: "one is certain", sources: auto, value: "sure:blue", layout: "blue"},
+		{name: "none is certain", sources: auto, value: "7", unsure: `key "rate:u" may be of any or blue or red`},
+		{name: "nobody's word", sources: auto, value: "hello", unsure: `key "rate:u" holds a word, which blue or red does not write`},
+		{name: "a word under a key of no form", sources: auto, storeKey: "u", value: "hello"},
+		{name: "nothing in it", sources: auto, value: "gone"},
+		{name: "one layout, all keys", sources: Sources{{Layout: red}}, value: "7", unsure: `key "rate:u" may be of red`},
+		{name: "one layout, all keys, a word", sources: Sources{{Layout: red}}, value: "hello",
+			unsure: `key "rate:u" holds a word, which red does not write`},
+		{name: "asked by the key", sources: Sources{{Layout: red}}, subjects: "rate:*", value: "7", layout: "red"},
+		{name: "asked by the subject", sources: Sources{{Layout: red}}, subjects: "u", value: "7", layout: "red"},
+		{name: "asked under another prefix", sources: Sources{{Layout: red}}, subjects: "my:*", storeKey: "my:u", value: "7",
+			layout: "red"},
+		{name: "asked, a word", sources: Sources{{Layout: red}}, subjects: "rate:*", value: "hello",
+			wrong: `key "rate:u" holds a word, which red does not write; it was left as it is`},
+		{name: "asked of all is not asked", sources: auto, subjects: "rate:*", value: "7",
+			unsure: `key "rate:u" may be of any or blue or red`},
+		{name: "a mapping names the layout", sources: append(Sources{mapped(red, "rate:*", tenth)}, auto...), value: "7",
+			layout: "red", limit: tenth},
+		{name: "the first mapping wins", layout: "red", limit: tenth, value: "7",
+			sources: Sources{mapped(blue, "other:*", ninth), mapped(red, "rate:*", tenth), mapped(blue, "*", ninth)}},
+		{name: "a mapping is stronger than what is certain", sources: append(Sources{mapped(red, "rate:*", tenth)}, auto...),
+			value: "sure:blue", layout: "red", limit: tenth},
+		{name: "a mapping gives a named layout its limit", layout: "red", limit: tenth, value: "7", subjects: "rate:*",
+			sources: Sources{mapped(red, "rate:u*", tenth), {Layout: red}}},
+		{name: "a mapping of other keys does not", layout: "red", limit: ninth, value: "7", subjects: "rate:*",
+			sources: Sources{mapped(red, "rate:v*", tenth), {Layout: red, Limit: ninth}}},
+		{name: "mapped to one, certainly of another", sources: append(Sources{mapped(fake{"green", "rate:"}, "rate:*", tenth)}, auto...),
+			value: "many", layout: "green", limit: tenth},
+		{name: "a record of ours", sources: Sources{{Layout: red}}, subjects: "rate:*", value: ownRecord()},
+		{name: "with limits of ours", sources: Sources{{Layout: any}}, subjects: "my*", storeKey: "my!token:u", value: "7"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			storeKey := test.storeKey
+			if storeKey == "" {
+				storeKey = "rate:u"
+			}
+			query := &admin.Query{Subjects: pattern(t, "*")}
+			if test.subjects != "" {
+				query.Subjects = pattern(t, test.subjects)
+			}
+			look := test.sources.Look(storeKey, query)
+			if look == nil {
+				t.Fatal("no layout has the key")
+			}
+			look.StoreKeys(1)
+			entries, principal, err := look.Judge(func(key string) Value {
+				if key == storeKey {
+					return text(key, test.value, time.Minute)
+				}
+				return Value{StoreKey: key, Type: NoValue}
+			})
+			var unsure *UnsureError
+			var foreign *store.ForeignError
+			switch {
+			case test.unsure != "":
+				if !errors.As(err, &unsure) || errors.Is(err, store.ErrForeign) || err.Error() != test.unsure {
+					t.Errorf("got error %v, want unsure %s", err, test.unsure)
+				}
+			case test.wrong != "":
+				if !errors.As(err, &foreign) || err.Error() != test.wrong {
+					t.Errorf("got error %v, want %s", err, test.wrong)
+				}
+			case err != nil:
+				t.Error(err)
+			}
+			if test.layout == "" {
+				if len(entries) != 0 {
+					t.Fatalf("it is claimed: %+v", entries)
+				}
+				return
+			}
+			if len(entries) == 0 {
+				t.Fatal("nobody has it")
+			}
+			e := entries[0]
+			if e.Layout != test.layout || e.Limit != test.limit || e.StoreKey != storeKey || principal != storeKey ||
+				e.TTL != time.Minute ||
+				e.Record.Key != e.Key || !slices.Equal(partKeys(&e), []string{storeKey}) {
+				t.Errorf("the entry is %+v, called by %s", e, principal)
+			}
+		})
+	}
+}
+
+func partKeys(e *admin.Entry) (keys []string) {
+	for _, part := range e.Record.Parts {
+		keys = append(keys, part.StoreKey)
+	}
+	return keys
+}
+
+func ownRecord() string {
+	limit, err := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}.Normalize()
+	if err != nil {
+		panic(err)
+	}
+	var s store.State
+	s.Charge(limit, 3, 1_795_294_334_000_000)
+	return string(s.AppendRecord(nil))
+}
+
+// judged returns whom a value's limits are of.
+func judged(look *Look, value string) (subjects []string) {
+	look.StoreKeys(1)
+	entries, _, _ := look.Judge(func(key string) Value { return text(key, value, time.Minute) })
+	for i := range entries {
+		subjects = append(subjects, entries[i].Key.Subject)
+	}
+	return subjects
+}
+
+// A value that holds several subjects gives those that were asked for.
+func TestJudgeSelectsWithinAValue(t *testing.T) {
+	sources := Sources{{Layout: fake{"red", "rate:"}}}
+	for subjects, want := range map[string][]string{"*": {"a", "b"}, "a": {"a"}, "rate:x:shared": {"a", "b"}, "c": nil} {
+		look := sources.Look("rate:x:shared", &admin.Query{Subjects: pattern(t, subjects)})
+		if got := judged(look, "many"); !slices.Equal(got, want) {
+			t.Errorf("%s selects %q, want %q", subjects, got, want)
+		}
+	}
+	look := sources.LookFor("rate:x:shared", store.Key{Subject: "b", Name: "red/shared"})
+	if got := judged(look, "many"); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("the key of b selects %q", got)
+	}
+}
+
+// A key that a scan found is looked at again by its own layout alone, whether it is certain or not.
+func TestLookFor(t *testing.T) {
+	sources := Sources{{Layout: fake{"red", "rate:"}}, {Layout: fake{"blue", "rate:"}}}
+	for _, name := range []string{"blue", "blue/login", "blue@17"} {
+		look := sources.LookFor("rate:u", store.Key{Subject: "u", Name: name})
+		if look == nil || len(look.candidates) != 1 || look.candidates[0].Layout != sources[1].Layout || !look.candidates[0].asked {
+			t.Errorf("%s is looked at as %+v", name, look)
+		}
+	}
+	if got := judged(sources.LookFor("rate:u", store.Key{Subject: "u", Name: "blue"}), "7"); !slices.Equal(got, []string{"u"}) {
+		t.Errorf("it finds %q", got)
+	}
+	if got := judged(sources.LookFor("rate:u", store.Key{Subject: "v", Name: "blue"}), "7"); got != nil {
+		t.Errorf("as the key of another subject it finds %q", got)
+	}
+	if look := sources.LookFor("rate:u", store.Key{Subject: "u", Name: "green"}); look != nil {
+		t.Errorf("of a layout that is not there it finds %+v", look)
+	}
+}
+
+// A layout that was not named is told of, if it is certain.
+func TestJudgeTellsWhoseItIs(t *testing.T) {
+	traefiks := hash("rate:ratelimit@file:203.0.113.9", 2*time.Second, "last", "1795294334122807", "tokens", "0.4")
+	for _, subjects := range []string{"*", "rate:*"} {
+		look := Sources{{Layout: redisRate{}}}.Look(traefiks.StoreKey, &admin.Query{Subjects: pattern(t, subjects)})
+		look.StoreKeys(1_795_294_334_222_807)
+		entries, _, err := look.Judge(func(string) Value { return traefiks })
+		want := `key "rate:ratelimit@file:203.0.113.9" is a Traefik bucket; see --layout traefik`
+		if len(entries) != 0 || err == nil || err.Error() != want || errors.Is(err, store.ErrForeign) {
+			t.Errorf("%s: got %v, want %s", subjects, err, want)
+		}
+	}
+}
+
+func TestGlob(t *testing.T) {
+	layout := func(prefixes ...string) Source { return Source{Layout: &prefixed{prefixes: prefixes}} }
+	mapping := func(keys string) Source { return Source{Layout: &prefixed{}, Keys: pattern(t, keys)} }
+	for _, test := range []struct {
+		name    string
+		sources Sources
+		subject string
+		want    string
+	}{
+		{"one prefix", Sources{layout("rate:")}, "*", "rate:*"},
+		{"its subject", Sources{layout("rate:")}, "user*", "[ru][as][et][er]*"},
+		{"its store key", Sources{layout("rate:")}, "rate:user:*", "rate:*"},
+		{"another prefix that was asked for", Sources{layout("limiter:")}, "my:*", "[lm][iy][:m]*"},
+		{"several prefixes", Sources{layout("rate:"), layout("rl:")}, "*", "r[al][:t]*"},
+		{"several are never asked for", Sources{layout("rate:"), layout("rl:")}, "my:*", "r[al][:t]*"},
+		{"no prefix", Sources{layout("rate:"), layout()}, "*", "*"},
+		{"signs of a glob", Sources{layout("a[b]-"), layout("a*b]-")}, "*", `a?b\]\-*`},
+		{"one mapping", Sources{mapping("my:*:v2")}, "x", "my:*:v2"},
+		{"a mapping more", Sources{mapping("my:*:v2"), layout("me:")}, "*", "m[ey]:*"},
+		{"a mapping of anything", Sources{mapping("*:v2"), layout("rate:")}, "*", "*"},
+		{"none", nil, "*", "*"},
+	} {
+		if got := test.sources.Glob(pattern(t, test.subject)); got != test.want {
+			t.Errorf("%s: got %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+type prefixed struct {
+	fake
+	prefixes []string
+}
+
+func (p *prefixed) Info() Info { return Info{Name: "prefixed", Prefixes: p.prefixes} }
+
+// Every limit is found by its own subject and its own name, also where only the value tells them.
+func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
+	all := vectors()
+	all["upstash"] = append(all["upstash"], vector{name: "a bucket of a number", storeKey: "@upstash/ratelimit:user:48213", now: somewhen,
+		values: []Value{hash("@upstash/ratelimit:user:48213", time.Minute, "refilledAt", "1700000000000", "tokens", "3")}})
+	for name, vectors := range all {
+		layout, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range vectors {
+			sources := Sources{{Layout: layout, Keys: pattern(t, "*"), Limit: v.limit}}
+			judge := func(q admin.Query) []admin.Entry {
+				look := sources.Look(v.storeKey, &q)
+				if look == nil {
+					return nil
+				}
+				look.StoreKeys(v.now)
+				entries, _, _ := look.Judge(v.value)
+				return entries
+			}
+			for _, e := range judge(admin.Query{}) {
+				subject, err := store.ExactStoreKeyPattern(e.Key.Subject)
+				if err != nil {
+					continue // nobody is limited by it
+				}
+				entryName, err := store.ExactStoreKeyPattern(e.Key.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				has := func(other admin.Entry) bool { return other.Key == e.Key }
+				if !slices.ContainsFunc(judge(admin.Query{Subjects: subject, Names: entryName}), has) {
+					t.Errorf("%s/%s: %+v is not found by its subject and name", name, v.name, e.Key)
+				}
+				entryName, _ = store.ExactStoreKeyPattern(e.Key.Name + "-other")
+				if found := judge(admin.Query{Names: entryName}); len(found) > 0 {
+					t.Errorf("%s/%s: another name selects %+v", name, v.name, found[0].Key)
+				}
+			}
+		}
+	}
+}
+
+// A hash of counters that is kept longer than two of its windows is not a gateway's.
+func TestCountersOfMinutesAreNotKongs(t *testing.T) {
+	const storeKey = "1795294320:60:views"
+	for ttl, certain := range map[time.Duration]bool{100 * time.Second: true, time.Hour: false} {
+		key, _ := kong{}.Match(storeKey, false)
+		found := &Found{StoreKey: storeKey, Key: key, Now: 1_795_294_335_000_000,
+			Values: []Value{hash(storeKey, ttl, "/home", "4"), {StoreKey: "1795294260:60:views", Type: NoValue}}}
+		if reading, err := decode((kong{}), found); err != nil || reading.Certain != certain {
+			t.Errorf("kept for %s: %+v, %v", ttl, reading, err)
+		}
+	}
+}
+
+// Numbers that no limiter writes wrap around nowhere.
+func TestHugeNumbersStayInBounds(t *testing.T) {
+	limit := store.Limit{Algorithm: store.TokenBucket, Count: store.MaxCount, Period: store.MinPeriod, Burst: store.MaxCount}
+	for layout, v := range map[Layout]Value{
+		rackAttack{}: text("rack::attack:29921572:a:b", "-9223372036854775808", time.Minute),
+		limits{}:     text("LIMITS:{LIMITER/a/b/9000000000000000000/70/year}", "9000000000000000000", time.Hour),
+		upstash{}:    text("@upstash/ratelimit:a:29921572", "9223372036854775807", time.Minute),
+		redisRate{}:  text("rate:x", "2147483647", time.Minute),
+		tokenHash{}:  hash("bucket:x", time.Minute, "tokens", "-9e18", "last_refill", "1795294331"),
+		sethvargo{}:  hash("x", time.Minute, "s", "1795294320000000000", "t", "0", "i", "60000000000", "m", "10", "k", "2e18"),
+		apisix{}:     text("plugin-limit-countx:y", "-9223372036854775808", time.Minute),
+		kong{}:       hash("1795294320:60:ns", time.Minute, "a", "9223372036854775807"),
+		traefik{}:    hash("rate:a@b:c", time.Minute, "last", "1795294331000000", "tokens", "-1e300"),
+	} {
+		key, ok := layout.Match(v.StoreKey, true)
+		found := &Found{StoreKey: v.StoreKey, Key: key, Now: somewhen, Limit: limit}
+		for _, storeKey := range layout.Together(v.StoreKey, limit, somewhen) {
+			held := Value{StoreKey: storeKey, Type: NoValue}
+			if storeKey == v.StoreKey {
+				held = v
+			}
+			found.Values = append(found.Values, held)
+		}
+		reading, err := decode(layout, found)
+		if !ok || err != nil || len(reading.Entries) == 0 {
+			t.Errorf("%s: %v, %v", layout.Info().Name, ok, err)
+			continue
+		}
+		if e := &reading.Entries[0]; e.Used < 0 || e.Remaining < 0 || e.RetryAfter < 0 || e.ResetAfter < 0 ||
+			e.Allowed && e.Remaining == 0 && e.UsedKnown() && e.LimitKnown() {
+			t.Errorf("%s: %+v", layout.Info().Name, e)
+		}
+	}
+}
+
+// A hash with a counter of each page in it, by the minute and for ever, can be a statistic: it is told
+// with what is wrong with it if it is Kong's, and left.
+func TestKeptForEverIsUnsure(t *testing.T) {
+	const storeKey = "1795294320:60:pages"
+	for _, now := range []store.Instant{1_795_294_335_000_000, 1_795_394_335_000_000} {
+		look := autoSources().Look(storeKey, &admin.Query{Subjects: pattern(t, "*")})
+		look.StoreKeys(now)
+		entries, _, err := look.Judge(func(other string) Value {
+			if other == storeKey {
+				return hash(storeKey, -1, "/index", "81734")
+			}
+			return Value{StoreKey: other, Type: NoValue}
+		})
+		if len(entries) > 0 || err == nil || !strings.Contains(err.Error(), "may be of kong: no expiry, so the key stays") {
+			t.Errorf("at %d: it is claimed: %+v, %v", now, entries, err)
+		}
+	}
+}

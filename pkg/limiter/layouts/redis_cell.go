@@ -1,0 +1,56 @@
+package layouts
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// redisCell is the command CL.THROTTLE of the module redis-cell for Redis and Valkey, and that
+// of Dragonfly: a bucket in the form of GCRA. A string holds the theoretical arrival time in ns
+// since 1970. What the command calls max_burst is one less than the burst.
+type redisCell struct{ single }
+
+// Info implements [Layout].
+func (redisCell) Info() Info {
+	return Info{
+		Name: "redis-cell", Called: "a redis-cell bucket", Writer: "redis-cell for Redis and Valkey, Dragonfly",
+		Example: "user:123", Type: "string", KeepsArrival: true, Needs: "the limit and the burst",
+		Source: "github.com/brandur/redis-cell 4d423387, github.com/dragonflydb/dragonfly f8eca6d0",
+	}
+}
+
+// Match implements [Layout]. Keys are the caller's.
+func (l redisCell) Match(storeKey string, _ bool) (store.Key, bool) {
+	return store.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
+}
+
+// redisCellInterval is a quotient of floats, which is not the same for periods of months.
+func redisCellInterval(limit *store.Limit) int64 {
+	return int64(float64(limit.Period) / float64(limit.Count))
+}
+
+// Decode implements [Layout]. No key is Certain, since others write the same value under keys
+// of any form.
+func (redisCell) Decode(found *Found) (Reading, error) {
+	value := &found.Values[0]
+	entry, s, err := arrivalEntry(found, redisCellInterval)
+	if err != nil {
+		return Reading{}, err
+	}
+	if entry.UsedKnown() {
+		// What remains is a quotient of whole µs. Dragonfly's is one of ns.
+		left, micros := s.tolerance-int64(entry.ResetAfter), int64(time.Microsecond)
+		if s.interval >= micros && left > -s.interval {
+			entry.Remaining = max(0, int64(float64(left/micros)/float64(s.interval/micros)))
+		}
+	}
+	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
+	return Reading{Entries: []admin.Entry{entry}}, nil
+}
+
+// SetRemaining implements [Setter].
+func (redisCell) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	return arrivalLeaving(remaining, found, redisCellInterval, 0)
+}

@@ -1,0 +1,184 @@
+package layouts
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Source says for which keys a layout is meant.
+type Source struct {
+	Layout Layout
+	// Keys are the store keys that an operator says are the layout's: the source is a mapping
+	// then. Zero if none were named, and the layout's usual ones are.
+	Keys store.Pattern
+	// Limit is what the operator says of the limits of these keys; zero is not said.
+	Limit store.Limit
+}
+
+// Sources are the layouts that a store is looked at by. Of the mappings the first one that has a
+// key says whose it is. The first source of a layout that has a key says which limit it has.
+type Sources []Source
+
+// candidate is a source that may have a key, and what came of it.
+type candidate struct {
+	*Source
+	key store.Key
+	// asked: an operator named the layout for this key. mapped: by a mapping alone, whose
+	// pattern is of many keys and can have strangers among them.
+	asked, mapped bool
+	together      []string
+	found         *Found
+	reading       Reading
+	wrong         error
+}
+
+// candidates returns the layouts that can have made a store key, at most one of them asked for.
+// What the operator selects is subjects.
+func (s Sources) candidates(storeKey string, subjects store.Pattern) (found []candidate) {
+	only, isMapped := s.only(), false
+	named := only != nil && subjects.LiteralBeginning() != ""
+	for i := range s {
+		c := candidate{Source: &s[i]}
+		isMapping := !c.Keys.IsZero()
+		switch {
+		case isMapping && (isMapped || !c.Keys.Match(storeKey)):
+			continue
+		case slices.ContainsFunc(found, func(f candidate) bool { return f.Layout == c.Layout }):
+			continue // a mapping before it has the key
+		case isMapping || named && subjects.Match(storeKey):
+			c.asked = true
+		}
+		var ok bool
+		if c.key, ok = c.Layout.Match(storeKey, c.asked); !ok {
+			continue
+		}
+		isMapped = isMapped || isMapping
+		// The layout and a subject name the key, too.
+		isNamed := named && (subjects.Match(storeKey) || subjects.Match(c.key.Subject))
+		c.asked = isMapping || !isMapped && isNamed
+		c.mapped = isMapping && !(isNamed && only == c.Layout)
+		found = append(found, c)
+	}
+	return found
+}
+
+// only returns the layout of the sources that are no mappings, if there is one such layout.
+func (s Sources) only() (only Layout) {
+	for i := range s {
+		switch {
+		case !s[i].Keys.IsZero():
+		case only != nil && only != s[i].Layout:
+			return nil
+		default:
+			only = s[i].Layout
+		}
+	}
+	return only
+}
+
+// named returns the candidate of a layout for a store key that is known to be the layout's.
+func (s Sources) named(storeKey, layout string) (c candidate, ok bool) {
+	for i := range s {
+		source := &s[i]
+		if source.Layout.Info().Name != layout || !source.Keys.IsZero() && !source.Keys.Match(storeKey) {
+			continue
+		}
+		key, ok := source.Layout.Match(storeKey, true)
+		return candidate{Source: source, key: key, asked: true}, ok
+	}
+	return candidate{}, false
+}
+
+// LayoutOf returns the name of the layout that the key of an entry begins with.
+func LayoutOf(key store.Key) string {
+	if end := strings.IndexAny(key.Name, "/@"); end >= 0 {
+		return key.Name[:end]
+	}
+	return key.Name
+}
+
+// Glob returns a glob in the form of Redis that matches all store keys which the sources have of
+// a selection of subjects, and as few others as one glob can.
+func (s Sources) Glob(subjects store.Pattern) string {
+	if len(s) == 1 && !s[0].Keys.IsZero() {
+		return s[0].Keys.RedisGlob()
+	}
+	var beginnings []string
+	for i := range s {
+		of := s[i].Layout.Info().Prefixes
+		if !s[i].Keys.IsZero() {
+			of = []string{s[i].Keys.LiteralBeginning()}
+		}
+		if len(of) == 0 {
+			return "*"
+		}
+		beginnings = append(beginnings, of...)
+	}
+	if beginning := subjects.LiteralBeginning(); beginning != "" && s.only() != nil {
+		beginnings = append(beginnings, beginning) // it may be of store keys
+	}
+	return globOf(beginnings)
+}
+
+// globOf returns a glob of what begins with any of beginnings: for each place in the shortest of
+// them it has the bytes that they have there.
+func globOf(beginnings []string) string {
+	if len(beginnings) == 0 {
+		return "*"
+	}
+	var glob strings.Builder
+	for i := 0; ; i++ {
+		var set []byte
+		for _, beginning := range beginnings {
+			if i == len(beginning) {
+				glob.WriteByte('*')
+				return glob.String()
+			}
+			if !slices.Contains(set, beginning[i]) {
+				set = append(set, beginning[i])
+			}
+		}
+		slices.Sort(set)
+		text := string(set)
+		switch escaped := store.EscapeGlob(text); {
+		case len(set) == 1:
+			glob.WriteString(escaped)
+		case escaped != text: // not every server reads an escape within a set
+			glob.WriteByte('?')
+		default:
+			glob.WriteString("[" + text + "]")
+		}
+	}
+}
+
+// ParseLimit reads what an operator says of a limit whose keys do not tell it: the form that
+// [store.ParseLimit] reads, such as "10/1m,burst=20", or a count without a period, such as
+// "10", for keys that tell the period. Without an algorithm it is that of the layout, and
+// Algorithm is zero. The error is a [store.ErrInvalid].
+func ParseLimit(text string) (store.Limit, error) {
+	if strings.Contains(text, "/") {
+		return store.ParseLimit(text)
+	}
+	amount, options, has := strings.Cut(text, ",")
+	whole := amount + "/1s"
+	if has {
+		whole += "," + options
+	}
+	limit, err := store.ParseLimit(whole)
+	if err != nil {
+		return store.Limit{}, store.Invalidf("limit %q is neither COUNT/PERIOD, such as 10/1m, nor a COUNT, such as 10", text)
+	}
+	limit.Period = 0
+	return limit, nil
+}
+
+// counted returns a limit whose period is known, with the count that an operator says: of limits
+// of that period, or of any.
+func counted(limit, said store.Limit) store.Limit {
+	if said.Period == 0 || said.Period == limit.Period {
+		limit.Count, limit.Burst = said.Count, said.Count
+	}
+	return limit
+}

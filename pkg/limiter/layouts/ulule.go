@@ -1,0 +1,69 @@
+package layouts
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// ulule is github.com/ulule/limiter v3: a counter whose window begins with the first request,
+// and ends with the key. Denied requests count, too.
+type ulule struct{ single }
+
+// Info implements [Layout].
+func (ulule) Info() Info {
+	return Info{
+		Name: "ulule", Called: "a window of ulule/limiter", Writer: "ulule/limiter v3", Example: "limiter:203.0.113.9",
+		Type: "string", Prefixes: []string{"limiter:"}, Needs: "the limit", Source: "github.com/ulule/limiter f0ada6cb",
+	}
+}
+
+// Match implements [Layout]. The prefix can be changed, and has a colon behind it.
+func (l ulule) Match(storeKey string, asked bool) (store.Key, bool) {
+	subject, ok := cutPrefix(storeKey, "limiter:", asked)
+	if !ok && asked {
+		_, subject, ok = strings.Cut(storeKey, ":")
+	}
+	return store.Key{Subject: subject, Name: l.Info().Name}, ok && subject != ""
+}
+
+// Decode implements [Layout]. Only a counter of an address under the usual prefix is Certain,
+// which is what the middleware counts by. Other keys could be anybody's.
+func (ulule) Decode(found *Found) (Reading, error) {
+	ttl := found.Values[0].TTL
+	address, usual := strings.CutPrefix(found.StoreKey, "limiter:")
+	return decodeOwnWindow(found, "ulule/limiter#233", usual && isAddress(address) && ttl >= 0 && ttl < longestLimit)
+}
+
+// decodeOwnWindow decodes a counter whose window ends with its key. never is the known issue of one
+// that has no expiry.
+func decodeOwnWindow(found *Found, never string, certain bool) (Reading, error) {
+	value := &found.Values[0]
+	count, err := countOf(value)
+	if err != nil {
+		return Reading{}, err
+	}
+	if count < 0 {
+		return Reading{}, errors.New("a negative count")
+	}
+	entry := ownWindowEntry(found, count)
+	entry.Defects = lifetime{longest: entry.Limit.Period, never: never}.defects(&entry, value)
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
+}
+
+// ownWindowEntry is the entry of a counter whose window ends with its key. Of a key that never
+// expires nothing better can be said than that it lasts a period, as the library does.
+func ownWindowEntry(found *Found, count int64) admin.Entry {
+	limit, ends := fromFirst(found.Limit), found.Values[0].TTL
+	if ends < 0 && limit.Period > 0 {
+		ends = limit.Period
+	}
+	return countEntry(limit, count, ends)
+}
+
+// SetRemaining implements [Setter].
+func (ulule) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	return setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
+}
