@@ -160,8 +160,8 @@ func (r *pruneRule) choose(all []keptBackup, now time.Time) (gone []keptBackup, 
 
 func runBackupsPrune(ctx context.Context, o *backupsPruneOptions, rule pruneRule) error {
 	if !o.yes && !o.dryRun && !o.Env.InIsTerminal {
-		return cli.Usagef("backups prune asks before it removes, and there is no terminal to ask on; give --yes, or --dry-run " +
-			"to look first")
+		return cli.Usagef("backups prune asks before it removes, and there is no terminal to ask on; " +
+			"give --yes, or --dry-run to look first")
 	}
 	folder, all, err := o.keptBackups(ctx)
 	if err != nil {
