@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
@@ -392,6 +393,56 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The order of the wrappers around a store is a decision, and layers.Stack makes it. So nobody wraps a store by hand:
+// a wrapper is called only in a function of one store that a Stack gets as a field.
+func TestOnlyAStackWrapsStores(t *testing.T) {
+	wrapper := func(e ast.Expr) bool {
+		call, is := e.(*ast.CallExpr)
+		if !is {
+			return false
+		}
+		name, is := call.Fun.(*ast.SelectorExpr)
+		if !is || !strings.HasPrefix(name.Sel.Name, "With") {
+			return false
+		}
+		of, is := name.X.(*ast.Ident)
+		return is && of.Name == "layers"
+	}
+	calls := 0
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "docs") {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		given := map[ast.Expr]bool{}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if f, is := n.(*ast.FuncLit); is && f.Type.Params.NumFields() == 1 {
+				for _, statement := range f.Body.List {
+					if result, is := statement.(*ast.ReturnStmt); is && len(result.Results) == 1 && wrapper(result.Results[0]) {
+						inner, is := result.Results[0].(*ast.CallExpr).Args[0].(*ast.Ident)
+						given[result.Results[0]] = is && inner.Name == f.Type.Params.List[0].Names[0].Name
+					}
+				}
+			}
+			if e, is := n.(ast.Expr); is && wrapper(e) {
+				calls++
+				if !given[e] {
+					t.Errorf("%s: wraps a store by hand; give layers.Stack a function that does", fset.Position(e.Pos()))
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || calls < 8 {
+		t.Errorf("%d calls of wrappers, %v", calls, err)
 	}
 }
 
