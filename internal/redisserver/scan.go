@@ -133,7 +133,7 @@ func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- P
 
 // page selects the wanted keys.
 func (s *Scan[K]) page(server redis.Cmdable, storeKeys []string, looked int) Page[K] {
-	page := Page[K]{Server: server, Looked: looked}
+	page := Page[K]{Server: server, Keys: make([]K, 0, len(storeKeys)), Looked: looked}
 	for _, storeKey := range storeKeys {
 		if key, wanted := s.Select(storeKey); wanted {
 			page.Keys = append(page.Keys, key)

@@ -98,14 +98,15 @@ func (sc *ownScan) readAndSend(ctx context.Context, server redis.Cmdable, select
 }
 
 // sendLogs fetches the records of the large logs among what was read, and sends them. It
-// holds only a few at a time. It returns the others.
+// holds only a few at a time. It returns the others, in the place of read.
 func (sc *ownScan) sendLogs(ctx context.Context, read []found) (others []found, err error) {
 	var logs []found
-	for _, f := range read {
-		if f.err == nil && f.entry.Record.Value == nil {
-			logs = append(logs, f)
+	others = read[:0]
+	for i := range read {
+		if f := &read[i]; f.err == nil && f.entry.Record.Value == nil {
+			logs = append(logs, *f)
 		} else {
-			others = append(others, f)
+			others = append(others, *f)
 		}
 	}
 	for len(logs) > 0 {

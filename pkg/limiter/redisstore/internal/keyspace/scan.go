@@ -104,7 +104,7 @@ func (sc *scan) readExactly(ctx context.Context, storeKeys []string, read func(s
 func sendPage[T any](
 	ctx context.Context, sc *scan, all []T, looked int64, read func(some []T, give func([]found) error) error,
 ) error {
-	p := page{looked: looked}
+	p := page{found: make([]found, 0, len(all)), looked: looked}
 	bytes := 0
 	give := func(read []found) error {
 		for i := range read {
