@@ -263,8 +263,8 @@ var numbers = sync.OnceValue(func() map[string]string {
 		"TOKEN_MAGIC":        fmt.Sprintf("0x%x%02x", recordformat.TokenMagic, recordformat.TokenVersion),
 		"TOKEN_VERSION":      strconv.Itoa(recordformat.TokenVersion),
 		"TOKEN_HEADER_SIZE":  strconv.Itoa(recordformat.TokenHeaderSize),
-		"TOKEN_PART_SIZE":    strconv.Itoa(recordformat.TokenPartSize),
-		"TOKEN_END":          strconv.Itoa(recordformat.TokenHeaderSize + store.MaxRequests*recordformat.TokenPartSize),
+		"TOKEN_PART_SIZE":    strconv.Itoa(recordformat.TokenChargeSize),
+		"TOKEN_END":          strconv.Itoa(recordformat.TokenHeaderSize + store.MaxRequests*recordformat.TokenChargeSize),
 	}
 	for _, kind := range kinds {
 		name := strings.ToUpper(strings.ReplaceAll(kind.String(), "-", "_"))

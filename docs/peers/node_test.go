@@ -178,7 +178,7 @@ func (p *peer) reset(subject string) {
 		return
 	}
 	if n, _, err := p.keys.Delete(p.t.Context(), entry.Record); err != nil || n != 1 {
-		p.t.Fatalf("the deletion of %+v: %d, %v", entry.Record.Parts, n, err)
+		p.t.Fatalf("the deletion of %+v: %d, %v", entry.Record.Members, n, err)
 	}
 }
 
@@ -190,7 +190,7 @@ func (p *peer) setRemaining(subject string, remaining int64) {
 		p.t.Fatalf("%s is not in use", subject)
 	}
 	done, err := p.keys.Adjust(p.t.Context(), admin.Adjustment{Key: entry.Key, Limit: entry.Limit,
-		Used: entry.Limit.Capacity() - remaining, Parts: entry.Record.Parts})
+		Used: entry.Limit.Capacity() - remaining, Members: entry.Record.Members})
 	if err != nil || !done[0].Done && entry.Remaining != remaining {
 		p.t.Fatalf("%d of %+v could not be set: %+v, %v", remaining, entry, done, err)
 	}
@@ -300,9 +300,9 @@ func (s *scenario) sequence(p *peer, number int) (denied int) {
 			continue // a window may have ended between two of the three
 		}
 		now := time.Now()
-		if slices.ContainsFunc(before.Record.Parts, func(part admin.Part) bool {
-			return !part.Expires.IsZero() &&
-				!part.Expires.After(now)
+		if slices.ContainsFunc(before.Record.Members, func(member admin.Member) bool {
+			return !member.Expires.IsZero() &&
+				!member.Expires.After(now)
 		}) {
 			continue // or a block
 		}

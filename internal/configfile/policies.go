@@ -208,7 +208,7 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 	if e, said := fields["overrides"]; said {
 		values, _ := r.List(e, "overrides", "a list of overrides, each beginning with a dash")
 		for _, value := range values {
-			result.Overrides = append(result.Overrides, readOverride(r, value, base, ok))
+			result.Exceptions = append(result.Exceptions, readOverride(r, value, base, ok))
 		}
 	}
 	return result
@@ -231,8 +231,8 @@ func readCost(r *yamlfile.Reader, v yamlfile.Value) policy.Cost {
 // placeholder replaces a limit with a mistake, so that it causes no other ones.
 func placeholder() store.Limit { return store.Limit{Count: 1, Period: time.Second} }
 
-func readOverride(r *yamlfile.Reader, v yamlfile.Value, base store.Limit, baseKnown bool) policy.Override {
-	result := policy.Override{Limit: placeholder()}
+func readOverride(r *yamlfile.Reader, v yamlfile.Value, base store.Limit, baseKnown bool) policy.Exception {
+	result := policy.Exception{Limit: placeholder()}
 	fields, ok := r.Fields(v, "the override", overrideObject())
 	if !ok {
 		return result

@@ -56,9 +56,9 @@ func (s BreakerState) String() string {
 
 // BreakerChange is one change of a breaker's state.
 type BreakerChange struct {
-	// Part is the part of a [store.Parted] store, empty for a store without parts. When the store loses a part, its
+	// Shard is the shard of a [store.Sharded] store, empty for a store without shards. When the store loses a shard, its
 	// breaker changes to closed.
-	Part     string
+	Shard    string
 	From, To BreakerState
 	At       time.Time
 	// Reason is the error that opened the breaker, or kept it open; nil otherwise.
@@ -73,14 +73,14 @@ type BreakerChange struct {
 // call has then succeeded, one failure opens it again, for twice the last pause: a store can answer peeks and not
 // takes.
 //
-// A store that is [store.Parted], such as a Redis Cluster, has a breaker for each part: while a part is away, only
-// calls for its keys fail. A call over several parts needs all of them. Its failure counts for the part that the
-// error names, see [store.PartError]. If the error names none, or such a call is only slow, it counts for none.
+// A store that is [store.Sharded], such as a Redis Cluster, has a breaker for each shard: while a shard is away, only
+// calls for its keys fail. A call over several shards needs all of them. Its failure counts for the shard that the
+// error names, see [store.ShardError]. If the error names none, or such a call is only slow, it counts for none.
 func WithBreaker(backend store.Store, settings Breaker) store.Store {
 	s := &breakerStore{Store: backend, Breaker: settings.WithDefaults()}
-	s.parted, _ = store.As[store.Parted](backend)
+	s.sharded, _ = store.As[store.Sharded](backend)
 	s.whole.init(s, "")
-	s.parts.Store(&map[string]*circuit{})
+	s.shards.Store(&map[string]*circuit{})
 	return store.Wrap(s, backend)
 }
 
@@ -104,14 +104,14 @@ func (b Breaker) WithDefaults() Breaker {
 	return b
 }
 
-// breakerStore passes calls to a store or refuses them. Each part of the store has a circuit.
+// breakerStore passes calls to a store or refuses them. Each shard of the store has a circuit.
 type breakerStore struct {
 	store.Store
 	Breaker
 
-	parted store.Parted // nil if the store has no parts
-	whole  circuit      // for keys in a part without a name
-	parts  atomic.Pointer[map[string]*circuit]
+	sharded store.Sharded // nil if the store has no shards
+	whole   circuit       // for keys in a shard without a name
+	shards  atomic.Pointer[map[string]*circuit]
 
 	mu sync.Mutex // for all circuits, so that OnChange gets their changes one after the other
 }
@@ -119,14 +119,14 @@ type breakerStore struct {
 // Decide implements [store.Store].
 func (s *breakerStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	c := &s.whole
-	if s.parted != nil && len(reqs) > 0 {
-		part := s.parted.Part(reqs[0].Key)
+	if s.sharded != nil && len(reqs) > 0 {
+		shard := s.sharded.Shard(reqs[0].Key)
 		for i := 1; i < len(reqs); i++ {
-			if s.parted.Part(reqs[i].Key) != part {
+			if s.sharded.Shard(reqs[i].Key) != shard {
 				return s.decideAcross(ctx, op, reqs, decisions)
 			}
 		}
-		c = s.circuitOf(part, reqs[0].Key)
+		c = s.circuitOf(shard, reqs[0].Key)
 	}
 	epoch := c.epoch.Load()
 	if epoch%2 != 0 {
@@ -138,7 +138,7 @@ func (s *breakerStore) Decide(ctx context.Context, op store.Op, reqs []store.Req
 	return err
 }
 
-// refuse returns the error for a call that c refuses, and starts a recovery check of its part if it is time.
+// refuse returns the error for a call that c refuses, and starts a recovery check of its shard if it is time.
 func (s *breakerStore) refuse(ctx context.Context, c *circuit, op store.Op, reqs []store.Request) error {
 	// An invalid call gets its own error, and does not start a recovery check.
 	probe, err := store.NormalizeAll(nil, op, reqs)

@@ -13,30 +13,30 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A call over several parts, between two failures of one of them. Two in a row open its breaker.
-func TestWhatACallOverSeveralPartsSays(t *testing.T) {
+// A call over several shards, between two failures of one of them. Two in a row open its breaker.
+func TestWhatACallOverSeveralShardsSays(t *testing.T) {
 	gaveUp := fmt.Errorf("%w: context deadline exceeded", store.ErrGaveUp)
 	refused := fmt.Errorf("%w: no rights", store.ErrRefused)
 	for name, test := range map[string]struct {
-		sick    error // of the part
+		sick    error // of the shard
 		took    time.Duration
 		unnamed bool
 		opens   int // the call that opens the breaker; 0 for none
 	}{
-		"an answer in time":                       {took: time.Second, opens: 0},
-		"an answer that is slow":                  {took: time.Second + time.Nanosecond, opens: 3},
-		"a refusal in time":                       {sick: refused, took: time.Second, opens: 0},
-		"a refusal that is slow":                  {sick: refused, took: time.Second + time.Nanosecond, opens: 2},
-		"a refusal without a part":                {sick: refused, unnamed: true, opens: 3},
-		"a caller that gave up in time":           {sick: gaveUp, took: time.Second, opens: 3},
-		"a caller that gave up later":             {sick: gaveUp, took: time.Second + time.Nanosecond, opens: 2},
-		"a caller that gave up, without a part":   {sick: gaveUp, took: time.Minute, unnamed: true, opens: 3},
-		"a failure":                               {sick: errAway, opens: 2},
-		"a failure without a part":                {sick: errAway, unnamed: true, opens: 3},
-		"a failure without a part, after minutes": {sick: errAway, took: time.Hour, unnamed: true, opens: 3},
+		"an answer in time":                        {took: time.Second, opens: 0},
+		"an answer that is slow":                   {took: time.Second + time.Nanosecond, opens: 3},
+		"a refusal in time":                        {sick: refused, took: time.Second, opens: 0},
+		"a refusal that is slow":                   {sick: refused, took: time.Second + time.Nanosecond, opens: 2},
+		"a refusal without a shard":                {sick: refused, unnamed: true, opens: 3},
+		"a caller that gave up in time":            {sick: gaveUp, took: time.Second, opens: 3},
+		"a caller that gave up later":              {sick: gaveUp, took: time.Second + time.Nanosecond, opens: 2},
+		"a caller that gave up, without a shard":   {sick: gaveUp, took: time.Minute, unnamed: true, opens: 3},
+		"a failure":                                {sick: errAway, opens: 2},
+		"a failure without a shard":                {sick: errAway, unnamed: true, opens: 3},
+		"a failure without a shard, after minutes": {sick: errAway, took: time.Hour, unnamed: true, opens: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFusedParts(layers.Breaker{Failures: 2, Slow: time.Second})
+			f := newFusedShards(layers.Breaker{Failures: 2, Slow: time.Second})
 			f.change(func() { f.sick["a"] = errAway })
 			f.take("a1")
 			f.change(func() {
@@ -62,15 +62,15 @@ func TestWhatACallOverSeveralPartsSays(t *testing.T) {
 	}
 }
 
-// The result of a call over several parts counts for the epoch in which it began.
-func TestACallOverSeveralPartsIsOfItsTime(t *testing.T) {
-	for name, ends := range map[string]func(f *fusedParts){
-		"with a failure":           func(f *fusedParts) { f.sick["a"] = errAway },
-		"with an answer that lags": func(f *fusedParts) { f.sick["a"] = errAway; f.skips = true },
+// The result of a call over several shards counts for the epoch in which it began.
+func TestACallOverSeveralShardsIsOfItsTime(t *testing.T) {
+	for name, ends := range map[string]func(f *fusedShards){
+		"with a failure":           func(f *fusedShards) { f.sick["a"] = errAway },
+		"with an answer that lags": func(f *fusedShards) { f.sick["a"] = errAway; f.skips = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFusedParts(layers.Breaker{Failures: 2, Pause: time.Second, Slow: time.Hour})
+				f := newFusedShards(layers.Breaker{Failures: 2, Pause: time.Second, Slow: time.Hour})
 				hold := make(chan struct{})
 				f.change(func() { ends(f); f.hold["a"] = hold })
 				go f.take("b1", "a1")
@@ -95,10 +95,10 @@ func TestACallOverSeveralPartsIsOfItsTime(t *testing.T) {
 	}
 }
 
-// The error is about the first part of the call that is away. An invalid call, and a caller whose own time is over,
+// The error is about the first shard of the call that is away. An invalid call, and a caller whose own time is over,
 // get their own errors.
-func TestTheFirstPartThatIsAwayIsTold(t *testing.T) {
-	f := newFusedParts(layers.Breaker{Failures: 1})
+func TestTheFirstShardThatIsAwayIsTold(t *testing.T) {
+	f := newFusedShards(layers.Breaker{Failures: 1})
 	f.change(func() { f.sick["a"], f.sick["c"] = errAway, errUnknown })
 	f.take("a1")
 	f.take("c1")

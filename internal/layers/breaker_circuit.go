@@ -10,10 +10,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// circuit is the breaker of a store, or of one of its parts.
+// circuit is the breaker of a store, or of one of its shards.
 type circuit struct {
 	store *breakerStore
-	part  string
+	shard string
 
 	// epoch counts the changes between passing and refusing calls; it is even while calls pass. Results of calls
 	// from an earlier epoch do not count.
@@ -31,12 +31,12 @@ type circuit struct {
 	pause    time.Duration // from the last failure to the next recovery check
 	next     time.Time     // the earliest time for it
 	refusal  error         // the error of calls while it is not closed
-	sample   store.Key     // a key that was in the part when last seen
-	gone     bool          // the store no longer has this part
+	sample   store.Key     // a key that was in the shard when last seen
+	gone     bool          // the store no longer has this shard
 }
 
-func (c *circuit) init(s *breakerStore, part string) {
-	c.store, c.part = s, part
+func (c *circuit) init(s *breakerStore, shard string) {
+	c.store, c.shard = s, shard
 	c.well.Store(true)
 }
 
@@ -72,7 +72,7 @@ func saysNothing(err error) bool {
 	return errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrInvalid)
 }
 
-// judge handles the result of a call of reqs, all in this part, that began in an epoch.
+// judge handles the result of a call of reqs, all in this shard, that began in an epoch.
 func (c *circuit) judge(err error, took time.Duration, epoch int64, reqs []store.Request) {
 	slow := took > c.store.Slow
 	if err == nil && !slow && c.well.Load() {
@@ -88,11 +88,11 @@ func (c *circuit) judge(err error, took time.Duration, epoch int64, reqs []store
 	s := c.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if part, named := partNamed(err); named && s.parted != nil && part != c.part {
-		s.countElsewhere(part, failed, err)
+	if shard, named := shardNamed(err); named && s.sharded != nil && shard != c.shard {
+		s.countElsewhere(shard, failed, err)
 		return
 	}
-	if failed && s.parted != nil {
+	if failed && s.sharded != nil {
 		c.sample = reqs[0].Key
 	}
 	c.count(failed, err, epoch)
@@ -131,6 +131,6 @@ func (c *circuit) change(to BreakerState, reason error) {
 	c.state = to
 	c.shown.Store(uint32(to))
 	if c.store.OnChange != nil {
-		c.store.OnChange(BreakerChange{Part: c.part, From: from, To: to, At: c.store.Clock(), Reason: reason})
+		c.store.OnChange(BreakerChange{Shard: c.shard, From: from, To: to, At: c.store.Clock(), Reason: reason})
 	}
 }

@@ -55,8 +55,8 @@ func CollectDenials(backend store.Store, settings DenialLog) *DenialCollector {
 	}
 	c := &DenialCollector{settings: settings, seed: maphash.MakeSeed(), start: time.Now(), pause: settings.Every}
 	c.table, _ = admin.DenialTableOf(backend)
-	for i := range c.parts {
-		c.parts[i].sketch = spacesaving.New(countersPerPart, cloneKey)
+	for i := range c.stripes {
+		c.stripes[i].sketch = spacesaving.New(countersPerStripe, cloneKey)
 	}
 	return c
 }
@@ -99,8 +99,8 @@ func (s *denialLogStore) Close() error {
 }
 
 const (
-	denialParts     = 8 // so that callers with few denials rarely wait for each other
-	countersPerPart = 128
+	denialStripes     = 8 // so that callers with few denials rarely wait for each other
+	countersPerStripe = 128
 
 	// denialBytes is the approximate size of the largest write: all 200 rows, unless their names are long.
 	denialBytes    = 56 << 10
@@ -117,7 +117,7 @@ type DenialCollector struct {
 	table    admin.DenialTable // nil for a store without one
 	seed     maphash.Seed
 	start    time.Time
-	parts    [denialParts]denialPart
+	stripes  [denialStripes]denialStripe
 	lost     atomic.Bool // a write whose outcome is unknown
 
 	due     atomic.Bool // a write is due or under way
@@ -130,8 +130,8 @@ type DenialCollector struct {
 	closed bool
 }
 
-// denialPart counts the keys with certain hashes.
-type denialPart struct {
+// denialStripe counts the keys with certain hashes.
+type denialStripe struct {
 	mu     sync.Mutex
 	sketch *spacesaving.Sketch[store.Key]
 	_      [64]byte // keeps neighbours in different cache lines
@@ -145,10 +145,10 @@ func cloneKey(key store.Key) store.Key {
 func (c *DenialCollector) count(req store.Request) {
 	req.SetDefaults() // for the key's name
 	now := c.now()
-	part := c.part(req.Key)
-	part.mu.Lock()
-	part.sketch.Add(req.Key, 1, int64(now))
-	part.mu.Unlock()
+	stripe := c.stripe(req.Key)
+	stripe.mu.Lock()
+	stripe.sketch.Add(req.Key, 1, int64(now))
+	stripe.mu.Unlock()
 	c.writeLater()
 }
 
@@ -157,10 +157,10 @@ func (c *DenialCollector) now() store.Instant {
 	return store.Instant(time.Since(c.start) / time.Microsecond)
 }
 
-// part returns the part that counts key.
-func (c *DenialCollector) part(key store.Key) *denialPart {
+// stripe returns the stripe that counts key.
+func (c *DenialCollector) stripe(key store.Key) *denialStripe {
 	hash := maphash.String(c.seed, key.Subject) ^ bits.RotateLeft64(maphash.String(c.seed, key.Name), 32)
-	return &c.parts[hash%denialParts]
+	return &c.stripes[hash%denialStripes]
 }
 
 // writeLater schedules a write.
@@ -194,11 +194,11 @@ func (c *DenialCollector) writeNow() {
 }
 
 func (c *DenialCollector) isEmpty() bool {
-	for i := range c.parts {
-		part := &c.parts[i]
-		part.mu.Lock()
-		empty := part.sketch.IsEmpty()
-		part.mu.Unlock()
+	for i := range c.stripes {
+		stripe := &c.stripes[i]
+		stripe.mu.Lock()
+		empty := stripe.sketch.IsEmpty()
+		stripe.mu.Unlock()
 		if !empty {
 			return false
 		}
@@ -245,11 +245,11 @@ func (c *DenialCollector) write(ctx context.Context) error {
 
 // drain removes the most denied keys from the sketches. It returns their counts, and the rows to write.
 func (c *DenialCollector) drain() (counts []spacesaving.Count[store.Key], d admin.Denials) {
-	for i := range c.parts {
-		part := &c.parts[i]
-		part.mu.Lock()
-		some, lost := part.sketch.Drain()
-		part.mu.Unlock()
+	for i := range c.stripes {
+		stripe := &c.stripes[i]
+		stripe.mu.Lock()
+		some, lost := stripe.sketch.Drain()
+		stripe.mu.Unlock()
 		counts = append(counts, some...)
 		d.Others += lost
 	}
@@ -273,15 +273,15 @@ func (c *DenialCollector) drain() (counts []spacesaving.Count[store.Key], d admi
 // putBack adds the counts that were not written.
 func (c *DenialCollector) putBack(counts []spacesaving.Count[store.Key], others int64) {
 	for _, counted := range counts {
-		part := c.part(counted.Key)
-		part.mu.Lock()
-		part.sketch.Add(counted.Key, counted.N, counted.Last)
-		part.mu.Unlock()
+		stripe := c.stripe(counted.Key)
+		stripe.mu.Lock()
+		stripe.sketch.Add(counted.Key, counted.N, counted.Last)
+		stripe.mu.Unlock()
 	}
-	part := &c.parts[0]
-	part.mu.Lock()
-	part.sketch.AddLost(others)
-	part.mu.Unlock()
+	stripe := &c.stripes[0]
+	stripe.mu.Lock()
+	stripe.sketch.AddLost(others)
+	stripe.mu.Unlock()
 }
 
 // Close writes the rest, and stops. The store stays open.

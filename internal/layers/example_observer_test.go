@@ -64,7 +64,7 @@ func ExampleObserver() {
 		},
 		OnFailure: func(err error) { log.Warn("rate limit store is away; all are let in", "error", err) },
 		OnBreaker: func(c layers.BreakerChange) {
-			log.Warn("rate limit breaker", "part", c.Part, "from", c.From, "to", c.To, "reason", c.Reason)
+			log.Warn("rate limit breaker", "part", c.Shard, "from", c.From, "to", c.To, "reason", c.Reason)
 		},
 	}
 	backend := layers.WithBreaker(awayStore{}, observer.Breaker(layers.Breaker{Failures: 2}))

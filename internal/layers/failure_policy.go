@@ -35,7 +35,7 @@ type Failure struct {
 	// Shadow decides instead of the store under store.LocalOnError. The default is a map in memory, which does not
 	// remember tokens: there, a repeated call is charged again. The caller has to close it. If it fails, the error
 	// is the store's, with the shadow's error in its text.
-	Shadow store.Store
+	Fallback store.Store
 	// Clock is the clock of the map in memory; the default is time.Now.
 	Clock func() time.Time
 	// OnFailure, if set, gets each error that the policy replaced by a decision. Calls can be concurrent.
@@ -60,8 +60,8 @@ func WithFailure(backend store.Store, failure Failure) store.Store {
 	if failure.Share == 0 {
 		failure.Share = store.DefaultShare
 	}
-	if failure.Shadow == nil && failure.Policy == store.LocalOnError {
-		failure.Shadow = newShadowMap(failure.Clock)
+	if failure.Fallback == nil && failure.Policy == store.LocalOnError {
+		failure.Fallback = newShadowMap(failure.Clock)
 	}
 	return store.Wrap(&failurePolicyStore{Store: backend, Failure: failure}, backend)
 }
@@ -78,7 +78,7 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []sto
 		return err // a caller whose time is over gets no decision
 	}
 	if s.Policy == store.LocalOnError {
-		switch wrong := decideLocally(ctx, s.Shadow, s.Share, op, reqs, decisions); {
+		switch wrong := decideLocally(ctx, s.Fallback, s.Share, op, reqs, decisions); {
 		case errors.Is(wrong, store.ErrInvalid):
 			return wrong // the store would have returned the same
 		case wrong != nil: // the store's error says whether it may have charged
@@ -132,7 +132,7 @@ func SettleLocally(ctx context.Context, backend store.Store, reqs []store.Reques
 	}
 	for op, reqs := range map[store.Op][]store.Request{store.Refund: back, store.Charge: missing} {
 		if len(reqs) > 0 {
-			if err := decideLocally(ctx, s.Shadow, s.Share, op, reqs, make([]store.Decision, len(reqs))); err != nil {
+			if err := decideLocally(ctx, s.Fallback, s.Share, op, reqs, make([]store.Decision, len(reqs))); err != nil {
 				return err
 			}
 		}

@@ -178,7 +178,7 @@ func TestTheShadowInMemoryIsAStore(t *testing.T) {
 	o.err = errAway
 	inMap := o.locally(store.WholeShare)
 	inStore := layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare,
-		Shadow: memorystore.New(memorystore.WithClock(o.clock))})
+		Fallback: memorystore.New(memorystore.WithClock(o.clock))})
 	kinds := store.Kinds()
 	for step := range 20_000 {
 		o.now = o.now.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
@@ -239,7 +239,7 @@ func TestAShadowThatFails(t *testing.T) {
 		o.err = away
 		told := 0
 		backend := layers.WithFailure(o, layers.Failure{Policy: store.LocalOnError, OnFailure: func(error) { told++ },
-			Shadow: &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}})
+			Fallback: &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}})
 		err := backend.Decide(context.Background(), store.Take, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
 		want := away.Error() + "; deciding locally failed too: store refused: disk full"
 		if fmt.Sprint(err) != want || !errors.Is(err, away) || errors.Is(err, store.ErrRefused) || told != 0 {
@@ -259,7 +259,7 @@ func TestInventedKeysFillNoShadow(t *testing.T) {
 			o := newOutage()
 			o.err = errUnknown
 			backend := layers.WithFailure(o, layers.Failure{
-				Policy: store.LocalOnError, Share: store.DefaultShare, Clock: o.clock, Shadow: shadow(o),
+				Policy: store.LocalOnError, Share: store.DefaultShare, Clock: o.clock, Fallback: shadow(o),
 			})
 			const held, invented = 100_000, 200_000 // as in the documentation
 			first := asking("held", "8/1h", 1)

@@ -25,11 +25,11 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 			return layers.WithFailure(s, layers.Failure{Policy: store.FailOnError})
 		},
 		"local with a shadow that fails": func(s store.Store) store.Store {
-			return layers.WithFailure(s, layers.Failure{Policy: store.LocalOnError, Shadow: failing})
+			return layers.WithFailure(s, layers.Failure{Policy: store.LocalOnError, Fallback: failing})
 		},
 		"all": func(s store.Store) store.Store {
 			s = layers.WithBreaker(store.WithBudget(s, time.Hour), layers.Breaker{Clock: still})
-			return layers.WithFailure(s, layers.Failure{Policy: store.LocalOnError, Shadow: failing})
+			return layers.WithFailure(s, layers.Failure{Policy: store.LocalOnError, Fallback: failing})
 		},
 	}
 	kinds := []error{store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrGaveUp, store.ErrRefused, store.ErrForeign,
@@ -55,7 +55,7 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 func TestAnAnswerWithPartsAwayIsTheStores(t *testing.T) {
 	answer := store.Decision{Allowed: true, Unguarded: true}
 	shadow := &fakeStore{}
-	backend := layers.WithFailure(&fakeStore{decision: answer}, layers.Failure{Policy: store.LocalOnError, Shadow: shadow})
+	backend := layers.WithFailure(&fakeStore{decision: answer}, layers.Failure{Policy: store.LocalOnError, Fallback: shadow})
 	got := decide(t, backend, store.Take, asking("a", "10/1h", 1), asking("b", "10/1h", 1))
 	if !slices.Equal(got, []store.Decision{answer, answer}) || len(shadow.ops) != 0 {
 		t.Errorf("decided %+v, and the shadow was asked %v", got, shadow.ops)

@@ -71,14 +71,14 @@ func (s *overrideStore) find(known *knownOverrides, req *store.Request) (o *stor
 
 // overriddenCall is a call under overrides.
 type overriddenCall struct {
-	op    store.Op
-	now   store.Instant
-	reqs  []store.Request // for the store
-	parts []overriddenPart
+	op      store.Op
+	now     store.Instant
+	reqs    []store.Request // for the store
+	effects []overriddenRequest
 }
 
-// overriddenPart is the effect of an override on one request.
-type overriddenPart struct {
+// overriddenRequest is the effect of an override on one request.
+type overriddenRequest struct {
 	override *store.Override // nil for none
 	exempt   bool            // it is allowed, whatever the store decides
 	shadowed bool            // so the store gets it as a shadow
@@ -91,8 +91,8 @@ func isTake(op store.Op) bool { return op == store.Take || op == store.Peek || o
 // decideUnder decides reqs; c has them as changed by overrides.
 func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs []store.Request, decisions []store.Decision) error {
 	defer c.release(&s.calls)
-	for i := range c.parts {
-		if c.parts[i].denied > 0 && !reqs[i].Shadow {
+	for i := range c.effects {
+		if c.effects[i].denied > 0 && !reqs[i].Shadow {
 			return s.deny(ctx, c, reqs, decisions)
 		}
 	}
@@ -115,16 +115,16 @@ func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs
 
 func (c *overriddenCall) release(calls *sync.Pool) {
 	clear(c.reqs)
-	clear(c.parts)
-	c.reqs, c.parts = c.reqs[:0], c.parts[:0]
+	clear(c.effects)
+	c.reqs, c.effects = c.reqs[:0], c.effects[:0]
 	calls.Put(c)
 }
 
 // add adds a request, to which o applies.
 func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownOverrides, single bool) {
-	part := overriddenPart{override: o}
+	effect := overriddenRequest{override: o}
 	if o == nil {
-		c.reqs, c.parts = append(c.reqs, req), append(c.parts, part)
+		c.reqs, c.effects = append(c.reqs, req), append(c.effects, effect)
 		return
 	}
 	var asked *store.Request
@@ -137,14 +137,14 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 	switch o.Effect {
 	case store.OverrideBlock:
 		if isTake(c.op) {
-			part.denied = known.BlockedUntil(&req.Key, o)
+			effect.denied = known.BlockedUntil(&req.Key, o)
 		}
 	case store.OverrideExempt:
-		part.exempt = isTake(c.op) && !req.Shadow
+		effect.exempt = isTake(c.op) && !req.Shadow
 		// A single request goes to the store unchanged, so that leases and merged calls apply. If it is denied it
 		// charges nothing, like a shadow.
-		part.shadowed = part.exempt && (!single || req.Cost > req.Limit.Capacity())
-		req.Shadow = req.Shadow || part.shadowed
+		effect.shadowed = effect.exempt && (!single || req.Cost > req.Limit.Capacity())
+		req.Shadow = req.Shadow || effect.shadowed
 	case store.OverrideLimit, store.OverrideTimes, store.OverrideAdd:
 		if _, err := req.Limit.Normalize(); err != nil {
 			break // the store refuses the original request, as it does without the override
@@ -154,28 +154,28 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 		case fits:
 			req.Limit = limit
 		case req.Cost <= req.Limit.Capacity() && c.op != store.Adjust:
-			part.denied = store.InstantOf(o.ExpiresAt)
+			effect.denied = store.InstantOf(o.ExpiresAt)
 		}
 	}
 	req.TokenFor = asked
-	c.reqs, c.parts = append(c.reqs, req), append(c.parts, part)
+	c.reqs, c.effects = append(c.reqs, req), append(c.effects, effect)
 }
 
 // finish adds the effects of the overrides to the store's decisions.
 func (c *overriddenCall) finish(reqs []store.Request, decisions []store.Decision) {
 	for i := range decisions {
-		part, d := &c.parts[i], &decisions[i]
-		if part.override == nil {
+		effect, d := &c.effects[i], &decisions[i]
+		if effect.override == nil {
 			continue
 		}
-		d.Override = part.override
+		d.Override = effect.override
 		switch {
-		case part.exempt:
+		case effect.exempt:
 			d.Shadow, d.Delay = reqs[i].Shadow, 0
 			if !d.Allowed {
 				d.Allowed, d.RetryAfter, d.DecidedBy = true, 0, store.DecidedByOverride
 			}
-		case part.denied > 0: // for a shadow
+		case effect.denied > 0: // for a shadow
 			c.denyOne(i, d)
 		}
 	}
@@ -186,12 +186,12 @@ func (c *overriddenCall) finish(reqs []store.Request, decisions []store.Decision
 func (c *overriddenCall) grant(decisions []store.Decision) {
 	granted := c.reqs[0].Cost
 	for i := range decisions {
-		if !c.parts[i].exempt && !decisions[i].Shadow {
+		if !c.effects[i].exempt && !decisions[i].Shadow {
 			granted = min(granted, decisions[i].Granted)
 		}
 	}
 	for i := range decisions {
-		if d := &decisions[i]; c.parts[i].exempt && d.Granted < granted {
+		if d := &decisions[i]; c.effects[i].exempt && d.Granted < granted {
 			d.Granted, d.DecidedBy = granted, store.DecidedByOverride
 		}
 	}
@@ -199,11 +199,11 @@ func (c *overriddenCall) grant(decisions []store.Decision) {
 
 // denyOne writes the denial of request i into d, which may contain the store's decision.
 func (c *overriddenCall) denyOne(i int, d *store.Decision) {
-	part := &c.parts[i]
+	effect := &c.effects[i]
 	d.Allowed, d.Unguarded, d.Delay, d.Remaining = false, false, 0, 0
-	d.RetryAfter = time.Duration(max(1, part.denied-c.now)) * time.Microsecond
+	d.RetryAfter = time.Duration(max(1, effect.denied-c.now)) * time.Microsecond
 	d.ResetAfter = max(d.ResetAfter, d.RetryAfter)
-	d.DecidedBy, d.Override = store.DecidedByOverride, part.override
+	d.DecidedBy, d.Override = store.DecidedByOverride, effect.override
 	if d.At == 0 {
 		d.At = c.now
 	}
@@ -226,7 +226,7 @@ func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []stor
 		}
 		if answered && hasToken && store.Summarize(decisions).Repeated {
 			for i := range decisions {
-				decisions[i].Override = c.parts[i].override
+				decisions[i].Override = c.effects[i].override
 			}
 			return nil
 		}
@@ -243,7 +243,7 @@ func (s *overrideStore) peek(ctx context.Context, c *overriddenCall, hasToken bo
 	asked := slices.Clone(c.reqs)
 	for i := range asked {
 		// A request that is denied anyway must not be refused because it never fits.
-		asked[i].Shadow = asked[i].Shadow || c.parts[i].denied > 0
+		asked[i].Shadow = asked[i].Shadow || c.effects[i].denied > 0
 		if !hasToken {
 			asked[i].Token, asked[i].TokenTTL = "", 0
 		}
@@ -267,7 +267,7 @@ func (s *overrideStore) peek(ctx context.Context, c *overriddenCall, hasToken bo
 
 // isExempt reports whether all requests of c are exempt.
 func (c *overriddenCall) isExempt() bool {
-	return !slices.ContainsFunc(c.parts, func(p overriddenPart) bool {
+	return !slices.ContainsFunc(c.effects, func(p overriddenRequest) bool {
 		return p.override == nil ||
 			p.override.Effect != store.OverrideExempt
 	})
@@ -284,7 +284,7 @@ func (s *overrideStore) answerUncharged(ctx context.Context, c *overriddenCall, 
 	for i := range decisions {
 		d := &decisions[i]
 		d.Allowed, d.RetryAfter, d.Delay, d.Shadow = true, 0, 0, false
-		d.DecidedBy, d.Override = store.DecidedByOverride, c.parts[i].override
+		d.DecidedBy, d.Override = store.DecidedByOverride, c.effects[i].override
 	}
 	return nil
 }

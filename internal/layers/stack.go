@@ -8,7 +8,7 @@
 //	DenialMemory      repeats denials without a round trip
 //	WithFailure       decides while the store is away
 //	WithLeases        takes units of busy keys in advance
-//	WithBreaker       stops calling a store, or a part of it ([store.Parted]), that is away
+//	WithBreaker       stops calling a store, or a shard of it ([store.Sharded]), that is away
 //	WithObserver      sees what reaches the store
 //	store.WithBudget  bounds the time of a call
 //

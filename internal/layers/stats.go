@@ -4,7 +4,7 @@ import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // Stats are the figures of the layers around a store at one moment. Those of a missing layer are zero.
 type Stats struct {
-	// Breakers is the state of each part's breaker. A store without parts has one, whose name is empty. It is nil
+	// Breakers is the state of each shard's breaker. A store without shards has one, whose name is empty. It is nil
 	// without [WithBreaker].
 	Breakers map[string]BreakerState
 	// LeasedKeys is the number of keys of which [WithLeases] holds units in advance, and LeasedUnits the number of
@@ -28,7 +28,7 @@ func StatsOf(s store.Store) Stats {
 		stats.LeasedKeys, stats.LeasedUnits = leases.held()
 	}
 	if failure, has := store.As[*failurePolicyStore](s); has {
-		if shadow, counts := store.As[interface{ Len() int }](failure.Shadow); counts {
+		if shadow, counts := store.As[interface{ Len() int }](failure.Fallback); counts {
 			stats.LocalKeys = int64(shadow.Len())
 		}
 	}
@@ -38,14 +38,14 @@ func StatsOf(s store.Store) Stats {
 	return stats
 }
 
-// states returns the state of each part.
+// states returns the state of each shard.
 func (s *breakerStore) states() map[string]BreakerState {
 	states := map[string]BreakerState{}
-	for part, c := range *s.parts.Load() {
-		states[part] = BreakerState(c.shown.Load())
+	for shard, c := range *s.shards.Load() {
+		states[shard] = BreakerState(c.shown.Load())
 	}
 	if whole := BreakerState(s.whole.shown.Load()); len(states) == 0 || whole != BreakerClosed {
-		states[""] = whole // otherwise it is from the time before any part was known
+		states[""] = whole // otherwise it is from the time before any shard was known
 	}
 	return states
 }

@@ -59,5 +59,5 @@ const (
 	TokenVersion    = 1
 	TokenDigestSize = 16
 	TokenHeaderSize = len(TokenMagic) + 3 + 7 + TokenDigestSize + 8
-	TokenPartSize   = 4 + 4 + 4 + 7
+	TokenChargeSize = 4 + 4 + 4 + 7
 )

@@ -39,7 +39,7 @@ func (anyValue) Decode(found *layouts.Found) (layouts.Reading, error) {
 	}
 	e := admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: max(1, value.Length)}}
 	if strings.HasSuffix(found.StoreKey, "field") {
-		e.Record.Parts = []admin.Part{{StoreKey: found.StoreKey, Field: "f", Type: "hash"}}
+		e.Record.Members = []admin.Member{{StoreKey: found.StoreKey, Field: "f", Type: "hash"}}
 	}
 	return layouts.Reading{Entries: []admin.Entry{e}, Certain: true}, nil
 }
@@ -71,8 +71,8 @@ func operateLayout(backend *redisstore.Store, role *redisserver.Role) error {
 	}
 	var adjustments []admin.Adjustment
 	for i := range records {
-		if kind := records[i].Parts[0].Type; kind == "string" || kind == "hash" {
-			adjustments = append(adjustments, admin.Adjustment{Key: records[i].Key, Limit: limit, Used: 50, Parts: records[i].Parts})
+		if kind := records[i].Members[0].Type; kind == "string" || kind == "hash" {
+			adjustments = append(adjustments, admin.Adjustment{Key: records[i].Key, Limit: limit, Used: 50, Members: records[i].Members})
 		}
 	}
 	_, err := keys.Adjust(ctx, adjustments...)

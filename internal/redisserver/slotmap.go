@@ -58,7 +58,7 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 // Incomplete returns an error that names the master whose failure makes a scan incomplete.
 func (s *Servers) Incomplete(err error, master *redis.Client) error {
 	address := master.Options().Addr
-	return &admin.IncompleteError{Part: s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
+	return &admin.IncompleteError{Shard: s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
 }
 
 // claimIn parses a master's own line in CLUSTER NODES.

@@ -245,7 +245,7 @@ func (keptOpen) Close() error { return nil }
 // Stats are figures of a limiter at one moment, for gauges. Those of an option that is not used are zero. The
 // [Observer] reports what is counted per call.
 type Stats struct {
-	// Breakers is the state of each breaker by its part: a master of a Cluster, or "" for other stores. It is nil
+	// Breakers is the state of each breaker by its shard: a master of a Cluster, or "" for other stores. It is nil
 	// without a [Breaker].
 	Breakers map[string]BreakerState
 	// LeasedKeys is the number of keys of which [Leases] hold units, and LeasedUnits the number of these units.
@@ -267,8 +267,8 @@ func (l *Limiter) Stats() Stats {
 	stats := Stats{LeasedKeys: s.LeasedKeys, LeasedUnits: s.LeasedUnits, LocalKeys: s.LocalKeys, Denials: s.Denials}
 	if s.Breakers != nil {
 		stats.Breakers = make(map[string]BreakerState, len(s.Breakers))
-		for part, state := range s.Breakers {
-			stats.Breakers[part] = BreakerState(state)
+		for shard, state := range s.Breakers {
+			stats.Breakers[shard] = BreakerState(state)
 		}
 	}
 	return stats

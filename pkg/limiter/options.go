@@ -85,7 +85,7 @@ func (f failure) add(b *builder) error {
 	if f.policy == store.FailOnError {
 		return store.Invalidf("FailLocalIn has no store")
 	}
-	b.failure = layers.Failure{Policy: f.policy, Shadow: f.local}
+	b.failure = layers.Failure{Policy: f.policy, Fallback: f.local}
 	if f.policy != store.LocalOnError {
 		return nil
 	}
@@ -254,8 +254,8 @@ func (s BreakerState) String() string { return layers.BreakerState(s).String() }
 
 // BreakerChange is a change of a breaker's state.
 type BreakerChange struct {
-	// Part is the master of the Cluster; empty for other stores.
-	Part     string
+	// Shard is the master of the Cluster; empty for other stores.
+	Shard    string
 	From, To BreakerState
 	At       time.Time
 	// Reason is what opened the breaker or kept it open; nil otherwise.
@@ -343,7 +343,7 @@ func (b *builder) stack(options []Option) (Store, error) {
 	observed := layers.Observer{OnFailure: b.observer.OnFailure, OnPanic: b.observer.OnPanic}
 	if on := b.observer.OnBreaker; on != nil {
 		observed.OnBreaker = func(c layers.BreakerChange) {
-			on(BreakerChange{Part: c.Part, From: BreakerState(c.From), To: BreakerState(c.To), At: c.At, Reason: c.Reason})
+			on(BreakerChange{Shard: c.Shard, From: BreakerState(c.From), To: BreakerState(c.To), At: c.At, Reason: c.Reason})
 		}
 	}
 	if b.failure.Policy != store.FailOnError {

@@ -95,21 +95,21 @@ func TestStatsOfAnOutage(t *testing.T) {
 	})
 }
 
-// inParts is a store with a part for each first letter of a subject. The part a is away.
-type inParts struct{ limiter.Store }
+// inShards is a store with a shard for each first letter of a subject. The shard a is away.
+type inShards struct{ limiter.Store }
 
-func (s inParts) Part(key store.Key) string { return key.Subject[:1] }
+func (s inShards) Shard(key store.Key) string { return key.Subject[:1] }
 
-func (s inParts) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	if s.Part(reqs[0].Key) == "a" {
-		return &store.PartError{Part: "a", Err: store.ErrUnavailable}
+func (s inShards) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if s.Shard(reqs[0].Key) == "a" {
+		return &store.ShardError{Shard: "a", Err: store.ErrUnavailable}
 	}
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// Each part has its state, also behind a wrapper of the application.
-func TestStatsOfParts(t *testing.T) {
-	l := newLimiter(t, inParts{memorystore.New()}, limiter.Breaker{Failures: 1, Pause: time.Hour}, limiter.FailClosed(),
+// Each shard has its state, also behind a wrapper of the application.
+func TestStatsOfShards(t *testing.T) {
+	l := newLimiter(t, inShards{memorystore.New()}, limiter.Breaker{Failures: 1, Pause: time.Hour}, limiter.FailClosed(),
 		limiter.Around(func(s limiter.Store) limiter.Store { return plain{s} }))
 	for _, subject := range []string{"a", "b"} {
 		if _, err := l.Take(t.Context(), minute.For(subject)); err != nil {
@@ -123,8 +123,8 @@ func TestStatsOfParts(t *testing.T) {
 func TestStatsWhereABreakerIsToldOf(t *testing.T) {
 	var l *limiter.Limiter
 	var told []limiter.BreakerState
-	l = newLimiter(t, inParts{memorystore.New()}, limiter.Breaker{Failures: 1, Pause: time.Hour}, limiter.FailClosed(),
-		limiter.Observer{OnBreaker: func(c limiter.BreakerChange) { told = append(told, c.To, l.Stats().Breakers[c.Part]) }})
+	l = newLimiter(t, inShards{memorystore.New()}, limiter.Breaker{Failures: 1, Pause: time.Hour}, limiter.FailClosed(),
+		limiter.Observer{OnBreaker: func(c limiter.BreakerChange) { told = append(told, c.To, l.Stats().Breakers[c.Shard]) }})
 	if _, err := l.Take(t.Context(), minute.For("a")); err != nil {
 		t.Fatal(err)
 	}

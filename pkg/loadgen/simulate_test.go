@@ -316,7 +316,7 @@ func TestAStoreThatDisagreesIsFoundOut(t *testing.T) {
 // subjects, and a shadow limit denies nothing.
 func TestPolicyInASimulation(t *testing.T) {
 	p := &policy.Policy{Name: "api", Limits: []policy.Limit{
-		{Name: "tenant", By: []string{"tenant"}, Limit: parseLimit(t, "fixed-window:4/1h"), Overrides: []policy.Override{
+		{Name: "tenant", By: []string{"tenant"}, Limit: parseLimit(t, "fixed-window:4/1h"), Exceptions: []policy.Exception{
 			{When: policy.Attributes{"tenant": "big"}, Limit: parseLimit(t, "fixed-window:6/1h")},
 			{When: policy.Attributes{"plan": "gold"}, Limit: parseLimit(t, "fixed-window:5/1h")}}},
 		{Name: "user", By: []string{"tenant", "user"}, Limit: parseLimit(t, "fixed-window:3/1h")},

@@ -159,7 +159,7 @@ func (w *Writer) WriteUnused(amends bool, keys ...store.Key) error {
 }
 
 // IsUnused reports whether a record of a backup says that its key was not in use.
-func IsUnused(r *admin.Record) bool { return r.Value == nil && r.Parts == nil }
+func IsUnused(r *admin.Record) bool { return r.Value == nil && r.Members == nil }
 
 // Exclude writes that keys with earlier lines must not be brought back, since they have not changed.
 func (w *Writer) Exclude(records ...admin.Record) error {

@@ -37,7 +37,7 @@ type part struct {
 
 // setForeign fills in the fields for a record of another limiter.
 func (l *line) setForeign(r *admin.Record) {
-	for _, p := range r.Parts {
+	for _, p := range r.Members {
 		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, min(expiryOf(p.Expires), latestOfOthers)})
 	}
 	if !utf8.ValidString(r.Key.Subject) {
@@ -59,8 +59,8 @@ func (e *entry) foreign(l *line, limits *memo[string, store.Limit]) error {
 		if err != nil {
 			return err
 		}
-		e.Parts = append(e.Parts,
-			admin.Part{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
+		e.Members = append(e.Members,
+			admin.Member{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
 	}
 	if l.KeyBytes != nil {
 		e.Key.Subject = string(l.KeyBytes)
@@ -75,7 +75,7 @@ func (e *entry) foreign(l *line, limits *memo[string, store.Limit]) error {
 		}
 	}
 	switch e.used = l.Used; {
-	case e.unchanged && e.Parts[0].StoreKey == "":
+	case e.unchanged && e.Members[0].StoreKey == "":
 		return errors.New("it names no store key")
 	case e.unchanged:
 		return nil
@@ -86,13 +86,13 @@ func (e *entry) foreign(l *line, limits *memo[string, store.Limit]) error {
 // check returns why a record cannot belong to this backup.
 func (c *Contents) check(e *entry) error {
 	switch {
-	case c.Layout == "" && len(e.Parts) == 0:
+	case c.Layout == "" && len(e.Members) == 0:
 		return nil
 	case c.Layout == "":
-		return fmt.Errorf("key %q is another limiter's, and the backup is of limitctl's own keys", e.Parts[0].StoreKey)
-	case len(e.Parts) == 0 && !e.unchanged && e.Value != nil:
+		return fmt.Errorf("key %q is another limiter's, and the backup is of limitctl's own keys", e.Members[0].StoreKey)
+	case len(e.Members) == 0 && !e.unchanged && e.Value != nil:
 		return fmt.Errorf("key %q is limitctl's own, and the backup is of other limiters' keys", e.Key.Subject)
-	case len(e.Parts) == 0:
+	case len(e.Members) == 0:
 		return nil
 	}
 	if c.selected == nil {
@@ -191,8 +191,8 @@ type identity struct {
 
 func identityOf(r *admin.Record) identity {
 	id := identity{Key: r.Key}
-	if len(r.Parts) > 0 {
-		id.storeKey, id.field = r.Parts[0].StoreKey, r.Parts[0].Field
+	if len(r.Members) > 0 {
+		id.storeKey, id.field = r.Members[0].StoreKey, r.Members[0].Field
 	}
 	return id
 }
@@ -202,7 +202,7 @@ const maxLayouts = 100
 
 // addLayout notes the layout of a record, with which the name of its key begins.
 func (c *Contents) addLayout(r *admin.Record) {
-	if len(r.Parts) == 0 || len(c.Layouts) == maxLayouts {
+	if len(r.Members) == 0 || len(c.Layouts) == maxLayouts {
 		return
 	}
 	name := layouts.LayoutOf(r.Key)

@@ -21,7 +21,7 @@ import (
 func foreignRecord(subject, name string, storeKeys ...string) admin.Record {
 	r := admin.Record{Key: store.Key{Subject: subject, Name: name}}
 	for _, storeKey := range storeKeys {
-		r.Parts = append(r.Parts, admin.Part{StoreKey: storeKey, Type: "string", Dump: []byte("dump of " + storeKey),
+		r.Members = append(r.Members, admin.Member{StoreKey: storeKey, Type: "string", Dump: []byte("dump of " + storeKey),
 			Expires: time.UnixMilli(1_900_000_000_000)})
 	}
 	return r
@@ -65,13 +65,13 @@ func recordsIn(t *testing.T, file []byte) (c *Contents, all Batch) {
 func TestForeignRoundTrip(t *testing.T) {
 	bytesOnly := foreignRecord("\xff{\n", "redis_rate", "rate:\xff{\n")
 	family := foreignRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens", "request_rate_limiter.{a}.timestamp")
-	family.Parts[1].Expires = time.Time{}
+	family.Members[1].Expires = time.Time{}
 	field := foreignRecord("bob", "kong/advanced/1m/ns", "1795294320:60:ns")
-	field.Parts[0].Field, field.Parts[0].Type = "bob", "hash"
+	field.Members[0].Field, field.Members[0].Type = "bob", "hash"
 	gone := foreignRecord("u", "throttled", "u")
 	records := []admin.Record{bytesOnly, family, field, gone}
 	amended := foreignRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens")
-	amended.Parts[0].Dump = []byte("later")
+	amended.Members[0].Dump = []byte("later")
 	c, all := recordsIn(t, foreignBackup(t, "'*' --layout auto", func(w *Writer) error {
 		return errors.Join(w.Write(true, amended), w.Exclude(gone))
 	}, records...))
@@ -86,9 +86,9 @@ func TestForeignRoundTrip(t *testing.T) {
 // An expiry that the scripts cannot represent becomes the latest that they can.
 func TestForeignExpiryOfAges(t *testing.T) {
 	r := foreignRecord("u", "redis_rate", "rate:u")
-	r.Parts[0].Expires = time.UnixMilli(math.MaxInt64 / 2)
-	if _, all := recordsIn(t, foreignBackup(t, "", nil, r)); all.Records[0].Parts[0].Expires.UnixMilli() != latestOfOthers {
-		t.Errorf("it expires at %s", all.Records[0].Parts[0].Expires)
+	r.Members[0].Expires = time.UnixMilli(math.MaxInt64 / 2)
+	if _, all := recordsIn(t, foreignBackup(t, "", nil, r)); all.Records[0].Members[0].Expires.UnixMilli() != latestOfOthers {
+		t.Errorf("it expires at %s", all.Records[0].Members[0].Expires)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 		if c.Damaged != 1 || !strings.Contains(c.Damage[0].Error(), test.want) || !strings.HasPrefix(c.Damage[0].Error(), "line 3: ") {
 			t.Errorf("%s: damage is %v, want %s", test.selection, c.Damage, test.want)
 		}
-		if len(all.Records) != 2 || all.Records[0].Parts == nil || all.Records[0].Key != fine.Key {
+		if len(all.Records) != 2 || all.Records[0].Members == nil || all.Records[0].Key != fine.Key {
 			t.Errorf("%s: it brings back %+v", test.selection, all.Records)
 		}
 	}

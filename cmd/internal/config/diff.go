@@ -117,7 +117,7 @@ func limitDifferences(policyName string, before, after *policy.Limit) (all []Dif
 			Old: costText(before.Cost), New: costText(after.Cost)})
 	}
 	whos := []policy.Attributes{{}}
-	for _, override := range slices.Concat(before.Overrides, after.Overrides) {
+	for _, override := range slices.Concat(before.Exceptions, after.Exceptions) {
 		if !slices.ContainsFunc(whos, func(who policy.Attributes) bool { return maps.Equal(who, override.When) }) {
 			whos = append(whos, override.When)
 		}

@@ -178,7 +178,7 @@ func (m *model) looks(r *row, d *source.Detail) (commands []string) {
 	if m.LookYourself == nil {
 		return nil
 	}
-	parts := []admin.Part{{StoreKey: r.StoreKey}}
+	parts := []admin.Member{{StoreKey: r.StoreKey}}
 	if d != nil && len(d.Parts) > 0 {
 		parts = d.Parts
 	} else if r.Layout != "" { // the type is not known yet

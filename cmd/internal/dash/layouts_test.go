@@ -53,7 +53,7 @@ func (s *othersStore) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Ent
 func otherEntry(layout, subject, storeKey string, used int64, defects ...admin.Defect) admin.Entry {
 	e := admin.Entry{Key: store.Key{Subject: subject, Name: layout + "/minute"}, Layout: layout, StoreKey: storeKey, TTL: time.Minute,
 		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}, Defects: defects,
-		Record: admin.Record{Parts: []admin.Part{{StoreKey: storeKey, Type: "string"}}}}
+		Record: admin.Record{Members: []admin.Member{{StoreKey: storeKey, Type: "string"}}}}
 	e.Used, e.Remaining, e.Allowed, e.ResetAfter = used, max(0, 10-used), used < 10, 30*time.Second
 	return e
 }
@@ -71,7 +71,7 @@ func some() *othersStore {
 	early := otherEntry("traefik", "10.0.0.1", "rate:mw@file:10.0.0.1", 4,
 		admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"})
 	timer := otherEntry("laravel", "a\nb", "app:a\nb", 3)
-	timer.Record.Parts = append(timer.Record.Parts, admin.Part{StoreKey: "app:a\nb:timer", Type: "hash"})
+	timer.Record.Members = append(timer.Record.Members, admin.Member{StoreKey: "app:a\nb:timer", Type: "hash"})
 	stuck := otherEntry("kong", "203.0.113.9", "ratelimit:203.0.113.9:1:minute", 12, forEver())
 	stuck.TTL = -1
 	return &othersStore{unsure: []string{"rate:x", "rate:y"}, entries: []admin.Entry{unknown, early, timer, stuck,

@@ -21,7 +21,7 @@ type row struct {
 	usedAt        time.Time // when it was last in use
 	shares        history   // of the limit that was used
 	taken         history   // units a second
-	parts         *policy.Parts
+	parts         *policy.KeyFields
 	// attributes are those of the key: of a policy's, or of a subject that is written alike.
 	attributes []policy.Attribute
 	// subjectWidth and limitWidth are the columns that its names take.

@@ -81,8 +81,8 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 		fmt.Fprintf(g.Env.Err, "limitctl: warning: %s; %s\n", cli.Message(err), f.decides)
 	}
 	if f.Policy == store.LocalOnError {
-		f.Shadow = store.WithBudget(openShadow(g), g.Timeout)
-		with.Around = func(backend store.Store) store.Store { return &withShadow{backend, f.Shadow} }
+		f.Fallback = store.WithBudget(openShadow(g), g.Timeout)
+		with.Around = func(backend store.Store) store.Store { return &withShadow{backend, f.Fallback} }
 	}
 	with.Failure = func(backend store.Store) store.Store { return layers.WithFailure(backend, f.Failure) }
 	return layers.Stack(opened, with), nil

@@ -124,14 +124,14 @@ func (a *backupAnswer) add(batch *backup.Batch, i int, now store.Instant) {
 	r := &batch.Records[i]
 	key := backupKey{Key: r.Key.Subject, Name: r.Key.Name, KeyBase64: output.Base64IfNeeded(r.Key.Subject)}
 	expires := r.Expires
-	if len(r.Parts) > 0 {
+	if len(r.Members) > 0 {
 		e := admin.Entry{Limit: batch.Limits[i]}
 		if e.CapacityKnown() {
 			key.Limit = e.LimitText()
 		}
-		key.Used, expires = batch.Used[i], r.Parts[0].Expires
-		for j := range r.Parts {
-			key.StoreKeys = append(key.StoreKeys, r.Parts[j].StoreKey)
+		key.Used, expires = batch.Used[i], r.Members[0].Expires
+		for j := range r.Members {
+			key.StoreKeys = append(key.StoreKeys, r.Members[j].StoreKey)
 		}
 		key.StoreKeysBase64 = output.AllBase64IfNeeded(key.StoreKeys)
 	} else if none := int64(0); backup.IsUnused(r) { // which does not hold the limit

@@ -67,8 +67,8 @@ type defectDocument struct {
 
 // severalStoreKeys are the store keys of an entry that has several, else nil.
 func severalStoreKeys(e *admin.Entry) (storeKeys []string) {
-	for i := range e.Record.Parts {
-		if key := e.Record.Parts[i].StoreKey; !slices.Contains(storeKeys, key) {
+	for i := range e.Record.Members {
+		if key := e.Record.Members[i].StoreKey; !slices.Contains(storeKeys, key) {
 			storeKeys = append(storeKeys, key)
 		}
 	}

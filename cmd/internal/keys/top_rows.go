@@ -206,7 +206,7 @@ func (k *topRows) row(i int) inspectRow {
 		e.StoreKey = k.layout.StoreKey(e.Key)
 	}
 	for _, storeKey := range unpackTexts(texts[5]) {
-		e.Record.Parts = append(e.Record.Parts, admin.Part{StoreKey: storeKey})
+		e.Record.Members = append(e.Record.Members, admin.Member{StoreKey: storeKey})
 	}
 	row := k.facts.row(&e, nil)
 	row.holds = texts[3]

@@ -261,7 +261,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 		if t.backup != nil {
 			adjustments[i].Kept = batch.Records[i].Value
 		}
-		adjustments[i].Parts = batch.Records[i].Parts
+		adjustments[i].Members = batch.Records[i].Members
 	}
 	records, foreign, unknown := batch.Records, done.foreign, done.unknown
 	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
@@ -303,7 +303,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 // usedBefore is how much was in use of a key when its record was kept, else so much as is said.
 func (r *Runner) usedBefore(record *admin.Record, otherwise int64) int64 {
 	var state store.State
-	if len(record.Value) == 0 || len(record.Parts) > 0 || state.DecodeRecord(record.Value) != nil {
+	if len(record.Value) == 0 || len(record.Members) > 0 || state.DecodeRecord(record.Value) != nil {
 		return otherwise
 	}
 	return state.Used(store.InstantOf(r.Now()))

@@ -345,8 +345,8 @@ func (f *failingScan) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.E
 			if n == f.after {
 				q.Report(int64(n), 3)
 				yield(admin.Entry{}, fmt.Errorf("the scan: %w", errors.Join(
-					&admin.IncompleteError{Part: "10.0.0.2:7", Err: store.ErrUnavailable},
-					&admin.IncompleteError{Part: "10.0.0.1:7", Err: store.ErrUnavailable})))
+					&admin.IncompleteError{Shard: "10.0.0.2:7", Err: store.ErrUnavailable},
+					&admin.IncompleteError{Shard: "10.0.0.1:7", Err: store.ErrUnavailable})))
 				return
 			}
 		}

@@ -66,9 +66,9 @@ func (b *Backup) StoreKeys(most int) (first []string, count int, err error) {
 	}
 	err = b.Each(b.file, keysPerBatch, func(batch backup.Batch) error {
 		for i := range batch.Records {
-			for j := range batch.Records[i].Parts {
+			for j := range batch.Records[i].Members {
 				if count++; len(first) < most {
-					first = append(first, batch.Records[i].Parts[j].StoreKey)
+					first = append(first, batch.Records[i].Members[j].StoreKey)
 				}
 			}
 		}

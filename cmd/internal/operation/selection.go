@@ -173,7 +173,7 @@ func missingParts(err error) (parts []string) {
 		parts = append(parts, missingParts(err)...)
 	}
 	if of := (*admin.IncompleteError)(nil); len(parts) == 0 && errors.As(err, &of) {
-		return []string{of.Part}
+		return []string{of.Shard}
 	}
 	slices.Sort(parts)
 	return slices.Compact(parts)

@@ -22,7 +22,7 @@ type targets struct {
 	sample    []admin.Entry
 	limits    map[string]int // how many keys each limit has
 	layouts   []string       // of other limiters, sorted
-	last      []admin.Part   // those of the entry before, if another limiter wrote it
+	last      []admin.Member // those of the entry before, if another limiter wrote it
 	kinds     kinds
 	effect    Effect // of an adjustment, by what the scan found
 	// failed: what is asked for is impossible, or the backup cannot be written.
@@ -85,12 +85,12 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 // isLast reports whether an entry is of the same store keys as the one before, and so is deleted
 // with it: other limiters can have several limits in one value, which come one after the other.
 func (t *targets) isLast(e *admin.Entry) bool {
-	if len(e.Record.Parts) == 0 || t.remaining != nil {
+	if len(e.Record.Members) == 0 || t.remaining != nil {
 		return false
 	}
 	last := t.last
-	t.last = e.Record.Parts
-	return slices.EqualFunc(last, e.Record.Parts, func(a, b admin.Part) bool {
+	t.last = e.Record.Members
+	return slices.EqualFunc(last, e.Record.Members, func(a, b admin.Member) bool {
 		return a.StoreKey == b.StoreKey && a.Field == b.Field
 	})
 }

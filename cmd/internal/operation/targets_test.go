@@ -31,7 +31,7 @@ func TestNothingIsLeftRemainingOfAnUnknownLimit(t *testing.T) {
 func TestLimitsOfOneValue(t *testing.T) {
 	of := func(name, storeKey, field string) *admin.Entry {
 		e := &admin.Entry{Key: store.Key{Subject: "a", Name: name}, Layout: "bucket4j", Limit: tenAnHour}
-		e.Record.Parts = []admin.Part{{StoreKey: storeKey, Field: field, Type: "hash", Dump: []byte("x")}}
+		e.Record.Members = []admin.Member{{StoreKey: storeKey, Field: field, Type: "hash", Dump: []byte("x")}}
 		return e
 	}
 	entries := []*admin.Entry{of("bucket4j/a", "k", ""), of("bucket4j/b", "k", ""), of("bucket4j/a", "l", "f"), of("bucket4j/a", "l", "g")}

@@ -11,7 +11,7 @@ import (
 
 // kinds are parts of records of other limiters, one of each kind that needs other commands to be
 // brought back.
-type kinds map[kind]admin.Part
+type kinds map[kind]admin.Member
 
 type kind struct {
 	valueType        string
@@ -22,8 +22,8 @@ type kind struct {
 const maxKinds = 16
 
 func (k *kinds) add(r *admin.Record) {
-	for i := range r.Parts {
-		part := &r.Parts[i]
+	for i := range r.Members {
+		part := &r.Members[i]
 		is := kind{part.Type, part.Field != "", !part.Expires.IsZero()}
 		if _, known := (*k)[is]; known || len(*k) == maxKinds {
 			continue
@@ -31,7 +31,7 @@ func (k *kinds) add(r *admin.Record) {
 		if *k == nil {
 			*k = kinds{}
 		}
-		(*k)[is] = admin.Part{StoreKey: part.StoreKey, Field: part.Field, Type: part.Type, Expires: part.Expires}
+		(*k)[is] = admin.Member{StoreKey: part.StoreKey, Field: part.Field, Type: part.Type, Expires: part.Expires}
 	}
 }
 
@@ -44,7 +44,7 @@ func (r *Runner) checkWayBack(ctx context.Context, k kinds) {
 	}
 	record := admin.Record{}
 	for _, part := range k {
-		record.Parts = append(record.Parts, part)
+		record.Members = append(record.Members, part)
 	}
 	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
 	defer cancel()

@@ -80,7 +80,7 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 			applied: applied, text: limit.String(),
 		}
 		if d.Overrides[i] >= 0 {
-			explained.When = d.Policy.Limits[i].Overrides[d.Overrides[i]].When
+			explained.When = d.Policy.Limits[i].Exceptions[d.Overrides[i]].When
 		}
 		answer.Limits = append(answer.Limits, explained)
 	}

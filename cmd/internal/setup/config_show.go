@@ -173,7 +173,7 @@ func newPolicyDocument(p *policy.Policy) policyDocument {
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		limit := policyLimitDocument{l.Name, l.By, l.Limit.String(), l.Cost.String(), l.Shadow, nil}
-		for _, override := range l.Overrides {
+		for _, override := range l.Exceptions {
 			limit.Overrides = append(limit.Overrides, overrideDocument{override.When, override.Limit.String()})
 		}
 		document.Limits = append(document.Limits, limit)
@@ -237,7 +237,7 @@ func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
 			a.addFrom(c, path+".cost", cost)
 		}
 		a.addFrom(c, path+".shadow", fmt.Sprint(l.Shadow))
-		for j, override := range l.Overrides {
+		for j, override := range l.Exceptions {
 			path := fmt.Sprintf("%s.overrides[%d]", path, j)
 			a.addFrom(c, path+".when", cli.AttributesText(override.When))
 			a.addFrom(c, path+".limit", override.Limit.String(), path+".burst", path+".algorithm")

@@ -16,8 +16,8 @@ type Adjustment struct {
 	// Kept is the value of the record that the caller has kept, for instance in a backup; nil for none. It is empty
 	// if the caller has kept that nothing was in use.
 	Kept []byte
-	// Parts are the parts of a record of another limiter. Those with a Dump are what the caller has kept.
-	Parts []Part
+	// Members are the store keys of a record of another limiter. Those with a Dump are what the caller has kept.
+	Members []Member
 }
 
 // Normalize fills in the defaults of a's limit and name, and returns a [store.ErrInvalid] if something is out of
@@ -58,6 +58,6 @@ type Adjusted struct {
 	// did not change.
 	Before, After int64
 	// Record is what the key held before the change, if that is not what the caller has kept. Otherwise it has
-	// neither Value nor Parts.
+	// neither Value nor Members.
 	Record Record
 }

@@ -33,7 +33,7 @@ type Entry struct {
 	TTL time.Duration
 	// Bytes is the memory of the key in the store, if [Query.Bytes] is set.
 	Bytes int64
-	// Record is what the store holds, if [Query.Records] is set. For a limit of another limiter, Parts always has
+	// Record is what the store holds, if [Query.Records] is set. For a limit of another limiter, Members always has
 	// the store keys, and their values only if it is set.
 	Record Record
 	// State is the decoded record, if [Query.States] is set. It is nil unless [store.State.IsShort], and if another

@@ -109,18 +109,18 @@ func (q *Query) Report(looked, total int64) {
 }
 
 // Record is what a store holds under one key: the value in the form of [store.State.AppendRecord], and its expiry
-// by the store's clock, zero if it never expires. The record of a limit of another limiter has Parts instead.
+// by the store's clock, zero if it never expires. The record of a limit of another limiter has Members instead.
 type Record struct {
 	Key     store.Key
 	Value   []byte
 	Expires time.Time
-	// Parts are the values of one limit, each under its own store key. They are set only if another limiter wrote
+	// Members are the values of one limit, each under its own store key. They are set only if another limiter wrote
 	// them.
-	Parts []Part
+	Members []Member
 }
 
-// Part is a value that another limiter wrote, and that Redis holds under one store key.
-type Part struct {
+// Member is a value that another limiter wrote, and that Redis holds under one store key.
+type Member struct {
 	StoreKey string
 	// Field is the field of a hash that also has fields of others; empty for the whole value.
 	Field string
@@ -136,20 +136,22 @@ type Part struct {
 // Size is the number of bytes in the values of r.
 func (r *Record) Size() int {
 	size := len(r.Value)
-	for i := range r.Parts {
-		size += len(r.Parts[i].Dump)
+	for i := range r.Members {
+		size += len(r.Members[i].Dump)
 	}
 	return size
 }
 
 // Holds reports whether r has values, and not only names.
-func (r *Record) Holds() bool { return r.Value != nil || len(r.Parts) > 0 && r.Parts[0].Dump != nil }
+func (r *Record) Holds() bool {
+	return r.Value != nil || len(r.Members) > 0 && r.Members[0].Dump != nil
+}
 
 // WithoutValues returns r with names only, to delete whatever the keys hold then.
 func (r *Record) WithoutValues() Record {
-	names := Record{Key: r.Key, Parts: slices.Clone(r.Parts)}
-	for i := range names.Parts {
-		names.Parts[i].Dump = nil
+	names := Record{Key: r.Key, Members: slices.Clone(r.Members)}
+	for i := range names.Members {
+		names.Members[i].Dump = nil
 	}
 	return names
 }
@@ -167,8 +169,8 @@ func Records(keys ...store.Key) []Record {
 // Check returns a [store.ErrInvalid] if r cannot be imported, because of its key or because a value is not a limit
 // record. The store itself checks the values of other limiters.
 func (r *Record) Check() error {
-	if len(r.Parts) > 0 {
-		return r.checkParts()
+	if len(r.Members) > 0 {
+		return r.checkMembers()
 	}
 	_, err := r.Decode()
 	return err
@@ -185,16 +187,16 @@ func (r *Record) Decode() (state store.State, err error) {
 	return state, nil
 }
 
-// maxParts is more than the number of store keys that a limit of any known limiter has.
-const maxParts = 64
+// maxMembers is more than the number of store keys that a limit of any known limiter has.
+const maxMembers = 64
 
-func (r *Record) checkParts() error {
-	if r.Value != nil || len(r.Parts) > maxParts {
+func (r *Record) checkMembers() error {
+	if r.Value != nil || len(r.Members) > maxMembers {
 		return store.Invalidf("the record of key %q has %d parts and a value of %d bytes, which no record of another limiter has",
-			r.Key.Subject, len(r.Parts), len(r.Value))
+			r.Key.Subject, len(r.Members), len(r.Value))
 	}
-	for i := range r.Parts {
-		if part := &r.Parts[i]; part.StoreKey == "" || part.Type == "" || part.Dump == nil {
+	for i := range r.Members {
+		if member := &r.Members[i]; member.StoreKey == "" || member.Type == "" || member.Dump == nil {
 			return store.Invalidf("part %d of the record of key %q has no store key, type or value", i+1, r.Key.Subject)
 		}
 	}
@@ -232,14 +234,14 @@ func (e *UnfitError) Unwrap() error { return e.Err }
 
 // IncompleteError is an error of a scan at one master of a Cluster. The scan returns all that the others have.
 type IncompleteError struct {
-	// Part is the master's address.
-	Part string
+	// Shard is the master's address.
+	Shard string
 	// Err is what went wrong there.
 	Err error
 }
 
 func (e *IncompleteError) Error() string {
-	return fmt.Sprintf("%s (so keys of the master %s are missing)", e.Err, e.Part)
+	return fmt.Sprintf("%s (so keys of the master %s are missing)", e.Err, e.Shard)
 }
 
 // Unwrap returns e.Err.

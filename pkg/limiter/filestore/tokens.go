@@ -24,7 +24,7 @@ const tokensSchema = `CREATE TABLE IF NOT EXISTS tokens (
 // findToken finds the record of a token, and of a longer value than any so much that it is
 // not taken for one.
 var findToken = fmt.Sprintf("SELECT substr(record, 1, %d) FROM tokens WHERE prefix = ? AND token = ?",
-	recordformat.TokenHeaderSize+store.MaxRequests*recordformat.TokenPartSize+1)
+	recordformat.TokenHeaderSize+store.MaxRequests*recordformat.TokenChargeSize+1)
 
 const (
 	insertToken = `INSERT INTO tokens (prefix, token, record, ends) VALUES (?, ?, ?, ?)

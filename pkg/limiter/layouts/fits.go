@@ -19,8 +19,8 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 	}
 	name, isSelected, anyKey := layout.Info().Name, selected.IsZero() || selected.Match(r.Key.Subject), layout.Info().Prefixes == nil
 	var first store.Key
-	for i := range r.Parts {
-		part := &r.Parts[i]
+	for i := range r.Members {
+		part := &r.Members[i]
 		key, ok := layout.Match(part.StoreKey, true)
 		switch {
 		case !ok:
@@ -28,7 +28,7 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 		case i == 0:
 			first = key
 		case key != first:
-			return fmt.Errorf("keys %q and %q are not of one limit of %s", r.Parts[0].StoreKey, part.StoreKey, name)
+			return fmt.Errorf("keys %q and %q are not of one limit of %s", r.Members[0].StoreKey, part.StoreKey, name)
 		}
 		if _, usual := layout.Match(part.StoreKey, false); !usual {
 			anyKey = true
@@ -42,9 +42,9 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 	}
 	switch {
 	case !isNamedLike(r.Key, first):
-		return fmt.Errorf("key %q is not of limit %s of %q", r.Parts[0].StoreKey, r.Key.Name, r.Key.Subject)
+		return fmt.Errorf("key %q is not of limit %s of %q", r.Members[0].StoreKey, r.Key.Name, r.Key.Subject)
 	case anyKey && !isSelected:
-		return fmt.Errorf("key %q was not selected by %s", r.Parts[0].StoreKey, selected)
+		return fmt.Errorf("key %q was not selected by %s", r.Members[0].StoreKey, selected)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestRecordsThatDoNotFit(t *testing.T) {
 	record := func(subject, name string, storeKeys ...string) admin.Record {
 		r := admin.Record{Key: store.Key{Subject: subject, Name: name}}
 		for _, storeKey := range storeKeys {
-			r.Parts = append(r.Parts, admin.Part{StoreKey: storeKey, Type: "string"})
+			r.Members = append(r.Members, admin.Member{StoreKey: storeKey, Type: "string"})
 		}
 		return r
 	}

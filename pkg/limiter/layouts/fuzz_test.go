@@ -187,7 +187,7 @@ func checkReading(t *testing.T, layout Layout, e *admin.Entry, together []string
 	case e.StoreKey != "" && !slices.Contains(together, e.StoreKey):
 		t.Fatalf("the entry is of %q, which is not one of %q", e.StoreKey, together)
 	}
-	for _, part := range e.Record.Parts {
+	for _, part := range e.Record.Members {
 		if !slices.Contains(together, part.StoreKey) {
 			t.Fatalf("a part is %q, which is not one of %q", part.StoreKey, together)
 		}

@@ -50,7 +50,7 @@ func FuzzJudge(f *testing.F) {
 				t.Fatalf("%+v of %q: %v", e, principal, err)
 			}
 			checkReading(t, layout, e, storeKeys)
-			if err := CheckRecord(&e.Record, exactly(t, e.StoreKey)); err != nil && len(e.Record.Parts) > 0 {
+			if err := CheckRecord(&e.Record, exactly(t, e.StoreKey)); err != nil && len(e.Record.Members) > 0 {
 				t.Fatalf("it cannot be restored: %v", err)
 			}
 		}

@@ -106,8 +106,8 @@ func decodeKongAdvanced(found *Found) (Reading, error) {
 		entry.UsedUnknown = !whole // a client can be among those that were not read
 		for i := range found.Values {
 			if _, has := found.Values[i].Field(name); has {
-				entry.Record.Parts = append(entry.Record.Parts,
-					admin.Part{StoreKey: found.Values[i].StoreKey, Field: name, Type: string(HashValue)})
+				entry.Record.Members = append(entry.Record.Members,
+					admin.Member{StoreKey: found.Values[i].StoreKey, Field: name, Type: string(HashValue)})
 			}
 		}
 		entry.Defects = lifetime{longest: 2 * w.period(), passes: true}.defects(&entry, &found.Values[0], &found.Values[1])

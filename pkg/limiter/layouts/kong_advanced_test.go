@@ -16,20 +16,20 @@ func kongAdvancedVectors() []vector {
 		name              = "kong/advanced/1m/ns1"
 	)
 	limit := store.Limit{Algorithm: store.SlidingCounter, Count: 10, Period: time.Minute, Burst: 10}
-	part := func(storeKey, field string) admin.Part {
-		return admin.Part{StoreKey: storeKey, Field: field, Type: "hash"}
+	part := func(storeKey, field string) admin.Member {
+		return admin.Member{StoreKey: storeKey, Field: field, Type: "hash"}
 	}
 	values := []Value{hash(current, 100*time.Second, "bob", "4", "alice", "9"), hash(previous, 40*time.Second, "alice", "8", "carol", "2")}
 	want := []admin.Entry{
 		{Key: store.Key{Subject: "alice", Name: name}, Limit: limit, ResetTold: true, RetryTold: true,
 			Decision: store.Decision{Used: 15, RetryAfter: 45 * time.Second, ResetAfter: 105 * time.Second},
-			Record:   admin.Record{Parts: []admin.Part{part(current, "alice"), part(previous, "alice")}}},
+			Record:   admin.Record{Members: []admin.Member{part(current, "alice"), part(previous, "alice")}}},
 		{Key: store.Key{Subject: "bob", Name: name}, Limit: limit, ResetTold: true, RetryTold: true,
 			Decision: store.Decision{Allowed: true, Used: 4, Remaining: 6, ResetAfter: 105 * time.Second},
-			Record:   admin.Record{Parts: []admin.Part{part(current, "bob")}}},
+			Record:   admin.Record{Members: []admin.Member{part(current, "bob")}}},
 		{Key: store.Key{Subject: "carol", Name: name}, Limit: limit, ResetTold: true, RetryTold: true,
 			Decision: store.Decision{Allowed: true, Used: 2, Remaining: 8, ResetAfter: 45 * time.Second},
-			Record:   admin.Record{Parts: []admin.Part{part(previous, "carol")}}},
+			Record:   admin.Record{Members: []admin.Member{part(previous, "carol")}}},
 	}
 	said := store.Limit{Count: 10, Period: time.Minute}
 	key := store.Key{Name: name}
@@ -43,7 +43,7 @@ func kongAdvancedVectors() []vector {
 			values:  []Value{hash(current, time.Minute, "a", "5"), hash(previous, time.Minute, "a", "8")},
 			want: []admin.Entry{{Key: store.Key{Subject: "a", Name: name}, Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: store.Decision{Used: 11, RetryAfter: 15 * time.Second, ResetAfter: 105 * time.Second},
-				Record:   admin.Record{Parts: []admin.Part{part(current, "a"), part(previous, "a")}}}}},
+				Record:   admin.Record{Members: []admin.Member{part(current, "a"), part(previous, "a")}}}}},
 		{name: "advanced: a window past", storeKey: "1795294200:60:ns1", key: key, now: now, certain: true,
 			values: []Value{hash("1795294200:60:ns1", time.Second, "alice", "9")},
 			want: []admin.Entry{{Key: store.Key{Subject: "ns1", Name: name + "@1795294200"}, ResetTold: true, RetryTold: true,
@@ -53,7 +53,7 @@ func kongAdvancedVectors() []vector {
 			want: []admin.Entry{{Key: store.Key{Subject: "a", Name: name}, ResetTold: true,
 				Limit:    store.Limit{Algorithm: store.SlidingCounter, Period: time.Minute},
 				Decision: store.Decision{Used: 5, ResetAfter: 105 * time.Second},
-				Record:   admin.Record{Parts: []admin.Part{part(current, "a")}},
+				Record:   admin.Record{Members: []admin.Member{part(current, "a")}},
 				Defects: []admin.Defect{{Kind: admin.NeverExpires,
 					Text: "no expiry, so the key stays when it counts for nothing any more"}}}}},
 		{name: "advanced: past, without an expiry as statistics", storeKey: "1795294200:60:ns1", key: key, now: now,

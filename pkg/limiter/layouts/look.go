@@ -220,10 +220,10 @@ func notWritten(layout Layout, wrong error) string {
 }
 
 // partsOf returns those of values that are there, whole.
-func partsOf(values []Value) (parts []admin.Part) {
+func partsOf(values []Value) (parts []admin.Member) {
 	for i := range values {
 		if value := &values[i]; value.Type != NoValue {
-			parts = append(parts, admin.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
+			parts = append(parts, admin.Member{StoreKey: value.StoreKey, Type: string(value.Type)})
 		}
 	}
 	return parts
@@ -239,21 +239,21 @@ func (c *candidate) entries() []admin.Entry {
 		if e.StoreKey == "" {
 			e.StoreKey = c.together[0]
 		}
-		if len(e.Record.Parts) == 0 {
-			e.Record.Parts = partsOf(c.found.Values)
+		if len(e.Record.Members) == 0 {
+			e.Record.Members = partsOf(c.found.Values)
 		}
-		e.Layout, e.At, e.TTL, e.Record.Key = c.Layout.Info().Name, c.found.Now, c.ttl(e.Record.Parts), e.Key
+		e.Layout, e.At, e.TTL, e.Record.Key = c.Layout.Info().Name, c.found.Now, c.ttl(e.Record.Members), e.Key
 	}
 	return c.reading.Entries
 }
 
 // ttl is how long the store keeps the first of an entry's parts, or for ever if it keeps any so.
 // Values that were read and are no part of it, such as what all limits have in common, do not count.
-func (c *candidate) ttl(parts []admin.Part) (ttl time.Duration) {
+func (c *candidate) ttl(parts []admin.Member) (ttl time.Duration) {
 	first := true
 	for i := range c.found.Values {
 		switch value := &c.found.Values[i]; {
-		case !slices.ContainsFunc(parts, func(p admin.Part) bool { return p.StoreKey == value.StoreKey }):
+		case !slices.ContainsFunc(parts, func(p admin.Member) bool { return p.StoreKey == value.StoreKey }):
 		case value.TTL < 0:
 			return value.TTL
 		case first:

@@ -171,7 +171,7 @@ func TestJudge(t *testing.T) {
 }
 
 func partKeys(e *admin.Entry) (keys []string) {
-	for _, part := range e.Record.Parts {
+	for _, part := range e.Record.Members {
 		keys = append(keys, part.StoreKey)
 	}
 	return keys

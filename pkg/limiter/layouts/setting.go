@@ -49,8 +49,8 @@ func (s *Setting) Entry(key store.Key, values []Value) (entry admin.Entry, in bo
 			entry.Key = s.found.Key
 		}
 		if entry.Key == key {
-			if len(entry.Record.Parts) == 0 {
-				entry.Record.Parts = partsOf(values)
+			if len(entry.Record.Members) == 0 {
+				entry.Record.Members = partsOf(values)
 			}
 			return entry, true, nil
 		}

@@ -149,7 +149,7 @@ func (u upstash) Decode(found *Found) (Reading, error) {
 	}
 	reading.Certain = reading.Certain && key.prefix != ""
 	entry := &reading.Entries[0]
-	entry.Record.Parts = partsOf(values) // and not the count of all
+	entry.Record.Members = partsOf(values) // and not the count of all
 	return reading, nil
 }
 

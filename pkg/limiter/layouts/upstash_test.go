@@ -21,13 +21,13 @@ func upstashVectors() []vector {
 	entry := func(limit store.Limit, d store.Decision, storeKeys ...string) []admin.Entry {
 		e := admin.Entry{Limit: limit, Decision: d, ResetTold: true, RetryTold: true}
 		for _, storeKey := range storeKeys {
-			e.Record.Parts = append(e.Record.Parts, admin.Part{StoreKey: storeKey, Type: "string"})
+			e.Record.Members = append(e.Record.Members, admin.Member{StoreKey: storeKey, Type: "string"})
 		}
 		return []admin.Entry{e}
 	}
 	ofHashes := func(entries []admin.Entry) []admin.Entry {
-		for i := range entries[0].Record.Parts {
-			entries[0].Record.Parts[i].Type = "hash"
+		for i := range entries[0].Record.Members {
+			entries[0].Record.Members[i].Type = "hash"
 		}
 		return entries
 	}
@@ -100,12 +100,12 @@ func upstashVectors() []vector {
 			key:    store.Key{Subject: "myapp:user", Name: "upstash"},
 			values: []Value{hash("myapp:user:29921572", 60*time.Second, "refilledAt", "1795294330000", "tokens", "4")},
 			want: []admin.Entry{{Limit: refills, Key: store.Key{Subject: "myapp:user:29921572", Name: "upstash"},
-				Record:   admin.Record{Parts: []admin.Part{{StoreKey: "myapp:user:29921572", Type: "hash"}}},
+				Record:   admin.Record{Members: []admin.Member{{StoreKey: "myapp:user:29921572", Type: "hash"}}},
 				Decision: store.Decision{Allowed: true, Used: 6, Remaining: 4, ResetAfter: 8550 * time.Millisecond}}}},
 		{name: "a bucket without the limit", storeKey: bucket, key: bucketKey, now: somewhen, certain: true,
 			values: []Value{hash(bucket, 60*time.Second, "refilledAt", "1795294330000", "tokens", "4")},
 			want: []admin.Entry{{UsedUnknown: true,
-				Record: admin.Record{Parts: []admin.Part{{StoreKey: bucket, Type: "hash"}}}}}},
+				Record: admin.Record{Members: []admin.Member{{StoreKey: bucket, Type: "hash"}}}}}},
 		{name: "a string in place of a bucket", storeKey: "@upstash/ratelimit:a", now: somewhen,
 			key: store.Key{Subject: "a", Name: "upstash"}, wrong: "a string, not a hash",
 			values: []Value{text("@upstash/ratelimit:a", "3", time.Minute)}},

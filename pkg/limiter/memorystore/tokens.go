@@ -43,7 +43,7 @@ func (s *Store) decideSpecial(op store.Op, reqs []store.Request, decisions []sto
 	var changes store.Changes
 	err = s.decideSeveral(reqs, decisions, func(states []*store.State, now store.Instant) (_ bool, err error) {
 		record = known
-		record.Parts = slices.Clone(known.Parts)
+		record.Charges = slices.Clone(known.Charges)
 		changes, err = store.DecideSpecial(op, reqs, states, decisions, &record, now)
 		return changes.States, err
 	})

@@ -20,7 +20,7 @@ type Candidate struct {
 // precedence. The last one applies if no earlier one does.
 func (l *Limit) Candidates(known Attributes) []Candidate {
 	var candidates []Candidate
-	for i, override := range l.Overrides {
+	for i, override := range l.Exceptions {
 		var unknown []string
 		contradicted := false
 		for _, name := range override.When.Names() {

@@ -16,7 +16,7 @@ func TestTheLimitThatCountsIsACandidate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limit{Limit: store.Limit{Count: 1, Period: time.Minute}}
 		for i, when := range rapid.SliceOfN(attributes, 0, 4).Draw(t, "overrides") {
-			l.Overrides = append(l.Overrides, Override{When: when, Limit: store.Limit{Count: int64(i) + 2, Period: time.Minute}})
+			l.Exceptions = append(l.Exceptions, Exception{When: when, Limit: store.Limit{Count: int64(i) + 2, Period: time.Minute}})
 		}
 		all := Attributes(attributes.Draw(t, "attributes"))
 		for _, name := range []string{"tenant", "plan", "region"} {

@@ -187,11 +187,11 @@ func TestProblemsOfCosts(t *testing.T) {
 		{func(l *Limit) { l.Cost = Cost{Field: "team"} }, `cost "team" is also an attribute of policy "llm"` +
 			`; give one of them another name`},
 		{func(l *Limit) { // also of an override
-			l.Overrides = []Override{{Attributes{"plan": "free"}, store.Limit{Count: 1, Period: time.Minute}}}
+			l.Exceptions = []Exception{{Attributes{"plan": "free"}, store.Limit{Count: 1, Period: time.Minute}}}
 			l.Cost.Units = 2
 		}, "cost 2 can never fit limit token-bucket:1/1m, which allows at most 1 at once"},
 		{func(l *Limit) {
-			l.Overrides = []Override{{Attributes{"tokens": "x"}, store.Limit{Count: 1, Period: time.Minute}}}
+			l.Exceptions = []Exception{{Attributes{"tokens": "x"}, store.Limit{Count: 1, Period: time.Minute}}}
 		}, `cost "tokens" is also an attribute of policy "llm"; give one of them another name`},
 	} {
 		p := llm()

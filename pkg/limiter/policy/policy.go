@@ -46,13 +46,13 @@ type Limit struct {
 	// Cost is the limit's own cost, instead of the cost of the call.
 	Cost Cost
 	// Overrides are other limits for some requests; the first that matches applies.
-	Overrides []Override
+	Exceptions []Exception
 	// Shadow: the limit is counted and reported, but never denies.
 	Shadow bool
 }
 
 // Override is another limit for requests that have all attributes of When. Other attributes can have any value.
-type Override struct {
+type Exception struct {
 	When  Attributes
 	Limit store.Limit
 }
@@ -66,7 +66,7 @@ func (p *Policy) Attributes() (names []string, needed map[string]bool) {
 		for _, name := range p.Limits[i].By {
 			needed[name], all[name] = true, true
 		}
-		for _, override := range p.Limits[i].Overrides {
+		for _, override := range p.Limits[i].Exceptions {
 			for name := range override.When {
 				all[name] = true
 			}
@@ -148,9 +148,9 @@ func (p *Policy) RequestsWithOverrides(
 
 // For returns the limit that applies to the attributes, and the index of its override, or -1.
 func (l *Limit) For(attributes Attributes) (limit store.Limit, override int) {
-	for i := range l.Overrides {
-		if attributes.has(l.Overrides[i].When) {
-			return l.Overrides[i].Limit, i
+	for i := range l.Exceptions {
+		if attributes.has(l.Exceptions[i].When) {
+			return l.Exceptions[i].Limit, i
 		}
 	}
 	return l.Limit, -1
@@ -175,19 +175,19 @@ func (p *Policy) Key(l *Limit, attributes Attributes) store.Key {
 	return store.Key{Subject: join(l.By, attributes), Name: name}
 }
 
-// Parts are the parts of a key of a policy's limit.
-type Parts struct {
+// KeyFields are the parts of a key of a policy's limit.
+type KeyFields struct {
 	Policy, Limit string
 	Attributes    []Attribute
 }
 
 // ParseKey splits a key that [Policy.Key] made; it does not need the policy. ok is false for any other key.
-func ParseKey(key store.Key) (parts Parts, ok bool) {
+func ParseKey(key store.Key) (parts KeyFields, ok bool) {
 	policy, limit, attributes, ok := subjecttext.SplitKey(key.Subject, key.Name)
 	if !ok || validateOwnName("policy", policy) != nil {
-		return Parts{}, false
+		return KeyFields{}, false
 	}
-	return Parts{Policy: policy, Limit: limit, Attributes: listOf(attributes)}, true
+	return KeyFields{Policy: policy, Limit: limit, Attributes: listOf(attributes)}, true
 }
 
 // ParseSubject splits a subject that consists of attributes, such as "tenant:acme:user:42", even if no policy made
@@ -201,7 +201,7 @@ func ParseSubject(subject string) (attributes []Attribute, ok bool) {
 }
 
 // LimitName is the name of the policy and the name of the limit: "api/user-route".
-func (p *Parts) LimitName() string { return p.Policy + "/" + p.Limit }
+func (p *KeyFields) LimitName() string { return p.Policy + "/" + p.Limit }
 
 // LimitName is the name of a key's limit, without the attributes that a policy can append to it.
 func LimitName(key store.Key) string {
@@ -212,7 +212,7 @@ func LimitName(key store.Key) string {
 }
 
 // Has reports whether p has all of these attributes.
-func (p *Parts) Has(attributes Attributes) bool {
+func (p *KeyFields) Has(attributes Attributes) bool {
 	for name, value := range attributes {
 		if !slices.Contains(p.Attributes, Attribute{name, value}) {
 			return false

@@ -217,7 +217,7 @@ func FuzzParseKey(f *testing.F) {
 
 func TestRequests(t *testing.T) {
 	p := &Policy{Name: "api", Limits: []Limit{
-		{Name: "tenant", By: []string{"tenant"}, Limit: store.Limit{Count: 10, Period: 1e9}, Overrides: []Override{
+		{Name: "tenant", By: []string{"tenant"}, Limit: store.Limit{Count: 10, Period: 1e9}, Exceptions: []Exception{
 			{Attributes{"tenant": "acme"}, store.Limit{Count: 20, Period: 1e9}},
 			{Attributes{"plan": "gold"}, store.Limit{Count: 30, Period: 1e9}},
 		}},
@@ -263,11 +263,11 @@ func TestUnreachableOverrides(t *testing.T) {
 		p := &Policy{Name: "p", Limits: []Limit{{Name: "l", By: []string{"a"}, Limit: store.Limit{Count: 1, Period: 1e9}}}}
 		var want []string
 		for i := range rapid.IntRange(1, 8).Draw(t, "overrides") {
-			o := Override{When: when.Draw(t, "when"), Limit: store.Limit{Count: 1, Period: 1e9}}
-			if j := slices.IndexFunc(p.Limits[0].Overrides, func(earlier Override) bool { return o.When.has(earlier.When) }); j >= 0 {
+			o := Exception{When: when.Draw(t, "when"), Limit: store.Limit{Count: 1, Period: 1e9}}
+			if j := slices.IndexFunc(p.Limits[0].Exceptions, func(earlier Exception) bool { return o.When.has(earlier.When) }); j >= 0 {
 				want = append(want, fmt.Sprintf("limits[0].overrides[%d].when by %d", i, j+1))
 			}
-			p.Limits[0].Overrides = append(p.Limits[0].Overrides, o)
+			p.Limits[0].Exceptions = append(p.Limits[0].Exceptions, o)
 		}
 		var got []string
 		for _, problem := range p.Problems() {
@@ -276,7 +276,7 @@ func TestUnreachableOverrides(t *testing.T) {
 			got = append(got, problem.Path+" by "+by)
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("of %+v are never reached %q, not %q", p.Limits[0].Overrides, got, want)
+			t.Fatalf("of %+v are never reached %q, not %q", p.Limits[0].Exceptions, got, want)
 		}
 	})
 }

@@ -68,7 +68,7 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 	// An override that hides a later one requires only attributes of that one with the same values, so it is found
 	// by its first attribute.
 	byFirst := map[Attribute][]int{}
-	for i, override := range l.Overrides {
+	for i, override := range l.Exceptions {
 		at := fmt.Sprintf("%s.overrides[%d]", path, i)
 		if len(override.When) == 0 {
 			add(at+".when", "the override has no attributes in when; name at least one, such as when: {tenant: acme}")
@@ -87,7 +87,7 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 		before := i
 		for name, value := range override.When {
 			for _, j := range byFirst[Attribute{name, value}] {
-				if j < before && override.When.has(l.Overrides[j].When) {
+				if j < before && override.When.has(l.Exceptions[j].When) {
 					before = j
 				}
 			}
@@ -114,8 +114,8 @@ func (p *Policy) costProblems(l *Limit, path string, add func(path, format strin
 		return
 	}
 	limits := []store.Limit{l.Limit}
-	for i := range l.Overrides {
-		limits = append(limits, l.Overrides[i].Limit)
+	for i := range l.Exceptions {
+		limits = append(limits, l.Exceptions[i].Limit)
 	}
 	for _, limit := range limits {
 		if limit, err := limit.Normalize(); err == nil && !l.Shadow && l.Cost.Units > limit.Capacity() {

@@ -215,21 +215,21 @@ type awayMasters struct {
 // ask asks the master that has a minute, unless it is known to be away. That a master of
 // several is away is no error here, but one of err.
 func (a *awayMasters) ask(ctx context.Context, minute int64, question func(ctx context.Context) error) error {
-	part := a.store.lanes.PartOf(denialTag(minute))
+	shard := a.store.lanes.ShardOf(denialTag(minute))
 	a.mu.Lock()
-	known := a.errs[part]
+	known := a.errs[shard]
 	a.mu.Unlock()
 	if known != nil {
 		return nil
 	}
 	inTime := ctx
-	if deadline, limited := ctx.Deadline(); part != "" && limited {
+	if deadline, limited := ctx.Deadline(); shard != "" && limited {
 		var cancel context.CancelFunc
 		inTime, cancel = store.BudgetContext(ctx, time.Until(deadline)/awayShare)
 		defer cancel()
 	}
 	err := question(inTime)
-	if part == "" || !store.IsAway(err) || ctx.Err() != nil {
+	if shard == "" || !store.IsAway(err) || ctx.Err() != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -237,7 +237,7 @@ func (a *awayMasters) ask(ctx context.Context, minute int64, question func(ctx c
 	if a.errs == nil {
 		a.errs = map[string]error{}
 	}
-	a.errs[part] = err
+	a.errs[shard] = err
 	return nil
 }
 
@@ -247,7 +247,7 @@ func (a *awayMasters) err() error {
 	defer a.mu.Unlock()
 	var errs []error
 	for _, part := range slices.Sorted(maps.Keys(a.errs)) {
-		errs = append(errs, &admin.IncompleteError{Part: part, Err: a.errs[part]})
+		errs = append(errs, &admin.IncompleteError{Shard: part, Err: a.errs[part]})
 	}
 	if len(errs) == 1 {
 		return errs[0]

@@ -201,7 +201,7 @@ func TestDenialsWithAMasterAway(t *testing.T) {
 	defer cancel()
 	d, err := backend.Denials(ctx, time.Hour)
 	var incomplete *admin.IncompleteError
-	if !errors.As(err, &incomplete) || incomplete.Part != cluster.Masters[1].Addr || !store.IsAway(err) {
+	if !errors.As(err, &incomplete) || incomplete.Shard != cluster.Masters[1].Addr || !store.IsAway(err) {
 		t.Errorf("with one master away: %v", err)
 	}
 	if want := int64(30 - len(missing)); len(d.Rows) != 1 || d.Rows[0].Count != want || !d.Lost {

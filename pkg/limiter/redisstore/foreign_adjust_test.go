@@ -54,10 +54,10 @@ func TestOnlyItsOwnPartsComeBackOfASetLimit(t *testing.T) {
 			entries, errs := scanned(t, keys, admin.Query{Records: true})
 			for key, e := range entries {
 				if key.Subject == "alice" {
-					a = admin.Adjustment{Key: key, Limit: e.Limit, Used: 1, Parts: e.Record.Parts}
+					a = admin.Adjustment{Key: key, Limit: e.Limit, Used: 1, Members: e.Record.Members}
 				}
 			}
-			if len(errs) > 0 || len(a.Parts) != 1 {
+			if len(errs) > 0 || len(a.Members) != 1 {
 				t.Fatalf("it finds %+v, %v", entries, errs)
 			}
 			server.Do(c.use...)
@@ -66,7 +66,7 @@ func TestOnlyItsOwnPartsComeBackOfASetLimit(t *testing.T) {
 				t.Fatalf("it was set: %+v, %v", results, err)
 			}
 			var got []string
-			for _, part := range results[0].Record.Parts {
+			for _, part := range results[0].Record.Members {
 				value := part.Type
 				if part.Field != "" {
 					value = string(part.Dump)

@@ -164,10 +164,10 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 			zset = r
 		}
 	}
-	family := admin.Record{Key: pair.Key, Parts: append(pair.Parts[:1:1], zset.Parts...)} // a string, then a sorted set
+	family := admin.Record{Key: pair.Key, Members: append(pair.Members[:1:1], zset.Members...)} // a string, then a sorted set
 	newer := family
-	newer.Parts = append([]admin.Part(nil), family.Parts...)
-	newer.Parts[1].Dump = redisstore.NewerDump(zset.Parts[0].Dump)
+	newer.Members = append([]admin.Member(nil), family.Members...)
+	newer.Members[1].Dump = redisstore.NewerDump(zset.Members[0].Dump)
 	for _, holds := range []any{nil, "0"} {
 		if holds != nil {
 			server.Do("SET", "pair:a", holds, "EX", 500)
@@ -183,24 +183,24 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 		}
 	}
 	damaged := family
-	damaged.Parts = append([]admin.Part(nil), family.Parts...)
-	damaged.Parts[1].Dump = append([]byte("x"), zset.Parts[0].Dump...)
+	damaged.Members = append([]admin.Member(nil), family.Members...)
+	damaged.Members[1].Dump = append([]byte("x"), zset.Members[0].Dump...)
 	if _, err := keys.Import(ctx, true, damaged); !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(err.Error(), "is damaged in the backup") {
 		t.Errorf("a damaged dump: %v", err)
 	}
-	for _, edited := range []admin.Part{
+	for _, edited := range []admin.Member{
 		{StoreKey: "rl!id"}, {StoreKey: "rl!{audit}"}, {StoreKey: "rl!more", Field: "f", Type: "hash"}, {StoreKey: "times:z", Type: "zset"},
 	} {
 		edited.Type = cmp.Or(edited.Type, "string")
-		edited.Dump = pair.Parts[0].Dump
-		some := admin.Record{Key: pair.Key, Parts: []admin.Part{pair.Parts[0], edited}}
+		edited.Dump = pair.Members[0].Dump
+		some := admin.Record{Key: pair.Key, Members: []admin.Member{pair.Members[0], edited}}
 		if _, err := keys.Import(ctx, true, some); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("a backup that was edited to name %q: %v", edited.StoreKey, err)
 		}
 	}
 	// Each costs only itself.
-	edited := admin.Record{Key: pair.Key, Parts: []admin.Part{{StoreKey: "rl!id", Type: "string", Dump: pair.Parts[0].Dump}}}
+	edited := admin.Record{Key: pair.Key, Members: []admin.Member{{StoreKey: "rl!id", Type: "string", Dump: pair.Members[0].Dump}}}
 	outcomes, err := keys.Import(ctx, true, edited, zset, damaged, pair)
 	if unfit := (*admin.UnfitError)(nil); !errors.As(err, &unfit) ||
 		!slices.Equal(outcomes, []admin.ImportOutcome{admin.Unfit, admin.Imported, admin.Unfit, admin.Imported}) {

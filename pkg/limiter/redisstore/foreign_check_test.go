@@ -28,7 +28,7 @@ func TestAForeignImportIsChecked(t *testing.T) {
 		owner.Expire(ctx, "shared", time.Hour)
 		owner.ZAdd(ctx, "zset", redis.Z{Score: 5, Member: "a"})
 		in := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-		parts := map[string]admin.Part{
+		parts := map[string]admin.Member{
 			"set":       {StoreKey: "text", Type: "string", Dump: []byte(server.Do("DUMP", "text").(string)), Expires: in},
 			"restore":   {StoreKey: "hash", Type: "hash", Dump: []byte(server.Do("DUMP", "hash").(string))},
 			"hset":      {StoreKey: "shared", Field: "f", Type: "hash", Dump: []byte("5"), Expires: in},
@@ -48,7 +48,7 @@ func TestAForeignImportIsChecked(t *testing.T) {
 		before := keysIn(t, owner)
 		refused := map[string]error{}
 		for command, part := range parts {
-			if err := check.CheckImport(ctx, admin.Record{Parts: []admin.Part{part}}); err != nil {
+			if err := check.CheckImport(ctx, admin.Record{Members: []admin.Member{part}}); err != nil {
 				refused[command] = err
 			}
 		}
@@ -57,7 +57,7 @@ func TestAForeignImportIsChecked(t *testing.T) {
 		}
 		owner.FlushAll(ctx)
 		for command, part := range parts {
-			record := admin.Record{Key: store.Key{Subject: "s", Name: "any"}, Parts: []admin.Part{part}}
+			record := admin.Record{Key: store.Key{Subject: "s", Name: "any"}, Members: []admin.Member{part}}
 			_, err := keys.Import(ctx, true, record)
 			if (err != nil) != (refused[command] != nil) {
 				t.Errorf("without %q the check of the part for %s says %v, and the import %v", without, command, refused[command], err)

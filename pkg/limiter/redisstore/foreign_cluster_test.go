@@ -50,7 +50,7 @@ func TestForeignFamiliesInACluster(t *testing.T) {
 	if len(entries) != limits || len(errs) > 0 {
 		t.Errorf("while a slot moves %d limits of %d are found, %v", len(entries), limits, errs)
 	}
-	if e := entries[store.Key{Subject: "{moving}", Name: "pair"}]; len(e.Record.Parts) != 2 || e.Used != 5 {
+	if e := entries[store.Key{Subject: "{moving}", Name: "pair"}]; len(e.Record.Members) != 2 || e.Used != 5 {
 		t.Errorf("a family that has moved is %+v", e)
 	}
 	var records []admin.Record
@@ -111,8 +111,8 @@ func TestForeignFamiliesWhileSlotsMove(t *testing.T) {
 		}
 		var records []admin.Record
 		for _, e := range entries {
-			if len(e.Record.Parts) != 2 {
-				t.Errorf("round %d: %v has %d parts", round, e.Key, len(e.Record.Parts))
+			if len(e.Record.Members) != 2 {
+				t.Errorf("round %d: %v has %d parts", round, e.Key, len(e.Record.Members))
 			}
 			records = append(records, e.Record)
 		}
@@ -172,12 +172,12 @@ func TestForeignFamiliesWithoutAMaster(t *testing.T) {
 			errs = append(errs, err)
 			continue
 		}
-		if found++; len(e.Record.Parts) != 2 {
-			t.Errorf("%v has %d parts", e.Key, len(e.Record.Parts))
+		if found++; len(e.Record.Members) != 2 {
+			t.Errorf("%v has %d parts", e.Key, len(e.Record.Members))
 		}
 	}
 	var incomplete *admin.IncompleteError
-	if found != whole || len(errs) != 1 || !errors.As(errs[0], &incomplete) || incomplete.Part != lost.Addr ||
+	if found != whole || len(errs) != 1 || !errors.As(errs[0], &incomplete) || incomplete.Shard != lost.Addr ||
 		strings.Count(errs[0].Error(), "are missing") != 1 {
 		t.Errorf("%d limits were found of %d, and the errors are %v", found, whole, errs)
 	}
@@ -218,7 +218,7 @@ func TestForeignFamiliesBesideAMasterThatHangs(t *testing.T) {
 			t.Errorf("the master that hangs was asked %d times, and %d times before it did", n, before)
 		}
 		var incomplete *admin.IncompleteError
-		if len(entries) == 0 || len(errs) != 1 || !errors.As(errs[0], &incomplete) || incomplete.Part != hung.Addr {
+		if len(entries) == 0 || len(errs) != 1 || !errors.As(errs[0], &incomplete) || incomplete.Shard != hung.Addr {
 			return fmt.Errorf("%d limits were found, and the errors are %w", len(entries), errors.Join(errs...))
 		}
 		return nil

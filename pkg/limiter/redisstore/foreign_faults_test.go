@@ -33,7 +33,7 @@ func TestForeignChangesWhileTheServerStalls(t *testing.T) {
 	records := recordsOf(t, keys)
 	adjustments := make([]admin.Adjustment, len(records))
 	for i := range records {
-		adjustments[i] = admin.Adjustment{Key: records[i].Key, Limit: tenAMinute, Used: 1, Parts: records[i].Parts}
+		adjustments[i] = admin.Adjustment{Key: records[i].Key, Limit: tenAMinute, Used: 1, Members: records[i].Members}
 	}
 	for verb, change := range map[string]func(admin.Keyspace) error{
 		"deletion": func(keys admin.Keyspace) error { _, _, err := keys.Delete(ctx, records...); return err },

@@ -114,7 +114,7 @@ func (s shared) Decode(found *layouts.Found) (layouts.Reading, error) {
 			return reading(err)
 		}
 		e.Key = store.Key{Subject: value.Members[i].Name, Name: string(s.layout)}
-		e.Record.Parts = []admin.Part{{StoreKey: found.StoreKey, Field: value.Members[i].Name, Type: "hash"}}
+		e.Record.Members = []admin.Member{{StoreKey: found.StoreKey, Field: value.Members[i].Name, Type: "hash"}}
 		entries = append(entries, e)
 	}
 	return reading(nil, entries...)

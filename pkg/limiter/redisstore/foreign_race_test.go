@@ -24,7 +24,7 @@ func countIn(t *testing.T, aside *redistest.Server, keys admin.Keyspace, record 
 	if _, err := keys.Import(ctx, false, record); err != nil {
 		t.Fatal(err)
 	}
-	part := record.Parts[0]
+	part := record.Members[0]
 	reply := "0"
 	switch {
 	case aside.Do("EXISTS", part.StoreKey) == int64(0):
@@ -140,7 +140,7 @@ func TestNothingIsLostWhileAForeignLimitIsSet(t *testing.T) {
 			}
 			var taken, set, busy int64 = -1, 0, 0 // one was there
 			for range 100 {
-				a := admin.Adjustment{Key: record.Key, Limit: tenAMinute, Used: 0, Parts: record.Parts}
+				a := admin.Adjustment{Key: record.Key, Limit: tenAMinute, Used: 0, Members: record.Members}
 				results, err := keys.Adjust(ctx, a)
 				switch {
 				case err == nil && results[0].Done:
@@ -162,7 +162,7 @@ func TestNothingIsLostWhileAForeignLimitIsSet(t *testing.T) {
 				t.Errorf("%d units were counted, and %d were set aside or are left; it was set %d times and busy %d", counted.Load(), taken,
 					set, busy)
 			}
-			if ttl := client.TTL(ctx, record.Parts[0].StoreKey).Val(); ttl < 50*time.Minute {
+			if ttl := client.TTL(ctx, record.Members[0].StoreKey).Val(); ttl < 50*time.Minute {
 				t.Errorf("it is kept for %s", ttl)
 			}
 		})
@@ -187,7 +187,7 @@ func TestForeignLimitsAreSet(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for key, e := range entries {
-		a := admin.Adjustment{Key: key, Limit: tenAMinute, Used: 50, OnlyLess: true, Parts: e.Record.Parts}
+		a := admin.Adjustment{Key: key, Limit: tenAMinute, Used: 50, OnlyLess: true, Members: e.Record.Members}
 		if key.Name != "times" {
 			adjustments = append(adjustments, a)
 		} else if _, err := keys.Adjust(ctx, a); err == nil || !strings.Contains(err.Error(), "cannot be set: times does not keep them") {
@@ -213,7 +213,7 @@ func TestForeignLimitsAreSet(t *testing.T) {
 		case strings.HasPrefix(key.Name, "double/"): // the first sets both
 			want.Before = r.Before
 		}
-		if r.Done != want.Done || r.Before != want.Before || r.After != want.After || len(r.Record.Parts) != late {
+		if r.Done != want.Done || r.Before != want.Before || r.After != want.After || len(r.Record.Members) != late {
 			t.Errorf("%v: %+v, want %+v", key, r, want)
 		}
 	}
@@ -223,7 +223,7 @@ func TestForeignLimitsAreSet(t *testing.T) {
 	}
 	server.Do("DEL", "pair:9")
 	gone := admin.Adjustment{Key: store.Key{Subject: "9", Name: "pair"}, Limit: tenAMinute, Used: 5,
-		Parts: entries[store.Key{Subject: "9", Name: "pair"}].Record.Parts}
+		Members: entries[store.Key{Subject: "9", Name: "pair"}].Record.Members}
 	if _, err := keys.Adjust(ctx, gone); err == nil || !strings.Contains(err.Error(), "has gone, so nothing can be set there") {
 		t.Errorf("a key that has gone: %v", err)
 	}

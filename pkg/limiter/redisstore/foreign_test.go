@@ -257,7 +257,7 @@ func TestAForeignDeletionChecks(t *testing.T) {
 	}
 	got := map[string]int{}
 	for i := range changed {
-		got[changed[i].Key.Subject] = len(changed[i].Parts)
+		got[changed[i].Key.Subject] = len(changed[i].Members)
 	}
 	if want := map[string]int{"used": 2, "halved": 1, "h": 1, "a": 1}; !maps.Equal(got, want) {
 		t.Errorf("changed are %v, want %v", got, want)
@@ -337,7 +337,7 @@ func TestAForeignImportChecks(t *testing.T) {
 	server.Do("EXPIRE", "shared:h", 77)
 	for i := range records {
 		if records[i].Key.Subject == "lapsed" {
-			records[i].Parts[1].Expires = time.Now().Add(-time.Second)
+			records[i].Members[1].Expires = time.Now().Add(-time.Second)
 		}
 	}
 	outcomes, err := keys.Import(ctx, false, records...)

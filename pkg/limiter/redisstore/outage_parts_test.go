@@ -122,8 +122,8 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 			for range rounds {
 				healthy()
 			}
-			if c := <-told; c.To != layers.BreakerOpen || c.Part != cluster.Masters[sick].Addr {
-				t.Errorf("told that %s is %s", c.Part, c.To)
+			if c := <-told; c.To != layers.BreakerOpen || c.Shard != cluster.Masters[sick].Addr {
+				t.Errorf("told that %s is %s", c.Shard, c.To)
 			}
 			by, err := take(keys[sick])
 			if policy == store.LocalOnError && (err != nil || by != store.DecidedByLocal) ||
@@ -149,8 +149,8 @@ func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
 				mu.Unlock()
 				take(keys[sick]) // makes the breaker probe
 				for c := range told {
-					if c.Part != cluster.Masters[sick].Addr {
-						t.Errorf("told that %s is %s", c.Part, c.To)
+					if c.Shard != cluster.Masters[sick].Addr {
+						t.Errorf("told that %s is %s", c.Shard, c.To)
 					}
 					if closed = c.To == layers.BreakerClosed; c.To != layers.BreakerHalfOpen {
 						break
@@ -181,7 +181,7 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 	states := map[string]layers.BreakerState{}
 	limits := layers.New(layers.WithBreaker(backend, layers.Breaker{
 		Pause: time.Millisecond, MaxPause: 10 * time.Millisecond, Slow: time.Hour,
-		OnChange: func(c layers.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Part] = c.To },
+		OnChange: func(c layers.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Shard] = c.To },
 	}))
 	take := func() error {
 		_, err := limits.Take(t.Context(), keys[0], neverLapsing(1_000_000), 1)
@@ -191,7 +191,7 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := cluster.Masters[0].Addr
-	take() // of a part that is known by now
+	take() // of a shard that is known by now
 	cluster.Masters[0].Kill()
 	state := func() (s layers.BreakerState, told bool) {
 		mu.Lock()
@@ -216,7 +216,7 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 	if s, _ := state(); s != layers.BreakerClosed {
 		t.Errorf("the breaker of the old master is %s", s)
 	}
-	if part := backend.Part(keys[0]); part != cluster.Masters[0].Addr {
-		t.Errorf("the key is on %s, want %s", part, cluster.Masters[0].Addr)
+	if shard := backend.Shard(keys[0]); shard != cluster.Masters[0].Addr {
+		t.Errorf("the key is on %s, want %s", shard, cluster.Masters[0].Addr)
 	}
 }

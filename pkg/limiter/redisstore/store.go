@@ -138,9 +138,9 @@ func (s *Store) Send(ctx context.Context, verb string, words ...any) error {
 	return nil
 }
 
-// Part implements [store.Parted]: in a Cluster the parts are its masters, named by their
+// Shard implements [store.Sharded]: in a Cluster the shards are its masters, named by their
 // addresses. It asks nobody and goes by what the client knows of the Cluster.
-func (s *Store) Part(key store.Key) string { return s.lanes.PartOf(key.Subject) }
+func (s *Store) Shard(key store.Key) string { return s.lanes.ShardOf(key.Subject) }
 
 // Prefix returns what store keys begin with; see [WithPrefix].
 func (s *Store) Prefix() string { return string(s.lanes.Own) }

@@ -186,7 +186,7 @@ func TestWhatATokenStandsFor(t *testing.T) {
 			t.Errorf("a token of %d bytes is called %q", length, name)
 		}
 	}
-	record := store.TokenRecord{Op: store.Take, Expires: 1, Parts: []store.TokenPart{{Cost: 1}}}
+	record := store.TokenRecord{Op: store.Take, Expires: 1, Charges: []store.TokenCharge{{Cost: 1}}}
 	bytes := record.AppendRecord(nil)
 	for settled, fits := range map[byte]bool{0: true, 1: true, 2: false} {
 		changed := slices.Clone(bytes)

@@ -64,13 +64,13 @@ func DecideSpecial(op Op, reqs []Request, states []*State, decisions []Decision,
 		return Changes{States: changed}, nil
 	}
 	*token = TokenRecord{Op: op, Expires: now + Instant(reqs[0].TokenTTL/time.Microsecond), Digest: TokenDigestOf(reqs)}
-	token.Parts = make([]TokenPart, len(reqs))
+	token.Charges = make([]TokenCharge, len(reqs))
 	for i := range reqs {
-		part := TokenPart{Cost: reqs[i].Cost, Granted: decisions[i].Granted}
-		if pages[reqs[i].Limit.Kind()].queue != nil && part.Granted > 0 {
-			part.Turn = now + Instant(decisions[i].Delay/time.Microsecond)
+		charge := TokenCharge{Cost: reqs[i].Cost, Granted: decisions[i].Granted}
+		if pages[reqs[i].Limit.Kind()].queue != nil && charge.Granted > 0 {
+			charge.Turn = now + Instant(decisions[i].Delay/time.Microsecond)
 		}
-		token.Parts[i] = part
+		token.Charges[i] = charge
 	}
 	return Changes{States: true, Token: true}, nil
 }
@@ -119,23 +119,23 @@ func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decisi
 		changes = Changes{States: true, Token: true}
 	case op == Refund:
 		for i, s := range states {
-			refunded[i] = s.refunded(token.charged(&token.Parts[i]), now)
+			refunded[i] = s.refunded(token.charged(&token.Charges[i]), now)
 		}
 		changes = Changes{States: true, Token: true}
 	}
 	for i, s := range states {
-		part, req := &token.Parts[i], reqs[i]
+		charge, req := &token.Charges[i], reqs[i]
 		if op == TakeUpTo {
 			req.Cost = 1 // it is enough that one fits
 		}
-		d := s.Answer(&req, now, op == Refund || op == Settle || part.Granted > 0)
+		d := s.Answer(&req, now, op == Refund || op == Settle || charge.Granted > 0)
 		switch op {
 		case Refund:
 			d.Refunded = refunded[i]
 		case Settle:
-			d.Granted, d.Repeated = part.Real, !changes.Token
+			d.Granted, d.Repeated = charge.Real, !changes.Token
 		default:
-			d.Granted, d.Repeated, d.Delay = part.Granted, true, now.Until(part.Turn)
+			d.Granted, d.Repeated, d.Delay = charge.Granted, true, now.Until(charge.Turn)
 		}
 		decisions[i] = d
 	}
@@ -148,19 +148,19 @@ func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decisi
 // settle brings what token remembers to the costs of reqs.
 func settle(reqs []Request, states []*State, token *TokenRecord, now Instant) error {
 	for i, s := range states {
-		if more := reqs[i].Cost - token.Parts[i].Granted; more > 0 && token.Parts[i].charges(&reqs[i]) {
+		if more := reqs[i].Cost - token.Charges[i].Granted; more > 0 && token.Charges[i].settles(&reqs[i]) {
 			if err := s.checkCharge(&reqs[i].Limit, more, now); err != nil {
 				return err
 			}
 		}
 	}
 	for i, s := range states {
-		part := &token.Parts[i]
-		if !part.charges(&reqs[i]) {
+		charge := &token.Charges[i]
+		if !charge.settles(&reqs[i]) {
 			continue
 		}
-		part.Real = reqs[i].Cost
-		if more := part.Real - part.Granted; more > 0 {
+		charge.Real = reqs[i].Cost
+		if more := charge.Real - charge.Granted; more > 0 {
 			s.Charge(reqs[i].Limit, more, now)
 		} else if more < 0 {
 			s.Refund(-more, now)

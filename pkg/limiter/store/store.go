@@ -8,7 +8,7 @@
 //
 // # More than deciding
 //
-// A store may have more than the two methods: parts that fail by themselves ([Parted]), and what package admin
+// A store may have more than the two methods: shards that fail by themselves ([Sharded]), and what package admin
 // has for operators, such as a keyspace, overrides, denials, a journal and an identity. [As] finds what a store has.
 //
 // # Wrappers
@@ -38,29 +38,29 @@ type Store interface {
 	Close() error
 }
 
-// Parted is a [Store] in parts that can fail by themselves, such as the masters of a Redis
-// Cluster. The breaker of a limiter then counts for each part by itself. It finds the parts also through
+// Sharded is a [Store] in shards that can fail by themselves, such as the masters of a Redis
+// Cluster. The breaker of a limiter then counts for each shard by itself. It finds the shards also through
 // wrappers that were made with [Wrap].
-type Parted interface {
+type Sharded interface {
 	Store
-	// Part names the part that decides about key. It is empty if the store is in one piece
-	// or does not know its parts yet. It is asked before each call, by many at once, so it
+	// Shard names the shard that decides about key. It is empty if the store is in one piece
+	// or does not know its shards yet. It is asked before each call, by many at once, so it
 	// answers from memory. The key may be invalid.
-	Part(key Key) string
+	Shard(key Key) string
 }
 
-// PartError is an error of one part of a [Parted] store. It counts for the breaker of that
-// part alone.
-type PartError struct {
-	// Part is the name that [Parted] has for it. It is empty if the error says nothing
-	// about any part.
-	Part string
+// ShardError is an error of one shard of a [Sharded] store. It counts for the breaker of that
+// shard alone.
+type ShardError struct {
+	// Shard is the name that [Sharded] has for it. It is empty if the error says nothing
+	// about any shard.
+	Shard string
 	// Err is the error.
 	Err error
 }
 
-// Error returns the text of e.Err, which names the part if a reader should know it.
-func (e *PartError) Error() string { return e.Err.Error() }
+// Error returns the text of e.Err, which names the shard if a reader should know it.
+func (e *ShardError) Error() string { return e.Err.Error() }
 
 // Unwrap returns e.Err.
-func (e *PartError) Unwrap() error { return e.Err }
+func (e *ShardError) Unwrap() error { return e.Err }

@@ -18,11 +18,11 @@ type TokenRecord struct {
 	Expires Instant
 	Digest  TokenDigest
 	Attempt uint64
-	Parts   []TokenPart // one for each request
+	Charges []TokenCharge // one for each request
 }
 
-// TokenPart is what a token remembers of one request.
-type TokenPart struct {
+// TokenCharge is what a token remembers of one request.
+type TokenCharge struct {
 	Cost, Granted int64
 	Real          int64   // what is charged for it since it was settled
 	Turn          Instant // when a leaky bucket lets it go, 0 for other algorithms
@@ -68,7 +68,7 @@ func TokenName(token string) string {
 }
 
 // IsZero reports whether nothing is remembered.
-func (t *TokenRecord) IsZero() bool { return t.Parts == nil }
+func (t *TokenRecord) IsZero() bool { return t.Charges == nil }
 
 // tokenOps are the operations that are remembered, by their letters in records.
 var tokenOps = map[Op]byte{Take: 't', Charge: 'c', TakeUpTo: 'u'}
@@ -94,9 +94,9 @@ func (t *TokenRecord) AppendRecord(buf []byte) []byte {
 	buf = appendUint(buf, int64(t.Expires), 7)
 	buf = append(buf, t.Digest[:]...)
 	buf = binary.BigEndian.AppendUint64(buf, t.Attempt)
-	for _, part := range t.Parts {
-		buf = appendUint(appendUint(appendUint(buf, part.Cost, 4), part.Granted, 4), part.Real, 4)
-		buf = appendUint(buf, int64(part.Turn), 7)
+	for _, charge := range t.Charges {
+		buf = appendUint(appendUint(appendUint(buf, charge.Cost, 4), charge.Granted, 4), charge.Real, 4)
+		buf = appendUint(buf, int64(charge.Turn), 7)
 	}
 	return buf
 }
@@ -118,9 +118,9 @@ func DecodeTokenRecord(record []byte) (t TokenRecord, err error) {
 	copy(t.Digest[:], r.bytes(len(t.Digest)))
 	t.Attempt = uint64(r.uint(8))
 	for len(r.rest) > 0 && !r.short {
-		t.Parts = append(t.Parts, TokenPart{Cost: r.uint(4), Granted: r.uint(4), Real: r.uint(4), Turn: Instant(r.uint(7))})
+		t.Charges = append(t.Charges, TokenCharge{Cost: r.uint(4), Granted: r.uint(4), Real: r.uint(4), Turn: Instant(r.uint(7))})
 	}
-	if !known || settled > 1 || r.short || len(t.Parts) == 0 {
+	if !known || settled > 1 || r.short || len(t.Charges) == 0 {
 		return TokenRecord{}, errors.New("a damaged record of a token")
 	}
 	return t, nil
@@ -155,7 +155,7 @@ func (m TokenMismatch) Err() error {
 // check returns an [ErrInvalid] if t is remembered for something else than op on reqs.
 func (t *TokenRecord) check(op Op, reqs []Request) error {
 	token := reqs[0].Token
-	if t.Digest != TokenDigestOf(reqs) || len(t.Parts) != len(reqs) {
+	if t.Digest != TokenDigestOf(reqs) || len(t.Charges) != len(reqs) {
 		return TokenMismatch{Token: token}.Err()
 	}
 	if wanted := max(op, Take); op != Settle && op != Refund && t.Op != wanted && (op != Peek || t.Op != Take) {
@@ -163,25 +163,25 @@ func (t *TokenRecord) check(op Op, reqs []Request) error {
 		return TokenMismatch{Token: token, Op: &was}.Err()
 	}
 	for i := range reqs {
-		part, cost := &t.Parts[i], reqs[i].Cost
+		charge, cost := &t.Charges[i], reqs[i].Cost
 		switch {
-		case op != Settle && part.Cost != cost:
-			return TokenMismatch{Token: token, Cost: part.Cost, Asked: cost}.Err()
-		case op == Settle && t.Settled && part.charges(&reqs[i]) && part.Real != cost:
-			return TokenMismatch{Token: token, Cost: part.Real, Asked: cost, Settled: true}.Err()
+		case op != Settle && charge.Cost != cost:
+			return TokenMismatch{Token: token, Cost: charge.Cost, Asked: cost}.Err()
+		case op == Settle && t.Settled && charge.settles(&reqs[i]) && charge.Real != cost:
+			return TokenMismatch{Token: token, Cost: charge.Real, Asked: cost, Settled: true}.Err()
 		}
 	}
 	return nil
 }
 
-// charges reports whether req, which was allowed with a token, is settled: what a shadow
+// settles reports whether req, which was allowed with a token, is settled: what a shadow
 // would have denied stays uncharged.
-func (p *TokenPart) charges(req *Request) bool { return !req.Shadow || p.Granted > 0 }
+func (c *TokenCharge) settles(req *Request) bool { return !req.Shadow || c.Granted > 0 }
 
 // charged is what is charged for p now.
-func (t *TokenRecord) charged(p *TokenPart) int64 {
+func (t *TokenRecord) charged(c *TokenCharge) int64 {
 	if t.Settled {
-		return p.Real
+		return c.Real
 	}
-	return p.Granted
+	return c.Granted
 }

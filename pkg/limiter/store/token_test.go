@@ -15,7 +15,7 @@ import (
 func TestTokenRecordsComeBack(t *testing.T) {
 	record := store.TokenRecord{Op: store.TakeUpTo, Settled: true, Expires: 1 << 50, Digest: store.TokenDigest{1, 15: 2},
 		Attempt: 1<<63 | 5,
-		Parts:   []store.TokenPart{{Cost: 1e9, Granted: 7, Real: 8, Turn: 1 << 51}, {Cost: 1}}}
+		Charges: []store.TokenCharge{{Cost: 1e9, Granted: 7, Real: 8, Turn: 1 << 51}, {Cost: 1}}}
 	bytes := record.AppendRecord(nil)
 	got, err := store.DecodeTokenRecord(bytes)
 	if err != nil || !reflect.DeepEqual(got, record) {
@@ -23,7 +23,7 @@ func TestTokenRecordsComeBack(t *testing.T) {
 	}
 	for cut := range bytes {
 		if _, err := store.DecodeTokenRecord(bytes[:cut]); err == nil &&
-			(cut-recordformat.TokenHeaderSize)%recordformat.TokenPartSize != 0 {
+			(cut-recordformat.TokenHeaderSize)%recordformat.TokenChargeSize != 0 {
 			t.Errorf("its first %d bytes are taken for a record", cut)
 		}
 	}

@@ -50,22 +50,22 @@ func (c *comparison) special(op store.Op, req *store.Request, token string, upTo
 		return
 	}
 	if record := c.tokens[token]; op == store.TakeUpTo && record.Op == op && !record.IsZero() {
-		req.Cost = record.Parts[0].Cost
+		req.Cost = record.Charges[0].Cost
 	}
 	req.TokenTTL = []time.Duration{time.Millisecond, time.Second, time.Hour, store.MaxTokenTTL}[int(upTo)%4]
 	if record := c.tokens[token]; !record.IsZero() && c.r.IntN(4) > 0 {
 		for i := range c.reqs {
-			if &c.reqs[i] != req || i >= len(record.Parts) {
+			if &c.reqs[i] != req || i >= len(record.Charges) {
 				continue
 			}
-			part := &record.Parts[i]
+			charge := &record.Charges[i]
 			if op == store.TakeUpTo {
 				continue // it has one cost
 			}
-			if op != store.Settle && (part.Cost <= req.Limit.Capacity() || op != store.Take && op != store.Peek) {
-				req.Cost = part.Cost
+			if op != store.Settle && (charge.Cost <= req.Limit.Capacity() || op != store.Take && op != store.Peek) {
+				req.Cost = charge.Cost
 			} else if op == store.Settle && record.Settled {
-				req.Cost = part.Real
+				req.Cost = charge.Real
 			}
 		}
 	}

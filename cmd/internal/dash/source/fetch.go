@@ -154,7 +154,7 @@ func (r *Reader) readDetail(ctx context.Context, id ID, f Force) (*Detail, error
 		if IDOf(&entry) != id { // its value holds several limits
 			continue
 		}
-		d := &Detail{Of: id, Record: entry.Record.Value, Parts: entry.Record.Parts, At: entry.At}
+		d := &Detail{Of: id, Record: entry.Record.Value, Parts: entry.Record.Members, At: entry.At}
 		if !entry.LimitKnown() || entry.Layout != "" || IsBlock(f.Override(id.Key)) {
 			return d, nil
 		}

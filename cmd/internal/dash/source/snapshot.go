@@ -120,7 +120,7 @@ type Detail struct {
 	Record []byte
 	// Parts are the store keys of a limit of another limiter, and at when they were read, by
 	// the store's clock.
-	Parts []admin.Part
+	Parts []admin.Member
 	At    store.Instant
 	Fits  []Fit
 }

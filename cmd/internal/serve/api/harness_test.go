@@ -20,7 +20,7 @@ import (
 func loginPolicy(t testing.TB) *policy.Policy {
 	return &policy.Policy{Name: "login", Limits: []policy.Limit{
 		{Name: "ip", By: []string{"ip"}, Limit: limitOf(t, "10/1h"),
-			Overrides: []policy.Override{{When: policy.Attributes{"plan": "gold"}, Limit: limitOf(t, "20/1h")}}},
+			Exceptions: []policy.Exception{{When: policy.Attributes{"plan": "gold"}, Limit: limitOf(t, "20/1h")}}},
 		{Name: "email", By: []string{"email"}, Limit: limitOf(t, "2/1h")},
 	}}
 }

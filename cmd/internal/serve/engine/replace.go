@@ -42,7 +42,7 @@ func (e *Engine) Replace(settings *Settings) {
 	f.plain = e.stack(backend, own.Denials, nil)
 	for _, p := range own.Policies {
 		failure := layers.Failure{Policy: p.OnError, Share: p.LocalShare}
-		failure.Shadow = e.shadow
+		failure.Fallback = e.shadow
 		if e.options.OnFailure != nil {
 			failure.OnFailure = func(err error) { e.options.OnFailure(p, err) }
 		}

@@ -96,7 +96,7 @@ func (l *Log) Refresh(context.Context, bool) {
 
 // Breaker reports a change of the store's breaker. Recovery checks that fail are reported at the level debug.
 func (l *Log) Breaker(change layers.BreakerChange) {
-	part := change.Part
+	part := change.Shard
 	log := l.Log
 	if part != "" {
 		log = log.With("part", part)

@@ -62,7 +62,7 @@ func (b *breakerMetrics) set(part string, state layers.BreakerState) {
 func (b *breakerMetrics) changed(change layers.BreakerChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	part := change.Part
+	part := change.Shard
 	if _, known := b.parts[part]; !known && len(b.parts) >= mostParts && !b.makeRoom() {
 		b.changes.WithLabelValues(otherParts, change.To.String()).Inc()
 		return

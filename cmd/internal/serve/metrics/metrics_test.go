@@ -359,7 +359,7 @@ func TestBreakers(t *testing.T) {
 	before := 0
 	for i := range 2000 {
 		to := layers.BreakerState(i % 3)
-		changed(layers.BreakerChange{Part: fmt.Sprintf("10.0.%d.%d:6379", i/250, i%250), To: to})
+		changed(layers.BreakerChange{Shard: fmt.Sprintf("10.0.%d.%d:6379", i/250, i%250), To: to})
 		if i == 200 {
 			s, _ = scrape(t, m)
 			before = len(s)

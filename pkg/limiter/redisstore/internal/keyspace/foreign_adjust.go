@@ -41,13 +41,13 @@ func (f *Foreign) Adjust(ctx context.Context, adjustments ...admin.Adjustment) (
 	pending := make([]*foreignAdjustment, len(adjustments))
 	for i := range adjustments {
 		a := &adjustments[i]
-		if len(a.Parts) == 0 {
+		if len(a.Members) == 0 {
 			return nil, store.Invalidf("the adjustment of key %q names no store keys", a.Key.Subject)
 		}
 		if remaining := a.Limit.Capacity() - a.Used; a.Used < 0 || remaining < 0 {
-			return nil, store.Invalidf("%d used is not within limit %s of key %q", a.Used, a.Limit, a.Parts[0].StoreKey)
+			return nil, store.Invalidf("%d used is not within limit %s of key %q", a.Used, a.Limit, a.Members[0].StoreKey)
 		}
-		setting, err := f.sources.Setting(a.Key, a.Parts[0].StoreKey, a.Limit)
+		setting, err := f.sources.Setting(a.Key, a.Members[0].StoreKey, a.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (f *Foreign) adjust(ctx context.Context, pending []*foreignAdjustment, befo
 	for try := 0; len(pending) > 0; try++ {
 		if try == adjustTries {
 			return left, fmt.Errorf("%w: key %q is used so often that it could not be set in %d tries; it was left as it is",
-				store.ErrUnavailable, pending[0].Parts[0].StoreKey, adjustTries)
+				store.ErrUnavailable, pending[0].Members[0].StoreKey, adjustTries)
 		}
 		now, later := distinct(pending)
 		ready, foreign, err := f.prepare(ctx, now, before)
@@ -100,9 +100,9 @@ func (f *Foreign) adjust(ctx context.Context, pending []*foreignAdjustment, befo
 func distinct(all []*foreignAdjustment) (now, later []*foreignAdjustment) {
 	taken := map[string]bool{}
 	for _, a := range all {
-		free := !slices.ContainsFunc(a.Parts, func(p admin.Part) bool { return taken[p.StoreKey] })
-		for i := range a.Parts {
-			taken[a.Parts[i].StoreKey] = true
+		free := !slices.ContainsFunc(a.Members, func(p admin.Member) bool { return taken[p.StoreKey] })
+		for i := range a.Members {
+			taken[a.Members[i].StoreKey] = true
 		}
 		if free {
 			now = append(now, a)
@@ -118,13 +118,13 @@ func distinct(all []*foreignAdjustment) (now, later []*foreignAdjustment) {
 func (f *Foreign) prepare(ctx context.Context, all []*foreignAdjustment, before map[string]*heldValue) (
 	ready []*foreignAdjustment, left []error, err error,
 ) {
-	now, err := f.timeAt(ctx, all[0].Parts[0].StoreKey)
+	now, err := f.timeAt(ctx, all[0].Members[0].StoreKey)
 	if err != nil {
 		return nil, nil, f.Explain(err, store.Adjust.String(), false, nil)
 	}
 	r := &reader{keys: f.keys, dumps: true, now: now, values: map[string]*heldValue{}, server: f.Client}
 	if f.IsCluster() {
-		if r.server, err = f.Servers.ServerOf(ctx, all[0].Parts[0].StoreKey); err != nil {
+		if r.server, err = f.Servers.ServerOf(ctx, all[0].Members[0].StoreKey); err != nil {
 			return nil, nil, f.Explain(err, store.Adjust.String(), false, nil)
 		}
 	}
@@ -200,30 +200,30 @@ func (a *foreignAdjustment) plan(r *reader, before map[string]*heldValue) (write
 		}
 	}
 	a.read = r.values
-	a.note(entry.Record.Parts, before)
+	a.note(entry.Record.Members, before)
 	return len(a.writes) > 0, nil
 }
 
 // note notes which of the limit's own parts are there and what they hold, if the caller has kept
 // something else. What other adjustments have written meanwhile is not what was there.
-func (a *foreignAdjustment) note(own []admin.Part, before map[string]*heldValue) {
+func (a *foreignAdjustment) note(own []admin.Member, before map[string]*heldValue) {
 	a.record = admin.Record{}
 	differs, kept := false, false
 	names := slices.Clone(own)
-	for i := range a.Parts {
-		kept = kept || a.Parts[i].Dump != nil
-		if samePart(own, &a.Parts[i]) < 0 {
-			names = append(names, a.Parts[i])
+	for i := range a.Members {
+		kept = kept || a.Members[i].Dump != nil
+		if samePart(own, &a.Members[i]) < 0 {
+			names = append(names, a.Members[i])
 		}
 	}
-	var parts []admin.Part
+	var parts []admin.Member
 	for i := range names {
-		part := admin.Part{StoreKey: names[i].StoreKey, Field: names[i].Field}
+		part := admin.Member{StoreKey: names[i].StoreKey, Field: names[i].Field}
 		held := a.read[part.StoreKey]
 		if was := before[part.StoreKey]; was != nil {
 			held = was
 		}
-		at := samePart(a.Parts, &part)
+		at := samePart(a.Members, &part)
 		switch {
 		case held == nil: // of a window that is over by now
 			continue
@@ -232,15 +232,15 @@ func (a *foreignAdjustment) note(own []admin.Part, before map[string]*heldValue)
 			continue
 		}
 		part.Type, part.Expires, part.Dump = string(held.Type), held.expires, held.kept(part.Field)
-		differs = differs || at < 0 || part.Type != a.Parts[at].Type || !sameValue(&part, &a.Parts[at])
+		differs = differs || at < 0 || part.Type != a.Members[at].Type || !sameValue(&part, &a.Members[at])
 		parts = append(parts, part)
 	}
 	if kept && differs && len(parts) > 0 {
-		a.record = admin.Record{Key: a.Key, Parts: parts}
+		a.record = admin.Record{Key: a.Key, Members: parts}
 	}
 }
 
 // samePart returns the index of the part that is at the same place, or -1.
-func samePart(parts []admin.Part, as *admin.Part) int {
-	return slices.IndexFunc(parts, func(p admin.Part) bool { return p.StoreKey == as.StoreKey && p.Field == as.Field })
+func samePart(parts []admin.Member, as *admin.Member) int {
+	return slices.IndexFunc(parts, func(p admin.Member) bool { return p.StoreKey == as.StoreKey && p.Field == as.Field })
 }

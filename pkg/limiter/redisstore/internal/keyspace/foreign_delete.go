@@ -80,7 +80,7 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 	parts, unitOf, storeKeys := flat(units)
 	kept, arguments := make([][]byte, len(parts)), make([]any, 0, 5*len(parts))
 	for i := range parts {
-		kept[i] = keptPart(parts[i].Part)
+		kept[i] = keptPart(parts[i].Member)
 		arguments = append(arguments, unitOf[i], parts[i].Type, parts[i].Field, kept[i], expiresMS(parts[i].Expires))
 	}
 	cmd, err := d.run(ctx, "deletion", lua.ForeignDelete, units, storeKeys, arguments)
@@ -107,7 +107,7 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 				Holds: fmt.Sprintf("a %s by now, and held a %s", d.Servers.Redact(is), parts[i].Type)})
 			return
 		}
-		d.late[parts[i].number] = late{dumpOf(parts[i].Part, kept[i], was), until}
+		d.late[parts[i].number] = late{dumpOf(parts[i].Member, kept[i], was), until}
 	})
 	if !ok {
 		return nil, d.Refuse("deletion", true)
@@ -120,13 +120,13 @@ func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []fo
 func (d *deletion) result(units []foreignUnit) (deleted int, changed []admin.Record) {
 	type fate struct{ some, new bool }
 	fates := make([]fate, len(d.records))
-	held := make([][]admin.Part, len(d.records)) // what was deleted
+	held := make([][]admin.Member, len(d.records)) // what was deleted
 	for i := range units {
 		for _, part := range units[i].parts {
 			for _, record := range part.records {
 				switch d.outcomes[part.number] {
 				case '1':
-					was := *part.Part
+					was := *part.Member
 					if late, is := d.late[part.number]; is {
 						was.Dump, was.Expires = late.dump, late.expires
 						fates[record].new = true
@@ -134,7 +134,7 @@ func (d *deletion) result(units []foreignUnit) (deleted int, changed []admin.Rec
 					fates[record].some = true
 					held[record] = append(held[record], was)
 				case 0: // the outcome is not known
-					held[record] = append(held[record], *part.Part)
+					held[record] = append(held[record], *part.Member)
 				default:
 					fates[record].new = fates[record].new || part.Dump != nil
 				}
@@ -148,7 +148,7 @@ func (d *deletion) result(units []foreignUnit) (deleted int, changed []admin.Rec
 		deleted++
 		if fates[i].new {
 			record := d.records[i]
-			record.Parts = held[i]
+			record.Members = held[i]
 			changed = append(changed, record)
 		}
 	}

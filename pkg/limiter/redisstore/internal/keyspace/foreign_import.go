@@ -63,7 +63,7 @@ func (f *Foreign) importFit(ctx context.Context, replace bool, records []admin.R
 			defer mu.Unlock()
 			for i, part := range parts {
 				if reply[i] == 'v' {
-					unread = append(unread, f.cannotRead(part.Part))
+					unread = append(unread, f.cannotRead(part.Member))
 					continue
 				}
 				outcome, known := importOutcome(reply[i])
@@ -89,11 +89,11 @@ func (f *Foreign) checkForeign(r *admin.Record) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	if len(r.Parts) == 0 {
+	if len(r.Members) == 0 {
 		return store.Invalidf("the record of key %q names no store keys", r.Key.Subject)
 	}
-	for i := range r.Parts {
-		part := &r.Parts[i]
+	for i := range r.Members {
+		part := &r.Members[i]
 		if part.Field == "" && (!soundDump(part.Dump) || (part.Dump[0] == dumpString) != (part.Type == string(layouts.StringValue))) {
 			return store.Invalidf("the value of key %q is damaged in the backup", part.StoreKey)
 		}
@@ -111,7 +111,7 @@ func (f *Foreign) importUnits(ctx context.Context, replace bool, units []foreign
 	parts, unitOf, storeKeys := flat(units)
 	arguments := []any{importFlag(replace)}
 	for i, part := range parts {
-		value, isText := dumpedPart(part.Part)
+		value, isText := dumpedPart(part.Member)
 		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expiresMS(part.Expires))
 	}
 	cmd, err := f.run(ctx, "import", lua.ForeignImport, units, storeKeys, arguments)
@@ -125,7 +125,7 @@ func (f *Foreign) importUnits(ctx context.Context, replace bool, units []foreign
 }
 
 // cannotRead says that the server does not take the dump of a part, which is sound.
-func (f *Foreign) cannotRead(part *admin.Part) error {
+func (f *Foreign) cannotRead(part *admin.Member) error {
 	return fmt.Errorf("%w: key %q was dumped by a newer server (format %d), and this one cannot read that; restore it to a server "+
 		"as new as the one it is from", store.ErrRefused, part.StoreKey, versionOf(part.Dump))
 }
@@ -149,8 +149,8 @@ func (f *Foreign) CheckImport(ctx context.Context, records ...admin.Record) erro
 		return err
 	}
 	for i := range records {
-		for j := range records[i].Parts {
-			for _, try := range importTries(&records[i].Parts[j]) {
+		for j := range records[i].Members {
+			for _, try := range importTries(&records[i].Members[j]) {
 				if err := f.try(ctx, try); err != nil {
 					return err
 				}
@@ -161,7 +161,7 @@ func (f *Foreign) CheckImport(ctx context.Context, records ...admin.Record) erro
 }
 
 // importTries are what to try of the commands that bring back a part.
-func importTries(part *admin.Part) [][]any {
+func importTries(part *admin.Member) [][]any {
 	switch key := part.StoreKey; {
 	case part.Field != "" && !part.Expires.IsZero():
 		return [][]any{{"hset", key, "", "", ""}, {"pexpireat", key, "never"}} // a value is missing; no number

@@ -29,15 +29,15 @@ func newFamiliesSeen(servers *redisserver.Servers) *familiesSeen {
 func (s *familiesSeen) isFirst(storeKey, principal string, entries []admin.Entry) bool {
 	several := principal != storeKey
 	for i := range entries {
-		several = several || len(entries[i].Record.Parts) > 1
+		several = several || len(entries[i].Record.Members) > 1
 	}
 	if !several {
 		return !s.families.Has(storeKey) && s.single.First(storeKey)
 	}
 	first := !s.single.Has(principal) && s.families.First(principal)
 	for i := range entries {
-		for j := range entries[i].Record.Parts {
-			if part := entries[i].Record.Parts[j].StoreKey; part != principal && !s.families.First(part) && i == 0 {
+		for j := range entries[i].Record.Members {
+			if part := entries[i].Record.Members[j].StoreKey; part != principal && !s.families.First(part) && i == 0 {
 				first = false
 			}
 		}
@@ -220,8 +220,8 @@ func dropUnusedForeign(entries []admin.Entry) []admin.Entry {
 
 // complete adds what the query asks for besides to one of several entries.
 func (sc *foreignScan) complete(e *admin.Entry, values map[string]*heldValue, several int) {
-	for i := range e.Record.Parts {
-		part := &e.Record.Parts[i]
+	for i := range e.Record.Members {
+		part := &e.Record.Members[i]
 		held := values[part.StoreKey]
 		part.Expires = held.expires
 		e.Bytes += held.bytes / int64(several)

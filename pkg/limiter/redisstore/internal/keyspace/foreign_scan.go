@@ -148,7 +148,7 @@ func partsIn(err error) (parts []string) {
 		return parts
 	}
 	if of := (*admin.IncompleteError)(nil); errors.As(err, &of) {
-		return []string{of.Part}
+		return []string{of.Shard}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 
 // foreignPart is a part of one record, or of several that share it.
 type foreignPart struct {
-	*admin.Part
+	*admin.Member
 	records []int
 	number  int // among all parts
 }
@@ -34,12 +34,12 @@ func (f *Foreign) unitsOf(records []admin.Record) ([]foreignUnit, error) {
 	known := make(map[name]place, len(records))
 	var units []foreignUnit
 	for i := range records {
-		if len(records[i].Parts) == 0 {
+		if len(records[i].Members) == 0 {
 			return nil, store.Invalidf("the record of key %q names no store keys", records[i].Key.Subject)
 		}
 		mine := len(units) // the units of this record begin here
-		for j := range records[i].Parts {
-			part := &records[i].Parts[j]
+		for j := range records[i].Members {
+			part := &records[i].Members[j]
 			as := name{part.StoreKey, part.Field}
 			if at, has := known[as]; has {
 				shared := &units[at.unit].parts[at.part]
@@ -115,7 +115,7 @@ func (f *Foreign) run(ctx context.Context, verb string, script lua.Name, units [
 }
 
 // dumpedPart returns the text that a part holds, if it is one, and else what DUMP returned.
-func dumpedPart(part *admin.Part) (value []byte, isText bool) {
+func dumpedPart(part *admin.Member) (value []byte, isText bool) {
 	if part.Field != "" {
 		return part.Dump, true
 	}
@@ -128,7 +128,7 @@ func dumpedPart(part *admin.Part) (value []byte, isText bool) {
 }
 
 // keptPart tells the scripts which value of a part the caller has; see lua/foreign_held.lua.
-func keptPart(part *admin.Part) []byte {
+func keptPart(part *admin.Member) []byte {
 	if part.Dump == nil {
 		return []byte{}
 	}
@@ -152,7 +152,7 @@ func mark(isText bool) byte {
 }
 
 // dumpOf returns what a part holds, from the answer of a script that compared it with kept.
-func dumpOf(part *admin.Part, kept, answer []byte) []byte {
+func dumpOf(part *admin.Member, kept, answer []byte) []byte {
 	if part.Field == "" && len(kept) > 0 && kept[0] == mark(true) {
 		return dumpText(answer)
 	}
@@ -160,7 +160,7 @@ func dumpOf(part *admin.Part, kept, answer []byte) []byte {
 }
 
 // sameValue reports whether two dumps are of the same value.
-func sameValue(a, b *admin.Part) bool {
+func sameValue(a, b *admin.Member) bool {
 	one, isText := dumpedPart(a)
 	other, alsoText := dumpedPart(b)
 	return isText == alsoText && bytes.Equal(one, other)

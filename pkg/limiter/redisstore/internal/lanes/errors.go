@@ -36,7 +36,7 @@ func (s *Sender) Explain(err error, verb string, changes bool, keys []string) er
 	if node == nil {
 		return s.Servers.ExplainCall(err, call)
 	}
-	return &store.PartError{Part: partOf(node), Err: s.Servers.ExplainCall(err, call)}
+	return &store.ShardError{Shard: partOf(node), Err: s.Servers.ExplainCall(err, call)}
 }
 
 // partOf returns the part of the store that failed. Any node can report that no node has a slot,

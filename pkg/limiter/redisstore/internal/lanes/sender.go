@@ -280,9 +280,9 @@ func (s *Sender) laneOf(ctx context.Context, key string, deadline time.Time) (*l
 	return l, nil
 }
 
-// PartOf returns the address of the master that has a subject's keys, as far as the client
+// ShardOf returns the address of the master that has a subject's keys, as far as the client
 // of a Cluster knows. It is empty without a Cluster.
-func (s *Sender) PartOf(subject string) string {
+func (s *Sender) ShardOf(subject string) string {
 	if s.cluster == nil || !s.knowsNodes.Load() {
 		return ""
 	}

@@ -8,37 +8,37 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// partNamed returns the part that err names, if it does.
-func partNamed(err error) (part string, named bool) {
+// shardNamed returns the shard that err names, if it does.
+func shardNamed(err error) (shard string, named bool) {
 	if err == nil {
 		return "", false
 	}
-	var of *store.PartError
+	var of *store.ShardError
 	if !errors.As(err, &of) {
 		return "", false
 	}
-	return of.Part, true
+	return of.Shard, true
 }
 
-// mostParts is the most circuits, however many names a store has for its parts.
-const mostParts = 1024
+// mostShards is the most circuits, however many names a store has for its shards.
+const mostShards = 1024
 
-// circuitOf returns the circuit of a part that contains key.
-func (s *breakerStore) circuitOf(part string, key store.Key) *circuit {
-	if part == "" {
+// circuitOf returns the circuit of a shard that contains key.
+func (s *breakerStore) circuitOf(shard string, key store.Key) *circuit {
+	if shard == "" {
 		return &s.whole
 	}
-	if c := (*s.parts.Load())[part]; c != nil {
+	if c := (*s.shards.Load())[shard]; c != nil {
 		return c
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := (*s.parts.Load())[part]; c != nil {
+	if c := (*s.shards.Load())[shard]; c != nil {
 		return c
 	}
-	// A new part may replace an old one.
+	// A new shard may replace an old one.
 	s.forgetVanished(nil)
-	if known := *s.parts.Load(); len(known) >= mostParts {
+	if known := *s.shards.Load(); len(known) >= mostShards {
 		var leaves *circuit
 		for _, c := range known {
 			if leaves = c; c.state == BreakerClosed {
@@ -48,55 +48,55 @@ func (s *breakerStore) circuitOf(part string, key store.Key) *circuit {
 		s.forget(leaves)
 	}
 	c := &circuit{sample: key}
-	c.init(s, part)
-	parts := maps.Clone(*s.parts.Load())
-	parts[part] = c
-	s.parts.Store(&parts)
+	c.init(s, shard)
+	shards := maps.Clone(*s.shards.Load())
+	shards[shard] = c
+	s.shards.Store(&shards)
 	return c
 }
 
-// forgetVanished forgets parts, except one, that no longer contain their sample key. A part that still has other
+// forgetVanished forgets shards, except one, that no longer contain their sample key. A shard that still has other
 // keys gets a new circuit with its next call. The caller holds the lock.
 func (s *breakerStore) forgetVanished(except *circuit) {
-	for _, c := range *s.parts.Load() {
-		if c != except && s.parted.Part(c.sample) != c.part {
+	for _, c := range *s.shards.Load() {
+		if c != except && s.sharded.Shard(c.sample) != c.shard {
 			s.forget(c)
 		}
 	}
 }
 
-// forget forgets a part. The caller holds the lock.
+// forget forgets a shard. The caller holds the lock.
 func (s *breakerStore) forget(c *circuit) {
-	parts := maps.Clone(*s.parts.Load())
-	delete(parts, c.part)
-	s.parts.Store(&parts)
+	shards := maps.Clone(*s.shards.Load())
+	delete(shards, c.shard)
+	s.shards.Store(&shards)
 	c.gone = true
 	if c.state != BreakerClosed {
 		c.change(BreakerClosed, nil)
 	}
 }
 
-// visit is a part that a call over several needs.
+// visit is a shard that a call over several needs.
 type visit struct {
 	*circuit
 	begun int64 // the epoch at the beginning
 	first int   // the index of its first request
 }
 
-// decideAcross decides requests in several parts.
+// decideAcross decides requests in several shards.
 func (s *breakerStore) decideAcross(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	var few [8]visit // no allocation
 	visits := few[:0]
 	var closed *circuit // the first that refuses
 next:
 	for i := range reqs {
-		part := s.parted.Part(reqs[i].Key)
+		shard := s.sharded.Shard(reqs[i].Key)
 		for n := range visits {
-			if visits[n].part == part {
+			if visits[n].shard == shard {
 				continue next
 			}
 		}
-		c := s.circuitOf(part, reqs[i].Key)
+		c := s.circuitOf(shard, reqs[i].Key)
 		v := visit{circuit: c, begun: c.epoch.Load(), first: i}
 		if v.begun%2 != 0 && closed == nil {
 			closed = c
@@ -116,23 +116,23 @@ next:
 	return err
 }
 
-// refuseAcross returns the error of the first part that refuses, and starts recovery checks of all such parts for
+// refuseAcross returns the error of the first shard that refuses, and starts recovery checks of all such shards for
 // which it is time, each with its own requests.
 func (s *breakerStore) refuseAcross(ctx context.Context, first *circuit, op store.Op, reqs []store.Request) error {
 	normal, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
 	}
-	byPart := map[string][]store.Request{}
+	byShard := map[string][]store.Request{}
 	for _, req := range normal {
-		part := s.parted.Part(req.Key)
-		byPart[part] = append(byPart[part], req)
+		shard := s.sharded.Shard(req.Key)
+		byShard[shard] = append(byShard[shard], req)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	refusal := first.refusal
-	for part, own := range byPart {
-		if c := s.known(part); c != nil {
+	for shard, own := range byShard {
+		if c := s.known(shard); c != nil {
 			c.tryAgain(own)
 		}
 	}
@@ -142,18 +142,18 @@ func (s *breakerStore) refuseAcross(ctx context.Context, first *circuit, op stor
 	return refusal
 }
 
-// known returns the circuit of a part, or nil.
-func (s *breakerStore) known(part string) *circuit {
-	if part == "" {
+// known returns the circuit of a shard, or nil.
+func (s *breakerStore) known(shard string) *circuit {
+	if shard == "" {
 		return &s.whole
 	}
-	return (*s.parts.Load())[part]
+	return (*s.shards.Load())[shard]
 }
 
-// judgeAcross handles the error of a call over several parts. It is about one of them, and says nothing about the
+// judgeAcross handles the error of a call over several shards. It is about one of them, and says nothing about the
 // others, which may not have been called.
 func (s *breakerStore) judgeAcross(visits []visit, err error, slow bool, reqs []store.Request) {
-	part, named := partNamed(err)
+	shard, named := shardNamed(err)
 	failed := store.IsAway(err) || slow
 	if !named || !failed && saysNothing(err) {
 		return
@@ -161,33 +161,33 @@ func (s *breakerStore) judgeAcross(visits []visit, err error, slow bool, reqs []
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, v := range visits {
-		if v.part == part {
+		if v.shard == shard {
 			v.sample = reqs[v.first].Key
 			v.count(failed, err, v.begun)
 			return
 		}
 	}
-	s.countElsewhere(part, failed, err)
+	s.countElsewhere(shard, failed, err)
 }
 
-// countElsewhere counts a failure for a part that the call was not meant for, for example because a slot has moved.
+// countElsewhere counts a failure for a shard that the call was not meant for, for example because a slot has moved.
 // The caller holds the lock.
-func (s *breakerStore) countElsewhere(part string, failed bool, err error) {
-	if c := (*s.parts.Load())[part]; c != nil && c.state == BreakerClosed {
+func (s *breakerStore) countElsewhere(shard string, failed bool, err error) {
+	if c := (*s.shards.Load())[shard]; c != nil && c.state == BreakerClosed {
 		c.count(failed, err, c.epoch.Load())
 	}
 }
 
-// errPartAway replaces the unknown error of a part that was away while another part denied.
-var errPartAway = errors.New("it did not answer a call over several parts")
+// errShardAway replaces the unknown error of a shard that was away while another shard denied.
+var errShardAway = errors.New("it did not answer a call over several shards")
 
-// judgeAnswers handles the answers of a call over several parts. If one part denied, the answer does not depend on
-// a part that is away; the decisions of that part are then unguarded.
+// judgeAnswers handles the answers of a call over several shards. If one shard denied, the answer does not depend on
+// a shard that is away; the decisions of that shard are then unguarded.
 func (s *breakerStore) judgeAnswers(visits []visit, reqs []store.Request, decisions []store.Decision) {
 	for _, v := range visits {
 		failed := false
 		for i := range decisions {
-			failed = failed || decisions[i].Unguarded && s.parted.Part(reqs[i].Key) == v.part
+			failed = failed || decisions[i].Unguarded && s.sharded.Shard(reqs[i].Key) == v.shard
 		}
 		if !failed && v.well.Load() {
 			continue
@@ -195,7 +195,7 @@ func (s *breakerStore) judgeAnswers(visits []visit, reqs []store.Request, decisi
 		s.mu.Lock()
 		if failed {
 			v.sample = reqs[v.first].Key
-			v.count(true, errPartAway, v.begun)
+			v.count(true, errShardAway, v.begun)
 		} else {
 			v.count(false, nil, v.begun)
 		}
