@@ -152,37 +152,27 @@ func (apisix) Decode(found *Found) (Reading, error) {
 	case kind == apisixLeft:
 		entry.Used, entry.UsedUnknown, entry.ResetAfter = 0, true, value.TTL
 	}
-	entry.Defects = lifetime{longest: limit.Period, passes: value.TTL < 0}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: value.TTL > 0 || kind == apisixUsed}, nil
+	return lifetime{longest: limit.Period, passes: value.TTL < 0}.reading(found, entry, value.TTL > 0 || kind == apisixUsed)
 }
 
 // decodeApisixSliding reads two windows. Denied requests do not count. The one before counts for
 // the limit at most.
 func decodeApisixSliding(found *Found, index int64) (Reading, error) {
 	w, limit := windowOf(found.Limit, store.SlidingCounter, index, time.Second, 0, found.Now)
-	var counts [2]int64
-	for i := range found.Values {
-		if found.Values[i].Type == NoValue {
-			continue
-		}
-		var err error
-		if counts[i], err = countOf(&found.Values[i]); err != nil {
-			return Reading{}, err
-		}
+	counts, err := countsOf(found.Values)
+	if err != nil {
+		return Reading{}, err
 	}
 	entry := admin.Entry{Limit: limit, UsedUnknown: true}
 	switch {
 	case w.period == 0:
 	case len(found.Values) == 1: // of a window long past
-		entry = countEntry(limit, 0, 0)
-		entry.Key = found.Key
-		entry.Key.Name += "@" + strconv.FormatInt(index, 10)
+		entry = pastEntry(found.Key, limit, index)
 	default:
 		current := window{index + w.age(found.Now), w.period}
 		entry = apisixSlidingEntry(limit, counts[0], counts[1], current.until(found.Now))
 	}
-	entry.Defects = lifetime{longest: 2 * w.period, passes: true}.defects(&entry, values(found)...)
-	return Reading{Entries: []admin.Entry{entry}, Certain: w.period > 0}, nil
+	return lifetime{longest: 2 * w.period, passes: true}.reading(found, entry, w.period > 0)
 }
 
 // apisixSlidingEntry is the entry of two windows of which the current one still lasts for rest.
@@ -210,15 +200,6 @@ func apisixSlidingEntry(limit store.Limit, current, previous int64, rest time.Du
 	return entry
 }
 
-// values returns pointers to all values.
-func values(found *Found) []*Value {
-	all := make([]*Value, len(found.Values))
-	for i := range found.Values {
-		all[i] = &found.Values[i]
-	}
-	return all
-}
-
 // SetRemaining implements [Setter].
 func (apisix) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	kind, _, index := parseApisix(found.StoreKey)
@@ -243,9 +224,5 @@ func (apisix) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	case len(found.Values) != 2:
 		return nil, windowOver(found)
 	}
-	writes := []Write{writeCount(&found.Values[0], count, 2*limit.Period)}
-	if found.Values[1].Type != NoValue {
-		writes = append(writes, Write{StoreKey: found.Values[1].StoreKey, Text: "0"})
-	}
-	return writes, nil
+	return setBefore([]Write{writeCount(&found.Values[0], count, 2*limit.Period)}, &found.Values[1]), nil
 }

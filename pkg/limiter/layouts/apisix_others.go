@@ -75,7 +75,7 @@ func decodeApisixRequests(found *Found) (Reading, error) {
 		leaky.decide(&entry, found.Now)
 	}
 	first := &found.Values[0]
-	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true, short: "apache/apisix#12605"}.defects(&entry, values(found)...)
+	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true, short: "apache/apisix#12605"}.defects(&entry, found.Values)
 	if first.TTL >= 0 && !entry.UsedUnknown {
 		// When the key is gone, everything is allowed.
 		entry.RetryAfter, entry.ResetAfter = min(entry.RetryAfter, first.TTL), min(entry.ResetAfter, first.TTL)
@@ -122,11 +122,7 @@ func setApisixRequests(found *Found, remaining int64) ([]Write, error) {
 // given up in seconds.
 func decodeApisixConnections(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	switch value.Type {
-	case NoValue:
-		return Reading{}, nil
-	case SortedSetValue:
-	default:
+	if value.Type != SortedSetValue {
 		return Reading{}, notA(value.Type, SortedSetValue)
 	}
 	now := float64(found.Now.Time().Unix())
@@ -149,6 +145,5 @@ func decodeApisixConnections(found *Found) (Reading, error) {
 		entry.RetryTold = entry.Allowed // when another one ends is not known
 	}
 	entry.ResetTold = live == 0 && entry.UsedKnown()
-	entry.Defects = lifetime{passes: true}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: plausible}, nil
+	return lifetime{passes: true}.reading(found, entry, plausible)
 }

@@ -83,7 +83,7 @@ func arrivalEntry(found *Found, interval func(*store.Limit) int64) (entry admin.
 // arrivalLeaving writes the arrival time in ns since 1970 that leaves so many units. The key is
 // kept until then, and for extra.
 func arrivalLeaving(remaining int64, found *Found, interval func(*store.Limit) int64, extra time.Duration) ([]Write, error) {
-	limit, err := bucketToSet(found, remaining)
+	limit, err := bucketToSet(found.Limit, remaining)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +109,8 @@ func ceil(d, unit time.Duration) time.Duration {
 }
 
 // bucketToSet returns what is said of a bucket's limit, if that is enough to set what remains of it.
-func bucketToSet(found *Found, remaining int64) (store.Limit, error) {
-	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket)}
+func bucketToSet(said store.Limit, remaining int64) (store.Limit, error) {
+	entry := admin.Entry{Limit: withAlgorithm(said, store.TokenBucket)}
 	switch capacity := entry.Limit.Capacity(); {
 	case !entry.LimitKnown():
 		return store.Limit{}, store.Invalidf("what remains can be set only if the limit is known; say it with --limit")
@@ -143,4 +143,42 @@ func notA(is ValueType, expected ...ValueType) error {
 		text += " or " + string(other)
 	}
 	return fmt.Errorf("a %s, not a %s", is, text)
+}
+
+// gcraNs is any limiter that keeps a theoretical arrival time in ns since 1970 under a key
+// that can be anything: throttled, redis-cell, Valkey's and Dragonfly's command CL.THROTTLE.
+// They write the same. It counts as throttled and Dragonfly do. redis-cell differs from that by a
+// unit at most, for an instant.
+type gcraNs struct{ single }
+
+// Info implements [Layout].
+func (gcraNs) Info() Info {
+	return Info{
+		Name: "gcra-ns", Called: "a GCRA bucket in nanoseconds",
+		Writer:  "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
+		Example: "api:203.0.113.9", Type: "string", KeepsArrival: true, Needs: "the limit and the burst",
+		Source: "github.com/throttled/throttled 9e814f27, github.com/dragonflydb/dragonfly f8eca6d0",
+	}
+}
+
+// Match implements [Layout]. Those keys are left to throttled and boulder that have a form of
+// their own.
+func (l gcraNs) Match(storeKey string, asked bool) (store.Key, bool) {
+	_, ofBoulder := parseBucketKey(storeKey)
+	return store.Key{Subject: storeKey, Name: l.Info().Name}, asked || !ofBoulder && !isVaried(storeKey)
+}
+
+// Decode implements [Layout]. No key is Certain, also if it is kept until just the time in it: a
+// lock, or a job that is to run later, can keep such a time, and keep it until then.
+func (gcraNs) Decode(found *Found) (Reading, error) {
+	entry, _, err := arrivalEntry(found, wholeInterval)
+	if err != nil {
+		return Reading{}, err
+	}
+	return lifetime{needed: entry.ResetAfter, passes: true}.reading(found, entry, false)
+}
+
+// SetRemaining implements [Setter].
+func (gcraNs) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	return arrivalLeaving(remaining, found, wholeInterval, 0)
 }

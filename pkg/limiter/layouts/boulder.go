@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -98,10 +97,9 @@ func (boulder) Decode(found *Found) (Reading, error) {
 	if entry.UsedKnown() {
 		kept.longest = plus(time.Duration(s.tolerance), boulderKept)
 	}
-	entry.Defects = kept.defects(&entry, value)
 	_, usual := parseBucketKey(found.StoreKey)
 	certain := usual && value.TTL >= 0 && value.TTL >= entry.ResetAfter-clocksDiffer && value.TTL <= longestLimit
-	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
+	return kept.reading(found, entry, certain)
 }
 
 // SetRemaining implements [Setter].

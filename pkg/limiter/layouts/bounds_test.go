@@ -125,7 +125,7 @@ func TestBoundsOfLifetimes(t *testing.T) {
 		{lifetime{longest: longest / 10}, longest, ""}, {lifetime{longest: longest / 10}, longest + 1, admin.AbsurdTTL},
 		{minute, 0, admin.ShortTTL}, {minute, -1, admin.NeverExpires},
 	} {
-		found := test.kept.defects(&admin.Entry{}, &Value{Type: StringValue, TTL: test.ttl})
+		found := test.kept.defects(&admin.Entry{}, []Value{{Type: StringValue, TTL: test.ttl}})
 		if (len(found) == 0) != (test.want == "") || len(found) > 0 && (len(found) != 1 || found[0].Kind != test.want) {
 			t.Errorf("%+v kept for %s: %+v, want %q", test.kept, test.ttl, found, test.want)
 		}

@@ -54,7 +54,7 @@ func (bucket4j) Decode(found *Found) (Reading, error) {
 		entry.RetryAfter = b.wait(1, now)
 		entry.Allowed = b.tokens >= 1
 		if value.TTL >= 0 { // applications may keep buckets for ever
-			entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
+			entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, found.Values)
 		}
 		reading.Entries = append(reading.Entries, entry)
 	}

@@ -23,6 +23,19 @@ func countOf(value *Value) (int64, error) {
 	return count, nil
 }
 
+// countsOf reads one or two counters. One that is gone counts nothing.
+func countsOf(values []Value) (counts [2]int64, err error) {
+	for i := range values {
+		if values[i].Type == NoValue {
+			continue
+		}
+		if counts[i], err = countOf(&values[i]); err != nil {
+			return counts, err
+		}
+	}
+	return counts, nil
+}
+
 // countEntry is the entry of a limiter that counts requests, and begins anew after a while; less
 // than 0 if it is not known when, or never. What is below 0 was given back ahead.
 func countEntry(limit store.Limit, count int64, ends time.Duration) admin.Entry {
@@ -41,6 +54,13 @@ func countEntry(limit store.Limit, count int64, ends time.Duration) admin.Entry 
 		entry.RetryAfter = max(0, ends)
 	}
 	entry.RetryTold = entry.Allowed || ends >= 0
+	return entry
+}
+
+// pastEntry is the entry of a window that counts for nothing any more. Its number names it, too.
+func pastEntry(key store.Key, limit store.Limit, number int64) admin.Entry {
+	entry := countEntry(limit, 0, 0)
+	entry.Key = store.Key{Subject: key.Subject, Name: key.Name + "@" + strconv.FormatInt(number, 10)}
 	return entry
 }
 
@@ -87,6 +107,22 @@ func setCounter(value *Value, limit store.Limit, remaining int64, period time.Du
 			"say it with --limit")
 	}
 	return []Write{writeCount(value, count, period)}, nil
+}
+
+// plainCounter is for layouts with one counter, which is kept for a period.
+type plainCounter struct{ single }
+
+// SetRemaining implements [Setter].
+func (plainCounter) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	return setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
+}
+
+// setBefore adds to what is written into a window's counter that the window before counts nothing.
+func setBefore(writes []Write, before *Value) []Write {
+	if before.Type == NoValue {
+		return writes
+	}
+	return append(writes, Write{StoreKey: before.StoreKey, Text: "0"})
 }
 
 // cannotSet says why what remains cannot be set of values that the limiter does not write.

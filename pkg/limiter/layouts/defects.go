@@ -10,9 +10,9 @@ import (
 // lifetime is what is known of how long a limiter means a store key to be kept. The zero
 // lifetime is that of a counter which ends with its key, and of which nothing more is known.
 //
-// A layout's Decode asks it for the [admin.Defect]s of an entry when the entry is finished:
+// A layout's Decode ends with it, when the entry is finished:
 //
-//	entry.Defects = lifetime{longest: period, never: "Kong/kong#5763"}.defects(&entry, value)
+//	return lifetime{longest: period, never: "Kong/kong#5763"}.reading(found, entry, certain)
 //
 // It is not for limiters that have keys without an expiry on purpose.
 type lifetime struct {
@@ -37,13 +37,19 @@ type lifetime struct {
 // longestLimit is more than any limit lasts: two years.
 const longestLimit = 2 * 366 * 24 * time.Hour
 
+// reading returns the reading of all that was found as one limit, with the defects of its entry.
+func (l lifetime) reading(found *Found, entry admin.Entry, certain bool) (Reading, error) {
+	entry.Defects = l.defects(&entry, found.Values)
+	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
+}
+
 // defects returns what is wrong with how long the values of an entry are kept, each kind at
 // most once. Those that are not there are not looked at.
-func (l lifetime) defects(e *admin.Entry, values ...*Value) (found []admin.Defect) {
+func (l lifetime) defects(e *admin.Entry, values []Value) (found []admin.Defect) {
 	var never, absurd, short bool
 	var longestTTL time.Duration
-	for _, value := range values {
-		switch {
+	for i := range values {
+		switch value := &values[i]; {
 		case value.Type == NoValue:
 		case value.TTL < 0:
 			never = true

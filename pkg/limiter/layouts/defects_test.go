@@ -77,11 +77,11 @@ func TestDefectsOfAnExpiry(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			values := []*Value{{Type: NoValue, TTL: never}}
+			values := []Value{{Type: NoValue, TTL: never}}
 			for _, ttl := range test.ttls {
-				values = append(values, &Value{Type: StringValue, TTL: ttl})
+				values = append(values, Value{Type: StringValue, TTL: ttl})
 			}
-			if got := test.life.defects(&test.entry, values...); !reflect.DeepEqual(got, test.want) {
+			if got := test.life.defects(&test.entry, values); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got  %+v\nwant %+v", got, test.want)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -12,9 +11,14 @@ import (
 // everything, also of when the window ends, so that it says neither whose it is nor when it ends.
 type djangoRatelimit struct{ single }
 
-// djangoRatelimitKept is how much longer than the period the library keeps a counter from the
-// first request on.
-const djangoRatelimitKept = 5 * time.Second
+// djangoRatelimitKept is how long the library keeps a counter from the first request on: a little
+// longer than the period. It is 0 if the period is not known.
+func djangoRatelimitKept(found *Found) time.Duration {
+	if found.Limit.Period == 0 {
+		return 0
+	}
+	return found.Limit.Period + 5*time.Second
+}
 
 // Info implements [Layout].
 func (djangoRatelimit) Info() Info {
@@ -45,20 +49,11 @@ func (djangoRatelimit) Decode(found *Found) (Reading, error) {
 		return Reading{}, err
 	}
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: found.Limit.Count, Burst: found.Limit.Count}
-	entry := countEntry(limit, count, -1)
-	longest := time.Duration(0)
-	if found.Limit.Period > 0 {
-		longest = found.Limit.Period + djangoRatelimitKept
-	}
-	entry.Defects = lifetime{longest: longest, passes: true}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: value.TTL > 0 && value.TTL < longestLimit}, nil
+	kept := lifetime{longest: djangoRatelimitKept(found), passes: true}
+	return kept.reading(found, countEntry(limit, count, -1), value.TTL > 0 && value.TTL < longestLimit)
 }
 
 // SetRemaining implements [Setter].
 func (djangoRatelimit) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	kept := found.Limit.Period
-	if kept > 0 {
-		kept += djangoRatelimitKept
-	}
-	return setCounter(&found.Values[0], found.Limit, remaining, kept)
+	return setCounter(&found.Values[0], found.Limit, remaining, djangoRatelimitKept(found))
 }

@@ -67,8 +67,7 @@ func (drf) Decode(found *Found) (Reading, error) {
 	if entry.Limit.Period > 0 {
 		logEntry(&entry, drfNanoseconds(latest), length, int64(found.Now)*1000)
 	}
-	entry.Defects = lifetime{longest: entry.Limit.Period, passes: true}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: value.TTL >= 0 && len(latest) > 0}, nil
+	return lifetime{longest: entry.Limit.Period, passes: true}.reading(found, entry, value.TTL >= 0 && len(latest) > 0)
 }
 
 // drfTimes returns the times of a value in seconds, the latest first.

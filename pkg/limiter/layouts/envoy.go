@@ -88,8 +88,8 @@ func (envoy) Decode(found *Found) (Reading, error) {
 		entry.Allowed, entry.Remaining = entry.CapacityKnown(), entry.Limit.Count
 	}
 	longestKept := time.Duration(longest.seconds+envoyJitter) * time.Second
-	entry.Defects = lifetime{longest: longestKept, passes: true}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: isEnvoyDescriptor(descriptor) && value.TTL > 0 && value.TTL <= longestKept}, nil
+	certain := isEnvoyDescriptor(descriptor) && value.TTL > 0 && value.TTL <= longestKept
+	return lifetime{longest: longestKept, passes: true}.reading(found, entry, certain)
 }
 
 // isOver reports whether a window of the unit is over.

@@ -72,7 +72,7 @@ func (g gitlab) Decode(found *Found) (Reading, error) {
 	}
 	_, number, _ := cutLastColon(found.StoreKey)
 	index, _ := windowNumber(number)
-	entry, agree := windowCounter(found, value, count, index, "")
+	entry, agree := windowCounter(found, count, index)
 	return Reading{Entries: []admin.Entry{entry}, Certain: agree && count >= 0}, nil
 }
 
@@ -84,9 +84,9 @@ func gitlabCount(value *Value) (int64, error) {
 		return value.Length, nil
 	case StringValue:
 		return countOf(value)
-	default: // the others go on below
+	default:
+		return 0, notA(value.Type, StringValue, SetValue)
 	}
-	return 0, notA(value.Type, StringValue, SetValue)
 }
 
 // labkit decodes a counter and a ban of labkit.
@@ -103,7 +103,7 @@ func (gitlab) labkit(found *Found, counter, ban *Value) (Reading, error) {
 		ends = 0
 	}
 	entry := countEntry(fromFirst(found.Limit), count, ends)
-	entry.Defects = lifetime{}.defects(&entry, counter, ban)
+	entry.Defects = lifetime{}.defects(&entry, found.Values)
 	switch {
 	case ban.Type == NoValue:
 	case ban.TTL < 0:

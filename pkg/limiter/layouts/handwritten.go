@@ -58,7 +58,7 @@ func since(text string, unit time.Duration, now store.Instant) time.Duration {
 }
 
 // counter is a window as hand-written limiters keep it: INCR, and EXPIRE at the first request.
-type counter struct{ single }
+type counter struct{ plainCounter }
 
 // Info implements [Layout].
 func (counter) Info() Info {
@@ -76,9 +76,4 @@ func (l counter) Match(storeKey string, asked bool) (store.Key, bool) {
 // Decode implements [Layout]. No counter is Certain: an integer that expires can be anything.
 func (counter) Decode(found *Found) (Reading, error) {
 	return decodeOwnWindow(found, "", false)
-}
-
-// SetRemaining implements [Setter].
-func (counter) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
 }

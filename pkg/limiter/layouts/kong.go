@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -82,17 +81,12 @@ func (kong) Decode(found *Found) (Reading, error) {
 	entry := countEntry(w.limitOf(found.Limit), count, left)
 	if !now.Before(w.end) {
 		// The window is over: Kong looks at the next one.
-		entry = admin.Entry{Limit: entry.Limit, ResetTold: true, RetryTold: true}
-		if entry.CapacityKnown() {
-			entry.Allowed, entry.Remaining = true, entry.Limit.Count
-		}
-		entry.Key = found.Key
-		entry.Key.Name += "@" + strconv.FormatInt(w.begin.Unix(), 10)
+		entry = pastEntry(found.Key, entry.Limit, w.begin.Unix())
+		entry.RetryTold = true
 	}
-	entry.Defects = lifetime{longest: w.end.Sub(w.begin), passes: true,
-		never: "Kong/kong#5763", absurd: "Kong/kong#14995"}.defects(&entry, value)
 	_, strict := parseKong(found.StoreKey, false)
-	return Reading{Entries: []admin.Entry{entry}, Certain: strict}, nil
+	kept := lifetime{longest: w.end.Sub(w.begin), passes: true, never: "Kong/kong#5763", absurd: "Kong/kong#14995"}
+	return kept.reading(found, entry, strict)
 }
 
 // SetRemaining implements [Setter].

@@ -97,9 +97,9 @@ func decodeKongAdvanced(found *Found) (Reading, error) {
 		return Reading{}, nil
 	}
 	if len(found.Values) == 1 {
-		return w.past(found, limit), nil
+		return w.past(found, limit)
 	}
-	reading := Reading{Certain: w.isKept(values(found))}
+	reading := Reading{Certain: w.isKept(found.Values)}
 	for name, client := range clients {
 		entry := client.entry(limit)
 		entry.Key = store.Key{Subject: name, Name: found.Key.Name}
@@ -110,7 +110,7 @@ func decodeKongAdvanced(found *Found) (Reading, error) {
 					admin.Member{StoreKey: found.Values[i].StoreKey, Field: name, Type: string(HashValue)})
 			}
 		}
-		entry.Defects = lifetime{longest: 2 * w.period(), passes: true}.defects(&entry, &found.Values[0], &found.Values[1])
+		entry.Defects = lifetime{longest: 2 * w.period(), passes: true}.defects(&entry, found.Values)
 		reading.Entries = append(reading.Entries, entry)
 	}
 	slices.SortFunc(reading.Entries, func(a, b admin.Entry) int { return cmp.Compare(a.Key.Subject, b.Key.Subject) })
@@ -120,20 +120,18 @@ func decodeKongAdvanced(found *Found) (Reading, error) {
 // isKept reports whether the hashes that are there expire when the plugin's do: two windows after
 // the first request. Other counters of minutes and days have such keys, too, and statistics are
 // often kept for ever.
-func (w *kongAdvanced) isKept(all []*Value) bool {
-	return !slices.ContainsFunc(all, func(v *Value) bool {
+func (w *kongAdvanced) isKept(all []Value) bool {
+	return !slices.ContainsFunc(all, func(v Value) bool {
 		return v.Type != NoValue && (v.TTL < 0 || v.TTL > 2*w.period()+clocksDiffer)
 	})
 }
 
 // past is the reading of a hash whose window counts for nothing any more. It is one entry, since
 // nobody is limited by it.
-func (w *kongAdvanced) past(found *Found, limit store.Limit) Reading {
-	entry := admin.Entry{Key: store.Key{Subject: w.namespace, Name: found.Key.Name + "@" + strconv.FormatInt(w.begin, 10)},
-		Limit: limit, ResetTold: true, RetryTold: true}
-	entry.Allowed, entry.Remaining = entry.CapacityKnown(), limit.Count
-	entry.Defects = lifetime{longest: 2 * w.period(), passes: true}.defects(&entry, &found.Values[0])
-	return Reading{Entries: []admin.Entry{entry}, Certain: w.isKept(values(found))}
+func (w *kongAdvanced) past(found *Found, limit store.Limit) (Reading, error) {
+	entry := pastEntry(store.Key{Subject: w.namespace, Name: found.Key.Name}, limit, w.begin)
+	entry.RetryTold = true
+	return lifetime{longest: 2 * w.period(), passes: true}.reading(found, entry, w.isKept(found.Values))
 }
 
 // entry is that of a limiter which allows a request if all that is in use then is at most the

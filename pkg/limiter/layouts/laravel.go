@@ -70,9 +70,7 @@ func (l laravel) Decode(found *Found) (Reading, error) {
 		if limit.Count > 0 && count >= limit.Count {
 			count = 0
 		}
-		entry := countEntry(limit, count, counter.TTL)
-		entry.Defects = lifetime{passes: true}.defects(&entry, counter)
-		return Reading{Entries: []admin.Entry{entry}}, nil
+		return lifetime{passes: true}.reading(found, countEntry(limit, count, counter.TTL), false)
 	}
 	opens, err := countOf(timer)
 	if err != nil {
@@ -80,9 +78,9 @@ func (l laravel) Decode(found *Found) (Reading, error) {
 	}
 	// The counter may be kept for longer than its timer, which is what denies.
 	entry := countEntry(limit, count, timer.TTL)
-	entry.Defects = lifetime{}.defects(&entry, timer)
+	entry.Defects = lifetime{}.defects(&entry, found.Values[1:])
 	if len(entry.Defects) == 0 {
-		entry.Defects = lifetime{passes: true}.defects(&entry, counter)
+		entry.Defects = lifetime{passes: true}.defects(&entry, found.Values[:1])
 	}
 	left := time.Unix(opens, 0).Sub(time.UnixMicro(int64(found.Now)))
 	return Reading{Entries: []admin.Entry{entry}, Certain: count >= 0 && agrees(left, timer.TTL, time.Second)}, nil
@@ -111,7 +109,7 @@ func (laravel) duration(found *Found, value *Value) (Reading, error) {
 		count, left = 0, 0 // it is over
 	}
 	entry := countEntry(limit, count, left)
-	entry.Defects = lifetime{longest: 2 * limit.Period, needed: left, passes: true}.defects(&entry, value)
+	entry.Defects = lifetime{longest: 2 * limit.Period, needed: left, passes: true}.defects(&entry, found.Values[:1])
 	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 

@@ -156,8 +156,7 @@ func (limitador) Decode(found *Found) (Reading, error) {
 		return Reading{}, err
 	}
 	entry := countEntry(k.limitOf(found.Limit), count, value.TTL)
-	entry.Defects = lifetime{longest: entry.Limit.Period}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: true}, nil
+	return lifetime{longest: entry.Limit.Period}.reading(found, entry, true)
 }
 
 // readSet is the reading of the set of a limit's counters. It limits nobody.

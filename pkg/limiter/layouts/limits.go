@@ -116,15 +116,9 @@ func (l limits) Decode(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	kept := lifetime{longest: longest, passes: value.Type == ListValue, never: "alisaifee/limits#15"}
-	values := []*Value{value}
-	if key.braces {
-		values = append(values, &found.Values[1])
-	}
-	entry.Defects = kept.defects(&entry, values...)
 	// Nobody else writes the limit into the key like that.
 	_, certain := l.parse(found.StoreKey, false)
-	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
+	return lifetime{longest: longest, passes: value.Type == ListValue, never: "alisaifee/limits#15"}.reading(found, entry, certain)
 }
 
 // fixed decodes a counter. Requests that were denied count, too.
@@ -184,18 +178,11 @@ func justAfter(seconds float64) time.Duration {
 func (limits) sliding(found *Found, key *limitsKey) (admin.Entry, error) {
 	limit := withAlgorithm(key.limit, store.SlidingCounter)
 	entry := admin.Entry{Limit: limit, ResetTold: true}
-	var counts [2]int64
-	for i := range counts {
-		if found.Values[i].Type == NoValue {
-			continue
-		}
-		count, err := countOf(&found.Values[i])
-		if err != nil {
-			return entry, err
-		}
-		counts[i] = max(0, count)
+	counts, err := countsOf(found.Values)
+	if err != nil {
+		return entry, err
 	}
-	current, previous := counts[0], counts[1]
+	current, previous := max(0, counts[0]), max(0, counts[1])
 	currentEnds, previousEnds := max(0, found.Values[0].TTL), max(0, found.Values[1].TTL)
 	period := limit.Period
 	if found.Values[0].Type != NoValue && found.Values[0].TTL < period {
@@ -253,9 +240,6 @@ func (l limits) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return nil, err
 	}
 	// All of it counts in this window, and nothing in the one before.
-	writes := []Write{{StoreKey: value.StoreKey, Text: strconv.FormatInt(count, 10), TTL: 2 * key.limit.Period}}
-	if previous := &found.Values[1]; previous.Type != NoValue {
-		writes = append(writes, Write{StoreKey: previous.StoreKey, Text: "0"})
-	}
-	return writes, nil
+	write := Write{StoreKey: value.StoreKey, Text: strconv.FormatInt(count, 10), TTL: 2 * key.limit.Period}
+	return setBefore([]Write{write}, &found.Values[1]), nil
 }

@@ -2,9 +2,7 @@ package layouts
 
 import (
 	"strings"
-	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -54,45 +52,30 @@ func (nestjs) Together(storeKey string, _ store.Limit, _ store.Instant) []string
 // ever without an expiry: the next request gives one to the counter, and ends such a block.
 func (nestjs) Decode(found *Found) (Reading, error) {
 	counter, block := &found.Values[0], &found.Values[1]
-	hits, blocked := int64(0), time.Duration(0)
-	if counter.Type != NoValue {
-		var err error
-		if hits, err = countOf(counter); err != nil {
-			return Reading{}, err
-		}
+	counts, err := countsOf(found.Values)
+	if err != nil {
+		return Reading{}, err
 	}
-	if block.Type != NoValue {
-		if _, err := countOf(block); err != nil {
-			return Reading{}, err
-		}
-		blocked = block.TTL
+	hits, isBlocked := counts[0], block.Type != NoValue
+	if isBlocked && block.TTL <= 0 {
+		hits, isBlocked = 0, false // with the next request a new count begins
 	}
-	limit := fromFirst(found.Limit)
-	if block.Type != NoValue && blocked <= 0 {
-		hits = 0 // with the next request a new count begins
-	}
-	entry := countEntry(limit, hits, max(0, counter.TTL))
+	entry := countEntry(fromFirst(found.Limit), hits, max(0, counter.TTL))
 	if counter.TTL < 0 && hits > 0 {
 		entry.ResetTold, entry.RetryTold = false, entry.Allowed
 	}
-	if blocked > 0 {
-		blockEntry(&entry, blocked)
+	if isBlocked {
+		blockEntry(&entry, block.TTL)
 	}
-	entry.Defects = lifetime{passes: true}.defects(&entry, counter, block)
-	subject := found.Key.Subject
-	certain := isSHA256(subject) && counter.TTL <= store.MaxPeriod && block.TTL <= store.MaxPeriod
-	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
+	certain := isSHA256(found.Key.Subject) && counter.TTL <= store.MaxPeriod && block.TTL <= store.MaxPeriod
+	return lifetime{passes: true}.reading(found, entry, certain)
 }
 
 // SetRemaining implements [Setter]. It ends a block.
 func (nestjs) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit := fromFirst(found.Limit)
-	writes, err := setCounter(&found.Values[0], limit, remaining, limit.Period)
-	if err != nil {
-		return nil, err
-	}
-	if block := &found.Values[1]; block.Type != NoValue {
+	writes, err := setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
+	if block := &found.Values[1]; err == nil && block.Type != NoValue {
 		writes = append(writes, Write{StoreKey: block.StoreKey, Gone: true})
 	}
-	return writes, nil
+	return writes, err
 }

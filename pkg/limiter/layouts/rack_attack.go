@@ -80,37 +80,34 @@ func (r rackAttack) Decode(found *Found) (Reading, error) {
 	key, _ := r.parse(found.StoreKey)
 	usual := strings.HasPrefix(found.StoreKey, rackAttackPrefix) && count >= 0
 	if key.index > 0 {
-		entry, agree := windowCounter(found, value, count, key.index, "")
+		entry, agree := windowCounter(found, count, key.index)
 		return Reading{Entries: []admin.Entry{entry}, Certain: usual && agree}, nil
 	}
 	entry := admin.Entry{ResetTold: value.TTL >= 0}
 	if entry.UsedUnknown = true; value.TTL >= 0 {
 		blockEntry(&entry, value.TTL)
 	}
-	entry.Defects = lifetime{}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: usual && count == 1 && value.TTL != 0}, nil
+	return lifetime{}.reading(found, entry, usual && count == 1 && value.TTL != 0)
 }
 
 // windowCounter is the entry of a counter of a numbered window in seconds, which is kept until
 // about a second after the window's end. agree reports whether it is, so that it can hardly be
 // anything else. The entry of a window long past is named by its number, too.
-func windowCounter(found *Found, value *Value, count, index int64, never string) (entry admin.Entry, agree bool) {
+func windowCounter(found *Found, count, index int64) (entry admin.Entry, agree bool) {
 	w, limit := windowOf(found.Limit, store.FixedWindow, index, time.Second, 0, found.Now)
 	if w.period == 0 {
 		entry = admin.Entry{Limit: limit, UsedUnknown: true}
-		entry.Defects = lifetime{passes: true, never: never}.defects(&entry, value)
+		entry.Defects = lifetime{passes: true}.defects(&entry, found.Values)
 		return entry, false
 	}
 	until := w.until(found.Now)
 	if w.age(found.Now) > 0 {
-		entry = countEntry(limit, 0, 0)
-		entry.Key = found.Key
-		entry.Key.Name += "@" + strconv.FormatInt(index, 10)
+		entry = pastEntry(found.Key, limit, index)
 	} else {
 		entry = countEntry(limit, count, until)
 	}
-	entry.Defects = lifetime{longest: w.period + time.Second, needed: max(0, until), passes: true, never: never}.defects(&entry, value)
-	return entry, agrees(until, value.TTL, 2*time.Second)
+	entry.Defects = lifetime{longest: w.period + time.Second, needed: max(0, until), passes: true}.defects(&entry, found.Values)
+	return entry, agrees(until, found.Values[0].TTL, 2*time.Second)
 }
 
 // SetRemaining implements [Setter].

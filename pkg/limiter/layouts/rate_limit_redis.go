@@ -10,7 +10,7 @@ import (
 
 // rateLimitRedis is rate-limit-redis, the store of express-rate-limit for Node.js: a counter,
 // which begins with the first request of a window.
-type rateLimitRedis struct{ single }
+type rateLimitRedis struct{ plainCounter }
 
 // Info implements [Layout].
 func (rateLimitRedis) Info() Info {
@@ -41,7 +41,7 @@ func (rateLimitRedis) Decode(found *Found) (Reading, error) {
 	if value.TTL <= 0 {
 		entry := countEntry(limit, 0, 0)
 		if value.TTL < 0 {
-			entry.Defects = lifetime{passes: true, never: "a hit taken back after the window's end"}.defects(&entry, value)
+			entry.Defects = lifetime{passes: true, never: "a hit taken back after the window's end"}.defects(&entry, found.Values)
 		}
 		// Only hits that are taken back leave such a counter, so it is below 0.
 		return Reading{Entries: []admin.Entry{entry}, Certain: ours && hits < 0}, nil
@@ -58,9 +58,4 @@ func isClient(subject string) bool {
 	}
 	network, err := netip.ParsePrefix(subject)
 	return err == nil && network.Addr().Is6()
-}
-
-// SetRemaining implements [Setter].
-func (rateLimitRedis) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
 }

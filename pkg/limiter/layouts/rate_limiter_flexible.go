@@ -47,10 +47,10 @@ func (rateLimiterFlexible) Decode(found *Found) (Reading, error) {
 
 // SetRemaining implements [Setter]. It ends a block.
 func (rateLimiterFlexible) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit := fromFirst(found.Limit)
-	writes, err := setCounter(&found.Values[0], limit, remaining, limit.Period)
-	if err == nil && found.Values[0].TTL > limit.Period {
-		writes[0].TTL = limit.Period
+	period := found.Limit.Period
+	writes, err := setCounter(&found.Values[0], found.Limit, remaining, period)
+	if err == nil && found.Values[0].TTL > period {
+		writes[0].TTL = period
 	}
 	return writes, err
 }

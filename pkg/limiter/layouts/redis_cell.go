@@ -3,7 +3,6 @@ package layouts
 import (
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -34,7 +33,6 @@ func redisCellInterval(limit *store.Limit) int64 {
 // Decode implements [Layout]. No key is Certain, since others write the same value under keys
 // of any form.
 func (redisCell) Decode(found *Found) (Reading, error) {
-	value := &found.Values[0]
 	entry, s, err := arrivalEntry(found, redisCellInterval)
 	if err != nil {
 		return Reading{}, err
@@ -46,8 +44,7 @@ func (redisCell) Decode(found *Found) (Reading, error) {
 			entry.Remaining = max(0, int64(float64(left/micros)/float64(s.interval/micros)))
 		}
 	}
-	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}}, nil
+	return lifetime{needed: entry.ResetAfter, passes: true}.reading(found, entry, false)
 }
 
 // SetRemaining implements [Setter].

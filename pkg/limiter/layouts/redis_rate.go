@@ -81,8 +81,7 @@ func luaSeconds(seconds float64) time.Duration {
 // Decode implements [Layout].
 func (redisRate) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	switch {
-	case value.Type != StringValue:
+	if value.Type != StringValue {
 		return Reading{}, notA(value.Type, StringValue)
 	}
 	arrival, err := strconv.ParseFloat(string(value.Text), 64)
@@ -105,13 +104,12 @@ func (redisRate) Decode(found *Found) (Reading, error) {
 		}
 	}
 	// The key is kept until the arrival time, rounded up to seconds.
-	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: agrees(entry.ResetAfter, value.TTL, time.Second)}, nil
+	return lifetime{needed: entry.ResetAfter, passes: true}.reading(found, entry, agrees(entry.ResetAfter, value.TTL, time.Second))
 }
 
 // SetRemaining implements [Setter].
 func (redisRate) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit, err := bucketToSet(found, remaining)
+	limit, err := bucketToSet(found.Limit, remaining)
 	if err != nil {
 		return nil, err
 	}

@@ -86,14 +86,12 @@ func (l redisRateWindows) Decode(found *Found) (Reading, error) {
 	}
 	entry := countEntry(limit, count, w.until(found.Now))
 	if w.age(found.Now) > 0 { // it counts for nothing any more
-		entry = countEntry(limit, 0, 0)
-		entry.Key = store.Key{Subject: found.Key.Subject, Name: found.Key.Name + "@" + strconv.FormatInt(w.index, 10)}
+		entry = pastEntry(found.Key, limit, w.index)
 	}
-	entry.Defects = lifetime{longest: w.period + redisRateKept, needed: entry.ResetAfter, passes: true}.defects(&entry, value)
 	// Each request has the key kept for 30 seconds more than the period, which nobody else does.
 	least := w.until(found.Now) + redisRateKept
 	certain := value.TTL >= least-clocksDiffer && value.TTL <= w.period+redisRateKept+clocksDiffer
-	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
+	return lifetime{longest: w.period + redisRateKept, needed: entry.ResetAfter, passes: true}.reading(found, entry, certain)
 }
 
 func (l redisRateWindows) windowOf(found *Found) (w window, limit store.Limit) {

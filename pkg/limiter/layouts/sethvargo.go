@@ -116,11 +116,10 @@ func (l sethvargo) Decode(found *Found) (Reading, error) {
 		heldEntry(&entry, t.tokens)
 		entry.Allowed = t.tokens > 0
 	}
-	entry.Defects = kept.defects(&entry, value)
 	const oldest = 366 * 24 * time.Hour
 	age := time.Duration(float64(now) - t.start)
 	certain := !t.isNew && age > -time.Minute && age < oldest && value.TTL >= 0 && value.TTL <= kept.longest
-	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
+	return kept.reading(found, entry, certain)
 }
 
 // sethvargoWeek is for how long a key is kept that somebody has given tokens to. Others are kept

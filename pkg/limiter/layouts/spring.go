@@ -63,8 +63,8 @@ func (spring) Decode(found *Found) (Reading, error) {
 		return Reading{}, errors.New("tokens or a time that cannot be")
 	}
 	entry := springEntry(found, tokens, int64(counted))
-	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, tokensValue, timestampValue)
-	return Reading{Entries: []admin.Entry{entry}, Certain: tokensValue.Type != NoValue && timestampValue.Type != NoValue}, nil
+	certain := tokensValue.Type != NoValue && timestampValue.Type != NoValue
+	return lifetime{needed: entry.ResetAfter, passes: true}.reading(found, entry, certain)
 }
 
 func springNumber(value *Value, missing float64) (float64, error) {
@@ -77,9 +77,9 @@ func springNumber(value *Value, missing float64) (float64, error) {
 			return number, nil
 		}
 		return 0, errors.New("a string that is not a number")
-	default: // the others go on below
+	default:
+		return 0, notA(value.Type, StringValue)
 	}
-	return 0, notA(value.Type, StringValue)
 }
 
 // springEntry is the entry of a bucket that had so many tokens at a second. It is refilled at
@@ -111,12 +111,9 @@ func springEntry(found *Found, tokens float64, counted int64) admin.Entry {
 
 // SetRemaining implements [Setter].
 func (spring) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit := withAlgorithm(found.Limit, store.TokenBucket)
-	switch {
-	case limit.Count <= 0 || limit.Period <= 0:
-		return nil, store.Invalidf("the limit has to be said, since the keys do not tell it")
-	case remaining < 0 || remaining > limit.Capacity():
-		return nil, store.Invalidf("%d units cannot remain of a bucket of %d", remaining, limit.Capacity())
+	limit, err := bucketToSet(found.Limit, remaining)
+	if err != nil {
+		return nil, err
 	}
 	fill := float64(limit.Capacity()) / (float64(limit.Count) / limit.Period.Seconds())
 	kept := repeated(toInt64(math.Floor(2*fill)), time.Second)

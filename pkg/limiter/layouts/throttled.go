@@ -4,14 +4,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // throttled is github.com/throttled/throttled v2 with one of its Redis stores: a bucket in the
 // form of GCRA. A string holds the theoretical arrival time in ns since 1970. What it calls
 // MaxBurst is one less than the burst.
-type throttled struct{ single }
+type throttled struct{ gcraNs }
 
 // Info implements [Layout].
 func (throttled) Info() Info {
@@ -35,7 +34,6 @@ func (l throttled) Match(storeKey string, _ bool) (store.Key, bool) {
 // Decode implements [Layout]. Only keys of the middleware are Certain: others write the same
 // value under keys of any form.
 func (throttled) Decode(found *Found) (Reading, error) {
-	value := &found.Values[0]
 	entry, s, err := arrivalEntry(found, wholeInterval)
 	if err != nil {
 		return Reading{}, err
@@ -46,8 +44,7 @@ func (throttled) Decode(found *Found) (Reading, error) {
 		const latency = 250 * time.Millisecond // of the server's answer
 		kept.rounding = min(time.Second, max(latency, time.Duration(s.interval)))
 	}
-	entry.Defects = kept.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: isVaried(found.StoreKey) && isKeptUntilThen(found)}, nil
+	return kept.reading(found, entry, isVaried(found.StoreKey) && isKeptUntilThen(found))
 }
 
 // isKeptUntilThen reports whether a key is kept until the arrival time in it, which throttled rounds down
@@ -56,9 +53,4 @@ func isKeptUntilThen(found *Found) bool {
 	arrival, _ := arrivalOf(&found.Values[0])
 	ahead := time.Duration(arrival - nanoseconds(found.Now))
 	return ahead >= -time.Second && agrees(max(0, ahead-time.Second), found.Values[0].TTL, 2*time.Second)
-}
-
-// SetRemaining implements [Setter].
-func (throttled) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return arrivalLeaving(remaining, found, wholeInterval, 0)
 }

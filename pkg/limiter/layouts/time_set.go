@@ -47,7 +47,7 @@ func (timeSet) Decode(found *Found) (Reading, error) {
 		loggedEntry(&entry, ages, value.Length)
 		kept.longest, kept.needed = entry.Limit.Period, entry.ResetAfter
 	}
-	entry.Defects = kept.defects(&entry, value)
+	entry.Defects = kept.defects(&entry, found.Values)
 	if value.Length > MostMembers && entry.Limit.Count*10 < value.Length {
 		entry.Defects = append(entry.Defects, grows(true, ""))
 	}

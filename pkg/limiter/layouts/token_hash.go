@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -81,9 +80,8 @@ func (l tokenHash) Decode(found *Found) (Reading, error) {
 	if value.TTL >= 0 && entry.UsedKnown() {
 		kept.needed = entry.ResetAfter
 	}
-	entry.Defects = kept.defects(&entry, value)
 	certain := exact && ago > -time.Minute && value.TTL >= 0 && value.TTL < longestLimit
-	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
+	return kept.reading(found, entry, certain)
 }
 
 // SetRemaining implements [Setter]. The bucket is full no earlier than it would have been.
@@ -92,7 +90,7 @@ func (l tokenHash) SetRemaining(found *Found, remaining int64) ([]Write, error) 
 	if err != nil {
 		return nil, cannotSet(found, err)
 	}
-	limit, err := bucketToSet(found, remaining)
+	limit, err := bucketToSet(found.Limit, remaining)
 	if err != nil {
 		return nil, err
 	}

@@ -71,11 +71,10 @@ func (l traefik) Decode(found *Found) (Reading, error) {
 		}
 		kept.longest, kept.needed = pace.kept, entry.ResetAfter
 	}
-	entry.Defects = kept.defects(&entry, value)
 	// No other hash has these two fields, a time of Traefik's and such a key.
 	const oldest = 366 * 24 * time.Hour
 	age := time.Duration(int64(found.Now)-last) * time.Microsecond
-	return Reading{Entries: []admin.Entry{entry}, Certain: age > -time.Minute && age < oldest}, nil
+	return kept.reading(found, entry, age > -time.Minute && age < oldest)
 }
 
 // parse returns when a bucket was last seen, in µs since 1970, and what it held.
@@ -100,7 +99,7 @@ func (traefik) parse(value *Value) (last int64, tokens float64, err error) {
 // SetRemaining implements [Setter]. If the limit is known, the key is kept until the bucket is
 // full, which Traefik does not do by itself.
 func (l traefik) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit, err := bucketToSet(found, remaining)
+	limit, err := bucketToSet(found.Limit, remaining)
 	if err != nil {
 		return nil, err
 	}

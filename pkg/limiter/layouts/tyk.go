@@ -61,9 +61,7 @@ func (tyk) Decode(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	entry := countEntry(fromFirst(found.Limit), count, value.TTL)
-	entry.Defects = lifetime{longest: entry.Limit.Period}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}}, nil
+	return lifetime{longest: found.Limit.Period}.reading(found, countEntry(fromFirst(found.Limit), count, value.TTL), false)
 }
 
 // tykTimes returns the times of a rolling window in ns since 1970, in ascending order. The
@@ -105,7 +103,7 @@ func decodeTykRate(found *Found) (Reading, error) {
 	if sentinel.Type != NoValue && sentinel.TTL >= 0 {
 		blockEntry(&entry, sentinel.TTL)
 	}
-	entry.Defects = kept.defects(&entry, set)
+	entry.Defects = kept.defects(&entry, found.Values[:1])
 	if sentinel.TTL < 0 && sentinel.Type != NoValue {
 		entry.Defects = append(entry.Defects, admin.Defect{Kind: admin.NeverExpires, Stuck: true,
 			Text: "the mark of a blocked client has no expiry, so the client is denied for ever"})

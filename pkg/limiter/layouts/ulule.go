@@ -4,13 +4,12 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ulule is github.com/ulule/limiter v3: a counter whose window begins with the first request,
 // and ends with the key. Denied requests count, too.
-type ulule struct{ single }
+type ulule struct{ plainCounter }
 
 // Info implements [Layout].
 func (ulule) Info() Info {
@@ -48,22 +47,9 @@ func decodeOwnWindow(found *Found, never string, certain bool) (Reading, error) 
 	if count < 0 {
 		return Reading{}, errors.New("a negative count")
 	}
-	entry := ownWindowEntry(found, count)
-	entry.Defects = lifetime{longest: entry.Limit.Period, never: never}.defects(&entry, value)
-	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
-}
-
-// ownWindowEntry is the entry of a counter whose window ends with its key. Of a key that never
-// expires nothing better can be said than that it lasts a period, as the library does.
-func ownWindowEntry(found *Found, count int64) admin.Entry {
-	limit, ends := fromFirst(found.Limit), found.Values[0].TTL
-	if ends < 0 && limit.Period > 0 {
+	limit, ends := fromFirst(found.Limit), value.TTL
+	if ends < 0 && limit.Period > 0 { // nothing better can be said, and the library says so
 		ends = limit.Period
 	}
-	return countEntry(limit, count, ends)
-}
-
-// SetRemaining implements [Setter].
-func (ulule) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
+	return lifetime{longest: limit.Period, never: never}.reading(found, countEntry(limit, count, ends), certain)
 }

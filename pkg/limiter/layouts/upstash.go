@@ -270,21 +270,17 @@ func (upstash) bucket(found *Found, said store.Limit, value *Value) (Reading, er
 		}
 	}
 	// It is kept until it is full, counted from the last request.
-	entry.Defects = lifetime{needed: needed, passes: true}.defects(&entry, value)
+	entry.Defects = lifetime{needed: needed, passes: true}.defects(&entry, []Value{*value})
 	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 
 func (upstash) setBucket(found *Found, said store.Limit, value *Value, remaining int64) ([]Write, error) {
-	limit := withAlgorithm(said, store.TokenBucket)
-	if limit.Count <= 0 || limit.Period <= 0 {
-		return nil, store.Invalidf("what remains can be set only if the limit is known; say it with --limit")
-	}
-	if remaining < 0 || remaining > limit.Capacity() {
-		return nil, store.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Capacity())
+	limit, err := bucketToSet(said, remaining)
+	if err != nil {
+		return nil, err
 	}
 	b := upstashBucket{refilledAt: int64(found.Now) / 1000}
 	if value.Type != NoValue {
-		var err error
 		if b, err = upstashBucketOf(value); err != nil {
 			return nil, cannotSet(found, err)
 		}

@@ -2,7 +2,6 @@ package layouts
 
 import (
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -73,19 +72,19 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 			return Reading{}, err
 		}
 		entry := admin.Entry{Limit: limit, UsedUnknown: true}
-		entry.Defects = lifetime{passes: true, never: upstashNever}.defects(&entry, &values[0])
+		entry.Defects = lifetime{passes: true, never: upstashNever}.defects(&entry, values[:1])
 		// One that stays is likely of a window long past.
 		certain := values[0].TTL < 0 && values[0].Type == StringValue && key.index >= leastUpstashWindow
 		return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 	}
 	var unknown bool
-	counts, read := [2]int64{}, make([]*Value, len(values))
+	var counts [2]int64
 	for i := range values {
 		sum, more, err := upstashSum(&values[i])
 		if err != nil {
 			return Reading{}, err
 		}
-		read[i], counts[i], unknown = &values[i], min(max(0, sum), math.MaxInt64/4), unknown || more
+		counts[i], unknown = min(max(0, sum), math.MaxInt64/4), unknown || more
 		w.regions = w.regions || values[i].Type == HashValue
 	}
 	w.current, w.previous = counts[0], counts[1]
@@ -95,9 +94,7 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 	var entry admin.Entry
 	switch {
 	case alone && w.age(found.Now) > 0: // long past
-		entry = countEntry(limit, 0, 0)
-		entry.Key = key.key(true)
-		entry.Key.Name += "@" + strconv.FormatInt(key.index, 10)
+		entry = pastEntry(key.key(true), limit, key.index)
 	case limit.Algorithm == store.FixedWindow:
 		entry = countEntry(limit, w.current, until)
 	default:
@@ -111,7 +108,7 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 		}
 	}
 	entry.UsedUnknown = unknown
-	entry.Defects = kept.defects(&entry, read...)
+	entry.Defects = kept.defects(&entry, values)
 	value := &values[0]
 	if value.Type == NoValue {
 		value = &values[1]

@@ -1,10 +1,10 @@
 // Package layouts knows how other rate limiters keep their limits in Redis: which keys are
 // theirs, which belong together, and what the values mean at an instant.
 //
-// A limiter's [Layout] is a page of pure functions. It asks no server. A store asks it which
-// keys to read, and gives it what they held; see redisstore.Foreign. [All] lists the layouts.
+// A limiter's [Layout] is a file of pure functions that never call a server. A store asks it which
+// keys to read, and passes it their values; see redisstore.OtherLimiters. [All] lists the layouts.
 //
-// What a value does not tell, and nobody said, stays unknown in the entry.
+// What neither a value nor an operator says stays unknown in the entry.
 package layouts
 
 import (
