@@ -173,7 +173,7 @@ func IsPartial(away error) bool {
 func (w *watch) writeLines(answer output.Answer, away error) error {
 	var lines []any
 	if away == nil || answer != nil && IsPartial(away) {
-		lines = answer.Lines()
+		lines = output.LinesOf(answer)
 	}
 	if away != nil {
 		told := toldError(w.Globals, away)

@@ -31,9 +31,6 @@ func (a *decisionAnswer) told() *decision.Answer {
 // Document implements output.Answer.
 func (a *decisionAnswer) Document() any { return a.told().Document() }
 
-// Lines implements output.Answer.
-func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
-
 // Records implements output.Answer.
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",

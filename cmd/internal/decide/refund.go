@@ -94,9 +94,6 @@ type refundAnswer struct{ decisionAnswer }
 // Document implements output.Answer.
 func (a *refundAnswer) Document() any { return a.told().RefundDocument() }
 
-// Lines implements output.Answer.
-func (a *refundAnswer) Lines() []any { return []any{a.Document()} }
-
 // Records implements output.Answer.
 func (a *refundAnswer) Records() [][]string {
 	records := a.decisionAnswer.Records()

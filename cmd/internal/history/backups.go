@@ -152,17 +152,8 @@ type backupsAnswer struct {
 	Backups       []backupDocument `json:"backups"`
 }
 
-// Document implements output.Answer.
-func (a *backupsAnswer) Document() any { return a }
-
 // Lines implements output.Answer.
-func (a *backupsAnswer) Lines() []any {
-	lines := make([]any, len(a.Backups))
-	for i := range a.Backups {
-		lines[i] = &a.Backups[i]
-	}
-	return lines
-}
+func (a *backupsAnswer) Lines() []any { return output.Lines(a.Backups) }
 
 // Records implements output.Answer.
 func (a *backupsAnswer) Records() [][]string {

@@ -258,11 +258,8 @@ type pruneAnswer struct {
 	Backups       []backupDocument `json:"backups"` // those that the rule selects
 }
 
-// Document implements output.Answer.
-func (a *pruneAnswer) Document() any { return a }
-
 // Lines implements output.Answer.
-func (a *pruneAnswer) Lines() []any { return (&backupsAnswer{Backups: a.Backups}).Lines() }
+func (a *pruneAnswer) Lines() []any { return output.Lines(a.Backups) }
 
 // Records implements output.Answer.
 func (a *pruneAnswer) Records() [][]string { return (&backupsAnswer{Backups: a.Backups}).Records() }

@@ -155,17 +155,8 @@ func (k *backupKey) used(unknown string) string {
 	return cli.Number(*k.Used)
 }
 
-// Document implements output.Answer.
-func (a *backupAnswer) Document() any { return a }
-
 // Lines implements output.Answer.
-func (a *backupAnswer) Lines() []any {
-	lines := make([]any, len(a.Keys))
-	for i := range a.Keys {
-		lines[i] = &a.Keys[i]
-	}
-	return lines
-}
+func (a *backupAnswer) Lines() []any { return output.Lines(a.Keys) }
 
 // Records implements output.Answer.
 func (a *backupAnswer) Records() [][]string {

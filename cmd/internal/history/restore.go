@@ -306,12 +306,6 @@ func withRestoreHint(err error) error {
 	return err
 }
 
-// Document implements output.Answer.
-func (a *restoreAnswer) Document() any { return a }
-
-// Lines implements output.Answer.
-func (a *restoreAnswer) Lines() []any { return []any{a} }
-
 // Records implements output.Answer.
 func (a *restoreAnswer) Records() [][]string {
 	return [][]string{{"records", "restored", "lapsed", "in_use", "foreign", "dry_run", "already_there", "backup"},

@@ -83,17 +83,8 @@ type layoutsAnswer struct {
 	one           bool          // the command line names one
 }
 
-// Document implements output.Answer.
-func (a *layoutsAnswer) Document() any { return a }
-
 // Lines implements output.Answer.
-func (a *layoutsAnswer) Lines() []any {
-	lines := make([]any, len(a.Layouts))
-	for i := range a.Layouts {
-		lines[i] = &a.Layouts[i]
-	}
-	return lines
-}
+func (a *layoutsAnswer) Lines() []any { return output.Lines(a.Layouts) }
 
 // Records implements output.Answer.
 func (a *layoutsAnswer) Records() [][]string {

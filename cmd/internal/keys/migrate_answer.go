@@ -56,12 +56,6 @@ func newMigrateAnswer(plan *operation.MigratePlan, result *operation.MigrateResu
 	return a
 }
 
-// Document implements output.Answer.
-func (a *migrateAnswer) Document() any { return a }
-
-// Lines implements output.Answer.
-func (a *migrateAnswer) Lines() []any { return []any{a} }
-
 // Records implements output.Answer.
 func (a *migrateAnswer) Records() [][]string {
 	unsure := int64(0)

@@ -319,12 +319,6 @@ func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, er
 	return a
 }
 
-// Document implements output.Answer.
-func (a *resetAnswer) Document() any { return a }
-
-// Lines implements output.Answer.
-func (a *resetAnswer) Lines() []any { return []any{a} }
-
 // Records implements output.Answer.
 func (a *resetAnswer) Records() [][]string {
 	return [][]string{{"matched", "deleted", "dry_run", "adjusted", "backup", "complete", "unknown", "gained", "lost", "unchanged"},

@@ -260,9 +260,6 @@ func (a *probePlan) Document() any {
 	}{output.SchemaVersion, a.endpoint, a.config.Budget, output.Milliseconds(a.config.MaxTime), probe.Plan(a.config)}
 }
 
-// Lines implements [output.Answer].
-func (a *probePlan) Lines() []any { return []any{a.Document()} }
-
 // Records implements [output.Answer].
 func (a *probePlan) Records() [][]string {
 	records := [][]string{{"number", "step"}}

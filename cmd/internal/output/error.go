@@ -32,10 +32,10 @@ func (p *Printer) Hold(a Answer) (*Pending, error) {
 	switch {
 	case p.Quiet:
 	case p.Format == "json":
-		held.text, err = indentedJSON(a.Document())
+		held.text, err = indentedJSON(documentOf(a))
 		held.text = bytes.TrimRight(bytes.TrimSuffix(held.text, []byte("}")), "\n")
 	case p.Format == "yaml":
-		held.text, err = yamlOf(a.Document())
+		held.text, err = yamlOf(documentOf(a))
 	default:
 		err = p.Answer(a)
 	}

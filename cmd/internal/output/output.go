@@ -48,16 +48,39 @@ func (f *Format) String() string {
 // Type implements pflag.Value.
 func (f *Format) Type() string { return "format" }
 
-// Answer is the answer of a command, in every form. Only the form to print is called.
+// Answer is the answer of a command, in every form. Only the form to print is called. An answer is its own JSON
+// document, which is also printed as YAML, unless it has a method Document() any. JSON lines are that document alone,
+// unless it has a method Lines() []any.
 type Answer interface {
-	// Document is the JSON document, also printed as YAML.
-	Document() any
-	// Lines are the documents of JSON lines.
-	Lines() []any
 	// Records are the rows of CSV, the header first.
 	Records() [][]string
 	// Print writes the answer for people.
 	Print(p *Printer)
+}
+
+// documentOf returns the JSON document of an answer.
+func documentOf(a Answer) any {
+	if other, has := a.(interface{ Document() any }); has {
+		return other.Document()
+	}
+	return a
+}
+
+// LinesOf returns the documents of an answer in JSON lines.
+func LinesOf(a Answer) []any {
+	if lines, has := a.(interface{ Lines() []any }); has {
+		return lines.Lines()
+	}
+	return []any{documentOf(a)}
+}
+
+// Lines returns JSON lines with a document for each item.
+func Lines[T any](items []T) []any {
+	lines := make([]any, len(items))
+	for i := range items {
+		lines[i] = &items[i]
+	}
+	return lines
 }
 
 // Printer knows where answers go and how they are shown.
@@ -81,9 +104,9 @@ func (p *Printer) Answer(a Answer) error {
 	}
 	switch p.Format {
 	case "json", "yaml":
-		return p.write(a.Document())
+		return p.write(documentOf(a))
 	case "jsonl":
-		for _, line := range a.Lines() {
+		for _, line := range LinesOf(a) {
 			if err := p.write(line); err != nil {
 				return err
 			}

@@ -239,12 +239,6 @@ type serveAnswer struct {
 	Addresses     map[string]string `json:"addresses"` // by door
 }
 
-// Document implements output.Answer.
-func (a *serveAnswer) Document() any { return a }
-
-// Lines implements output.Answer.
-func (a *serveAnswer) Lines() []any { return []any{a} }
-
 // Records implements output.Answer.
 func (a *serveAnswer) Records() [][]string {
 	records := [][]string{{"door", "address"}}

@@ -123,12 +123,6 @@ type validAnswer struct {
 	Mistakes      []config.Mistake `json:"mistakes"`
 }
 
-// Document implements output.Answer.
-func (a *validAnswer) Document() any { return a }
-
-// Lines implements output.Answer.
-func (a *validAnswer) Lines() []any { return []any{a} }
-
 // Records implements output.Answer.
 func (a *validAnswer) Records() [][]string {
 	records := [][]string{{"path", "line", "column", "text"}}

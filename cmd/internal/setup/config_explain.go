@@ -136,12 +136,6 @@ type explainedLimit struct {
 	text    string
 }
 
-// Document implements output.Answer.
-func (a *explainAnswer) Document() any { return a }
-
-// Lines implements output.Answer.
-func (a *explainAnswer) Lines() []any { return []any{a} }
-
 // Records implements output.Answer.
 func (a *explainAnswer) Records() [][]string {
 	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow",

@@ -287,9 +287,6 @@ func listed(names []string) string { return "[" + strings.Join(names, ", ") + "]
 // Document implements output.Answer.
 func (a *showAnswer) Document() any { return a.document }
 
-// Lines implements output.Answer.
-func (a *showAnswer) Lines() []any { return []any{a.document} }
-
 // Records implements output.Answer.
 func (a *showAnswer) Records() [][]string {
 	records := [][]string{{"setting", "value", "origin"}}

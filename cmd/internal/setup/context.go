@@ -225,17 +225,8 @@ type contextsAnswer struct {
 	Contexts      []contextDocument `json:"contexts"`
 }
 
-// Document implements output.Answer.
-func (a *contextsAnswer) Document() any { return a }
-
 // Lines implements output.Answer.
-func (a *contextsAnswer) Lines() []any {
-	lines := make([]any, len(a.Contexts))
-	for i := range a.Contexts {
-		lines[i] = a.Contexts[i]
-	}
-	return lines
-}
+func (a *contextsAnswer) Lines() []any { return output.Lines(a.Contexts) }
 
 // Records implements output.Answer.
 func (a *contextsAnswer) Records() [][]string {
@@ -277,12 +268,6 @@ type contextAnswer struct {
 	SchemaVersion int `json:"schema_version"`
 	contextDocument
 }
-
-// Document implements output.Answer.
-func (a *contextAnswer) Document() any { return a }
-
-// Lines implements output.Answer.
-func (a *contextAnswer) Lines() []any { return []any{a} }
 
 // Records implements output.Answer.
 func (a *contextAnswer) Records() [][]string { return [][]string{contextHeader(), a.record()} }

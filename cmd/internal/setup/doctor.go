@@ -245,13 +245,7 @@ func (a *doctorAnswer) Document() any {
 }
 
 // Lines implements output.Answer.
-func (a *doctorAnswer) Lines() []any {
-	var lines []any
-	for _, f := range a.report.Findings {
-		lines = append(lines, f)
-	}
-	return lines
-}
+func (a *doctorAnswer) Lines() []any { return output.Lines(a.report.Findings) }
 
 // Records implements output.Answer. The data of a finding is JSON in its cell.
 func (a *doctorAnswer) Records() [][]string {

@@ -35,12 +35,6 @@ func newVersionAnswer(env *cli.Env) *versionAnswer {
 	return &versionAnswer{output.SchemaVersion, env.ProgramVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// Document implements output.Answer.
-func (v *versionAnswer) Document() any { return v }
-
-// Lines implements output.Answer.
-func (v *versionAnswer) Lines() []any { return []any{v} }
-
 // Records implements output.Answer.
 func (v *versionAnswer) Records() [][]string {
 	return [][]string{{"version", "go", "platform"}, {v.Version, v.Go, v.Platform}}

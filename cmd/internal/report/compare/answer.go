@@ -13,17 +13,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report/show"
 )
 
-// Document implements [output.Answer].
-func (c *Comparison) Document() any { return c }
-
 // Lines implements [output.Answer]: a line for each run.
-func (c *Comparison) Lines() []any {
-	lines := []any{}
-	for _, run := range c.Runs {
-		lines = append(lines, run)
-	}
-	return lines
-}
+func (c *Comparison) Lines() []any { return output.Lines(c.Runs) }
 
 // Records implements [output.Answer]: a row for each figure.
 func (c *Comparison) Records() [][]string {

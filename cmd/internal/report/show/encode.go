@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 )
 
@@ -32,13 +33,7 @@ func (a Answer) Document() any {
 }
 
 // Lines implements [output.Answer]: a line for each run.
-func (a Answer) Lines() []any {
-	lines := []any{}
-	for _, run := range a.Document().(*report.Document).Runs {
-		lines = append(lines, run)
-	}
-	return lines
-}
+func (a Answer) Lines() []any { return output.Lines(a.Document().(*report.Document).Runs) }
 
 // Records implements [output.Answer]: a row for each run. What a run does not have is an
 // empty cell.
