@@ -28,8 +28,8 @@ var ErrNotGivenBack = errors.New("what was taken was not given back")
 type Waiter struct {
 	// Store decides.
 	Store store.Store
-	// Patience is the longest wait for a turn; 0 means as long as the context lasts.
-	Patience time.Duration
+	// MaxWait is the longest wait for a turn; 0 means as long as the context lasts.
+	MaxWait time.Duration
 	// OnWait, if not nil, gets the length of each wait for units. A wait behind others comes before that and is not
 	// reported, because its length is unknown.
 	OnWait func(wait time.Duration)
@@ -221,7 +221,7 @@ func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []store.Decisi
 	}
 }
 
-// ask takes reqs, unless their delay is longer than the rest of the patience. allowed says that they are allowed in
+// ask takes reqs, unless their delay is longer than what is left of the wait. allowed says that they are allowed in
 // time, and charged unless they are Unguarded.
 func (w *Waiter) ask(ctx context.Context, reqs []store.Request, until time.Time) (decisions []store.Decision, allowed bool, err error) {
 	// A denied take charges nothing, so a peek before it gains nothing. But a leaky bucket can allow a turn that
@@ -259,18 +259,18 @@ func (w *Waiter) decide(ctx context.Context, op store.Op, reqs []store.Request) 
 	return decisions, w.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// end returns the end of the patience, zero for none.
+// end returns the instant at which the wait must end, zero for none.
 func (w *Waiter) end(ctx context.Context) time.Time {
 	until, _ := ctx.Deadline()
-	if w.Patience > 0 {
-		if end := w.now().Add(w.Patience); until.IsZero() || end.Before(until) {
+	if w.MaxWait > 0 {
+		if end := w.now().Add(w.MaxWait); until.IsZero() || end.Before(until) {
 			return end
 		}
 	}
 	return until
 }
 
-// left is the rest of the patience.
+// left is how long the wait can still be.
 func (w *Waiter) left(until time.Time) time.Duration {
 	if until.IsZero() {
 		return 1<<63 - 1
@@ -293,7 +293,7 @@ func (w *Waiter) awaitDelay(ctx context.Context, reqs []store.Request, taken []s
 const giveBackTimeout = 5 * time.Second
 
 // giveBack refunds what was taken, although the caller gives up. A shadow limit that would have denied took
-// nothing, and neither did what a failure policy or an override let through. What a local shadow charged fades
+// nothing, and neither did what a failure policy or an override let through. What a fallback store charged fades
 // there, since the store would give back units of others.
 func (w *Waiter) giveBack(ctx context.Context, reqs []store.Request, taken []store.Decision) error {
 	var back []store.Request

@@ -35,11 +35,11 @@ func request(algorithm store.Algorithm, count int64, period time.Duration) store
 		Period: period}, Cost: 1}
 }
 
-// Every turn comes at the exact instant, and never later than patience lasts.
+// Every turn comes at the exact instant, and never later than the longest wait.
 func TestWaiterTakesItsTurns(t *testing.T) {
 	for _, algorithm := range store.Algorithms() {
 		v, w := newVirtual()
-		w.Patience = time.Hour
+		w.MaxWait = time.Hour
 		begin, req := v.now, request(algorithm, 2, time.Second)
 		for n := range 9 {
 			decisions, err := w.Take(context.Background(), req)
@@ -62,7 +62,7 @@ func TestWaiterTakesItsTurns(t *testing.T) {
 func TestWaiterDoesNotBeginAWaitThatIsTooLong(t *testing.T) {
 	for _, algorithm := range store.Algorithms() {
 		v, w := newVirtual()
-		w.Patience = time.Second
+		w.MaxWait = time.Second
 		req := request(algorithm, 1, time.Hour)
 		if _, err := w.Take(context.Background(), req); err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestWaiterDoesNotBeginAWaitThatIsTooLong(t *testing.T) {
 	}
 }
 
-// A deadline of the context bounds the patience, too: the denial comes at once and not after the deadline.
+// A deadline of the context bounds the wait, too: the denial comes at once and not after the deadline.
 func TestWaitHeedsTheContextsDeadline(t *testing.T) {
 	l := layers.New(memorystore.New())
 	limit := store.Limit{Count: 1, Period: time.Hour}
@@ -130,7 +130,7 @@ func TestATurnThatBecameTooLateIsGivenBack(t *testing.T) {
 		ctx, interrupt := context.WithCancel(context.Background())
 		_, w := newVirtual()
 		used, refunded := int64(4), false
-		w.Patience = time.Second
+		w.MaxWait = time.Second
 		w.Store = &scripted{decide: func(ctx context.Context, op store.Op, decisions []store.Decision) error {
 			if ctx.Err() != nil && op == store.Refund {
 				return ctx.Err()

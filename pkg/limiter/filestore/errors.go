@@ -24,7 +24,7 @@ const busyTimeout = 5 * time.Millisecond
 func (s *Store) retryBusy(ctx context.Context, do func() error) error {
 	if _, has := ctx.Deadline(); !has {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
+		ctx, cancel = context.WithTimeout(ctx, maxFileWait)
 		defer cancel()
 	}
 	for {

@@ -212,8 +212,8 @@ const (
 	// idleTime is for how long a writer without a job stays. Starting one costs about as
 	// much as a take, because SQLite needs more stack than a goroutine begins with.
 	idleTime = 100 * time.Millisecond
-	// patience is how long a call without a deadline waits for the file.
-	patience = 10 * time.Second
+	// maxFileWait is how long a call without a deadline waits for the file.
+	maxFileWait = 10 * time.Second
 	// lastMoment is how long a call that is being done when its time is over waits for the
 	// outcome. Mostly it comes at once, and without it nobody knows what was charged.
 	lastMoment = 20 * time.Millisecond
@@ -232,17 +232,17 @@ func (s *Store) write(ctx context.Context, j *job) error {
 	if start {
 		panics.Go(s.writeAll, s.writerEnded)
 	}
-	var impatient <-chan time.Time
+	var tooLong <-chan time.Time
 	if _, limited := ctx.Deadline(); !limited {
-		timer := time.NewTimer(patience)
+		timer := time.NewTimer(maxFileWait)
 		defer timer.Stop()
-		impatient = timer.C
+		tooLong = timer.C
 	}
 	select {
 	case <-j.done:
 		return j.err
 	case <-ctx.Done():
-	case <-impatient:
+	case <-tooLong:
 	}
 	if s.queue.leave(j) {
 		return s.late(ctx)
@@ -263,7 +263,7 @@ func (s *Store) write(ctx context.Context, j *job) error {
 	return fmt.Errorf("%w: file %s has not answered in time", store.ErrOutcomeUnknown, s.path)
 }
 
-// late says that nothing was done before ctx ended, or before the patience did.
+// late says that nothing was done before ctx ended, or within maxFileWait.
 func (s *Store) late(ctx context.Context) error {
 	if gaveUp := store.GaveUp(ctx); gaveUp != nil {
 		return fmt.Errorf("file %s had not answered when %w", s.path, gaveUp)
@@ -271,5 +271,5 @@ func (s *Store) late(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: file %s is busy or locked by another process: %w", store.ErrUnavailable, s.path, err)
 	}
-	return fmt.Errorf("%w: file %s has been busy or locked by another process for %s", store.ErrUnavailable, s.path, patience)
+	return fmt.Errorf("%w: file %s has been busy or locked by another process for %s", store.ErrUnavailable, s.path, maxFileWait)
 }

@@ -54,8 +54,8 @@ func (s *Store) peek(ctx context.Context, reqs []store.Request, decisions []stor
 		return err
 	}
 	now := store.InstantOf(s.clock())
-	if store.IsSpecial(store.Peek, reqs) {
-		_, err := store.DecideSpecial(store.Peek, reqs, states, decisions, &record, now)
+	if store.IsCharging(store.Peek, reqs) {
+		_, err := store.DecideCharging(store.Peek, reqs, states, decisions, &record, now)
 		return err
 	}
 	store.Decide(store.Peek, reqs, states, decisions, now)

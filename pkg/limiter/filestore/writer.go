@@ -106,7 +106,7 @@ func (s *Store) openWriter() error {
 		return nil
 	}
 	return s.whileBusy(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), maxFileWait)
 		defer cancel()
 		db, err := s.openDatabase(ctx, s.queue.creates())
 		if err != nil {
