@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -376,7 +377,7 @@ func TestShardsThatAreKeptAreBounded(t *testing.T) {
 		}
 	}})
 	for n := range 1500 {
-		layers.New(broken).Take(t.Context(), store.Key{Subject: fmt.Sprint("u", n)}, store.Limit{Count: 1, Period: time.Hour}, 1)
+		storecall.New(broken).Take(t.Context(), store.Key{Subject: fmt.Sprint("u", n)}, store.Limit{Count: 1, Period: time.Hour}, 1)
 	}
 	if len(open) != 1024 {
 		t.Errorf("%d shards are kept, want 1024", len(open))

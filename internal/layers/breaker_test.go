@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -104,7 +105,7 @@ func newFused(settings layers.Breaker) *fused {
 }
 
 func (f *fused) take() error {
-	_, err := layers.New(f.Store).Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
+	_, err := storecall.New(f.Store).Take(context.Background(), store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
 	return err
 }
 

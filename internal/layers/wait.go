@@ -40,39 +40,18 @@ type Waiter struct {
 	turns turns
 }
 
-// Wait charges cost units to key under limit once they fit, and returns when the caller may go on: at once, after a
-// wait for its turn, or after the delay of a leaky bucket. Callers of one Limiter get their turns in the order of
-// their calls; see [Waiter].
+// Take charges all reqs once they fit together, and returns when the caller may go on: at once, after a wait for its
+// turn, or after the delay of a leaky bucket. Callers of one Waiter get their turns in the order of their calls.
 //
-// The error is nil if the units were charged, and only then. If the turn would come after ctx's deadline, the error
-// is a [DeniedError], which has the decisions. It comes at once if the store said so, to this caller or to an
-// earlier one with the same cost or less. Otherwise it comes at the deadline: if others are still before this
-// caller (their number does not matter, since each of them may leave), or if the turn came just after the deadline.
-// Such a denial has the store's last answer. If the store never answered this caller, the decisions are Unguarded.
+// A denial is no error: the turn would come after ctx's deadline, or after MaxWait. It comes at once if the store said
+// so, to this caller or to an earlier one with the same cost or less. Otherwise it comes at the deadline: if others
+// are still before this caller (their number does not matter, since each of them may leave), or if the turn came just
+// after the deadline. Such a denial has the store's last answer. If the store never answered this caller, the
+// decisions are Unguarded, and so are those on limits that were not applied because the turn for another did not come.
 //
-// If ctx is cancelled while Wait waits, the error is a [store.ErrGaveUp] and nothing stays charged; if the refund
+// If ctx is cancelled during the wait, the error is a [store.ErrGaveUp] and nothing stays charged; if the refund
 // fails, it is an [ErrNotGivenBack], too. If it is unknown at the end whether the units were charged, the error is
 // a [store.ErrOutcomeUnknown].
-func (l *Limiter) Wait(ctx context.Context, key store.Key, limit store.Limit, cost int64) (store.Decision, error) {
-	decisions, err := l.WaitAll(ctx, store.Request{Key: key, Limit: limit, Cost: cost})
-	if len(decisions) == 0 || err != nil && !errors.As(err, new(*DeniedError)) {
-		return store.Decision{}, err
-	}
-	return decisions[0], err
-}
-
-// WaitAll is [Limiter.Wait] for several limits that are decided together. If the turn for one limit did not come,
-// the decisions on limits that were not applied are Unguarded.
-func (l *Limiter) WaitAll(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
-	decisions, err := l.waiter.Take(ctx, reqs...)
-	if err == nil && !store.AllAllowed(decisions) {
-		err = &DeniedError{decisions}
-	}
-	return decisions, err
-}
-
-// Take charges all reqs once they fit together, as [Limiter.Wait] describes. The decisions say whether it did: a
-// denial is no error.
 func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
 	var last lastAnswer
 	decisions, err := w.take(ctx, reqs, &last)
@@ -349,21 +328,3 @@ func gaveUp(err error) error {
 	}
 	return fmt.Errorf("%w: %w", store.ErrGaveUp, err)
 }
-
-// DeniedError says that [Limiter.Wait] did not get its turn: nothing is charged. It is also a
-// context.DeadlineExceeded.
-type DeniedError struct {
-	// Decisions are those of the call; [store.Summarize] returns when another try can succeed.
-	Decisions []store.Decision
-}
-
-// Error says when to try again, if the store knows.
-func (e *DeniedError) Error() string {
-	if after := store.Summarize(e.Decisions).RetryAfter; after > 0 {
-		return "denied: the turn does not come in time; try again in " + store.FormatPeriod(after)
-	}
-	return "denied: the turn did not come in time"
-}
-
-// Is makes every DeniedError a context.DeadlineExceeded.
-func (e *DeniedError) Is(target error) bool { return target == context.DeadlineExceeded }

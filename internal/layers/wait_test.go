@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -78,7 +79,7 @@ func TestWaiterDoesNotBeginAWaitThatIsTooLong(t *testing.T) {
 
 // A deadline of the context bounds the wait, too: the denial comes at once and not after the deadline.
 func TestWaitHeedsTheContextsDeadline(t *testing.T) {
-	l := layers.New(memorystore.New())
+	l := storecall.New(memorystore.New())
 	limit := store.Limit{Count: 1, Period: time.Hour}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -86,7 +87,7 @@ func TestWaitHeedsTheContextsDeadline(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	d, err := l.Wait(ctx, store.Key{Subject: "u"}, limit, 1)
-	var denied *layers.DeniedError
+	var denied *storecall.DeniedError
 	if !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) || d.Allowed || d.RetryAfter < 59*time.Minute {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
@@ -55,7 +55,7 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(1_700_000_000, 0)
 	backend := New(WithClock(func() time.Time { return now }))
-	l := layers.New(backend)
+	l := storecall.New(backend)
 	limit := store.Limit{Count: 1, Period: time.Second}
 	keys := 10_000_000
 	if testing.Short() {
@@ -135,7 +135,7 @@ func TestTableAgainstAMap(t *testing.T) {
 
 func TestTakeAllocatesNothing(t *testing.T) {
 	for _, algorithm := range store.Algorithms() {
-		l := layers.New(New())
+		l := storecall.New(New())
 		limit := store.Limit{Algorithm: algorithm, Count: 1000, Period: time.Hour}
 		key := store.Key{Subject: "user:42"}
 		take := func() {
