@@ -17,7 +17,7 @@ func (s *Store) read(ctx context.Context, do func(tx *sql.Tx) error) error {
 	defer s.giveTurn()
 	err := s.open(ctx)
 	if err == nil {
-		err = s.retryBusy(ctx, func() error {
+		err = retryBusy(untilEnd(ctx), func() error {
 			tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 			if err != nil {
 				return err

@@ -67,7 +67,7 @@ func (s *Store) count(ctx context.Context, q *admin.Query) (total int64, err err
 	if err := s.open(ctx); err != nil {
 		return 0, err
 	}
-	err = s.retryBusy(ctx, func() error {
+	err = retryBusy(untilEnd(ctx), func() error {
 		return s.db.QueryRowContext(ctx, "SELECT count(*) FROM limits WHERE "+where, args...).Scan(&total)
 	})
 	return total, err
@@ -90,7 +90,7 @@ func (s *Store) readPage(ctx context.Context, q *admin.Query, from position) (en
 		return nil, 0, next, err
 	}
 	query, args := s.pageQuery(q, from)
-	err = s.retryBusy(ctx, func() error {
+	err = retryBusy(untilEnd(ctx), func() error {
 		entries, looked, next = entries[:0], 0, position{}
 		rows, err := s.db.QueryContext(ctx, query, args...)
 		if err != nil {
